@@ -21,6 +21,7 @@
 #   make no-regret        where is the planner's choice not best?  (REGRET_ROWS=...)
 #   make calibrate        measures the machine, proposes costs     (CALIBRATE_ROWS=...)
 #   make bench-planning   what gpujoin adds to planning            (PLANNING_ROWS=...)
+#   make bench-instructions  what each job executes            (INSTRUCTIONS_BASE=...)
 #   make bench-service    what requests to the device cost         (SERVICE_ROWS=...)
 #   make bench-device     what the kernels of the GPU cost; needs nvcc and a GPU
 #   make dist             the release's file of sources, gpujoin-VERSION.zip
@@ -35,7 +36,7 @@ export PG_CONFIG
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
 SCRIPT_GOALS = check check-long check-clients check-cluster check-coexist check-versions \
 	check-upgrade check-sanitize check-packages dist demo bench bench-peers bench-planning \
-	bench-service calibrate no-regret lint soak help
+	bench-instructions bench-service calibrate no-regret lint soak help
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -109,6 +110,9 @@ no-regret:
 
 bench-planning:
 	@bash test/bench/bench_planning.sh
+
+bench-instructions:
+	@bash test/bench/instructions.sh
 
 bench-service:
 	@bash test/bench/bench_service.sh
@@ -208,7 +212,7 @@ device-note: $(CUDA_LIBRARY) all-lib
 
 # Loops over millions of TIDs and entries, and over the columns of batches.
 src/sets/tidset.o src/sets/top.o: CFLAGS += $(CFLAGS_VECTORIZE)
-src/exec/filter.o src/exec/visiblemap.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/rows/filter.o src/match/visible.o: CFLAGS += $(CFLAGS_VECTORIZE)
 src/agg/%.o src/groups/%.o: CFLAGS += $(CFLAGS_VECTORIZE) $(CFLAGS_UNROLL_LOOPS)
 
 # The compiler says which headers an object was made from. These rules are narrower than those of

@@ -293,7 +293,7 @@ COMMENT ON COLUMN pg_stat_gpujoin_indexes.wait_time
 COMMENT ON COLUMN pg_stat_gpujoin_indexes.device_time
 	IS 'of wait_time, while the device''s process was busy with the request';
 
--- Of operators that nobody else's can suit better: each has just the types of its operands
+-- The operands have exactly the types of their operators, so that no other operator can be preferred
 CREATE VIEW gpujoin_devices AS
 	SELECT device, uuid, compute_capability,
 		(NULLIF(driver_version, 0) / 1000)::text || '.'::text

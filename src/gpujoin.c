@@ -24,6 +24,7 @@
 #include "pages/pages.h"
 #include "plan/plan.h"
 #include "service/service.h"
+#include "stats/stats.h"
 
 PG_MODULE_MAGIC;
 
@@ -40,6 +41,8 @@ _PG_init(void)
 	GjExecJoinInit();
 	GjExecAggInit();
 	GjNodesInit();
+	GjUsageInit();
+	GjProgressInit();
 	GjServiceInit();
 	GjMirrorInit();
 	GjMirrorCommitInit();

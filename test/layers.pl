@@ -10,8 +10,10 @@ use warnings;
 use File::Basename;
 
 chdir dirname($0) . '/..';
-check('src', 'base* node* sets groups pages service mirror match exec join agg plan am admin',
-	'pages>sets pages>groups groups>pages plan>exec plan>join');
+check('src',
+	'base* node* stats sets groups pages service mirror match rows exec join agg plan advise am '
+	  . 'admin',
+	'pages>sets pages>groups groups>pages plan>exec plan>join advise>exec advise>join');
 check('cuda', 'border* helper reference kernels library',
 	'reference>helper kernels>helper kernels>reference library>helper library>reference');
 

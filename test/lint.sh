@@ -89,10 +89,11 @@ border_alone() {
 
 # Columns are counted with tabs of four.
 line_length() {
-    sources c h cu cuh sh pl pm | while IFS= read -r file; do
+    local file
+    { sources c h cu cuh sh pl pm
+      find Makefile src cuda test -name README -o -name Makefile; } | while IFS= read -r file; do
         expand -t 4 "$file" | awk -v f="$file" 'length($0) > 100 {print f ":" FNR ": " length($0)}'
     done
-    expand -t 4 Makefile | awk 'length($0) > 100 {print "Makefile:" FNR ": " length($0)}'
 }
 
 # One mechanism, one file: in src/ that may take 1,200 lines.
@@ -102,6 +103,89 @@ file_length() {
         case $file in src/*) most=1200 ;; *) most=600 ;; esac
         awk -v f="$file" -v most="$most" 'END {if (NR > most) print f ": " NR " lines"}' "$file"
     done
+}
+
+# make_house FOLDER: sources with one fault for each figure of test/house.pl, and their objects.
+make_house() {
+    local i file
+    mkdir -p "$1/src/low" "$1/src/high" "$1/test/module"
+    echo '#include "part.h"' >"$1/src/low/low.h"
+    touch "$1/src/low/part.h" "$1/src/high/high.h" "$1/src/high/hidden.h"
+    echo '/* included once per type */' >"$1/src/high/template.h"
+    for i in 1 2 3 4 5 6 7 8; do
+        echo "void GjUsed$i(void) {}" >>"$1/src/high/used.c"
+        echo "void GjUsed$i(void); void GjUser$i(void) { GjUsed$i(); }" >>"$1/src/high/user.c"
+    done
+    echo 'void GjTested(void) {}' >"$1/src/low/used.c"
+    echo 'void GjTested(void); void test(void) { GjTested(); }' >"$1/test/module/test.c"
+    echo 'void ExplainPropertyText(void); void tell(void) { ExplainPropertyText (); }' \
+        >"$1/src/low/tell.c"
+    for file in "$1"/src/*/*.c "$1"/test/module/*.c; do $cc -c -o "${file%c}o" "$file"; done
+}
+
+# Each figure must be found in sources that have the fault, and nothing else.
+house_checked() {
+    local folder
+    folder=$(mktemp -d)
+    make_house "$folder"
+    perl test/house.pl --list --strict "$folder" | sed 's/, at most 0$//; s/  */ /g' |
+        grep -vE 'Gj(Used|User)[0-9] of' | diff - <(
+        printf '%s\n' 'files 9' 'lines 20' 'lines of code 19' 'global functions 18'
+        printf '\t%s\n' 'GjTested of src/low/used.c' 'tell of src/low/tell.c'
+        printf '%s\n\t%s\n' 'used across folders 1' 'GjTested of src/low/used.c'
+        echo 'single callers in the folder 8'
+        printf '%s\n\t%s\n' \
+            'pairs of files to merge 1' 'src/high/used.c src/high/user.c share 8 functions' \
+            'private headers 1' src/high/hidden.h 'names with two meanings 1' \
+            'used in high, low' 'files with EXPLAIN 1' src/low/tell.c) || true
+    [ "$(perl test/house.pl --check --strict "$folder" | grep -c 'at most')" = 10 ] ||
+        echo "not all limits are checked"
+    rm -rf "$folder"
+}
+
+# Each example must be found, in comments of each kind and in documents; a plain sentence must not.
+english_checked() {
+    local folder examples file
+    folder=$(mktemp -d)
+    perl test/english.pl --examples >"$folder/a.c"
+    examples=$(wc -l <"$folder/a.c")
+    sed 's,^/\* \(.*\) \*/,-- \1\n,' "$folder/a.c" >"$folder/a.sql"
+    sed 's,^/\* \(.*\) \*/,# \1\n,' "$folder/a.c" | tee "$folder/a.sh" >"$folder/a.pl"
+    sed 's,^/\* \(.*\) \*/,\1\n,' "$folder/a.c" >"$folder/a.md"
+    for file in "$folder"/*; do
+        perl test/english.pl "$file" | finds -vE "^$examples of "
+        perl test/english.pl --check "$file" | grep -q 'at most' || echo "$file is accepted"
+    done
+    echo '/* Return the page that the caller has locked. */' >"$folder/a.c"
+    perl test/english.pl --check "$folder/a.c"
+    rm -rf "$folder"
+}
+
+# A mention must be found if its file is not there.
+mentions_checked() {
+    local folder
+    folder=$(mktemp -d)
+    mkdir -p "$folder/src/low"
+    printf '/* see\n * there.c, low/there.c, no.c, high/there.c */\n' >"$folder/src/low/there.c"
+    perl test/mentions.pl "$folder" | diff - <(
+        printf 'src/low/there.c:2: %s does not exist\n' no.c high/there.c) || true
+    rm -rf "$folder"
+}
+
+lines_aligned() { find src -name '*.[ch]' -exec perl test/aligned.pl {} +; }
+
+# Lines that a renamed function or type has left behind must be found, and no others.
+aligned_checked() {
+    local folder
+    folder=$(mktemp -d)
+    printf '%s\n' 'int a = f(1, /* x */' '\t\t  "(" +' '\t\t   2);' '#define b (' 'struct c' '{' \
+        '\tint\t\td;' '\tTupleTableSlot *e;\t\t\t/* well placed */' '\tint\t\t\tg;\t\t/* not */' \
+        '};' | sed 's/\\t/\t/g' >"$folder/a.c"
+    perl test/aligned.pl "$folder/a.c" | sed 's,.*/a.c:,,' | diff - <(
+        echo '3: begins in column 11, not 10'
+        echo '7: name in column 12, not 16'
+        echo '9: comment in column 24, not 32') || true
+    rm -rf "$folder"
 }
 
 # A process that is stopped while it holds a spinlock blocks others, which wait in a loop.
@@ -174,7 +258,17 @@ reference_is_whole() {
     perl test/docs/told.pl sql/gpujoin--1.0.0.sql docs/reference.md $(find src -name '*.[ch]')
 }
 
-document_links() { perl test/docs/links.pl ./*.md docs/*.md; }
+document_links() { perl test/docs/links.pl ./*.md docs/*.md test/bench/results/*.md; }
+
+# The newest report of each kind is kept, and the index lists it.
+reports_listed() {
+    local file
+    for file in test/bench/results/*; do
+        file=${file##*/}
+        [ "$file" = README.md ] || grep -qF "($file)" test/bench/results/README.md ||
+            echo "test/bench/results/README.md does not list $file"
+    done
+}
 
 document_length() { wc -l docs/*.md | awk '$2 != "total" && $1 > 400 {print $2 ": " $1 " lines"}'; }
 
@@ -283,6 +377,16 @@ check "folders use only what is below them, by its door, and in no circle" perl 
 check "headers that cuda/ and src/ share compile alone as C99 and C++17" border_alone
 check "lines of at most 100 columns" line_length
 check "files of at most 600 lines, 1,200 in src/" file_length
+check "src/ is divided as test/house.pl requires" perl test/house.pl --check
+check "a house with faults is found out" house_checked
+check "plain English in src/" perl test/english.pl --check src
+check "plain English elsewhere" perl test/english.pl --check cuda docs test sql README.md \
+    CONTRIBUTING.md CHANGELOG.md SECURITY.md
+check "sentences that are hard to read are found out" english_checked
+check "comments name files that exist" perl test/mentions.pl
+check "a mention of another file is found out" mentions_checked
+check "lines that continue an expression are aligned" lines_aligned
+check "a line that is not aligned is found out" aligned_checked
 check "no copying, allocating or reporting under a spinlock" no_work_under_spinlock
 check "no unfinished marks" no_unfinished_marks
 check "no trailing white space" trailing_space
@@ -294,6 +398,7 @@ check "Perl scripts compile" perl_syntax
 check "docs/reference.md has every property that EXPLAIN shows" explain_properties_told
 check "docs/reference.md has every function, view, column, setting and option" reference_is_whole
 check "links in documents lead somewhere" document_links
+check "the index of reports is complete" reports_listed
 check "documents of at most 360 lines" document_length
 check "META.json is valid" meta_json
 check "a META.json that is not valid is found out" meta_json_checked

@@ -24,6 +24,7 @@
 #include "catalog/index.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
+#include "lib/bloomfilter.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "port/pg_bitutils.h"
@@ -37,17 +38,48 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/tid.h"
-#include "check.h"
+#include "pages/pages.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_check);
 PG_FUNCTION_INFO_V1(gpujoin_index_info);
 
 #define INFO_COLUMNS			17
 
+/* Findings about a page from first_data on */
+typedef struct CheckedPage
+{
+	uint32		run:28;			/* the live run or delta that it belongs to, or 0 */
+	uint32		is_data:1;		/* data page, not a page of a directory or list */
+	uint32		is_late:1;		/* page was changed after the lists had been read */
+	uint32		named:1;		/* a directory or list names the page */
+} CheckedPage;
+
+typedef struct CheckState
+{
+	Relation	index;
+	GjIndexInfo info;
+	BlockNumber min_blocks;		/* number of blocks in the metapage at the start */
+	GjIndexState now;			/* the lists, read after the tails */
+	bool		moved;			/* the lists have changed since: start over */
+	BlockNumber nblocks;
+	CheckedPage *pages;			/* [nblocks]; the elements before first_data are unused */
+	BlockNumber end_in_use;		/* block after the last live page */
+	int64		nentries;		/* number of verified entries */
+	int64		free_slots;		/* free slots of live data pages */
+	int64		free_pages;
+	uint64		max_change;		/* largest change counter found */
+	uint32		max_run;		/* largest number of a run or delta found */
+	BlockNumber max_run_block;	/* block where that was found */
+	uint64		run_entries[GJ_MAX_RUNS];	/* number of entries found, without deleted ones */
+	bloom_filter *filter;		/* fingerprints of entries, or NULL */
+	int64		filter_entries; /* number of entries that the filter is sized for */
+	FmgrInfo   *key_proc;
+} CheckState;
+
 /* A run, while its directory is scanned */
 typedef struct RunCheck
 {
-	GjCheckState *state;
+	CheckState *state;
 	const GjRun *run;
 	int			number;			/* position among the runs */
 	BlockNumber data_pages;		/* met so far */
@@ -55,37 +87,40 @@ typedef struct RunCheck
 	GjPlace		last;			/* the last entry so far */
 } RunCheck;
 
+extern void GjCheckPages(Relation index);
+
 static uint64 check_index(Oid index_oid, bool heapallindexed);
-static void reset(GjCheckState *state);
-static void check_meta(GjCheckState *state);
-static void check_journal(GjCheckState *state);
-static void check_lanes(GjCheckState *state, GjMetaPage meta);
-static void check_counters(GjCheckState *state, GjMetaPage meta);
+static void check_pages(CheckState *state);
+static void reset(CheckState *state);
+static void check_meta(CheckState *state);
+static void check_journal(CheckState *state);
+static void check_lanes(CheckState *state, GjMetaPage meta);
+static void check_counters(CheckState *state, GjMetaPage meta);
 static Datum make_bigints(const uint64 *values, int n);
-static void note_page(GjCheckState *state, BlockNumber block, Page page, GjPageKind kind);
-static void check_data(GjCheckState *state, BlockNumber block, Page page);
-static void check_list(GjCheckState *state, BlockNumber block, Page page);
-static void check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque,
+static void note_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind);
+static void check_data(CheckState *state, BlockNumber block, Page page);
+static void check_list(CheckState *state, BlockNumber block, Page page);
+static void check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque,
 						const char *row);
-static void check_run(GjCheckState *state, int number);
+static void check_run(CheckState *state, int number);
 static void check_directory(RunCheck *check, BlockNumber block, int level, const GjPlace *first);
 static GjDirectory *copy_directory(RunCheck *check, BlockNumber block, int level, int *n);
 static void check_run_page(RunCheck *check, BlockNumber block, const GjPlace *first);
 static void check_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first);
-static void check_delta(GjCheckState *state, const GjDelta *delta);
-static void check_open_pages(GjCheckState *state);
-static void check_all_named(GjCheckState *state);
-static bool name_page(GjCheckState *state, BlockNumber by, BlockNumber block, uint32 run,
+static void check_delta(CheckState *state, const GjDelta *delta);
+static void check_open_pages(CheckState *state);
+static void check_all_named(CheckState *state);
+static bool name_page(CheckState *state, BlockNumber by, BlockNumber block, uint32 run,
 					  bool is_data);
-static void check_heap(GjCheckState *state, Snapshot snapshot);
+static void check_heap(CheckState *state, Snapshot snapshot);
 static void check_heap_tuple(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 							 bool tuple_is_alive, void *arg);
-static void check_wrong(GjCheckState *state, BlockNumber block, const char *detail);
-static void check_lower(GjCheckState *state, BlockNumber block, Page page, const void *end);
-static void check_tail(GjCheckState *state, BlockNumber block);
-static void check_page(GjCheckState *state, BlockNumber block);
-static void check_lists(GjCheckState *state);
-static void check_against_heap(GjCheckState *state);
+static void check_wrong(CheckState *state, BlockNumber block, const char *detail);
+static void check_lower(CheckState *state, BlockNumber block, Page page, const void *end);
+static void check_tail(CheckState *state, BlockNumber block);
+static void check_page(CheckState *state, BlockNumber block);
+static void check_lists(CheckState *state);
+static void check_against_heap(CheckState *state);
 
 /*
  * gpujoin_check(index regclass, heapallindexed boolean) returns bigint
@@ -115,15 +150,26 @@ gpujoin_check(PG_FUNCTION_ARGS)
 static uint64
 check_index(Oid index_oid, bool heapallindexed)
 {
-	GjCheckState state = {0};
+	CheckState	state = {0};
 
 	state.index = GjOpenManagedIndex(index_oid);
 	if (heapallindexed)
 		check_against_heap(&state);
 	else
-		GjCheckPages(&state);
+		check_pages(&state);
 	index_close(state.index, AccessShareLock);
 	return state.nentries;
+}
+
+/*
+ * Check the pages of an index, for test/fuzz
+ */
+void
+GjCheckPages(Relation index)
+{
+	CheckState	state = {.index = index};
+
+	check_pages(&state);
 }
 
 /*
@@ -132,7 +178,7 @@ check_index(Oid index_oid, bool heapallindexed)
 Datum
 gpujoin_index_info(PG_FUNCTION_ARGS)
 {
-	GjCheckState state = {0};
+	CheckState	state = {0};
 	TupleDesc	tupdesc;
 	Datum		values[INFO_COLUMNS];
 	bool		nulls[INFO_COLUMNS] = {false};
@@ -144,7 +190,7 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	if (get_call_result_type(fcinfo, NULL, &tupdesc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 	state.index = GjOpenManagedIndex(PG_GETARG_OID(0));
-	GjCheckPages(&state);
+	check_pages(&state);
 
 	for (int i = 0; i < state.now.nruns; i++)
 	{
@@ -192,8 +238,8 @@ make_bigints(const uint64 *values, int n)
 /*
  * Check all pages, tails first; repeat until no fold has changed the lists meanwhile
  */
-void
-GjCheckPages(GjCheckState *state)
+static void
+check_pages(CheckState *state)
 {
 	do
 	{
@@ -205,7 +251,7 @@ GjCheckPages(GjCheckState *state)
 		GjIndexGetState(state->index, &state->now);
 		state->nblocks = GjIndexGetLength(state->index);
 		state->pages = MemoryContextAllocExtended(CurrentMemoryContext,
-												  state->nblocks * sizeof(GjCheckedPage),
+												  state->nblocks * sizeof(CheckedPage),
 												  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 		for (BlockNumber block = state->info.first_data; block < state->nblocks; block++)
 		{
@@ -222,7 +268,7 @@ GjCheckPages(GjCheckState *state)
  * Reset the counts
  */
 static void
-reset(GjCheckState *state)
+reset(CheckState *state)
 {
 	state->moved = false;
 	state->end_in_use = 0;
@@ -244,7 +290,7 @@ reset(GjCheckState *state)
  * Report corruption, unless the lists have changed, which would explain the finding
  */
 static void
-check_wrong(GjCheckState *state, BlockNumber block, const char *detail)
+check_wrong(CheckState *state, BlockNumber block, const char *detail)
 {
 	if (!state->moved)
 		state->moved = GjListsMoved(state->index, &state->now);
@@ -258,7 +304,7 @@ check_wrong(GjCheckState *state, BlockNumber block, const char *detail)
  * Only generic WAL reads that: the next change to the page zeroes the bytes after it.
  */
 static void
-check_lower(GjCheckState *state, BlockNumber block, Page page, const void *end)
+check_lower(CheckState *state, BlockNumber block, Page page, const void *end)
 {
 	if ((char *) page + ((PageHeader) page)->pd_lower != (const char *) end)
 		GjReportCorruption(state->index, block, "The page's contents do not end where it says.");
@@ -268,7 +314,7 @@ check_lower(GjCheckState *state, BlockNumber block, Page page, const void *end)
  * Check the metapage, and that the file has all blocks that the metapage counts
  */
 static void
-check_meta(GjCheckState *state)
+check_meta(CheckState *state)
 {
 	(void) GjIndexGetLength(state->index);
 	GjIndexGetInfo(state->index, &state->info);
@@ -283,7 +329,7 @@ check_meta(GjCheckState *state)
  * Runs last: no page can carry a larger change counter than the sequence now.
  */
 static void
-check_journal(GjCheckState *state)
+check_journal(CheckState *state)
 {
 	Buffer		journalbuf = ReadBuffer(state->index, GJ_JOURNAL_BLOCK);
 	Buffer		metabuf = ReadBuffer(state->index, GJ_META_BLOCK);
@@ -337,7 +383,7 @@ check_journal(GjCheckState *state)
 }
 
 static void
-check_lanes(GjCheckState *state, GjMetaPage meta)
+check_lanes(CheckState *state, GjMetaPage meta)
 {
 	for (int lane = 0; lane < meta->nlanes; lane++)
 	{
@@ -360,7 +406,7 @@ check_lanes(GjCheckState *state, GjMetaPage meta)
  * its count when the lists were read
  */
 static void
-check_counters(GjCheckState *state, GjMetaPage meta)
+check_counters(CheckState *state, GjMetaPage meta)
 {
 	if (state->moved || meta->list_version != state->now.list_version)
 		return;
@@ -386,7 +432,7 @@ check_counters(GjCheckState *state, GjMetaPage meta)
  */
 
 static void
-check_tail(GjCheckState *state, BlockNumber block)
+check_tail(CheckState *state, BlockNumber block)
 {
 	Buffer		buffer = ReadBuffer(state->index, block);
 	Page		page = BufferGetPage(buffer);
@@ -410,7 +456,7 @@ check_tail(GjCheckState *state, BlockNumber block)
  * Check a page from first_data on, and record its owner
  */
 static void
-check_page(GjCheckState *state, BlockNumber block)
+check_page(CheckState *state, BlockNumber block)
 {
 	Buffer		buffer = ReadBufferExtended(state->index, MAIN_FORKNUM, block, RBM_NORMAL, NULL);
 	Page		page = BufferGetPage(buffer);
@@ -448,10 +494,10 @@ check_page(GjCheckState *state, BlockNumber block)
  * Check a live page
  */
 static void
-note_page(GjCheckState *state, BlockNumber block, Page page, GjPageKind kind)
+note_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind)
 {
 	GjPageOpaque opaque = GjPageGetOpaque(page);
-	GjCheckedPage *checked = &state->pages[block];
+	CheckedPage *checked = &state->pages[block];
 
 	checked->run = opaque->run;
 	checked->is_data = kind == GJ_PAGE_DATA;
@@ -466,7 +512,7 @@ note_page(GjCheckState *state, BlockNumber block, Page page, GjPageKind kind)
 }
 
 static void
-check_data(GjCheckState *state, BlockNumber block, Page page)
+check_data(CheckState *state, BlockNumber block, Page page)
 {
 	GjPageOpaque opaque = GjPageGetOpaque(page);
 	uint32	   *used = GjDataUsed(page, &state->info);
@@ -492,7 +538,7 @@ check_data(GjCheckState *state, BlockNumber block, Page page)
 }
 
 static void
-check_list(GjCheckState *state, BlockNumber block, Page page)
+check_list(CheckState *state, BlockNumber block, Page page)
 {
 	if ((char *) page + ((PageHeader) page)->pd_lower != GjListEnd(page))
 		GjReportCorruption(state->index, block,
@@ -500,7 +546,7 @@ check_list(GjCheckState *state, BlockNumber block, Page page)
 }
 
 static void
-check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque, const char *row)
+check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque, const char *row)
 {
 	const GjIndexInfo *info = &state->info;
 	ItemPointerData tid;
@@ -539,12 +585,6 @@ check_entry(GjCheckState *state, BlockNumber block, GjPageOpaque opaque, const c
  */
 
 static inline bool
-precedes(const GjPlace *a, const GjPlace *b)
-{
-	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
-}
-
-static inline bool
 is_equal(const GjPlace *a, const GjPlace *b)
 {
 	return a->key == b->key && a->tid == b->tid;
@@ -554,7 +594,7 @@ is_equal(const GjPlace *a, const GjPlace *b)
  * Compare the lists of state->now with the pages that were read.  Ends early if the lists change.
  */
 static void
-check_lists(GjCheckState *state)
+check_lists(CheckState *state)
 {
 	for (int i = 0; i < state->now.nruns && !state->moved; i++)
 		check_run(state, i);
@@ -570,7 +610,7 @@ check_lists(GjCheckState *state)
 }
 
 static void
-check_run(GjCheckState *state, int number)
+check_run(CheckState *state, int number)
 {
 	const GjRun *run = &state->now.runs[number];
 	RunCheck	check = {state, run, number};
@@ -592,7 +632,7 @@ check_run(GjCheckState *state, int number)
 static void
 check_directory(RunCheck *check, BlockNumber block, int level, const GjPlace *first)
 {
-	GjCheckState *state = check->state;
+	CheckState *state = check->state;
 	int			n;
 	GjDirectory *directory = copy_directory(check, block, level, &n);
 
@@ -624,7 +664,7 @@ check_directory(RunCheck *check, BlockNumber block, int level, const GjPlace *fi
 static GjDirectory *
 copy_directory(RunCheck *check, BlockNumber block, int level, int *n)
 {
-	GjCheckState *state = check->state;
+	CheckState *state = check->state;
 	GjDirectory *directory = palloc(sizeof(GjDirectory));
 	Buffer		buffer = ReadBuffer(state->index, block);
 	Page		page = BufferGetPage(buffer);
@@ -648,7 +688,7 @@ copy_directory(RunCheck *check, BlockNumber block, int level, int *n)
 static void
 check_run_page(RunCheck *check, BlockNumber block, const GjPlace *first)
 {
-	GjCheckState *state = check->state;
+	CheckState *state = check->state;
 	Buffer		buffer = ReadBuffer(state->index, block);
 	Page		page = BufferGetPage(buffer);
 
@@ -669,7 +709,7 @@ check_run_page(RunCheck *check, BlockNumber block, const GjPlace *first)
 static void
 check_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
 {
-	GjCheckState *state = check->state;
+	CheckState *state = check->state;
 	const GjIndexInfo *info = &state->info;
 	const uint32 *used = GjDataUsed(page, info);
 	uint64		before = (uint64) check->data_pages++ * info->slots;
@@ -691,7 +731,7 @@ check_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
 		if (slot == 0 && !is_equal(&place, first))
 			GjReportCorruption(state->index, block,
 							   "A data page does not begin where the directory says.");
-		if (precedes(&place, &check->last))
+		if (GjPlaceIsBefore(&place, &check->last))
 			GjReportCorruption(state->index, block, "The entries of a run are not in order.");
 		check->last = place;
 	}
@@ -699,7 +739,7 @@ check_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
 }
 
 static void
-check_delta(GjCheckState *state, const GjDelta *delta)
+check_delta(CheckState *state, const GjDelta *delta)
 {
 	GjIndexState alone = state->now;
 	BlockNumber *blocks;
@@ -723,7 +763,7 @@ check_delta(GjCheckState *state, const GjDelta *delta)
 
 	for (BlockNumber block = state->info.first_data; block < state->nblocks; block++)
 	{
-		const GjCheckedPage *page = &state->pages[block];
+		const CheckedPage *page = &state->pages[block];
 
 		if (page->run != delta->run || page->is_data)
 			continue;
@@ -738,11 +778,11 @@ check_delta(GjCheckState *state, const GjDelta *delta)
  * Check that the open pages of lanes are in a delta's list
  */
 static void
-check_open_pages(GjCheckState *state)
+check_open_pages(CheckState *state)
 {
 	for (int i = 0; i < state->now.nopen && !state->moved; i++)
 	{
-		const GjCheckedPage *page = &state->pages[state->now.open_blocks[i]];
+		const CheckedPage *page = &state->pages[state->now.open_blocks[i]];
 
 		if (!page->named || (page->run != state->now.deltas[0].run &&
 							 page->run != state->now.deltas[1].run))
@@ -755,11 +795,11 @@ check_open_pages(GjCheckState *state)
  * Check that no page claims to belong to a run or delta that does not list it
  */
 static void
-check_all_named(GjCheckState *state)
+check_all_named(CheckState *state)
 {
 	for (BlockNumber block = state->info.first_data; block < state->nblocks; block++)
 	{
-		const GjCheckedPage *page = &state->pages[block];
+		const CheckedPage *page = &state->pages[block];
 		bool		of_run = false;
 
 		if (page->run == 0 || page->named)
@@ -775,9 +815,9 @@ check_all_named(GjCheckState *state)
  * Record that a directory or list names a page; returns false if it must not
  */
 static bool
-name_page(GjCheckState *state, BlockNumber by, BlockNumber block, uint32 run, bool is_data)
+name_page(CheckState *state, BlockNumber by, BlockNumber block, uint32 run, bool is_data)
 {
-	GjCheckedPage *page;
+	CheckedPage *page;
 
 	if (block < state->info.first_data || block >= state->nblocks)
 	{
@@ -820,7 +860,7 @@ name_page(GjCheckState *state, BlockNumber by, BlockNumber block, uint32 run, bo
  * which must not run with the rights of the caller.
  */
 static void
-check_against_heap(GjCheckState *state)
+check_against_heap(CheckState *state)
 {
 	Snapshot	snapshot = RegisterSnapshot(GetTransactionSnapshot());
 	Oid			save_user;
@@ -833,7 +873,7 @@ check_against_heap(GjCheckState *state)
 	GjRestrictSearchPath();
 
 	state->filter_entries = Max((int64) state->index->rd_rel->reltuples, 10000);
-	GjCheckPages(state);
+	check_pages(state);
 	check_heap(state, snapshot);
 	bloom_free(state->filter);
 
@@ -846,7 +886,7 @@ check_against_heap(GjCheckState *state)
  * Look for the entry of each tuple that the snapshot sees
  */
 static void
-check_heap(GjCheckState *state, Snapshot snapshot)
+check_heap(CheckState *state, Snapshot snapshot)
 {
 	Relation	heap = table_open(state->index->rd_index->indrelid, AccessShareLock);
 	IndexInfo  *indexInfo = BuildIndexInfo(state->index);
@@ -878,7 +918,7 @@ static void
 check_heap_tuple(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 				 bool tuple_is_alive, void *arg)
 {
-	GjCheckState *state = arg;
+	CheckState *state = arg;
 	char		row[GJ_MAX_ROW_WIDTH];
 
 	CHECK_FOR_INTERRUPTS();

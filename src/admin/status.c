@@ -14,7 +14,7 @@
 
 #include "base/gpujoin.h"
 #include "mirror/mirror.h"
-#include "rows.h"
+#include "resultset.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_status);
 PG_FUNCTION_INFO_V1(gpujoin_mirrors);

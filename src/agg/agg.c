@@ -4,8 +4,8 @@
  *	  GpuAgg, an executor node: groups and aggregates of its child's rows.
  *
  * All rows are read as batches (reader.c) into groups (groups.c) before the first group is
- * returned.  Rows of groups that do not fit in memory are spilled, and form groups after those
- * before them have been returned: a caller that stops earlier does not wait for them.
+ * returned.  Rows of groups that do not fit in memory are spilled, and grouped after the groups in
+ * memory have been returned, so that a caller that stops early does not wait for them.
  *
  * The node's scan tuple has the group columns and the aggregates; HAVING and the target list are
  * evaluated on it.
@@ -24,12 +24,14 @@
 #include "postgres.h"
 
 #include "access/parallel.h"
+#include "access/tupmacs.h"
 #include "catalog/objectaccess.h"
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
+#include "optimizer/optimizer.h"
 #include "storage/spin.h"
 #include "utils/acl.h"
 #include "utils/lsyscache.h"
@@ -42,9 +44,6 @@
 #include "exec/exec.h"
 #include "node/aggplan.h"
 #include "agg.h"
-#include "compute.h"
-#include "groups/groups.h"
-#include "reader.h"
 
 typedef struct GjAggStats
 {
@@ -57,6 +56,35 @@ typedef struct GjAggStats
 /* In the plan's shared memory */
 typedef struct GjAggShare GjAggShare;
 
+/* A batch column that is loaded into the slot of expressions */
+typedef struct ComputeInput
+{
+	int			at;				/* position in the slot, from 0 */
+	int			column;
+} ComputeInput;
+
+typedef struct ComputeOutput
+{
+	ExprState  *expr;
+	int			condition;		/* column that must be true; -1: none */
+	uint16		width;
+	char	   *values;			/* buffer for one batch */
+	uint8	   *nulls;
+} ComputeOutput;
+
+/* Columns computed from the columns of a batch */
+typedef struct GjCompute
+{
+	ExprContext *econtext;
+	TupleTableSlot *slot;
+	int			ninputs;
+	ComputeInput *inputs;
+	int			ncolumns;		/* number of columns of the input batch */
+	int			noutputs;
+	ComputeOutput *outputs;
+	GjBatch		batch;
+} GjCompute;
+
 typedef struct GjAggState
 {
 	CustomScanState css;		/* must be first */
@@ -67,6 +95,9 @@ typedef struct GjAggState
 	bool		filled;			/* are the groups of this pass complete? */
 	bool		begun;			/* has GjGroupsBegin() been called? */
 	bool		is_plain;		/* does the result consist of the groups' columns alone? */
+	GjReaderStats reader_stats;
+	GjRowBatch	batch;			/* groups returned to a batch consumer */
+	GjBatchColumn *arrays;		/* their columns, or NULL until they are needed */
 
 	List	   *coded;			/* integer list: group columns that hold codes */
 
@@ -96,13 +127,15 @@ static bool next_group(GjAggState *agg);
 static inline void show_group(TupleTableSlot *slot);
 static void decode_columns(GjAggState *agg, TupleTableSlot *slot);
 static bool is_plain(List *target);
+static GjRowBatch *next_batch(PlanState *node, bool want_partners);
+static void load_batch(GjAggState *agg);
+static void create_arrays(GjAggState *agg);
 static void fill(GjAggState *agg);
 static bool read_batch(GjAggState *agg);
 static bool next_pass(GjAggState *agg);
 static void rescan_agg(CustomScanState *node);
 static void end_agg(CustomScanState *node);
 static void explain_agg(CustomScanState *node, List *ancestors, ExplainState *es);
-static void explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es);
 static void *get_private(const CustomScan *plan, GjAggPrivate item);
 static void add_stats(GjAggStats *to, const GjAggStats *from);
 static Size agg_estimate_share(CustomScanState *node, ParallelContext *pcxt);
@@ -111,6 +144,14 @@ static void agg_reset_share(CustomScanState *node, ParallelContext *pcxt, void *
 static void agg_attach_share(CustomScanState *node, shm_toc *toc, void *area);
 static void agg_shutdown(CustomScanState *node);
 static GjAggStats agg_get_stats(const GjAggState *agg);
+static GjCompute *compute_create(ScanState *node, List *types, List *conditions, List *inputs);
+static const GjBatch *compute_columns(GjCompute *compute, const GjBatch *batch);
+static void create_slot(GjCompute *compute, ScanState *node);
+static void list_inputs(GjCompute *compute, List *exprs, List *inputs);
+static void create_outputs(GjCompute *compute, ScanState *node, List *types, List *conditions);
+static void load_row(GjCompute *compute, int row);
+static void compute_row(GjCompute *compute, int row);
+static bool is_true(const GjBatchColumn *column, int row);
 
 static CustomScanMethods plan_methods = {
 	.CustomName = GJ_AGG_NAME,
@@ -145,18 +186,15 @@ static const CustomExecMethods partial_exec_methods = {
 	.ExplainCustomScan = explain_agg,
 };
 
+static const GjRowMethods row_methods = {
+	.next_batch = next_batch,
+};
+
 void
 GjExecAggInit(void)
 {
-	GjNodeRegister(&plan_methods);
-	GjNodeRegister(&partial_plan_methods);
-}
-
-bool
-GjIsAgg(const PlanState *node)
-{
-	return IsA(node, CustomScanState) &&
-		((const CustomScanState *) node)->methods == &exec_methods;
+	GjNodeRegister(&plan_methods, &row_methods);
+	GjNodeRegister(&partial_plan_methods, NULL);
 }
 
 static Node *
@@ -194,9 +232,9 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	agg->reader = GjReaderCreate(agg->child, get_private(plan, GJ_AGG_COLUMNS),
-								 get_private(plan, GJ_AGG_TYPES));
+								 get_private(plan, GJ_AGG_TYPES), &agg->reader_stats);
 	if (plan->custom_exprs != NIL)
-		agg->compute = GjComputeCreate(&node->ss, get_private(plan, GJ_AGG_TYPES),
+		agg->compute = compute_create(&node->ss, get_private(plan, GJ_AGG_TYPES),
 									   get_private(plan, GJ_AGG_CONDITIONS),
 									   get_private(plan, GJ_AGG_INPUTS));
 	memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
@@ -360,15 +398,16 @@ decode_columns(GjAggState *agg, TupleTableSlot *slot)
 }
 
 /*
- * Prepare the groups for a batch consumer: the remaining groups are the next rows.  Returns NULL
- * if no group is left, or if the groups must pass through the executor, which filters them or
- * computes something.
+ * Method of GjRowMethods.  Groups pass through the executor if it filters them or computes
+ * something.
  */
-GjGroups *
-GjAggLoad(PlanState *node)
+static GjRowBatch *
+next_batch(PlanState *node, bool want_partners)
 {
 	GjAggState *agg = (GjAggState *) castNode(CustomScanState, node);
 
+	if (agg->batch.next < agg->batch.nrows)
+		return &agg->batch;
 	if (node->qual != NULL || !agg->is_plain)
 		return NULL;
 	if (!agg->filled)
@@ -376,18 +415,68 @@ GjAggLoad(PlanState *node)
 	do
 	{
 		if (GjGroupsRemaining(agg->groups) > 0)
-			return agg->groups;
+		{
+			load_batch(agg);
+			return &agg->batch;
+		}
 	} while (GjGroupsNextPass(agg->groups));
 	return NULL;
 }
 
 /*
- * Return the groups' column, from 0, that is the result's attribute number `at`, also from 0
+ * Copy the next groups into arrays, one for each column of the result that is passed by value
  */
-int
-GjAggColumn(const PlanState *node, int at)
+static void
+load_batch(GjAggState *agg)
 {
-	return ((Var *) list_nth_node(TargetEntry, node->plan->targetlist, at)->expr)->varattno - 1;
+	List	   *target = agg->css.ss.ps.plan->targetlist;
+	int			nrows = (int) Min(GjGroupsRemaining(agg->groups), GJ_BATCH_ROWS);
+	ListCell   *lc;
+
+	if (agg->arrays == NULL)
+		create_arrays(agg);
+	foreach(lc, target)
+	{
+		GjBatchColumn *array = &agg->arrays[foreach_current_index(lc)];
+		int			column = ((Var *) lfirst_node(TargetEntry, lc)->expr)->varattno - 1;
+		char	   *values = unconstify(char *, array->values);
+		uint8	   *nulls = unconstify(uint8 *, array->nulls);
+
+		if (values == NULL)
+			continue;
+		for (int row = 0; row < nrows; row++)
+		{
+			bool		isnull;
+			Datum		value = GjGroupsValue(agg->groups, row, column, &isnull);
+
+			nulls[row] = isnull;
+			store_att_byval(values + row * array->width, isnull ? (Datum) 0 : value,
+							array->width);
+		}
+	}
+	GjGroupsSkip(agg->groups, nrows);
+	agg->batch = (GjRowBatch) {.nrows = nrows,.arrays = agg->arrays};
+}
+
+static void
+create_arrays(GjAggState *agg)
+{
+	MemoryContext context = agg->css.ss.ps.state->es_query_cxt;
+	TupleDesc	desc = ExecGetResultType(&agg->css.ss.ps);
+
+	agg->arrays = MemoryContextAllocZero(context, desc->natts * sizeof(GjBatchColumn));
+	for (int i = 0; i < desc->natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (!att->attbyval)
+			continue;
+		agg->arrays[i] = (GjBatchColumn) {
+			.values = MemoryContextAlloc(context, GJ_BATCH_ROWS * att->attlen),
+			.nulls = MemoryContextAlloc(context, GJ_BATCH_ROWS),
+			.width = att->attlen
+		};
+	}
 }
 
 /*
@@ -434,7 +523,7 @@ read_batch(GjAggState *agg)
 	if (batch == NULL)
 		return false;
 	if (agg->compute != NULL)
-		batch = GjComputeColumns(agg->compute, batch);
+		batch = compute_columns(agg->compute, batch);
 	GjGroupsAdd(agg->groups, batch);
 	return true;
 }
@@ -465,6 +554,7 @@ rescan_agg(CustomScanState *node)
 {
 	GjAggState *agg = (GjAggState *) node;
 
+	agg->batch.nrows = agg->batch.next = 0;
 	if (node->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(agg->child, node->ss.ps.chgParam);
 	if (!agg->begun)
@@ -479,8 +569,6 @@ rescan_agg(CustomScanState *node)
 	}
 	GjReaderRestart(agg->reader);
 	agg->begun = agg->filled = agg->ended = false;
-	if (agg->coded != NIL)
-		GjReaderForgetCodes(agg->reader);
 }
 
 static void
@@ -497,53 +585,32 @@ end_agg(CustomScanState *node)
 	ExecEndNode(agg->child);
 }
 
-/* EXPLAIN ---------------------------------------------------------------------------- */
-
 static void
 explain_agg(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	GjAggState *agg = (GjAggState *) node;
-	GjAggStats	stats;
-
-	explain_groupings(node, ancestors, es);
-	if (!es->analyze || agg->groups == NULL)
-		return;
-	stats = agg_get_stats(agg);
-	ExplainPropertyUInteger("Groups", NULL, stats.groups.groups, es);
-	ExplainPropertyUInteger("Arrays Read", NULL, stats.reader.batches, es);
-	ExplainPropertyUInteger("Rows From Arrays", NULL, stats.reader.array_rows, es);
-	ExplainPropertyUInteger("Rows From Slots", NULL, stats.reader.slot_rows, es);
-	if (!agg->is_partial && (stats.groups.passes > 1 || es->format != EXPLAIN_FORMAT_TEXT))
-		ExplainPropertyUInteger("Passes", NULL, stats.groups.passes, es);
-	if (agg->is_partial && (stats.flushes > 0 || es->format != EXPLAIN_FORMAT_TEXT))
-		ExplainPropertyUInteger("Flushes", NULL, stats.flushes, es);
-	if (!GjExplainMachine(es))
-		return;
-	ExplainPropertyUInteger("Memory Usage", "kB", (stats.groups.peak_memory + 1023) / 1024, es);
-	if (stats.groups.disk_size > 0 || es->format != EXPLAIN_FORMAT_TEXT)
-		ExplainPropertyUInteger("Disk Usage", "kB", stats.groups.disk_size / 1024, es);
-}
-
-static void
-explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es)
-{
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
 	int			ngroupings = list_length(get_private(plan, GJ_AGG_GROUPINGS));
-	List	   *context;
-	List	   *texts = NIL;
+	GjAggReport report = {.is_partial = agg->is_partial};
 
-	if (ngroupings == 0)
-		return;
-	context = set_deparse_context_plan(es->deparse_cxt, &plan->scan.plan, ancestors);
 	for (int i = 0; i < ngroupings; i++)
+		report.group_keys = lappend(report.group_keys,
+									list_nth_node(TargetEntry, plan->custom_scan_tlist, i)->expr);
+	if (agg->groups != NULL)
 	{
-		TargetEntry *entry = list_nth_node(TargetEntry, plan->custom_scan_tlist, i);
+		GjAggStats	stats = agg_get_stats(agg);
 
-		texts = lappend(texts, deparse_expression((Node *) entry->expr, context,
-												  GjExplainTables(es) > 1 || es->verbose,
-												  false));
+		report.has_counters = true;
+		report.groups = stats.groups.groups;
+		report.batches = stats.reader.batches;
+		report.array_rows = stats.reader.array_rows;
+		report.slot_rows = stats.reader.slot_rows;
+		report.passes = stats.groups.passes;
+		report.flushes = stats.flushes;
+		report.peak_memory = stats.groups.peak_memory;
+		report.disk_size = stats.groups.disk_size;
 	}
-	ExplainPropertyList("Group Key", texts, es);
+	GjExplainAgg(node, ancestors, es, &report);
 }
 
 static void *
@@ -556,11 +623,11 @@ get_private(const CustomScan *plan, GjAggPrivate item)
 /*-------------------------------------------------------------------------
  * Counters of processes
  *
- * What the processes of a parallel GpuAgg have counted, added up for EXPLAIN.
+ * EXPLAIN shows the sum of the counters of all processes of a parallel GpuAgg.
  *
- * Nothing else is shared: each process groups the rows that its child gives it.  A worker hands
- * over its counters when its node is shut down, which precedes the end of its rows; the leader
- * takes them when its own is.
+ * Nothing else is shared: each process groups the rows that its child returns.  A worker adds its
+ * counters when its node is shut down, before the end of its rows; the leader collects them when
+ * its own node is shut down.
  *-------------------------------------------------------------------------
  */
 
@@ -627,7 +694,7 @@ agg_get_stats(const GjAggState *agg)
 {
 	GjAggStats	stats = {
 		.groups = *GjGroupsGetStats(agg->groups),
-		.reader = *GjReaderGetStats(agg->reader),
+		.reader = agg->reader_stats,
 		.flushes = agg->flushes,
 	};
 
@@ -647,4 +714,154 @@ add_stats(GjAggStats *to, const GjAggStats *from)
 	to->reader.array_rows += from->reader.array_rows;
 	to->reader.slot_rows += from->reader.slot_rows;
 	to->flushes += from->flushes;
+}
+
+/*-------------------------------------------------------------------------
+ * Computed columns
+ *
+ * PostgreSQL evaluates the expressions, so that they have their usual meaning.  For this, each
+ * row of a batch is loaded into a slot, but only with the columns that the expressions use.  That
+ * costs some 50 ns per row, less than reading the row as a tuple.
+ *
+ * An aggregate's argument is evaluated only where its FILTER is true, because elsewhere it might
+ * fail.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Prepare to compute the node's custom_exprs, which refer to its scan tuple.  The lists are
+ * described in aggplan.h.  Allocates in the current memory context.
+ */
+static GjCompute *
+compute_create(ScanState *node, List *types, List *conditions, List *inputs)
+{
+	GjCompute  *compute = palloc0(sizeof(GjCompute));
+	List	   *exprs = ((CustomScan *) node->ps.plan)->custom_exprs;
+
+	compute->noutputs = list_length(exprs);
+	compute->ncolumns = list_length(types) - compute->noutputs;
+	create_slot(compute, node);
+	list_inputs(compute, exprs, inputs);
+	create_outputs(compute, node, types, conditions);
+	return compute;
+}
+
+/*
+ * Create a private slot with the same columns as the node's scan slot
+ */
+static void
+create_slot(GjCompute *compute, ScanState *node)
+{
+	TupleDesc	desc = node->ss_ScanTupleSlot->tts_tupleDescriptor;
+
+	compute->slot = ExecInitExtraTupleSlot(node->ps.state, desc, &TTSOpsVirtual);
+	memset(compute->slot->tts_isnull, true, desc->natts);
+	ExecStoreVirtualTuple(compute->slot);
+	compute->econtext = CreateExprContext(node->ps.state);
+	compute->econtext->ecxt_scantuple = compute->slot;
+}
+
+/*
+ * List the columns that the expressions use
+ */
+static void
+list_inputs(GjCompute *compute, List *exprs, List *inputs)
+{
+	ListCell   *lc;
+
+	compute->inputs = palloc0_array(ComputeInput, list_length(inputs));
+	foreach(lc, pull_var_clause((Node *) exprs, 0))
+	{
+		int			at = lfirst_node(Var, lc)->varattno - 1;
+		int			column = list_nth_int(inputs, at);
+		bool		is_new = true;
+
+		for (int i = 0; i < compute->ninputs; i++)
+			is_new &= compute->inputs[i].at != at;
+		if (column < 0)
+			elog(ERROR, "batches of GpuAgg lack a column that an expression uses");
+		if (is_new)
+			compute->inputs[compute->ninputs++] = (ComputeInput) {at, column};
+	}
+}
+
+static void
+create_outputs(GjCompute *compute, ScanState *node, List *types, List *conditions)
+{
+	List	   *exprs = ((CustomScan *) node->ps.plan)->custom_exprs;
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	compute->outputs = palloc0_array(ComputeOutput, compute->noutputs);
+	compute->batch.columns = palloc0_array(GjBatchColumn, list_length(types));
+	forboth(lc, exprs, lc2, conditions)
+	{
+		int			i = foreach_current_index(lc);
+		ComputeOutput *output = &compute->outputs[i];
+
+		output->expr = ExecInitExpr(lfirst(lc), &node->ps);
+		output->condition = lfirst_int(lc2);
+		output->width = GjValueWidth(list_nth_int(types, compute->ncolumns + i));
+		output->values = palloc(GJ_BATCH_ROWS * output->width);
+		output->nulls = palloc(GJ_BATCH_ROWS);
+		compute->batch.columns[compute->ncolumns + i] = (GjBatchColumn) {
+			.values = output->values,.nulls = output->nulls,.width = output->width
+		};
+	}
+}
+
+/*
+ * Return the batch with the computed columns appended.  It is valid until the next call.  May
+ * raise any error that the expressions raise.
+ */
+static const GjBatch *
+compute_columns(GjCompute *compute, const GjBatch *batch)
+{
+	compute->batch.nrows = batch->nrows;
+	compute->batch.weights = batch->weights;
+	memcpy(compute->batch.columns, batch->columns, compute->ncolumns * sizeof(GjBatchColumn));
+	for (int row = 0; row < batch->nrows; row++)
+	{
+		load_row(compute, row);
+		compute_row(compute, row);
+	}
+	return &compute->batch;
+}
+
+static void
+load_row(GjCompute *compute, int row)
+{
+	for (int i = 0; i < compute->ninputs; i++)
+	{
+		const ComputeInput *input = &compute->inputs[i];
+		const GjBatchColumn *column = &compute->batch.columns[input->column];
+
+		compute->slot->tts_values[input->at] = fetch_att(column->values + row * column->width,
+														 true, column->width);
+		compute->slot->tts_isnull[input->at] = column->nulls != NULL && column->nulls[row] != 0;
+	}
+}
+
+static void
+compute_row(GjCompute *compute, int row)
+{
+	ResetExprContext(compute->econtext);
+	for (int i = 0; i < compute->noutputs; i++)
+	{
+		const ComputeOutput *output = &compute->outputs[i];
+		Datum		value = (Datum) 0;
+		bool		isnull = true;
+
+		if (output->condition < 0 || is_true(&compute->batch.columns[output->condition], row))
+			value = ExecEvalExprSwitchContext(output->expr, compute->econtext, &isnull);
+		output->nulls[row] = isnull;
+		store_att_byval(output->values + row * output->width, isnull ? (Datum) 0 : value,
+						output->width);
+	}
+}
+
+static bool
+is_true(const GjBatchColumn *column, int row)
+{
+	return (column->nulls == NULL || column->nulls[row] == 0) && column->values[row] != 0;
 }

@@ -15,8 +15,42 @@
 
 /* agg.c */
 extern void GjExecAggInit(void);
-extern bool GjIsAgg(const PlanState *node);
-extern GjGroups *GjAggLoad(PlanState *node);
-extern int	GjAggColumn(const PlanState *node, int at);
+
+/*-------------------------------------------------------------------------
+ * The rows of a plan node as batches of columns: reader.c
+ *-------------------------------------------------------------------------
+ */
+
+typedef struct GjReaderStats
+{
+	uint64		batches;
+	uint64		array_rows;		/* rows read as arrays */
+	uint64		slot_rows;		/* rows read one by one */
+} GjReaderStats;
+
+typedef struct GjReader GjReader;
+
+/*
+ * Prepare to read a node. attnos is an integer list of the wanted columns of its result, from 1;
+ * types lists the type of each (GjValueType).  Allocates in the current memory context.
+ */
+extern GjReader *GjReaderCreate(PlanState *node, List *attnos, List *types,
+								GjReaderStats *stats);
+
+/*
+ * Replace a column's values in the batches by int4 codes.  Values that the type considers equal
+ * get the same code.  The node must be a join, and the column must belong to its small side.
+ */
+extern void GjReaderEncode(GjReader *reader, int column);
+extern Datum GjReaderDecode(const GjReader *reader, int column, Datum code);
+
+/*
+ * Get the next rows, or NULL at the end.  They are valid until the next call, or until the node
+ * is rescanned.
+ */
+extern const GjBatch *GjReaderNext(GjReader *reader);
+
+/* Start over, after the node has been rescanned; codes are forgotten */
+extern void GjReaderRestart(GjReader *reader);
 
 #endif							/* GPUJOIN_AGG_H */

@@ -3,14 +3,15 @@
  * reader.c
  *	  Read the rows of a plan node as batches of columns.
  *
- * If a node of ours gets its rows from index entries, it has them as arrays: they are taken from
- * there, without passing through the executor one by one.  From heap blocks, columns are read
- * (see "Tuples" below).  All other rows that a node returns, such as those that pass a filter,
- * are copied into arrays one by one.  This choice is made again for each batch, because a node
- * may switch between these forms, as GpuScan does when memory is short.
+ * Our nodes return batches of rows (base/nodes.h): entries of an index, whose columns are arrays
+ * already; tuples of heap blocks, whose columns are copied into arrays (see "Tuples" below); or
+ * arrays.  None of these rows passes through the executor.  All other rows that a node returns,
+ * such as those that pass a filter, are copied into arrays one by one.  This choice is made again
+ * for each batch, because a node may switch between these forms, as GpuScan does when memory is
+ * short.
  *
  * The rows of an Append are those of its children, one child after another, with the columns in
- * the same places.  While it is at a child of ours, the arrays are taken from there.  The Append
+ * the same places.  While it is at a child of ours, batches are taken from there.  The Append
  * itself advances to the next child, skips those that run-time pruning excludes, and starts it:
  * so the first row of each child arrives in a slot.
  *
@@ -40,11 +41,10 @@
 #include "utils/typcache.h"
 
 #include "base/compat.h"
+#include "base/nodes.h"
 #include "exec/exec.h"
 #include "join/join.h"
 #include "agg.h"
-#include "groups/groups.h"
-#include "reader.h"
 
 typedef struct GjCodes GjCodes;
 
@@ -53,6 +53,7 @@ typedef struct GjReaderColumn
 {
 	int			slot_at;		/* position in the node's result slot, from 0 */
 	int			at;				/* position in the source's result slot, from 0 */
+	int			partner;		/* column of the partners of the source's rows, or -1 */
 	uint16		width;			/* width of its type, or of a code */
 	GjCodes    *codes;			/* codes to use instead of the values, or NULL */
 	int32	   *known;			/* codes of small rows, by row number; -1: not known yet */
@@ -66,7 +67,9 @@ struct GjReader
 	PlanState  *node;
 	PlanState  *source;			/* node whose rows are currently the node's: itself, or one below
 								 * it; NULL until it is known */
+	const GjRowMethods *methods;	/* functions of the source, or NULL */
 	bool		mapped;			/* are all columns unchanged columns of the source? */
+	bool		wants_partners; /* are some of them columns of partners? */
 	bool		appends;		/* is there an Append, so that the source can change? */
 	bool		ended;			/* has the node reported the end of its rows? */
 	int			natts;			/* number of attributes needed from the node's slot */
@@ -77,23 +80,11 @@ struct GjReader
 	uint32	   *weights;
 	bool	   *has_nulls;		/* for each column: has the current batch of tuples any NULL? */
 	GjBatch		batch;
-	GjReaderStats stats;
+	GjReaderStats *stats;
 };
 
-/* How to read the rows of a join */
-typedef enum GjReaderMode
-{
-	GJ_READER_PLAIN,			/* each entry or tuple is a row */
-	GJ_READER_WEIGHTS,			/* each entry or tuple stands for as many rows as it has partners */
-	GJ_READER_PAIRS				/* each pair of an entry or tuple and a partner is a row */
-} GjReaderMode;
-
-/* Declarations for the sections below */
-extern bool GjReaderLoad(GjReader *reader, PlanState *node, GjReadyRows *ready,
-						 GjReaderMode *mode);
-extern const GjFillOutput *GjReaderFind(const GjFill *fill, int at);
 static inline void
-GjReaderPut(GjReaderColumn *column, int row, Datum value, bool isnull)
+put_value(GjReaderColumn *column, int row, Datum value, bool isnull)
 {
 	column->nulls[row] = isnull;
 	store_att_byval(column->values + row * column->width, isnull ? (Datum) 0 : value,
@@ -103,53 +94,41 @@ GjReaderPut(GjReaderColumn *column, int row, Datum value, bool isnull)
 #define FIRST_KNOWN				((uint32) 256)
 
 static bool read_arrays(GjReader *reader);
-static bool has_arrays(const PlanState *node);
 static int	list_nodes(GjReader *reader, PlanState **nodes);
 static PlanState *node_below(GjReader *reader, PlanState *node);
 static bool map_columns(GjReader *reader, PlanState **nodes, int nnodes);
 static int	column_below(PlanState *node, int at);
-static bool read_source(GjReader *reader, PlanState *node);
-static bool read_groups(GjReader *reader, PlanState *node);
-static void take_entries(GjReader *reader, GjIndexOnlyChunk *chunk, const GjFill *fill);
-static bool wants_small(const GjReader *reader, const GjJoinState *join);
-static void take_weighted(GjReader *reader, GjJoinState *join, uint64 first,
-						  const GjFill *fill);
-static void take_pairs(GjReader *reader, GjJoinState *join, uint64 first,
-					   const GjFill *fill);
-static void take_small(GjReader *reader, int i, int column, int natts, GjSmallRow **partners);
-static void take_column(GjReader *reader, int i, const GjFill *fill,
-						const GjIndexOnlyChunk *chunk, int first);
-static void gather_column(GjReader *reader, int i, const GjFill *fill, uint64 first,
-						  const uint16 *rows, int n);
-static void gather(char *to, const char *from, uint16 width, const uint16 *rows, int n);
+static GjRowBatch *next_source_batch(GjReader *reader);
+static void take_arrays(GjReader *reader, GjRowBatch *batch);
+static void take_entries(GjReader *reader, GjRowBatch *batch);
+static GjBatchColumn take_column(GjReader *reader, int i, const GjRowBatch *batch,
+								 const uint16 *rows, int n, bool in_place);
+static const GjFillOutput *find_output(const GjFill *shape, int at);
+static void count_rows(GjReader *reader, const uint32 *weights, int n);
 static bool read_slots(GjReader *reader);
 static bool source_changes(GjReader *reader);
 static void put_row(GjReader *reader, TupleTableSlot *slot, int row);
 static void own_columns(GjReader *reader, int nrows);
-static int	take_block(GjReader *reader, PlanState *node, const GjReadyRows *ready,
-					   GjReaderMode mode);
-static int	take_rows(GjReader *reader, PlanState *node, const GjReadyRows *ready,
-					  GjReaderMode mode, uint16 *rows, GjSmallRow **partners, int most);
+static void take_tuples(GjReader *reader, GjRowBatch *batch);
+static int	take_block(GjReader *reader, GjRowBatch *batch);
+static bool put_partners(GjReader *reader, int i, int first, const GjRowBatch *batch, int n);
 static int32 encode(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, Datum value);
 static void note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int32 code);
 static void grow(GjReaderColumn *column, uint32 least);
-static void reader_take_tuples(GjReader *reader, PlanState *node, const GjReadyRows *first,
-							   GjReaderMode mode);
-static bool reader_put_partners(GjReader *reader, int i, int first, int column, int natts,
-								GjSmallRow **partners, int n);
 static GjCodes *codes_create(MemoryContext parent, Oid type, Oid collation);
 static void codes_clear(GjCodes *codes);
 static int32 codes_find(GjCodes *codes, Datum value);
 static Datum codes_value(const GjCodes *codes, int32 code);
 
 GjReader *
-GjReaderCreate(PlanState *node, List *attnos, List *types)
+GjReaderCreate(PlanState *node, List *attnos, List *types, GjReaderStats *stats)
 {
 	GjReader   *reader = palloc0(sizeof(GjReader));
 	ListCell   *lc;
 	ListCell   *lc2;
 
 	reader->node = node;
+	reader->stats = stats;
 	reader->ncolumns = list_length(attnos);
 	reader->columns = palloc0_array(GjReaderColumn, reader->ncolumns);
 	reader->batch.columns = palloc0_array(GjBatchColumn, reader->ncolumns);
@@ -173,20 +152,8 @@ GjReaderNext(GjReader *reader)
 {
 	if (!read_arrays(reader) && !read_slots(reader))
 		return NULL;
-	reader->stats.batches++;
+	reader->stats->batches++;
 	return &reader->batch;
-}
-
-void
-GjReaderRestart(GjReader *reader)
-{
-	reader->ended = false;
-}
-
-const GjReaderStats *
-GjReaderGetStats(const GjReader *reader)
-{
-	return &reader->stats;
 }
 
 /* Arrays --------------------------------------------------------------------------- */
@@ -206,30 +173,29 @@ read_arrays(GjReader *reader)
 {
 	PlanState  *nodes[MAX_NODES];
 	int			n = reader->ended ? 0 : list_nodes(reader, nodes);
-	uint64		before = reader->stats.array_rows;
-	bool		result;
+	uint64		before = reader->stats->array_rows;
+	GjRowBatch *batch;
 
-	if (n == 0 || !has_arrays(nodes[n - 1]))
+	if (n == 0 || reader->methods == NULL || reader->methods->next_batch == NULL)
 		return false;
 	for (int i = 0; i < n; i++)
 	{
 		if (nodes[i]->instrument != NULL)
 			InstrStartNode(nodes[i]->instrument);
 	}
-	result = read_source(reader, nodes[n - 1]);
+	batch = next_source_batch(reader);
+	if (batch != NULL && batch->arrays != NULL)
+		take_arrays(reader, batch);
+	else if (batch != NULL && batch->tuples != NULL)
+		take_tuples(reader, batch);
+	else if (batch != NULL)
+		take_entries(reader, batch);
 	for (int i = n - 1; i >= 0; i--)
 	{
 		if (nodes[i]->instrument != NULL)
-			InstrStopNode(nodes[i]->instrument, reader->stats.array_rows - before);
+			InstrStopNode(nodes[i]->instrument, reader->stats->array_rows - before);
 	}
-	return result;
-}
-
-/* Return true if the node may have arrays, now or later */
-static bool
-has_arrays(const PlanState *node)
-{
-	return GjIsScan(node) || GjIsJoin(node) || GjIsAgg(node);
+	return batch != NULL;
 }
 
 /*
@@ -255,6 +221,7 @@ list_nodes(GjReader *reader, PlanState **nodes)
 	if (node != reader->source)
 	{
 		reader->source = node;
+		reader->methods = GjNodeRowMethods(node);
 		reader->mapped = map_columns(reader, nodes, n);
 	}
 	return reader->mapped ? n : 0;
@@ -268,11 +235,12 @@ static PlanState *
 node_below(GjReader *reader, PlanState *node)
 {
 	AppendState *append = (AppendState *) node;
+	const GjRowMethods *methods = GjNodeRowMethods(node);
 
 	if (IsA(node, SubqueryScanState))
 		return node->qual == NULL ? ((SubqueryScanState *) node)->subplan : NULL;
-	if (GjIsAlternative(node))
-		return GjAlternativeChild(node);
+	if (methods != NULL && methods->below != NULL)
+		return methods->below(node);
 	if (!IsA(node, AppendState))
 		return NULL;
 
@@ -290,7 +258,9 @@ static bool
 map_columns(GjReader *reader, PlanState **nodes, int nnodes)
 {
 	PlanState  *source = nodes[nnodes - 1];
+	const GjRowMethods *methods = reader->methods;
 
+	reader->wants_partners = false;
 	for (int n = 0; n < nnodes; n++)
 	{
 		if (contain_volatile_functions((Node *) nodes[n]->plan->targetlist) ||
@@ -306,9 +276,11 @@ map_columns(GjReader *reader, PlanState **nodes, int nnodes)
 			column->at = column_below(nodes[n], column->at);
 		if (column->at < 0)
 			return false;
-		if (column->codes != NULL &&
-			(!GjIsJoin(source) || GjJoinSmallColumn((GjJoinState *) source, column->at + 1) < 0))
+		column->partner = methods != NULL && methods->partner_column != NULL ?
+			methods->partner_column(source, column->at) : -1;
+		if (column->codes != NULL && column->partner < 0)
 			return false;
+		reader->wants_partners |= column->partner >= 0;
 	}
 	return true;
 }
@@ -324,198 +296,80 @@ column_below(PlanState *node, int at)
 	return IsA(var, Var) ? var->varattno - 1 : -1;
 }
 
-static bool
-read_source(GjReader *reader, PlanState *node)
+static GjRowBatch *
+next_source_batch(GjReader *reader)
 {
-	GjReadyRows ready;
-	GjReaderMode mode;
-
-	if (GjIsAgg(node))
-		return read_groups(reader, node);
-	if (!GjReaderLoad(reader, node, &ready, &mode))
-		return false;
-	if (ready.chunk == NULL)
-		reader_take_tuples(reader, node, &ready, mode);
-	else if (mode == GJ_READER_PLAIN)
-		take_entries(reader, ready.chunk, ready.fill);
-	else if (mode == GJ_READER_WEIGHTS)
-		take_weighted(reader, (GjJoinState *) node, ready.chunk->first, ready.fill);
-	else
-		take_pairs(reader, (GjJoinState *) node, ready.chunk->first, ready.fill);
-	return true;
+	return reader->methods->next_batch(reader->source, reader->wants_partners);
 }
 
 /*
- * Load the next rows of a scan or a join.  Returns false if they are not available as arrays.
- *
- * The rows of a join are entries or tuples; entries or tuples that stand for several rows, if no
- * column of their partners is wanted; or pairs.
- */
-bool
-GjReaderLoad(GjReader *reader, PlanState *node, GjReadyRows *ready, GjReaderMode *mode)
-{
-	bool		partners = false;
-
-	if (GjIsJoin(node))
-	{
-		GjJoinState *join = (GjJoinState *) node;
-
-		if (!GjJoinLoad(join, ready, &partners))
-			return false;
-		*mode = !partners ? GJ_READER_PLAIN :
-			GjJoinIsInPairs(join) || wants_small(reader, join) ? GJ_READER_PAIRS :
-			GJ_READER_WEIGHTS;
-		return true;
-	}
-	*mode = GJ_READER_PLAIN;
-	return GjIsScan(node) && GjScanLoad(node, ready);
-}
-
-/*
- * Read the groups of another GpuAgg
- */
-static bool
-read_groups(GjReader *reader, PlanState *node)
-{
-	GjGroups   *groups = GjAggLoad(node);
-	int			nrows;
-
-	if (groups == NULL)
-		return false;
-	nrows = (int) Min(GjGroupsRemaining(groups), GJ_BATCH_ROWS);
-	for (int i = 0; i < reader->ncolumns; i++)
-	{
-		GjReaderColumn *column = &reader->columns[i];
-		int			number = GjAggColumn(node, column->at);
-
-		for (int row = 0; row < nrows; row++)
-		{
-			bool		isnull;
-			Datum		value = GjGroupsValue(groups, row, number, &isnull);
-
-			GjReaderPut(column, row, value, isnull);
-		}
-	}
-	GjGroupsSkip(groups, nrows);
-	own_columns(reader, nrows);
-	reader->stats.array_rows += nrows;
-	return true;
-}
-
-/*
- * Build a batch from the remaining rows of a chunk of entries
+ * Build a batch that refers to the source's arrays
  */
 static void
-take_entries(GjReader *reader, GjIndexOnlyChunk *chunk, const GjFill *fill)
+take_arrays(GjReader *reader, GjRowBatch *batch)
 {
-	int			first = chunk->next;
-
-	reader->batch.nrows = chunk->nrows - first;
+	Assert(batch->next == 0);
+	for (int i = 0; i < reader->ncolumns; i++)
+	{
+		reader->batch.columns[i] = batch->arrays[reader->columns[i].at];
+		Assert(reader->batch.columns[i].values != NULL);
+	}
+	reader->batch.nrows = batch->next = batch->nrows;
 	reader->batch.weights = NULL;
-	for (int i = 0; i < reader->ncolumns; i++)
-		take_column(reader, i, fill, chunk, first);
-	chunk->next = chunk->nrows;
-	reader->stats.array_rows += reader->batch.nrows;
-}
-
-static bool
-wants_small(const GjReader *reader, const GjJoinState *join)
-{
-	for (int i = 0; i < reader->ncolumns; i++)
-	{
-		if (GjJoinSmallColumn(join, reader->columns[i].at + 1) >= 0)
-			return true;
-	}
-	return false;
-}
-
-static void
-take_weighted(GjReader *reader, GjJoinState *join, uint64 first, const GjFill *fill)
-{
-	uint16		rows[GJ_BATCH_ROWS];
-	int			n = GjJoinTakeWeights(join, rows, reader->weights, GJ_BATCH_ROWS);
-
-	reader->batch.nrows = n;
-	reader->batch.weights = reader->weights;
-	for (int i = 0; i < reader->ncolumns; i++)
-		gather_column(reader, i, fill, first, rows, n);
-	for (int i = 0; i < n; i++)
-		reader->stats.array_rows += reader->weights[i];
-}
-
-static void
-take_pairs(GjReader *reader, GjJoinState *join, uint64 first, const GjFill *fill)
-{
-	uint16		rows[GJ_BATCH_ROWS];
-	GjSmallRow *partners[GJ_BATCH_ROWS];
-	int			n = GjJoinTakePairs(join, rows, partners, GJ_BATCH_ROWS);
-
-	reader->batch.nrows = n;
-	reader->batch.weights = NULL;
-	for (int i = 0; i < reader->ncolumns; i++)
-	{
-		int			column = GjJoinSmallColumn(join, reader->columns[i].at + 1);
-
-		if (column >= 0)
-			take_small(reader, i, column, GjJoinSmallColumns(join), partners);
-		else
-			gather_column(reader, i, fill, first, rows, n);
-	}
-	reader->stats.array_rows += n;
+	count_rows(reader, NULL, batch->nrows);
 }
 
 /*
- * Copy a column of the small side
+ * Build a batch from the remaining rows of a batch of entries.  Refer to columns in place if the
+ * rows are all entries of a range.
  */
 static void
-take_small(GjReader *reader, int i, int column, int natts, GjSmallRow **partners)
+take_entries(GjReader *reader, GjRowBatch *batch)
 {
-	GjReaderColumn *to = &reader->columns[i];
+	const uint16 *rows = batch->rows + batch->next;
+	int			n = batch->nrows - batch->next;
+	bool		in_place = batch->partners == NULL && rows[n - 1] - rows[0] == n - 1;
 
-	reader_put_partners(reader, i, 0, column, natts, partners, reader->batch.nrows);
-	reader->batch.columns[i] = (GjBatchColumn) {
-		.values = to->values,.nulls = to->nulls,.width = to->width
-	};
+	for (int i = 0; i < reader->ncolumns; i++)
+		reader->batch.columns[i] = take_column(reader, i, batch, rows, n, in_place);
+	reader->batch.nrows = n;
+	reader->batch.weights = batch->weights == NULL ? NULL : batch->weights + batch->next;
+	batch->next = batch->nrows;
+	count_rows(reader, reader->batch.weights, n);
 }
 
-/*
- * Refer to a column in place if all entries of the chunk are rows; otherwise copy it
- */
-static void
-take_column(GjReader *reader, int i, const GjFill *fill, const GjIndexOnlyChunk *chunk,
-			int first)
+static GjBatchColumn
+take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows, int n,
+			bool in_place)
 {
-	const GjFillOutput *output = GjReaderFind(fill, reader->columns[i].at);
-	const uint16 *rows = chunk->rows + first;
-	int			n = chunk->nrows - first;
-	uint64		entry = chunk->first + rows[0];
+	GjReaderColumn *column = &reader->columns[i];
+	const GjFillOutput *output;
+	uint64		first = batch->first;
 
-	if (rows[n - 1] - rows[0] == n - 1)
-		reader->batch.columns[i] = (GjBatchColumn) {
-			.values = output->values + entry * output->width,
-			.nulls = output->nulls == NULL ? NULL : output->nulls + entry,
+	if (column->partner >= 0)
+	{
+		put_partners(reader, i, 0, batch, n);
+		return (GjBatchColumn) {
+			.values = column->values,.nulls = column->nulls,.width = column->width
+		};
+	}
+
+	output = find_output(batch->shape, column->at);
+	if (in_place)
+	{
+		first += rows[0];
+		return (GjBatchColumn) {
+			.values = output->values + first * output->width,
+			.nulls = output->nulls == NULL ? NULL : output->nulls + first,
 			.width = output->width
 		};
-	else
-		gather_column(reader, i, fill, chunk->first, rows, n);
-}
-
-/*
- * Copy a column of some entries, which are numbered starting at first
- */
-static void
-gather_column(GjReader *reader, int i, const GjFill *fill, uint64 first,
-			  const uint16 *rows, int n)
-{
-	const GjFillOutput *output = GjReaderFind(fill, reader->columns[i].at);
-	GjReaderColumn *column = &reader->columns[i];
-
-	gather(column->values, output->values + first * output->width, output->width, rows, n);
+	}
+	GjGather(column->values, output->values + first * output->width, output->width, rows, n);
 	if (output->nulls != NULL)
-		gather((char *) column->nulls, (const char *) output->nulls + first, 1, rows, n);
-	reader->batch.columns[i] = (GjBatchColumn) {
+		GjGather(column->nulls, output->nulls + first, sizeof(uint8), rows, n);
+	return (GjBatchColumn) {
 		.values = column->values,
-		.nulls = output->nulls != NULL ? column->nulls : NULL,
+		.nulls = output->nulls == NULL ? NULL : column->nulls,
 		.width = output->width
 	};
 }
@@ -523,39 +377,28 @@ gather_column(GjReader *reader, int i, const GjFill *fill, uint64 first,
 /*
  * Return the source of a column of the result
  */
-const GjFillOutput *
-GjReaderFind(const GjFill *fill, int at)
+static const GjFillOutput *
+find_output(const GjFill *shape, int at)
 {
-	for (int i = 0; i < fill->noutputs; i++)
+	for (int i = 0; i < shape->noutputs; i++)
 	{
-		if (fill->outputs[i].at == at)
-			return &fill->outputs[i];
+		if (shape->outputs[i].at == at)
+			return &shape->outputs[i];
 	}
-	elog(ERROR, "rows that are ready lack attribute %d of the result", at + 1);
+	elog(ERROR, "a batch lacks attribute %d of the result", at + 1);
 }
 
-#define GATHER(type) \
-	for (int i = 0; i < n; i++) \
-		((type *) to)[i] = ((const type *) from)[rows[i]]
-
+/*
+ * Count rows that were read as arrays
+ */
 static void
-gather(char *to, const char *from, uint16 width, const uint16 *rows, int n)
+count_rows(GjReader *reader, const uint32 *weights, int n)
 {
-	switch (width)
-	{
-		case sizeof(uint8):
-			GATHER(uint8);
-			break;
-		case sizeof(uint16):
-			GATHER(uint16);
-			break;
-		case sizeof(uint32):
-			GATHER(uint32);
-			break;
-		default:
-			GATHER(uint64);
-			break;
-	}
+	if (weights == NULL)
+		reader->stats->array_rows += n;
+	else
+		for (int i = 0; i < n; i++)
+			reader->stats->array_rows += weights[i];
 }
 
 /* Slots ---------------------------------------------------------------------------- */
@@ -580,7 +423,7 @@ read_slots(GjReader *reader)
 			break;
 	}
 	own_columns(reader, nrows);
-	reader->stats.slot_rows += nrows;
+	reader->stats->slot_rows += nrows;
 	return nrows > 0;
 }
 
@@ -608,7 +451,7 @@ put_row(GjReader *reader, TupleTableSlot *slot, int row)
 
 		if (column->codes != NULL && !isnull)
 			value = Int32GetDatum(codes_find(column->codes, value));
-		GjReaderPut(column, row, value, isnull);
+		put_value(column, row, value, isnull);
 	}
 }
 
@@ -633,12 +476,10 @@ own_columns(GjReader *reader, int nrows)
 /*-------------------------------------------------------------------------
  * Tuples
  *
- * A batch of the tuples of several heap blocks.
- *
- * Of a block often only a few tuples are wanted, and a batch of so few rows would be hardly
- * better than rows one by one.  So values are copied into the reader's arrays, block by block
- * in the order in which these are fetched, until the batch is full or the rows that come next
- * are of another kind.  Nothing is held of a block once the next one is asked for.
+ * Often only a few tuples of a block are wanted, and a batch of so few rows would be hardly better
+ * than rows one by one.  So values are copied into the reader's arrays, block by block in the
+ * order in which these are fetched, until the batch is full or the next rows are of another kind.
+ * Nothing refers to a block once the next one is requested.
  *-------------------------------------------------------------------------
  */
 
@@ -646,22 +487,26 @@ own_columns(GjReader *reader, int nrows)
  * Build a batch from these rows, at least one, and the following ones
  */
 static void
-reader_take_tuples(GjReader *reader, PlanState *node, const GjReadyRows *first,
-				   GjReaderMode mode)
+take_tuples(GjReader *reader, GjRowBatch *batch)
 {
-	GjReadyRows ready = *first;
-	GjReaderMode next_mode = mode;
+	const GjFill *shape = batch->shape;
+	bool		has_weights = batch->weights != NULL;
+	bool		has_partners = batch->partners != NULL;
 	bool	   *has_nulls = reader->has_nulls;
 
 	memset(has_nulls, 0, reader->ncolumns * sizeof(bool));
 	reader->batch.nrows = 0;
 	do
-		reader->batch.nrows += take_block(reader, node, &ready, mode);
-	while (reader->batch.nrows < GJ_BATCH_ROWS &&
-		   GjReaderLoad(reader, node, &ready, &next_mode) &&
-		   ready.fill == first->fill && ready.block == first->block && next_mode == mode);
+	{
+		reader->batch.nrows += take_block(reader, batch);
+		if (reader->batch.nrows == GJ_BATCH_ROWS)
+			break;
+		batch = next_source_batch(reader);
+	} while (batch != NULL && batch->shape == shape && batch->tuples != NULL &&
+			 (batch->weights != NULL) == has_weights &&
+			 (batch->partners != NULL) == has_partners);
 
-	reader->batch.weights = mode == GJ_READER_WEIGHTS ? reader->weights : NULL;
+	reader->batch.weights = has_weights ? reader->weights : NULL;
 	for (int i = 0; i < reader->ncolumns; i++)
 	{
 		const GjReaderColumn *column = &reader->columns[i];
@@ -677,76 +522,45 @@ reader_take_tuples(GjReader *reader, PlanState *node, const GjReadyRows *first,
  * Append as many of the block's rows to the batch as fit, and return their number
  */
 static int
-take_block(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReaderMode mode)
+take_block(GjReader *reader, GjRowBatch *batch)
 {
-	uint16		rows[GJ_BATCH_ROWS];
-	GjSmallRow *partners[GJ_BATCH_ROWS];
+	const uint16 *rows = batch->rows + batch->next;
 	int			first = reader->batch.nrows;
-	int			n = take_rows(reader, node, ready, mode, rows, partners, GJ_BATCH_ROWS - first);
+	int			n = Min(batch->nrows - batch->next, GJ_BATCH_ROWS - first);
+	uint32	   *weights = NULL;
 	bool	   *has_nulls = reader->has_nulls;
 
 	for (int i = 0; i < reader->ncolumns; i++)
 	{
 		GjReaderColumn *column = &reader->columns[i];
-		int			small = mode != GJ_READER_PAIRS ? -1 :
-			GjJoinSmallColumn((GjJoinState *) node, column->at + 1);
 
-		if (small >= 0)
-			has_nulls[i] |= reader_put_partners(reader, i, first, small,
-												GjJoinSmallColumns((GjJoinState *) node),
-												partners, n);
+		if (column->partner >= 0)
+			has_nulls[i] |= put_partners(reader, i, first, batch, n);
 		else
-			has_nulls[i] |= GjReadyColumn(ready, GjReaderFind(ready->fill, column->at), rows, n,
-										  column->values + first * column->width,
-										  column->nulls + first);
+			has_nulls[i] |= GjReadTupleColumn(batch->tuples, batch->shape,
+											  find_output(batch->shape, column->at), rows, n,
+											  column->values + first * column->width,
+											  column->nulls + first);
 	}
-	return n;
-}
-
-/*
- * Take rows from the block, as row numbers within it, with their partners or weights
- */
-static int
-take_rows(GjReader *reader, PlanState *node, const GjReadyRows *ready, GjReaderMode mode,
-		  uint16 *rows, GjSmallRow **partners, int most)
-{
-	GjFetchBlock *block = ready->block;
-	int			n = 0;
-
-	if (mode == GJ_READER_PAIRS)
+	if (batch->weights != NULL)
 	{
-		n = GjJoinTakePairs((GjJoinState *) node, rows, partners, most);
-		reader->stats.array_rows += n;
+		weights = reader->weights + first;
+		memcpy(weights, batch->weights + batch->next, n * sizeof(uint32));
 	}
-	else if (mode == GJ_READER_WEIGHTS)
-	{
-		uint32	   *weights = reader->weights + reader->batch.nrows;
-
-		n = GjJoinTakeWeights((GjJoinState *) node, rows, weights, most);
-		for (int i = 0; i < n; i++)
-			reader->stats.array_rows += weights[i];
-	}
-	else
-	{
-		if (GjIsJoin(node))
-			n = GjJoinTakeTuples((GjJoinState *) node, rows, most);
-		else
-			while (n < most && block->next < block->ntuples)
-				rows[n++] = (uint16) block->next++;
-		reader->stats.array_rows += n;
-	}
+	batch->next += n;
+	count_rows(reader, weights, n);
 	return n;
 }
 
 /*-------------------------------------------------------------------------
  * Partners
  *
- * Columns of a join's small side, and numbers for their values (reader.c).
+ * Columns of a join's small side, and codes for their values.
  *
- * To look a value up by its type's functions takes some 100 ns, and the same few small rows come
- * again and again.  So each small row gets a number when it is first seen, under which its code is
- * noted for each column.  The numbers go on when codes are forgotten: rows may outlive these, as
- * a rescan need not collect the small side anew, and must not be taken for known then.
+ * Looking up a value with its type's functions takes some 100 ns, and the same few small rows are
+ * used again and again.  So each small row gets a number when it is first used, and its code is
+ * stored under that number for each column.  The numbers are not used again when codes are
+ * forgotten, because rows may outlive their codes: a rescan need not collect the small side again.
  *-------------------------------------------------------------------------
  */
 
@@ -768,8 +582,9 @@ GjReaderDecode(const GjReader *reader, int column, Datum code)
 }
 
 void
-GjReaderForgetCodes(GjReader *reader)
+GjReaderRestart(GjReader *reader)
 {
+	reader->ended = false;
 	reader->old_numbers = reader->last_number;
 	for (int i = 0; i < reader->ncolumns; i++)
 	{
@@ -780,24 +595,27 @@ GjReaderForgetCodes(GjReader *reader)
 }
 
 /*
- * Copy a column of small rows into the array of column i, starting at row `first`.  Returns true
- * if any value is NULL.
+ * Copy a column of the partners of n rows into the array of column i, starting at row `first`.
+ * Returns true if any value is NULL.
  */
 static bool
-reader_put_partners(GjReader *reader, int i, int first, int column, int natts,
-					GjSmallRow **partners, int n)
+put_partners(GjReader *reader, int i, int first, const GjRowBatch *batch, int n)
 {
 	GjReaderColumn *to = &reader->columns[i];
+	void	  **partners = batch->partners + batch->next;
+	int			column = to->partner;
+	int			natts = batch->partner_natts;
 	bool		any_null = false;
 
 	for (int p = 0; p < n; p++)
 	{
-		Datum		value = GjSmallRowValues(partners[p])[column];
-		bool		isnull = GjSmallRowNulls(partners[p], natts)[column];
+		GjSmallRow *partner = partners[p];
+		Datum		value = GjSmallRowValues(partner)[column];
+		bool		isnull = GjSmallRowNulls(partner, natts)[column];
 
 		if (to->codes != NULL && !isnull)
-			value = Int32GetDatum(encode(reader, to, partners[p], value));
-		GjReaderPut(to, first + p, value, isnull);
+			value = Int32GetDatum(encode(reader, to, partner, value));
+		put_value(to, first + p, value, isnull);
 		any_null |= isnull;
 	}
 	return any_null;
@@ -851,10 +669,8 @@ grow(GjReaderColumn *column, uint32 least)
 /*-------------------------------------------------------------------------
  * Codes
  *
- * Numbers for values by their type's own equality.
- *
- * They are in a hash table by the type's own functions, as PostgreSQL's nodes that group rows have
- * it.
+ * Numbers for values by their type's own equality, kept in a hash table that uses the type's
+ * functions, as PostgreSQL's grouping nodes do.
  *-------------------------------------------------------------------------
  */
 

@@ -41,7 +41,6 @@ extern void GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy st
 						GjFoldStats *stats);
 
 /* index access method interface functions */
-extern bool gjvalidate(Oid opclassoid);
 extern IndexBuildResult *gjbuild(Relation heap, Relation index, struct IndexInfo *indexInfo);
 extern void gjbuildempty(Relation index);
 extern bool gjinsert(Relation index, Datum *values, bool *isnull, ItemPointer heap_tid,
@@ -52,10 +51,5 @@ extern IndexBulkDeleteResult *gjbulkdelete(IndexVacuumInfo *info, IndexBulkDelet
 										   void *callback_state);
 extern IndexBulkDeleteResult *gjvacuumcleanup(IndexVacuumInfo *info,
 											  IndexBulkDeleteResult *stats);
-extern IndexScanDesc gjbeginscan(Relation index, int nkeys, int norderbys);
-extern void gjrescan(IndexScanDesc scan, ScanKey keys, int nkeys,
-					 ScanKey orderbys, int norderbys);
-extern int64 gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm);
-extern void gjendscan(IndexScanDesc scan);
 
 #endif							/* GPUJOIN_AM_H */

@@ -38,15 +38,11 @@
  * run.  If we crash after step 5, freed pages missing from the free space map are found by the
  * next bulk deletion, which reads every page, or by a major fold when most of the file is unused.
  *
- * Rules for readers.  Step 5 frees pages that a reader may be about to read, and increments
- * list_version.  A reader takes its list from one state of the metapage, after it has read the
- * tails, and checks list_version after reading the last page: if it has changed, the reader
- * starts over (pages/read.c).  A fold moves entries towards runs only, never back, and so does
- * the flush of a tail.  Hence a reader that reads the tails, then the delta, then the runs, sees
- * each entry at least once.
- *
- * Standbys replay the same records in the same order: the pages before the metapage that lists
- * them, and the metapage before a page is reused.  So the same rule protects their readers.
+ * Step 5 frees pages that a reader may be about to read, and increments list_version, by which
+ * the reader notices it: lemma L1 of src/README.  A fold moves entries towards runs only, never
+ * back, and so does the flush of a tail; lemma L2 relies on that.  Standbys replay the same records
+ * in the same order: the pages before the metapage that lists them, and the metapage before a page
+ * is reused (lemma L9).
  *
  * Before a major fold writes, runs without live entries are dropped, in a change of their own, so
  * that their pages can be reused: otherwise an index whose rows are all updated between two
@@ -66,9 +62,9 @@
 
 #include "base/compat.h"
 #include "base/step.h"
-#include "mirror/mirror.h"
+#include "stats/stats.h"
 #include "am.h"
-#include "foldparts.h"
+#include "fold.h"
 
 /* Minimum number of data pages for which VACUUM folds a delta */
 #define MINOR_PAGES				64

@@ -30,8 +30,8 @@
 
 #include "base/compat.h"
 #include "base/tid.h"
-#include "mirror/mirror.h"
-#include "foldparts.h"
+#include "stats/stats.h"
+#include "fold.h"
 
 typedef struct GjFoldSource
 {
@@ -140,12 +140,6 @@ GjFoldOpenSources(GjFold *fold, int first_run)
 		open_run(fold, &fold->sources[fold->nsources++], &fold->state.runs[i]);
 }
 
-static inline bool
-precedes(const GjPlace *a, const GjPlace *b)
-{
-	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
-}
-
 /*
  * Get the next rows, valid until the next call.  Returns false at the end.
  *
@@ -167,13 +161,13 @@ GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
 
 		if (source->ended)
 			continue;
-		if (first == NULL || precedes(&source->place, &first->place))
+		if (first == NULL || GjPlaceIsBefore(&source->place, &first->place))
 		{
 			limit = first == NULL ? NULL : &first->place;
 			first = source;
 			fold->at = i;
 		}
-		else if (limit == NULL || precedes(&source->place, limit))
+		else if (limit == NULL || GjPlaceIsBefore(&source->place, limit))
 			limit = &source->place;
 	}
 	if (first == NULL)
@@ -349,7 +343,8 @@ next_run_page(GjFold *fold, GjFoldSource *source)
 }
 
 /*
- * Return true if the rows ascend from *last on.  Sets *last to the place of the last row.
+ * Return true if the rows ascend from *last on.  Sets *last to the place of the last row.  The
+ * comparison has no branches, unlike GjPlaceIsBefore(), since its result is used only at the end.
  */
 static pg_attribute_always_inline bool
 rows_ascend(const char *keys, int width, const ItemPointerData *tids, int n, GjPlace *last)
@@ -411,7 +406,7 @@ find_stretch(const GjFold *fold, const GjFoldSource *source, const GjPlace *limi
 		int			at = Min(low + step, high) - 1;
 		GjPlace		place = place_of_slot(fold, source, at);
 
-		if (precedes(&place, limit))
+		if (GjPlaceIsBefore(&place, limit))
 		{
 			low = at + 1;
 			step *= 2;

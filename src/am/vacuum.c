@@ -3,14 +3,14 @@
  * vacuum.c
  *	  Deleting the entries of dead tuples.
  *
- * Every entry that was in the index when the deletion began must be shown to the callback;
- * otherwise a heap tuple's place could be reused while an entry still points to it.  Entries move
- * from a tail page to a data page, and by a fold from data pages to others.  Only one deletion or
- * fold runs at a time: VACUUM, ANALYZE and CREATE INDEX CONCURRENTLY all take
- * ShareUpdateExclusiveLock on the table.  So tail pages are cleaned first, then the state of the
- * metapage and the number of blocks are read: an entry that left its tail before we read it is on
- * a data page below that number, of a run or delta that the state lists, and stays there.
- * Entries added later belong to tuples inserted later, which this VACUUM does not remove.
+ * Every entry that was in the index when the deletion began must be shown to the callback:
+ * lemma L5 of src/README, which index-only answers rely on, and VACUUM itself require that no
+ * entry points to a line pointer that becomes free.  The order is that of lemma L2: the tail
+ * pages, then the state of the metapage and the number of blocks, then the data pages below that
+ * number, of the runs and deltas that the state lists.  The list version need not be compared,
+ * because only one deletion or fold runs at a time: VACUUM, ANALYZE and CREATE INDEX CONCURRENTLY
+ * all take ShareUpdateExclusiveLock on the table.  Entries added later belong to tuples inserted
+ * later, which this VACUUM does not remove.
  *
  * Pages are read in file order.  Pages of dead runs are skipped, and so are those of a run that a
  * fold has left unfinished: its entries are elsewhere, too.  A page that is reused after we have
@@ -93,7 +93,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	}
 
 	GjStep("cleaned");
-	/* do this before the caller can free the dead tuples' line pointers: exec/visiblemap.c */
+	/* do this before the caller can free the dead tuples' line pointers: match/visible.c */
 	GjEpochRaise(info->index);
 
 	stats->num_pages = nblocks;

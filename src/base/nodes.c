@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * nodes.c
- *	  The names under which our nodes are registered with PostgreSQL.
+ *	  Our executor nodes: their registration with PostgreSQL, and their functions for batches.
  *
  * Every process that may receive a plan, parallel workers included, must have registered its
  * nodes by name.  The names are those that EXPLAIN prints, and they are shared by all libraries:
@@ -30,6 +30,7 @@ typedef struct OurNode
 {
 	const char *name;			/* name used in our code */
 	CustomScanMethods *methods;
+	const GjRowMethods *rows;	/* NULL if it returns no batches */
 } OurNode;
 
 static OurNode nodes[MAX_NODES];
@@ -44,10 +45,11 @@ static void register_after_all(void);
  * Add a node to those that GjNodesInit() registers
  */
 void
-GjNodeRegister(CustomScanMethods *methods)
+GjNodeRegister(CustomScanMethods *methods, const GjRowMethods *rows)
 {
 	Assert(nnodes < MAX_NODES && !registered);
 	nodes[nnodes].name = methods->CustomName;
+	nodes[nnodes].rows = rows;
 	nodes[nnodes++].methods = methods;
 }
 
@@ -78,6 +80,22 @@ GjNodeMethods(const char *name)
 			return nodes[i].methods;
 	}
 	elog(ERROR, "there is no node \"%s\"", name);
+}
+
+/*
+ * Return the functions of a node for batch consumers, or NULL if it has none
+ */
+const GjRowMethods *
+GjNodeRowMethods(const PlanState *node)
+{
+	if (!IsA(node, CustomScanState))
+		return NULL;
+	for (int i = 0; i < nnodes; i++)
+	{
+		if (((const CustomScan *) node->plan)->methods == nodes[i].methods)
+			return nodes[i].rows;
+	}
+	return NULL;
 }
 
 /*

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * nodes.h
- *	  The names under which our nodes are registered with PostgreSQL.
+ *	  Our executor nodes: their names, and the functions by which they return batches of rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -9,10 +9,34 @@
 #ifndef GPUJOIN_NODES_H
 #define GPUJOIN_NODES_H
 
+#include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 
+struct GjRowBatch;
+
+/* Functions of a node for batch consumers; each may be NULL */
+typedef struct GjRowMethods
+{
+	/* Return the child whose rows are returned without changes */
+	PlanState  *(*below) (PlanState *node);
+
+	/*
+	 * Return the column of a row's partner (GjRowBatch) that is this column of the result, both
+	 * from 0; or -1 if the column is not a partner's.
+	 */
+	int			(*partner_column) (const PlanState *node, int at);
+
+	/*
+	 * Return the next rows, or NULL if ExecProcNode() returns the next row, if any.  All rows of a
+	 * batch must be taken before ExecProcNode() is called.  If no partners are wanted, rows that
+	 * differ only in their partner may be returned once, with a weight.
+	 */
+	struct GjRowBatch *(*next_batch) (PlanState *node, bool want_partners);
+} GjRowMethods;
+
 extern void GjNodesInit(void);
-extern void GjNodeRegister(CustomScanMethods *methods);
+extern void GjNodeRegister(CustomScanMethods *methods, const GjRowMethods *rows);
 extern const CustomScanMethods *GjNodeMethods(const char *name);
+extern const GjRowMethods *GjNodeRowMethods(const PlanState *node);
 
 #endif							/* GPUJOIN_NODES_H */

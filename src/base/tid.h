@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * tid.h
- *	  TIDs as integers, the representation used by all TID sets.
+ *	  TIDs as integers, the representation used by all TID sets, and the order of entries.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -35,6 +35,19 @@ static inline OffsetNumber
 GjPackedOffset(uint64 packed)
 {
 	return (OffsetNumber) packed;
+}
+
+/* A place in the order of an index's entries */
+typedef struct GjPlace
+{
+	int64		key;
+	uint64		tid;			/* packed */
+} GjPlace;
+
+static inline bool
+GjPlaceIsBefore(const GjPlace *a, const GjPlace *b)
+{
+	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
 }
 
 #endif							/* GPUJOIN_BASE_TID_H */

@@ -1,28 +1,25 @@
 /*-------------------------------------------------------------------------
  *
  * alternative.c
- *	  GpuAlternative: run a GpuScan or PostgreSQL's index scan, whichever suits the
- *	  number of keys.
+ *	  GpuAlternative: run a GpuScan or PostgreSQL's index scan, depending on the number of keys.
  *
- * Both children are plans for the same rows and the same target list, so whichever
- * runs gives the right answer, and the choice may rest on what can change at any
- * time.  It is made when the first tuple is wanted, and again when a parameter of the
- * key condition has changed.  The set that was made to count the keys is our child's, too
- * (source.c).
+ * Both children are plans for the same rows and the same target list.  So the answer does not
+ * depend on the choice, which may rest on facts that can change at any time.  The choice is made
+ * when the first tuple is requested, and again when a parameter of the key condition has changed.
+ * The set that is built to count the keys is also used by our child (source.c).
  *
- * What counts are all keys, also those that only other partitions can have: PostgreSQL's
- * index scan looks for them, too.  Where no key can be in the table, ours finds that out
- * without a search.
+ * The number of keys includes those that only other partitions can have, because PostgreSQL's
+ * index scan would look for them, too.  If the table can have none of the keys, ours finds that
+ * out without a search.
  *
- * Rows with a NULL key are in no index of ours: if they are wanted, which turns out
- * only here, it is the other plan's turn.
+ * Rows with a NULL key are in none of our indexes.  If they are wanted, which is only known here,
+ * the other plan is chosen.
  *
- * What stands above sees the child's slots as they are.  A cursor that WHERE CURRENT
- * OF refers to looks into the scan slot of this node, which is therefore the child's.  Of
- * an index-only scan core asks the node itself where the row is; its slot does not say,
- * until it is told here.
+ * Nodes above get the child's slots as they are.  WHERE CURRENT OF a cursor reads the scan slot of
+ * this node, so it is replaced by the child's.  For an index-only scan, core reads the position of
+ * the row from the scan's state instead; the slot does not have it until we set it here.
  *
- * EvalPlanQual: both children can take a replaced row; ours does.
+ * EvalPlanQual: both children can handle a replaced row; ours is used.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -39,25 +36,26 @@
 #include "mirror/mirror.h"
 #include "node/alternative.h"
 #include "pages/pages.h"
+#include "rows/rows.h"
 #include "exec.h"
-#include "keyshare.h"
 
 typedef struct GjAlternativeState
 {
 	CustomScanState css;		/* must be first */
-	Relation	index;			/* NULL in a mere EXPLAIN */
+	Relation	index;			/* NULL in EXPLAIN without ANALYZE */
 	GjKeyProgram *program;
-	GjKeyUser	key_user;		/* of the keys for which the choice was made */
+	GjKeyUser	key_user;		/* use of the keys for which the choice was made */
 	PlanState  *ours;
 	PlanState  *other;
-	PlanState  *chosen;			/* one of these, or NULL: not chosen yet */
-	IndexOnlyScanState *index_only; /* PostgreSQL's, if that is what runs */
+	PlanState  *chosen;			/* one of these, or NULL if not chosen yet */
+	IndexOnlyScanState *index_only; /* the other plan's scan if that was chosen, or NULL */
 	TupleTableSlot *scan_slot;	/* this node's own */
 } GjAlternativeState;
 
 static Node *create_state(CustomScan *plan);
 static void begin(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec(CustomScanState *node);
+static PlanState *get_child(PlanState *node);
 static PlanState *choose(GjAlternativeState *alternative);
 static bool are_keys_for_us(GjAlternativeState *alternative);
 static void use_scan_slot(GjAlternativeState *alternative);
@@ -81,10 +79,14 @@ static const CustomExecMethods exec_methods = {
 	.ExplainCustomScan = explain,
 };
 
+static const GjRowMethods row_methods = {
+	.below = get_child,
+};
+
 void
 GjExecAlternativeInit(void)
 {
-	GjNodeRegister(&plan_methods);
+	GjNodeRegister(&plan_methods, &row_methods);
 }
 
 static Node *
@@ -108,7 +110,7 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	node->custom_ps = list_make2(alternative->ours, alternative->other);
 	alternative->scan_slot = node->ss.ss_ScanTupleSlot;
 
-	/* slots are the child's, of whatever kind */
+	/* the children's slots may be of any kind */
 	node->ss.ps.resultopsset = true;
 	node->ss.ps.resultopsfixed = false;
 
@@ -123,18 +125,11 @@ begin(CustomScanState *node, EState *estate, int eflags)
 					linitial_oid((List *) get_private(alternative, GJ_ALTERNATIVE_INDEX_OID)));
 }
 
-bool
-GjIsAlternative(const PlanState *node)
-{
-	return IsA(node, CustomScanState) &&
-		((const CustomScanState *) node)->methods == &exec_methods;
-}
-
 /*
- * The child that gives the rows, chosen now if it is not yet
+ * Return the child that returns the rows, and choose it first if necessary
  */
-PlanState *
-GjAlternativeChild(PlanState *node)
+static PlanState *
+get_child(PlanState *node)
 {
 	GjAlternativeState *alternative = (GjAlternativeState *) castNode(CustomScanState, node);
 
@@ -152,14 +147,14 @@ exec(CustomScanState *node)
 	GjAlternativeState *alternative = (GjAlternativeState *) node;
 	TupleTableSlot *slot;
 
-	slot = ExecProcNode(GjAlternativeChild(&node->ss.ps));
+	slot = ExecProcNode(get_child(&node->ss.ps));
 	if (alternative->index_only != NULL && !TupIsNull(slot))
 		note_place(alternative);
 	return slot;
 }
 
 /*
- * gpujoin.enabled is looked at, too: a plan may be older than its setting
+ * Choose a child.  gpujoin.enabled may have changed since the plan was made.
  */
 static PlanState *
 choose(GjAlternativeState *alternative)
@@ -187,13 +182,12 @@ are_keys_for_us(GjAlternativeState *alternative)
 	whole = GjKeysTake(&alternative->key_user, ps->state, &request);
 	return !whole->nulls && !whole->complement &&
 		(whole->nkeys >= intVal(get_private(alternative, limit)) ||
-		 GjKeysAreElsewhere(&alternative->key_user,
-							(List *) get_private(alternative, GJ_ALTERNATIVE_PARTITIONS)));
+		 GjKeyRoutesAreElsewhere(alternative->key_user.routes,
+								 (List *) get_private(alternative, GJ_ALTERNATIVE_PARTITIONS)));
 }
 
 /*
- * The scan slot of the child that runs, below the node for a one-time filter, if there
- * is one
+ * Use the scan slot of the chosen child, which may be below a Result with a one-time filter
  */
 static void
 use_scan_slot(GjAlternativeState *alternative)
@@ -210,7 +204,7 @@ use_scan_slot(GjAlternativeState *alternative)
 }
 
 /*
- * Where the row is that an index-only scan has returned
+ * Record the position of the row that an index-only scan has returned
  */
 static void
 note_place(GjAlternativeState *alternative)
@@ -222,7 +216,7 @@ note_place(GjAlternativeState *alternative)
 }
 
 /*
- * Children whose parameters have changed are begun anew when they are asked for a tuple
+ * Rescan.  A child whose parameters have changed is rescanned when it is run.
  */
 static void
 rescan(CustomScanState *node)
@@ -260,12 +254,8 @@ explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	GjAlternativeState *alternative = (GjAlternativeState *) node;
 
-	if (!es->costs)
-		return;
-	ExplainPropertyInteger("Minimum Keys On CPU", NULL,
-						   intVal(get_private(alternative, GJ_ALTERNATIVE_CPU_KEYS)), es);
-	ExplainPropertyInteger("Minimum Keys On Device", NULL,
-						   intVal(get_private(alternative, GJ_ALTERNATIVE_DEVICE_KEYS)), es);
+	GjExplainAlternative(es, intVal(get_private(alternative, GJ_ALTERNATIVE_CPU_KEYS)),
+						 intVal(get_private(alternative, GJ_ALTERNATIVE_DEVICE_KEYS)));
 }
 
 static Node *

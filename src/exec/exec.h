@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * exec.h
- *	  GpuScan and GpuAlternative, and the parts of which GpuJoin is made, too: opening
- *	  the index, reading a tuple's key, turning TIDs into tuples, EXPLAIN.
+ *	  GpuScan and GpuAlternative, and the scan of a table that GpuJoin uses, too; EXPLAIN.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -10,25 +9,163 @@
 #ifndef GPUJOIN_EXEC_H
 #define GPUJOIN_EXEC_H
 
-#include "explain.h"
-#include "fetch.h"
-#include "fill.h"
-#include "indexonly.h"
-#include "keys.h"
-#include "parallel.h"
-#include "ready.h"
-#include "route.h"
-#include "small.h"
-#include "table.h"
+#include "access/parallel.h"
+#include "nodes/execnodes.h"
+#include "nodes/extensible.h"
+
+#include "base/compat.h"
+#include "match/match.h"
+#include "node/tableplan.h"
+#include "rows/rows.h"
+
+/*
+ * A table that is scanned by its index: what the states of GpuScan and GpuJoinScan begin with
+ */
+typedef struct GjTableScan
+{
+	CustomScanState css;		/* must be first */
+	Relation	index;			/* NULL if the query is only explained */
+	GjKeyReader key_reader;
+	MemoryContext context;		/* for results of matches */
+	const GjKeySet *keys;		/* keys to search for */
+	GjTidSet   *tids;			/* TIDs to be fetched; NULL before a match, and while rows come
+								 * from entries */
+	GjIndexOnly *index_only;	/* rows from entries; NULL if the plan needs the heap */
+	TupleTableSlot *heap_slot;	/* for fetched tuples: the scan slot, unless index_only is set */
+	GjFetch    *fetch;
+	GjRowBatch *fetched;		/* its batch */
+	bool		filtered;		/* true if the fetch rechecks the keys by the set */
+
+	/* Fills, each NULL if a row needs more work than copying columns */
+	GjFill	   *row_fill;		/* from entries to the scan slot */
+	GjFill	   *target_fill;	/* from entries to a slot of the target list */
+	GjFill	   *tuple_fill;		/* from tuples to the result slot */
+	GjFill	   *array_fill;		/* from tuples to arrays of the result's columns */
+
+	GjMatchStats stats;
+
+	/* The test of entries, before they become rows or TIDs */
+	GjEntryFilter *entry_filter;	/* NULL if entries are not tested */
+	bool		filter_is_all;	/* true if an entry that passes satisfies all quals of the plan */
+	bool		all_tids;		/* true to search TIDs of all entries nevertheless */
+
+	/* The work with the index, to be added to its usage counters: see "Counting" in tablescan.c */
+	Oid			counted_index;	/* InvalidOid once the work has been added */
+	bool		used;			/* true if this process has requested a match */
+	GjIndexUse	moved;			/* to be added to the work in the statistics, modulo 2^64 */
+	MemoryContextCallback at_end;
+
+	/* The part in a parallel plan */
+	struct GjSharedMatch *shared;	/* in the plan's shared memory; NULL if it is not parallel */
+	GjShare		share;			/* this process's part of the match */
+	void		(*forget) (CustomScanState *node);	/* drops the TIDs and all results
+													 * that depend on them */
+} GjTableScan;
+
+/* tablescan.c */
+extern Relation GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid);
+extern void GjCountGroups(PlanState *node, uint64 ngroups);
+extern void GjTableScanInitSlots(GjTableScan *table);
+extern void GjTableScanInitQual(GjTableScan *table);
+extern void GjTableScanOpen(GjTableScan *table, bool to_target,
+							void (*forget) (CustomScanState *node));
+extern GjEntryRequest GjTableScanRequest(GjTableScan *table, Size limit);
+extern void GjTableScanRefilter(GjTableScan *table);
+extern bool GjTableScanContinue(GjTableScan *table);
+extern void GjTableScanClear(GjTableScan *table);
+extern void GjTableScanEnd(GjTableScan *table);
+/*
+ * Search for table->keys, or take this process's share of the results of another process.  Returns
+ * the TIDs to be fetched, or NULL if rows come from entries with these columns, as in
+ * GjEntryRequest.  can_share is true if this execution searches for no other keys; if it is false
+ * in the first process, that process does all of the work.  The keys must live until index_only is
+ * reset.  A share of TIDs can be fetched once, until it is reset or shut down.
+ */
+extern GjTidSet *GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share);
+
+/* Methods of a parallel-aware node */
+extern Size GjParallelEstimate(CustomScanState *node, ParallelContext *pcxt);
+extern void GjParallelInit(CustomScanState *node, ParallelContext *pcxt, void *shared);
+extern void GjParallelReset(CustomScanState *node, ParallelContext *pcxt, void *shared);
+extern void GjParallelAttach(CustomScanState *node, shm_toc *toc, void *shared);
+extern void GjParallelShutdown(CustomScanState *node);
+
+/*
+ * Return one of the lists in the plan's private data
+ */
+static inline List *
+GjTableScanGetPrivate(const GjTableScan *table, int item)
+{
+	const CustomScan *plan = (const CustomScan *) table->css.ss.ps.plan;
+
+	Assert(list_length(plan->custom_private) >= GJ_TABLE_PRIVATE_COUNT);
+	return (List *) list_nth(plan->custom_private, item);
+}
+
+/*
+ * Return one of the plan's expressions, or a list of expressions
+ */
+static inline Node *
+GjTableScanGetExpr(const GjTableScan *table, int item)
+{
+	const CustomScan *plan = (const CustomScan *) table->css.ss.ps.plan;
+
+	Assert(list_length(plan->custom_exprs) >= GJ_TABLE_EXPRS_COUNT);
+	return list_nth(plan->custom_exprs, item);
+}
+
+/* Facts about a scan of a table for EXPLAIN, in addition to those in its GjTableScan */
+typedef struct GjTableReport
+{
+	List	   *key_quals;		/* clauses that the index answers; NIL in a join's scan */
+	List	   *order;			/* GJ_SCAN_ORDER, or NIL */
+	List	   *sort_columns;	/* expressions of the order */
+	const struct GjOrderedStats *ordered;	/* NULL if no search was made */
+} GjTableReport;
+
+/* Facts about a join */
+typedef struct GjJoinReport
+{
+	const char *join_type;
+	List	   *key_quals;		/* clause that the indexes answer */
+	List	   *joinquals;		/* conditions for a pair to match */
+	List	   *otherquals;		/* conditions for a result row to be returned */
+	uint64		removed;		/* result rows removed by otherquals */
+	uint64		small_rows;
+	uint64		batches;		/* batches of the small side */
+	Size		peak_memory;	/* bytes of the largest batch */
+} GjJoinReport;
+
+/* Facts about groups and aggregates */
+typedef struct GjAggReport
+{
+	List	   *group_keys;		/* expressions, or NIL */
+	bool		is_partial;
+	bool		has_counters;	/* has the node been started?  Without it, the rest is not set */
+	uint64		groups;
+	uint64		batches;
+	uint64		array_rows;		/* rows read as arrays */
+	uint64		slot_rows;		/* rows read one by one */
+	uint64		passes;
+	uint64		flushes;		/* times that partial groups were returned before all rows were
+								 * read */
+	Size		peak_memory;	/* in bytes */
+	uint64		disk_size;		/* in bytes */
+} GjAggReport;
+
+/* explain.c */
+extern void GjExplainTable(GjTableScan *table, List *ancestors, ExplainState *es,
+						   const GjTableReport *report);
+extern void GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es,
+						  const GjJoinReport *report);
+extern void GjExplainAgg(CustomScanState *node, List *ancestors, ExplainState *es,
+						 const GjAggReport *report);
+extern void GjExplainAlternative(ExplainState *es, int cpu_keys, int device_keys);
 
 /* scan.c */
 extern void GjExecScanInit(void);
-extern bool GjIsScan(const PlanState *node);
-extern bool GjScanLoad(PlanState *node, GjReadyRows *ready);
 
 /* alternative.c */
 extern void GjExecAlternativeInit(void);
-extern bool GjIsAlternative(const PlanState *node);
-extern PlanState *GjAlternativeChild(PlanState *node);
 
 #endif							/* GPUJOIN_EXEC_H */

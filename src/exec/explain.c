@@ -3,14 +3,16 @@
  * explain.c
  *	  Every property that EXPLAIN shows of our nodes.
  *
- * Facts of the plan are shown always, counters with ANALYZE, times with TIMING.
- * Who answered, and how much memory that took, depends on the machine.  Whoever runs a
- * query to see how it went wants to know, costs or not; a test that compares plans does not.
- * It has to switch off COSTS, TIMING and SUMMARY, or no two of its plans would be the same:
- * with all three off, such facts are left out, too.
+ * Nodes pass what is to be shown as a report; this file decides how and when it is shown.  Facts
+ * of the plan are always shown, counters with ANALYZE, times with TIMING.
  *
- * Counters are those of all processes, if the node is parallel-aware (parallel.c);
- * of one that a worker runs as a whole, only PostgreSQL's own get to the leader.
+ * The device, the pages read and the memory used depend on the machine.  Users who want to know
+ * how a query ran need these facts, with or without costs; tests that compare plans must not see
+ * them.  Such a test has to switch off COSTS, TIMING and SUMMARY anyway, because their values
+ * differ from run to run.  So machine-dependent facts are left out if all three are off.
+ *
+ * Counters of a parallel-aware node are totals of all processes (tablescan.c).  If a worker runs
+ * the whole node, only PostgreSQL's own counters reach the leader.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -25,40 +27,71 @@
 #include "utils/ruleutils.h"
 
 #include "node/filterplan.h"
-#include "node/scanplan.h"
 #include "service/service.h"
-#include "explain.h"
+#include "scan.h"
 
-/*
- * A constant array is shown in full up to this many elements; of a longer one
- * only the first few are.
- */
+/* A constant array with more elements is shown shortened, to the first few */
 #define MAX_SHOWN_ELEMENTS		32
 #define SHOWN_OF_LONG_ARRAY		8
 
+static void explain_index(const GjTableScan *table, ExplainState *es);
+static void explain_key_condition(CustomScanState *node, List *ancestors, ExplainState *es,
+								  List *key_quals);
+static void explain_index_filter(GjTableScan *table, List *ancestors, ExplainState *es);
 static char *deparse_condition(Expr *condition, List *context, bool useprefix);
 static char *deparse_key_qual(Expr *qual, List *context, bool useprefix);
 static Const *find_long_array(Expr *qual, int *nelems);
 static Const *shorten_array(Const *array);
 static char *mark_omission(char *text, int nelems);
 static void explain_filter_recheck(CustomScanState *node, ExplainState *es);
+static void explain_order(CustomScanState *node, List *ancestors, ExplainState *es,
+						  const GjTableReport *report, const GjMatchStats *match);
 static void explain_sort(ExplainState *es, const GjOrderedStats *stats,
 						 const GjMatchStats *match);
+static void explain_index_only(const GjTableScan *table, ExplainState *es);
+static bool shows_machine(const ExplainState *es);
+static void explain_match(ExplainState *es, const GjMatchStats *match,
+						  const GjFetchStats *fetch);
 static void explain_pages(ExplainState *es, const GjMatchStats *match);
 static void explain_device(ExplainState *es, const GjMatchStats *match);
 static void explain_heap_blocks(ExplainState *es, const GjFetchStats *fetch);
+static void explain_quals(CustomScanState *node, List *ancestors, ExplainState *es,
+						  const char *label, List *quals);
+static void explain_removed(CustomScanState *node, ExplainState *es, const char *label,
+							double removed);
+static void explain_small(ExplainState *es, const GjJoinReport *report);
+static void explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es,
+							  List *group_keys);
 
 /*
- * Structured formats use the name that readers of plans know from PostgreSQL's own
- * index scans.
+ * Show a node that scans a table by its index
  */
 void
-GjExplainIndex(ExplainState *es, Oid index_oid)
+GjExplainTable(GjTableScan *table, List *ancestors, ExplainState *es,
+			   const GjTableReport *report)
 {
-	const char *name = get_rel_name(index_oid);
+	explain_index(table, es);
+	if (report->key_quals != NIL)
+		explain_key_condition(&table->css, ancestors, es, report->key_quals);
+	explain_index_filter(table, ancestors, es);
+	if (report->order != NIL)
+		explain_order(&table->css, ancestors, es, report, &table->stats);
+	explain_index_only(table, es);
+	if (table->fetch != NULL)
+		explain_match(es, &table->stats, GjFetchGetStats(table->fetch));
+}
+
+/*
+ * Show the index.  Structured formats use the label of PostgreSQL's own index scans.
+ */
+static void
+explain_index(const GjTableScan *table, ExplainState *es)
+{
+	Oid			index = linitial_oid(GjTableScanGetPrivate(table, GJ_TABLE_INDEX_OID));
+	const char *name = get_rel_name(index);
 
 	if (name == NULL)
-		elog(ERROR, "cache lookup failed for index %u", index_oid);
+		elog(ERROR, "cache lookup failed for index %u", index);
 
 	if (es->format == EXPLAIN_FORMAT_TEXT)
 		ExplainPropertyText("Index", quote_identifier(name), es);
@@ -67,11 +100,11 @@ GjExplainIndex(ExplainState *es, Oid index_oid)
 }
 
 /*
- * Show the clauses that the index answers: expressions of the finished plan, each
- * comparison with the key on the left
+ * Show the clauses that the index answers: expressions of the finished plan, each a comparison
+ * with the key on the left
  */
-void
-GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
+static void
+explain_key_condition(CustomScanState *node, List *ancestors, ExplainState *es,
 					  List *key_quals)
 {
 	bool		is_join = ((Scan *) node->ss.ps.plan)->scanrelid == 0;
@@ -83,20 +116,22 @@ GjExplainKeyCondition(CustomScanState *node, List *ancestors, ExplainState *es,
 }
 
 /*
- * Show the filters that entries are tested by, and the number of entries dropped; and which of
- * these filters a device has tested already
+ * Show the filters that entries are tested by, the number of entries dropped, and the filters
+ * that a device has tested already
  */
-void
-GjExplainIndexFilter(CustomScanState *node, List *ancestors, ExplainState *es,
-					 List *filters, const GjMatchStats *match)
+static void
+explain_index_filter(GjTableScan *table, List *ancestors, ExplainState *es)
 {
-	Plan	   *plan = node->ss.ps.plan;
-	List	   *context = set_deparse_context_plan(es->deparse_cxt, plan, ancestors);
+	Plan	   *plan = table->css.ss.ps.plan;
+	List	   *filters = (List *) GjTableScanGetExpr(table, GJ_TABLE_FILTERS);
+	const GjMatchStats *match = &table->stats;
+	List	   *context;
 	List	   *on_device = NIL;
 	ListCell   *lc;
 
 	if (filters == NIL)
 		return;
+	context = set_deparse_context_plan(es->deparse_cxt, plan, ancestors);
 	foreach(lc, filters)
 	{
 		int			part = foreach_current_index(lc);
@@ -111,18 +146,19 @@ GjExplainIndexFilter(CustomScanState *node, List *ancestors, ExplainState *es,
 		if (match->filtered > 0 || es->format != EXPLAIN_FORMAT_TEXT)
 			ExplainPropertyUInteger("Rows Removed by Index Filter", NULL, match->filtered, es);
 		if (plan->qual == NIL)
-			explain_filter_recheck(node, es);
+			explain_filter_recheck(&table->css, es);
 	}
-	if (on_device != NIL && GjExplainMachine(es))
+	if (on_device != NIL && shows_machine(es))
 		ExplainPropertyText("Device Filter",
 							deparse_condition(make_ands_explicit(on_device), context, es->verbose),
 							es);
 }
 
 /*
- * Show how many rows of the table did not pass the filters of entries, per loop as PostgreSQL does
+ * Show the number of table rows that did not pass the filters of entries, per loop as PostgreSQL
+ * does
  *
- * Where the plan has other filters as well, PostgreSQL shows those rows as removed by "Filter".
+ * If the plan has other filters as well, PostgreSQL shows these rows as removed by "Filter".
  */
 static void
 explain_filter_recheck(CustomScanState *node, ExplainState *es)
@@ -136,7 +172,7 @@ explain_filter_recheck(CustomScanState *node, ExplainState *es)
 }
 
 /*
- * Deparse AND and OR by hand, so that each comparison can be shortened on its own
+ * Deparse AND and OR here, so that each comparison can be shortened separately
  */
 static char *
 deparse_condition(Expr *condition, List *context, bool useprefix)
@@ -161,8 +197,7 @@ deparse_condition(Expr *condition, List *context, bool useprefix)
 }
 
 /*
- * Deparse one comparison; where a long array has to be cut, the copy is cut, never the
- * plan, which may be cached
+ * Deparse one comparison.  A long array is shortened in a copy, because the plan may be cached.
  */
 static char *
 deparse_key_qual(Expr *qual, List *context, bool useprefix)
@@ -183,7 +218,7 @@ deparse_key_qual(Expr *qual, List *context, bool useprefix)
 }
 
 /*
- * The constant array of a clause if it is too long to be shown, else NULL
+ * Return the constant array of a clause if it is too long to be shown, or NULL
  */
 static Const *
 find_long_array(Expr *qual, int *nelems)
@@ -203,7 +238,7 @@ find_long_array(Expr *qual, int *nelems)
 }
 
 /*
- * An array of the same type that has the first few elements in one dimension
+ * Return an array of the same type with the first few elements in one dimension
  */
 static Const *
 shorten_array(Const *constant)
@@ -230,8 +265,8 @@ shorten_array(Const *constant)
 }
 
 /*
- * Say at the end of the array's text, which is the last one of a clause, that
- * there is more: the clause must not read as if it were the query's own.
+ * Mark the end of the array's text as shortened, so that it does not look like the query's own
+ * clause.  The array is the last string in the text of a clause.
  */
 static char *
 mark_omission(char *text, int nelems)
@@ -247,19 +282,19 @@ mark_omission(char *text, int nelems)
 }
 
 /*
- * Show the order in which rows come, as PostgreSQL shows that of a Sort, and with ANALYZE what it
- * took
+ * Show the order of the rows like that of a Sort, and with ANALYZE the work that it took
  */
-void
-GjExplainOrder(CustomScanState *node, List *ancestors, ExplainState *es, List *order,
-			   List *columns, const GjOrderedStats *stats, const GjMatchStats *match)
+static void
+explain_order(CustomScanState *node, List *ancestors, ExplainState *es,
+			  const GjTableReport *report, const GjMatchStats *match)
 {
+	const GjOrderedStats *stats = report->ordered;
 	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
 	List	   *keys = NIL;
 	ListCell   *lc;
 	ListCell   *lc2;
 
-	forboth(lc, order, lc2, columns)
+	forboth(lc, report->order, lc2, report->sort_columns)
 	{
 		bool		descending = list_nth_int(lfirst(lc), GJ_ORDER_DESCENDING);
 		bool		nulls_first = list_nth_int(lfirst(lc), GJ_ORDER_NULLS_FIRST);
@@ -280,7 +315,7 @@ GjExplainOrder(CustomScanState *node, List *ancestors, ExplainState *es, List *o
 }
 
 /*
- * Show the rows that were sorted after the last batch, and how: as PostgreSQL shows it for a Sort
+ * Show how the rows after the last batch were sorted, as PostgreSQL shows it for a Sort
  */
 static void
 explain_sort(ExplainState *es, const GjOrderedStats *stats, const GjMatchStats *match)
@@ -290,7 +325,7 @@ explain_sort(ExplainState *es, const GjOrderedStats *stats, const GjMatchStats *
 
 	ExplainPropertyUInteger("Order Searches", NULL, match->searches, es);
 	ExplainPropertyUInteger("Rows Sorted", NULL, stats->sorted, es);
-	if (stats->sorts == 0 || !GjExplainMachine(es))
+	if (stats->sorts == 0 || !shows_machine(es))
 		return;
 
 	method = tuplesort_method_name(stats->sort.sortMethod);
@@ -308,36 +343,39 @@ explain_sort(ExplainState *es, const GjOrderedStats *stats, const GjMatchStats *
 }
 
 /*
- * Say that rows may come from the index alone, and with ANALYZE how many TIDs had to be
- * looked up in the heap all the same; without statistics there was no search here
+ * Show that rows may come from the index alone, and with ANALYZE the number of TIDs that were
+ * fetched from the heap nevertheless
  */
-void
-GjExplainIndexOnly(ExplainState *es, const GjIndexOnlyStats *stats)
+static void
+explain_index_only(const GjTableScan *table, ExplainState *es)
 {
+	if (!boolVal(GjTableScanGetPrivate(table, GJ_TABLE_INDEX_ONLY)))
+		return;
 	ExplainPropertyBool("Index Only", true, es);
-	if (es->analyze && stats != NULL)
-		ExplainPropertyUInteger("Heap Fetches", NULL, stats->heap_fetches, es);
+	if (es->analyze && table->stats.searches > 0)
+		ExplainPropertyUInteger("Heap Fetches", NULL,
+								GjIndexOnlyGetStats(table->index_only)->heap_fetches, es);
 }
 
 /*
- * Is what depends on the machine shown?
+ * Return true if machine-dependent facts are shown
  */
-bool
-GjExplainMachine(const ExplainState *es)
+static bool
+shows_machine(const ExplainState *es)
 {
 	return es->analyze && (es->costs || es->timing || es->summary);
 }
 
 /*
- * Show what the matches and fetches of a node did so far.  A node that did not run
- * has nothing to say in text; other formats have all properties always.
+ * Show the work of the matches and fetches of a node.  Text format omits it for a node that did
+ * not run.
  */
-void
-GjExplainMatch(ExplainState *es, const GjMatchStats *match, const GjFetchStats *fetch)
+static void
+explain_match(ExplainState *es, const GjMatchStats *match, const GjFetchStats *fetch)
 {
 	bool		is_text = es->format == EXPLAIN_FORMAT_TEXT;
 
-	/* without a search there is nothing to tell: or it was in a worker, not in parallel */
+	/* no search, or only in a worker that runs the whole node */
 	if (!es->analyze || match->searches == 0)
 		return;
 
@@ -349,7 +387,7 @@ GjExplainMatch(ExplainState *es, const GjMatchStats *match, const GjFetchStats *
 	if (!is_text || fetch->rechecked > 0)
 		ExplainPropertyUInteger("Rows Removed by Key Recheck", NULL, fetch->rechecked, es);
 
-	if (GjExplainMachine(es))
+	if (shows_machine(es))
 	{
 		explain_pages(es, match);
 		explain_device(es, match);
@@ -364,8 +402,8 @@ GjExplainMatch(ExplainState *es, const GjMatchStats *match, const GjFetchStats *
 }
 
 /*
- * Show what was looked at: by a device all entries, by the CPU those of the pages it read.  Pages
- * skipped are those of runs.
+ * Show the entries searched: a device searches all of them, the CPU those of the pages that it
+ * reads.  Skipped pages are pages of runs.
  */
 static void
 explain_pages(ExplainState *es, const GjMatchStats *match)
@@ -384,11 +422,11 @@ explain_pages(ExplainState *es, const GjMatchStats *match)
 }
 
 /*
- * Show who answered the last match, why it was not a device, and a device's part of all
- * matches.  In text only what there is.
+ * Show the device that answered the last match or the reason why none did, and the devices' share
+ * of all matches.  Text format omits absent values.
  *
- * Where no device is expected, a reason for its absence would read like a fault in every plan: it
- * is shown with VERBOSE only.
+ * If no device is expected, a reason for its absence would look like an error in every plan, so
+ * it is shown only with VERBOSE.
  */
 static void
 explain_device(ExplainState *es, const GjMatchStats *match)
@@ -423,7 +461,7 @@ explain_device(ExplainState *es, const GjMatchStats *match)
 }
 
 /*
- * As PostgreSQL shows them for a bitmap heap scan
+ * Show heap blocks as PostgreSQL shows those of a bitmap heap scan
  */
 static void
 explain_heap_blocks(ExplainState *es, const GjFetchStats *fetch)
@@ -445,4 +483,127 @@ explain_heap_blocks(ExplainState *es, const GjFetchStats *fetch)
 			appendStringInfo(es->str, " lossy=" UINT64_FORMAT, fetch->lossy_blocks);
 		appendStringInfoChar(es->str, '\n');
 	}
+}
+
+/*
+ * Show a join
+ */
+void
+GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es,
+			  const GjJoinReport *report)
+{
+	Instrumentation *instrument = node->ss.ps.instrument;
+
+	ExplainPropertyText("Join Type", report->join_type, es);
+	explain_key_condition(node, ancestors, es, report->key_quals);
+	if (report->joinquals != NIL)
+	{
+		explain_quals(node, ancestors, es, "Join Filter", report->joinquals);
+		explain_removed(node, es, "Rows Removed by Join Filter",
+						instrument ? instrument->nfiltered2 : 0);
+	}
+	if (report->otherquals != NIL)
+	{
+		explain_quals(node, ancestors, es, "Result Filter", report->otherquals);
+		explain_removed(node, es, "Rows Removed by Result Filter", report->removed);
+	}
+	explain_small(es, report);
+}
+
+static void
+explain_quals(CustomScanState *node, List *ancestors, ExplainState *es,
+			  const char *label, List *quals)
+{
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
+
+	ExplainPropertyText(label,
+						deparse_expression((Node *) make_ands_explicit(quals), context,
+										   true, false), es);
+}
+
+/*
+ * Show the number of rows removed per loop; text format omits it if it is 0.  PostgreSQL does the
+ * same.
+ */
+static void
+explain_removed(CustomScanState *node, ExplainState *es, const char *label, double removed)
+{
+	Instrumentation *instrument = node->ss.ps.instrument;
+
+	if (!es->analyze || instrument == NULL)
+		return;
+	if (removed > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyFloat(label, NULL,
+							 instrument->nloops > 0 ? removed / instrument->nloops : 0.0, 0, es);
+}
+
+/*
+ * Show the size of the small side
+ */
+static void
+explain_small(ExplainState *es, const GjJoinReport *report)
+{
+	/* no batch, or only in a worker that does not share the node */
+	if (!es->analyze || report->batches == 0)
+		return;
+
+	ExplainPropertyUInteger("Small Rows", NULL, report->small_rows, es);
+	if (shows_machine(es))
+	{
+		ExplainPropertyUInteger("Batches", NULL, report->batches, es);
+		ExplainPropertyUInteger("Memory Usage", "kB", (report->peak_memory + 1023) / 1024, es);
+	}
+}
+
+/*
+ * Show groups and aggregates
+ */
+void
+GjExplainAgg(CustomScanState *node, List *ancestors, ExplainState *es,
+			 const GjAggReport *report)
+{
+	bool		all = es->format != EXPLAIN_FORMAT_TEXT;
+
+	if (report->group_keys != NIL)
+		explain_groupings(node, ancestors, es, report->group_keys);
+	if (!es->analyze || !report->has_counters)
+		return;
+	ExplainPropertyUInteger("Groups", NULL, report->groups, es);
+	ExplainPropertyUInteger("Arrays Read", NULL, report->batches, es);
+	ExplainPropertyUInteger("Rows From Arrays", NULL, report->array_rows, es);
+	ExplainPropertyUInteger("Rows From Slots", NULL, report->slot_rows, es);
+	if (!report->is_partial && (report->passes > 1 || all))
+		ExplainPropertyUInteger("Passes", NULL, report->passes, es);
+	if (report->is_partial && (report->flushes > 0 || all))
+		ExplainPropertyUInteger("Flushes", NULL, report->flushes, es);
+	if (!shows_machine(es))
+		return;
+	ExplainPropertyUInteger("Memory Usage", "kB", (report->peak_memory + 1023) / 1024, es);
+	if (report->disk_size > 0 || all)
+		ExplainPropertyUInteger("Disk Usage", "kB", report->disk_size / 1024, es);
+}
+
+static void
+explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es, List *group_keys)
+{
+	List	   *context = set_deparse_context_plan(es->deparse_cxt, node->ss.ps.plan, ancestors);
+	bool		prefix = GjExplainTables(es) > 1 || es->verbose;
+	List	   *texts = NIL;
+	ListCell   *lc;
+
+	foreach(lc, group_keys)
+		texts = lappend(texts, deparse_expression(lfirst(lc), context, prefix, false));
+	ExplainPropertyList("Group Key", texts, es);
+}
+
+/*
+ * Show the numbers of keys from which on a GpuAlternative uses our scan
+ */
+void
+GjExplainAlternative(ExplainState *es, int cpu_keys, int device_keys)
+{
+	if (!es->costs)
+		return;
+	ExplainPropertyInteger("Minimum Keys On CPU", NULL, cpu_keys, es);
+	ExplainPropertyInteger("Minimum Keys On Device", NULL, device_keys, es);
 }

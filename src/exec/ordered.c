@@ -3,59 +3,51 @@
  * ordered.c
  *	  Rows of a GpuScan in an order: ORDER BY ... LIMIT.
  *
- * The sort columns are in the index.  So the entries that match are put in order before the heap
- * is looked at, and only those that come first are fetched, one by one, as long as somebody
- * wants more.  What is kept of them is a batch: a few more than the plan's bound says will be
- * wanted, those of the whole answer that come first (sets/top.c).  If it does not do, the next
- * batch, four times as long, has those that come after the last one of this.  Entries that a
- * device delivered all at once are still there then; otherwise the index is searched again.  So the
- * memory is that of a batch, and of a piece of the match.  After a few batches (sets/top.c)
- * all rows that are left are sorted at once.
+ * The index has the sort columns.  So the matching entries are put in order before the heap is
+ * read, and only the first ones are fetched, one by one, as long as the caller requests more.  The
+ * entries that are kept form a batch: the first ones of the whole answer, a few more than the
+ * plan's bound says will be requested (sets/top.c).  If they are not enough, the next batch, four
+ * times as long, has the entries that come after the last one of this batch.  Entries that a
+ * device returned all at once are still in memory then; otherwise the index is searched again.  So
+ * the memory needed is that of a batch and of a piece of the match.  After a few batches
+ * (sets/top.c), all remaining rows are sorted at once.
  *
- * The order is a total one: sort columns, then TID.  By it an entry is before, in, or behind a
- * batch, whichever match it comes from.
+ * The order is total: the sort columns, then the TID.  It tells whether an entry is before, in, or
+ * after a batch, whichever match the entry comes from.
  *
- * Claim: each row that the snapshot sees, and whose key is wanted, is delivered once, in the
+ * Claim: each row that is visible to the snapshot and has one of the keys is returned once, in the
  * place that its own values have.  Let R be such a row, T the TID of the root of its HOT chain,
  * and v its values of the sort columns.
  *
- * a. R has an entry (T, v) in the index as long as the snapshot lives: VACUUM removes entries
- *	  of rows only that no snapshot sees.  The sort columns are indexed columns, so that no HOT
- *	  update changes them, and all members of the chain have the entry's values.
- * b. Each match finds it: that is what a match promises (match/match.h).  A set of entries may
- *	  keep one of those that have the same TID, whichever; but if there are two with T that are not
- *	  equal, R is visible to nobody who has our snapshot.  For the other one is of a row that
- *	  had T before R or has it after R.  If after: R was dead to everybody by then.  If before:
- *	  T became free only when a bulk deletion had removed that entry and raised the vacuum epoch,
- *	  and R came still later.  A match reads the epoch first, E.  It finds on pages what is there
- *	  after that; and what a mirror has is used only if its epoch is E (match/stream.c).  So it
- *	  can find the older entry only if that was removed after E was read, that is, after our
- *	  snapshot was taken, which then does not see R.
- *	  An answer of a device that is outdated has TIDs alone.  It is not used: the CPU searches.
- * c. So in each batch between whose ends (v, T) lies, (T, v) is kept, and there is only one such
- *	  batch.  Met twice, on a tail page and where it moved to, or by a device and on the CPU, it
- *	  has equal words and is kept once.
+ * a. R has its own entry (T, v) in the index as long as the snapshot exists: lemma L4 of
+ *	  src/README.
+ * b. Each match finds it, as match/match.h promises.  A set of entries may keep any one of the
+ *	  entries with the same TID; but two of them that are not equal belong to rows that are not
+ *	  visible to our snapshot: lemma L7.  An outdated answer of a device has only TIDs.  It is not
+ *	  used: the CPU searches.
+ * c. So the batch between whose ends (v, T) lies contains (T, v), and only one batch is such.  If
+ *	  a match meets it twice, on a tail page and where it was moved to, or by a device and on the
+ *	  CPU, both copies have equal words and one is kept.
  * d. When its turn comes, it is either a row by the visibility map and the epoch, as in
- *	  visiblemap.c: each group of entries is tested after it was found, and the epoch after
- *	  that.  Or T is fetched from the heap under the snapshot, along the HOT chain, which gives R.
- * e. Nothing else is delivered.  What passes the visibility map is a row with the entry's
- *	  values.  What is fetched is tested for its key, and for its sort columns, which must be
- *	  those of the entry: a row at a TID that was somebody else's has an entry of its own, and
- *	  comes with that.
+ *	  match/visible.c: each group of entries is tested after it was found, and the epoch after
+ *	  that.  Or T is fetched from the heap under the snapshot, along the HOT chain, which yields R.
+ * e. Nothing else is returned.  An entry that passes the visibility map is a row with the entry's
+ *	  values.  The key of a fetched row is looked up, and its sort columns must be those of the
+ *	  entry: a row at a reused TID has an entry of its own, and is returned with that.
  *
  * Entries that do not pass a filter of INCLUDE columns are dropped before they are put in order;
- * filteredmatch.c has the proof that no row is lost by that.
+ * match/stream.c proves that no row is lost.
  *
- * Where the index cannot say which rows there are (a NULL key is wanted, or the snapshot may see
- * rows that the index lacks) all of the heap is read for each batch, and the tuples themselves
- * are put in order.  A tuple is then named by its own place, not by its chain's root, and is
- * fetched by that.  Which of the two it is, is decided once for all batches.
+ * If the index cannot tell which rows there are (rows with a NULL key are wanted, or the snapshot
+ * may see rows that the index lacks), each batch reads the whole heap, and the tuples themselves
+ * are put in order.  A tuple is then identified by its own TID, not by that of its chain's root,
+ * and is fetched by it.  The choice between entries and tuples is made once for all batches.
  *
  * Serializable transactions lock the index as for any match, or the heap, and each tuple as it is
  * fetched; they get no rows from entries.
  *
- * EvalPlanQual tests the key of a row that was replaced.  It may come at another place than its
- * new values would have, as with PostgreSQL's own index scans.
+ * EvalPlanQual tests the key of a row that was replaced.  The row may be returned at another place
+ * than its new values would have, as with PostgreSQL's own index scans.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -69,7 +61,6 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
-#include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -79,69 +70,69 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/tid.h"
-#include "cursor.h"
-#include "entryvisible.h"
-#include "fill.h"
-#include "ordered.h"
+#include "rows/rows.h"
 #include "scan.h"
-#include "search.h"
-#include "visiblemap.h"
 
-/* Entries that are tested for visibility at a time */
+/* Number of entries that are tested for visibility at a time */
 #define GJ_ORDERED_GROUP		256
+
+/* The rows that are returned next */
+typedef enum GjOrderedPhase
+{
+	GJ_ORDERED_START,			/* nothing has been selected */
+	GJ_ORDERED_BATCHES,			/* rows of batches */
+	GJ_ORDERED_REST,			/* rows after the last batch, which must be sorted first */
+	GJ_ORDERED_SORTED,			/* rows from the sort */
+	GJ_ORDERED_DONE				/* none: all sorted rows have been returned */
+} GjOrderedPhase;
 
 struct GjOrdered
 {
+	GjOrderedPhase phase;
 	GjTop	   *top;
 	GjSortColumn *columns;
-	AttrNumber *attnos;			/* of the table, for each sort column */
+	AttrNumber *attnos;			/* attribute of the table, for each sort column */
 	int			ncolumns;
 	GjEntryWidths widths;
-	uint64		matched;		/* columns of the index that a match is asked for */
+	uint64		matched;		/* columns of the index that a match must return */
 	bool		index_only;
-	uint64		bound;			/* the first batch */
+	uint64		bound;			/* number of rows in the first batch */
 
-	/* What the batches are selected from */
-	bool		started;
-	GjTidSet   *all;			/* tuples of the heap; NULL: entries */
-	MemoryContext context;		/* of the match, while there is one */
-	GjEntryMatch match;
-	GjEntrySet *whole;			/* a device's answer */
+	/* The source of the batches */
+	GjTidSet   *all;			/* tuples of the heap, or NULL for entries */
+	GjEntryStream *stream;		/* entries, or NULL before the first batch and after the last one */
 
-	/* The batch that is being delivered */
+	/* The current batch */
 	GjTopBatches batches;
-	uint64		searched;		/* entries of the index that the CPU looked at for it, */
-	uint64		matched_entries;	/* and those of them that matched */
+	uint64		searched;		/* number of index entries that the CPU searched for it */
+	uint64		matched_entries;	/* number of matching entries */
 	uint64		next;
-	uint64		end_tested;		/* entries up to here have been tested, */
-	bool		visible[GJ_ORDERED_GROUP]; /* so many at most before it */
-	uint64		first_tested;
-	bool		certain;		/* the epoch has not moved yet */
-	BlockNumber nblocks;		/* of the heap, after the match */
-	HeapTupleData tuple;		/* the slot for heap tuples refers to it */
-	uint64		prefetched;		/* blocks of entries up to here were asked for */
+	uint64		first_tested;	/* first entry of the group tested for visibility */
+	uint64		end_tested;		/* entry after that group */
+	bool		visible[GJ_ORDERED_GROUP];	/* result for each entry of the group */
+	bool		certain;		/* true until the epoch has moved */
+	BlockNumber nblocks;		/* number of heap blocks, after the match */
+	uint64		prefetched;		/* entries before this one have had their blocks prefetched */
 
-	/* Rows after the last batch */
-	bool		is_rest;		/* true once they are wanted */
-	struct GjOrderedSorter *sorter; /* NULL: no row has been sorted so far */
+	struct GjOrderedSorter *sorter; /* NULL until rows are sorted */
 
 	GjOrderedStats stats;
 };
 
 typedef struct GjOrderedSorter
 {
-	Tuplesortstate *state;		/* NULL: no sort, or it is over */
+	Tuplesortstate *state;		/* NULL before and after a sort */
 
-	/* What is sorted: made once, in the memory of the query */
-	TupleDesc	desc;			/* of what is sorted; the table's own if that is all of it */
-	bool		is_whole;		/* true if that is so */
+	/* The sorted columns, which stay the same during the query */
+	TupleDesc	desc;			/* the table's own if all columns are sorted */
+	bool		is_whole;		/* are all columns sorted? */
 	int			nattnos;
-	AttrNumber *attnos;			/* attributes of the table, for each column but the last */
-	bool		has_tid;		/* the last column is the TID, */
-	bool		fetches;		/* by which the tuple is fetched again */
-	TupleTableSlot *in;			/* slot for a row that is put into the sort */
-	TupleTableSlot *out;		/* slot for a row that comes from it */
-	TupleTableSlot *row;		/* slot of the table's shape; what is not sorted is NULL */
+	AttrNumber *attnos;			/* attribute of the table, for each column */
+	bool		has_tid;		/* is the TID an additional last column? */
+	bool		fetches;		/* is the tuple fetched again by that TID? */
+	TupleTableSlot *in;			/* slot for a row that is added to the sort */
+	TupleTableSlot *out;		/* slot for a row that is read from the sort */
+	TupleTableSlot *row;		/* slot of the table's shape; other columns are NULL */
 
 	/* Sort columns, for tuplesort */
 	AttrNumber *places;
@@ -149,12 +140,13 @@ typedef struct GjOrderedSorter
 	Oid		   *collations;
 	bool	   *nulls_first;
 
-	/* Roots of the HOT chains of one block of the heap */
+	/* Roots of the HOT chains of one heap block */
 	BlockNumber roots_block;
 	OffsetNumber roots[MaxHeapTuplesPerPage];
 } GjOrderedSorter;
 
 static void init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc);
+static TupleTableSlot *next_from_batches(ScanState *node);
 static void start(GjScanState *scan);
 static void select_batch(GjScanState *scan, bool after_last);
 static bool next_batch(GjScanState *scan);
@@ -167,7 +159,6 @@ static void add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk);
 static bool is_row(GjScanState *scan, uint64 i);
 static void test_group(GjScanState *scan, uint64 first);
 static bool fetch(GjScanState *scan, uint64 i);
-static bool fetch_chain(GjScanState *scan, ItemPointerData *tid);
 static void prefetch(GjScanState *scan, uint64 i);
 static GjOrderedSorter *make_sorter(GjScanState *scan);
 static void choose_columns(GjOrderedSorter *sorter, GjScanState *scan);
@@ -178,16 +169,18 @@ static bool comes_later(GjScanState *scan, TupleTableSlot *slot);
 static uint64 find_root(GjScanState *scan, TupleTableSlot *slot);
 static void put_row(GjOrderedSorter *sorter, TupleTableSlot *slot);
 static TupleTableSlot *get_row(GjScanState *scan);
-static TupleTableSlot *ordered_make_row(GjScanState *scan, uint64 i);
-static void ordered_read_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values,
-								bool *isnull);
-static void ordered_sort(GjScanState *scan);
+static TupleTableSlot *make_row(GjScanState *scan, uint64 i);
+static void read_sort_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values,
+							 bool *isnull);
+static void sort_rest(GjScanState *scan);
+static TupleTableSlot *next_sorted(GjScanState *scan);
+static void end_sort(GjOrdered *ordered);
 
-/* Every so many chunks are looked at first, then more, then all: see add_set() */
+/* Distances of the chunks that are added first, next, and last: see add_set() */
 static const int strides[] = {64, 8, 1};
 
 /*
- * Prepare for the order of a plan; NULL if it has none
+ * Prepare to return rows in the plan's order.  Returns NULL if it has none.
  */
 GjOrdered *
 GjOrderedCreate(GjScanState *scan)
@@ -235,7 +228,7 @@ init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc)
 
 		Assert(list_length(item) == GJ_ORDER_COUNT);
 		if (!GjTypeSorts(attribute->atttypid, &column->kind))
-			elog(ERROR, "a plan sorts by attribute %d, which is of no type for that", attno);
+			elog(ERROR, "a plan sorts by attribute %d, whose type cannot be sorted", attno);
 		column->column = GjIndexColumnOf(index, attno);
 		column->width = attribute->attlen;
 		column->descending = list_nth_int(item, GJ_ORDER_DESCENDING);
@@ -246,82 +239,80 @@ init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc)
 }
 
 /*
- * Access method of ExecScan(): return the next row of a batch.  There are no more if the slot is
- * empty, or GjOrderedSortRest() delivers them.
+ * Return the next row in order.  Sorted rows have passed the quals before.
  */
 TupleTableSlot *
-GjOrderedNext(GjScanState *scan)
+GjOrderedNext(GjScanState *scan, ExecScanRecheckMtd recheck)
 {
+	GjOrdered  *ordered = scan->ordered;
+
+	if (ordered->phase <= GJ_ORDERED_REST)
+	{
+		TupleTableSlot *slot = ExecScan(&scan->table.css.ss, next_from_batches, recheck);
+
+		if (!TupIsNull(slot) || ordered->phase != GJ_ORDERED_REST)
+			return slot;
+		sort_rest(scan);
+	}
+	return next_sorted(scan);
+}
+
+/*
+ * Access method of ExecScan(): return the next row of a batch.  If the slot is empty, either no
+ * row is left, or the remaining rows must be sorted.
+ */
+static TupleTableSlot *
+next_from_batches(ScanState *node)
+{
+	GjScanState *scan = (GjScanState *) node;
 	GjOrdered  *ordered = scan->ordered;
 	TupleTableSlot *slot;
 
-	if (!ordered->started)
+	if (ordered->phase == GJ_ORDERED_START)
 		start(scan);
 	for (;;)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (ordered->next < GjTopCount(ordered->top))
 		{
-			slot = ordered_make_row(scan, ordered->next++);
+			slot = make_row(scan, ordered->next++);
 			if (slot != NULL)
 				return slot;
 		}
 		else if (GjTopCount(ordered->top) < ordered->batches.wanted || !next_batch(scan))
-			return ExecClearTuple(scan->table.css.ss.ss_ScanTupleSlot);
+			return ExecClearTuple(node->ss_ScanTupleSlot);
 	}
 }
 
 /*
- * Select the next batch; or return false if the rest should be sorted instead
+ * Select the next batch.  Returns false if the remaining rows should be sorted instead.
  */
 static bool
 next_batch(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
 
-	if (!ordered->is_rest &&
+	if (ordered->phase == GJ_ORDERED_BATCHES &&
 		GjTopBatchesNext(&ordered->batches, ordered->searched, ordered->matched_entries,
 						 !ordered->index_only))
 		select_batch(scan, true);
 	else
-		ordered->is_rest = true;
-	return !ordered->is_rest;
+		ordered->phase = GJ_ORDERED_REST;
+	return ordered->phase == GJ_ORDERED_BATCHES;
 }
 
 /*
- * Sort the rows that come after the last batch.  Returns false if there are none, since the last
- * batch was not full.
- */
-bool
-GjOrderedSortRest(GjScanState *scan)
-{
-	GjOrdered  *ordered = scan->ordered;
-
-	if (!ordered->is_rest)
-		return false;
-	GjTopLeaveLast(ordered->top);
-	forget_match(ordered);
-	ordered_sort(scan);
-	return true;
-}
-
-/*
- * Find out what there is to be put in order, and select the first batch
+ * Choose between entries and tuples, and select the first batch
  */
 static void
 start(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
 
-	if (scan->table.keys == NULL)
-		GjScanMakeKeys(scan);
+	Assert(ordered->phase == GJ_ORDERED_START);
+	GjScanPrepare(scan);
 	scan->table.used = true;
-	scan->cursor = GjCursorOf(scan->table.css.ss.ps.state);
-	if (ordered->all == NULL && ordered->context == NULL &&
-		(scan->table.keys->nulls ||
-		 !GjIndexIsComplete(scan->table.index, scan->table.css.ss.ps.state->es_snapshot)))
-		ordered->all = GjTableScanSearch(&scan->table, GjScanMemory(scan));
-	ordered->started = true;
+	ordered->phase = GJ_ORDERED_BATCHES;
 	GjTopBatchesStart(&ordered->batches, ordered->bound,
 					  GjTopMaxWanted(GjTopSlotBytes(ordered->top),
 									 GjScanMemory(scan) / GJ_ORDER_MEMORY_PART));
@@ -331,7 +322,7 @@ start(GjScanState *scan)
 }
 
 /*
- * Select the first entries, or those that come after the last one of this batch
+ * Select the first entries, or the first ones after the last entry of this batch
  */
 static void
 select_batch(GjScanState *scan, bool after_last)
@@ -341,15 +332,16 @@ select_batch(GjScanState *scan, bool after_last)
 	const GjMatchStats *stats = &scan->table.stats;
 	uint64		searched;
 
+	Assert(ordered->phase == GJ_ORDERED_BATCHES);
 	GjTopStart(top, ordered->batches.wanted, after_last);
 	ordered->matched_entries = 0;
 	if (scan->table.row_fill != NULL)
 		GjFillSource(scan->table.row_fill, GjTopRows(top));
 	searched = stats->entries - stats->device_entries;
+	if (ordered->all == NULL)
+		add_entries(scan);
 	if (ordered->all != NULL)
 		add_rows(scan);
-	else
-		add_entries(scan);
 	ordered->searched = stats->entries - stats->device_entries - searched;
 	GjTopFinish(top);
 
@@ -362,7 +354,7 @@ select_batch(GjScanState *scan, bool after_last)
 }
 
 /*
- * Look at all tuples of the heap
+ * Add all tuples of the heap
  */
 static void
 add_rows(GjScanState *scan)
@@ -373,8 +365,8 @@ add_rows(GjScanState *scan)
 	Datum		values[GJ_MAX_INCLUDED + 1];
 	bool		isnull[GJ_MAX_INCLUDED + 1];
 
-	table->filtered = GjFetchFilter(table->fetch, &table->key_reader, table->keys);
-	GjFetchStart(table->fetch, ordered->all);
+	table->filtered = GjFetchStart(table->fetch, ordered->all,
+								   &(GjRowProbe) {.keys = table->keys});
 	while (GjFetchNext(table->fetch, slot))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -385,94 +377,65 @@ add_rows(GjScanState *scan)
 			continue;
 		}
 		ordered->matched_entries++;
-		ordered_read_values(ordered, slot, values, isnull);
+		read_sort_values(ordered, slot, values, isnull);
 		GjTopAddRow(ordered->top, values, isnull, GjPackTid(&slot->tts_tid));
 	}
 	GjFetchReset(table->fetch);
 }
 
 /*
- * Look at all entries that match.  What the CPU finds, and a device's answer that comes in
- * pieces, is not kept.
+ * Add all matching entries; or find out that tuples must be added.  Entries that the CPU finds, and
+ * a device's answer that comes in pieces, are not kept.
  */
 static void
 add_entries(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
-	GjEntryMatch *match = &ordered->match;
-	GjEntrySet *piece;
+	const GjEntrySet *set;
+	bool		again = false;
 
-	if (ordered->context == NULL)
+	if (ordered->stream == NULL)
 		begin_match(scan);
-	else						/* each look counts, also at entries that were not kept */
-		scan->table.stats.filtered += ordered->whole->ndropped;
-	if (match->phase == GJ_ENTRIES_AT_ONCE)
+	else
+		again = GjEntriesRestart(ordered->stream);
+	while (ordered->stream != NULL && GjEntriesNext(ordered->stream, &set) != GJ_FOUND_END)
 	{
-		add_set(scan, ordered->whole);
-		return;
+		if (again)				/* count the entries again, even those that were not kept */
+			scan->table.stats.filtered += set->ndropped;
+		add_set(scan, set);
 	}
-	while (match->phase == GJ_ENTRIES_ASK &&
-		   GjEntryMatchAsk(match, ordered->whole, &scan->table.stats))
-	{
-		pgstat_count_index_tuples(scan->table.index, GjEntrySetFound(ordered->whole));
-		add_set(scan, ordered->whole);
-	}
-	piece = GjEntrySetCreatePiecewise(ordered->context,
-									  GJ_PIECE_BYTES(GjScanMemory(scan)), ordered->whole);
-	while (GjEntryMatchNext(match, piece, &scan->table.stats))
-	{
-		pgstat_count_index_tuples(scan->table.index, piece->nentries);
-		add_set(scan, piece);
-	}
-	forget_match(ordered);
 }
 
 /*
- * Begin a match.  Of an outdated answer nothing but the TIDs is there, and they do not say
- * which rows come first.
+ * Start a match.  An outdated answer would have only TIDs, which do not tell the order of the rows.
  */
 static void
 begin_match(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
-	GjEntryFilter *filter = scan->table.entry_filter;
 	Size		memory = GjScanMemory(scan);
-	MemoryContext old;
+	GjEntryRequest request = GjTableScanRequest(&scan->table,
+												memory - memory / GJ_ORDER_MEMORY_PART);
 
-	ordered->context = AllocSetContextCreate(scan->table.context, "gpujoin ordered match",
-											 ALLOCSET_DEFAULT_SIZES);
-	ordered->whole = GjEntrySetCreate(ordered->context, memory - memory / GJ_ORDER_MEMORY_PART,
-									  &ordered->widths, (ordered->matched & GJ_ENTRY_KEY) != 0,
-									  (uint32) (ordered->matched >> 1));
-	if (filter != NULL && GjEntryFilterParams(filter) == NULL)
-		GjEntryFilterTest(filter, ordered->whole);	/* else a restart wants other entries */
-	old = MemoryContextSwitchTo(ordered->context);
-	GjExecMatchEntries(&ordered->match, scan->table.index, scan->table.css.ss.ps.state->es_snapshot,
-					   scan->table.keys, ordered->whole, &scan->table.stats);
-	MemoryContextSwitchTo(old);
-	if (ordered->match.phase == GJ_ENTRIES_AT_ONCE && GjEntrySetPlain(ordered->whole) != NULL)
-		GjEntryMatchRefuse(&ordered->match, ordered->whole, &scan->table.stats);
-	else if (ordered->match.phase == GJ_ENTRIES_AT_ONCE)
-		pgstat_count_index_tuples(scan->table.index, GjEntrySetFound(ordered->whole));
+	request.entries = true;
+	request.entries_only = true;
+	request.columns = ordered->matched;
+	ordered->stream = GjEntriesOpen(&request, &ordered->all);
 }
 
 static void
 forget_match(GjOrdered *ordered)
 {
-	if (ordered->context != NULL)
-	{
-		GjEntryMatchEnd(&ordered->match);
-		MemoryContextDelete(ordered->context);
-	}
-	ordered->context = NULL;
-	ordered->whole = NULL;
+	if (ordered->stream != NULL)
+		GjEntriesClose(ordered->stream);
+	ordered->stream = NULL;
 }
 
 /*
- * Look at the entries of a set, some chunks from all over it first: these soon make a bound
- * that few others are below.  Where entries come in heap order, the newest rows are mostly the last
- * ones, and those are what is asked for most often; so where high values are wanted, it is from
- * the end on.
+ * Add the entries of a set, beginning with some chunks from all parts of it: they soon yield a
+ * bound that few other entries are below.  If entries come in heap order, the newest rows are
+ * usually the last ones, and the newest rows are requested most often; so if high values come
+ * first, start at the end.
  */
 static void
 add_set(GjScanState *scan, const GjEntrySet *set)
@@ -493,7 +456,7 @@ add_set(GjScanState *scan, const GjEntrySet *set)
 static void
 add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk)
 {
-	GjEntryFilter *filter = scan->table.entry_filter;
+	const GjEntryTest *test = GjEntryFilterGetTest(scan->table.entry_filter);
 	GjTop	   *top = scan->ordered->top;
 	uint64		first = chunk * GJ_BATCH_ROWS;
 	int			n = (int) Min(set->nentries - first, GJ_BATCH_ROWS);
@@ -501,54 +464,43 @@ add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk)
 	int			nrows;
 
 	CHECK_FOR_INTERRUPTS();
-	if (filter == NULL)
+	if (test == NULL)
 	{
 		scan->ordered->matched_entries += n;
 		GjTopAdd(top, set, first, n, NULL, 0);
 		return;
 	}
 	GjEntrySetPrefetch(set, first, n);
-	nrows = GjFilterEntries(filter, set, first, n, rows);
+	nrows = GjEntryTestRun(test, set, first, n, rows);
 	scan->table.stats.filtered += n - nrows;
 	scan->ordered->matched_entries += nrows;
 	GjTopAdd(top, set, first, n, rows, nrows);
 }
 
 /*
- * Deliver the same again, but for what filters let pass
+ * Rescan: start over with the same keys.  Filters may have other parameters.
  */
 void
 GjOrderedRestart(GjOrdered *ordered)
 {
-	GjOrderedEndSort(ordered);
+	end_sort(ordered);
 	if (ordered->all != NULL)
 		GjTidSetFree(ordered->all);
 	ordered->all = NULL;
-	ordered->started = false;
-	ordered->is_rest = false;
+	ordered->phase = GJ_ORDERED_START;
 }
 
 /*
- * Forget what was found, which goes away with the scan's results
+ * Forget the results; those in the memory of the scan's results are freed with it
  */
 void
 GjOrderedReset(GjOrdered *ordered)
 {
-	GjOrderedEndSort(ordered);
+	end_sort(ordered);
 	forget_match(ordered);
 	GjTopReset(ordered->top);
 	ordered->all = NULL;
-	ordered->started = false;
-	ordered->is_rest = false;
-}
-
-/*
- * Return true once the rows that come next are sorted, or will be
- */
-bool
-GjOrderedIsRest(const GjOrdered *ordered)
-{
-	return ordered->is_rest;
+	ordered->phase = GJ_ORDERED_START;
 }
 
 const GjOrderedStats *
@@ -560,17 +512,15 @@ GjOrderedGetStats(const GjOrdered *ordered)
 /*-------------------------------------------------------------------------
  * Rows
  *
- * A row in its place: the one that an entry of a batch stands for.
- *
- * The head of ordered.c says why it is the right one.
+ * The row of an entry of a batch.  The head of this file proves that it is the right one.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Make a row of an entry; NULL if the snapshot sees none with the entry's values
+ * Return the row of an entry, or NULL if no row with the entry's values is visible
  */
 static TupleTableSlot *
-ordered_make_row(GjScanState *scan, uint64 i)
+make_row(GjScanState *scan, uint64 i)
 {
 	GjOrdered  *ordered = scan->ordered;
 	ScanState  *node = &scan->table.css.ss;
@@ -588,7 +538,7 @@ ordered_make_row(GjScanState *scan, uint64 i)
 	}
 	if (!fetch(scan, i))
 		return NULL;
-	ordered_read_values(ordered, slot, values, isnull);
+	read_sort_values(ordered, slot, values, isnull);
 	if (!GjScanWants(scan, slot) || !GjTopIsSame(ordered->top, i, values, isnull))
 	{
 		GjFetchGetStats(scan->table.fetch)->rechecked++;
@@ -601,7 +551,7 @@ ordered_make_row(GjScanState *scan, uint64 i)
 }
 
 /*
- * Is the entry a row, without a look at the heap?
+ * Return true if the entry is known to be a row without reading the heap
  */
 static bool
 is_row(GjScanState *scan, uint64 i)
@@ -616,7 +566,7 @@ is_row(GjScanState *scan, uint64 i)
 }
 
 /*
- * Test entries from this one on, by the map and then by the epoch
+ * Test a group of entries, starting with this one, by the map and then by the epoch
  */
 static void
 test_group(GjScanState *scan, uint64 first)
@@ -630,14 +580,13 @@ test_group(GjScanState *scan, uint64 first)
 	ordered->first_tested = first;
 	ordered->end_tested = first + n;
 	if (GjVisibleMapTest(scan->table.css.ss.ss_currentRelation, tids, n, ordered->visible) > 0 &&
-		GjEpochHasMoved(scan->table.index, scan->table.css.ss.ps.state->es_snapshot,
-						ordered->match.vacuum_epoch))
+		!GjEntriesAreCurrent(ordered->stream))
 		ordered->certain = false;
 }
 
 /*
- * Fetch what the entry leads to into the slot for heap tuples; false if the snapshot sees
- * nothing there
+ * Fetch the entry's tuple into the slot for heap tuples.  Returns false if no visible tuple is
+ * there.
  */
 static bool
 fetch(GjScanState *scan, uint64 i)
@@ -645,7 +594,6 @@ fetch(GjScanState *scan, uint64 i)
 	GjOrdered  *ordered = scan->ordered;
 	uint64		packed = GjTopTid(ordered->top, i);
 	ItemPointerData tid;
-	bool		found;
 
 	ItemPointerSet(&tid, GjPackedBlock(packed), GjPackedOffset(packed));
 	if (GjPackedBlock(packed) >= ordered->nblocks)
@@ -657,37 +605,11 @@ fetch(GjScanState *scan, uint64 i)
 											 scan->table.css.ss.ps.state->es_snapshot,
 											 scan->table.heap_slot);
 	prefetch(scan, i);
-	found = fetch_chain(scan, &tid);
-	GjFetchGetStats(scan->table.fetch)->exact_blocks++;
-	GjFetchGetStats(scan->table.fetch)->tuples += found;
-	GjCountHeapFetches(scan->table.css.ss.ss_currentRelation, found);
-	return found;
+	return GjFetchRow(scan->table.fetch, &tid, scan->table.heap_slot);
 }
 
 /*
- * Go from the root of a HOT chain to the member that the snapshot sees
- */
-static bool
-fetch_chain(GjScanState *scan, ItemPointerData *tid)
-{
-	Relation	heap = scan->table.css.ss.ss_currentRelation;
-	Snapshot	snapshot = scan->table.css.ss.ps.state->es_snapshot;
-	Buffer		buffer = ReadBuffer(heap, ItemPointerGetBlockNumber(tid));
-	HeapTuple	tuple = &scan->ordered->tuple;
-	bool		found;
-
-	heap_page_prune_opt(heap, buffer);
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	found = heap_hot_search_buffer(tid, heap, buffer, snapshot, tuple, NULL, true);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	if (found)
-		ExecStoreBufferHeapTuple(tuple, scan->table.heap_slot, buffer);
-	ReleaseBuffer(buffer);
-	return found;
-}
-
-/*
- * Ask for the blocks of the entries after this one, as far ahead as is allowed
+ * Prefetch the blocks of the next entries, as far ahead as effective_io_concurrency allows
  */
 static void
 prefetch(GjScanState *scan, uint64 i)
@@ -711,40 +633,40 @@ prefetch(GjScanState *scan, uint64 i)
  * Read the sort columns of the tuple in the slot
  */
 static void
-ordered_read_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values, bool *isnull)
+read_sort_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values, bool *isnull)
 {
 	for (int i = 0; i < ordered->ncolumns; i++)
 		values[i] = slot_getattr(slot, ordered->attnos[i], &isnull[i]);
 }
 
 /*-------------------------------------------------------------------------
- * The sorted rest
+ * Remaining rows
  *
- * The rows after the last batch of an ordered scan, by one sort.
+ * The rows after the last batch are sorted at once.
  *
- * Batches are for a scan that is asked for little more than was expected.  When they have cost
- * enough, the scan does what a Sort above it would do: it makes its rows once, in the order in
- * which they come most cheaply, drops those that the quals remove, and sorts the others with
- * PostgreSQL's tuplesort, which uses work_mem and then temporary files.
+ * Batches are for a scan that returns few more rows than expected.  When they have cost enough,
+ * the scan does what a Sort above it would do: it produces its rows once, in the cheapest order,
+ * drops those that the quals remove, and sorts the others with PostgreSQL's tuplesort, which uses
+ * work_mem and then temporary files.
  *
- * Why each row still comes once, and in its place: the rows are those of an ordinary scan of the
- * same keys under the same snapshot, which delivers each visible row once, from an entry or from
- * the heap, whatever becomes of the index meanwhile; entries that are inserted later belong to rows
- * that the snapshot does not see.  The batches have delivered the rows up to a place (values of the
- * sort columns, TID), that of the last entry of the last batch, and none behind it.
- * So rows up to that place are dropped here, and all others are sorted.  For that, a row
- * must have the same place in both.  In the batches it has its own values and the TID of its
- * entry, the root of its HOT chain.  An entry that is a row has these here, too.  A tuple of
- * the heap has the values, which all members of the chain share, but not the root: where the values
- * are those of the last place, it is looked for on the tuple's page.  Where the batches were
- * made of all of the heap's tuples, their places had their own TIDs, and the same tuples are
- * sorted here, by their own TIDs.
+ * Why each row still is returned once, and in its place: the rows are those of an ordinary scan for
+ * the same keys under the same snapshot, which returns each visible row once, from an entry or
+ * from the heap, whatever happens to the index meanwhile; entries that are inserted later belong
+ * to rows that are not visible.  The batches have returned the rows up to a place (values of the
+ * sort columns, TID), that of the last entry of the last batch, and none after it.  So rows up to
+ * that place are dropped here, and all others are sorted.  For that, a row must have the same
+ * place in both scans.  In the batches, it has its own values and the TID of its entry, the root
+ * of its HOT chain.  An entry that is a row has the same values and TID here.  A tuple of the heap
+ * has the values, which all members of the chain share, but not the root: if its values are those
+ * of the last place, the root is looked up on the tuple's page.  If the batches were made from all
+ * tuples of the heap, their places had the tuples' own TIDs; the same tuples are sorted here, by
+ * their own TIDs.
  *
- * Behind that place, the TID no longer decides: each row comes once from the sort.
+ * After that place, the TID no longer matters: the sort returns each row once.
  *
- * Only the columns that the target list uses are sorted, as they would be in a Sort node.  Where it
- * uses system columns of the tuple, like xmin, the tuple's TID is sorted in place of them, and the
- * tuple, which the snapshot still sees, is fetched again.
+ * Only the columns that the target list uses are sorted, as in a Sort node.  If it uses system
+ * columns of the tuple, like xmin, the tuple's TID is sorted in their place, and the tuple, which
+ * is still visible, is fetched again.
  *-------------------------------------------------------------------------
  */
 
@@ -752,12 +674,17 @@ ordered_read_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *value
  * Sort all rows that come after the last entry of the last batch
  */
 static void
-ordered_sort(GjScanState *scan)
+sort_rest(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
 	GjOrderedSorter *sorter;
-	MemoryContext old = MemoryContextSwitchTo(scan->table.css.ss.ps.state->es_query_cxt);
+	MemoryContext old;
 
+	Assert(ordered->phase == GJ_ORDERED_REST);
+	GjTopLeaveLast(ordered->top);
+	forget_match(ordered);
+
+	old = MemoryContextSwitchTo(scan->table.css.ss.ps.state->es_query_cxt);
 	if (ordered->sorter == NULL)
 		ordered->sorter = make_sorter(scan);
 	sorter = ordered->sorter;
@@ -771,6 +698,7 @@ ordered_sort(GjScanState *scan)
 	tuplesort_performsort(sorter->state);
 	tuplesort_get_stats(sorter->state, &ordered->stats.sort);
 	ordered->stats.sorts++;
+	ordered->phase = GJ_ORDERED_SORTED;
 }
 
 static GjOrderedSorter *
@@ -795,7 +723,7 @@ make_sorter(GjScanState *scan)
 }
 
 /*
- * Choose the columns that have to be sorted: those of the target list, and sort columns.  The quals
+ * Choose the columns that are sorted: those of the target list, and the sort columns.  The quals
  * have been tested before.
  */
 static void
@@ -881,7 +809,7 @@ choose_operators(GjOrderedSorter *sorter, const GjOrdered *ordered, TupleDesc de
 }
 
 /*
- * Put the rows into the sort.  Nothing is left of the scan then.
+ * Add the rows to the sort, and reset the scan
  */
 static void
 collect(GjScanState *scan)
@@ -893,11 +821,8 @@ collect(GjScanState *scan)
 	GjCursor	cursor = scan->cursor;
 	TupleTableSlot *slot;
 
-	if (ordered->all != NULL)
-		GjScanStartFetch(scan, ordered->all);
-	else
-		GjScanStart(scan);
-	scan->cursor = GJ_CURSOR_RESTS; /* an entry's TID is noted, and its chain not followed */
+	GjScanStart(scan, ordered->all);
+	scan->cursor = GJ_CURSOR_RESTS; /* record an entry's TID, but do not follow its chain */
 	while (slot = GjScanNext(scan), !TupIsNull(slot))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -935,7 +860,7 @@ comes_later(GjScanState *scan, TupleTableSlot *slot)
 	uint64		tid;
 	int			order;
 
-	ordered_read_values(ordered, slot, values, isnull);
+	read_sort_values(ordered, slot, values, isnull);
 	order = GjTopCompareLast(ordered->top, values, isnull);
 	if (order != 0)
 		return order > 0;
@@ -948,8 +873,8 @@ comes_later(GjScanState *scan, TupleTableSlot *slot)
 }
 
 /*
- * Return the TID of the root of a tuple's HOT chain, which its entry has.  As long as the tuple
- * is visible, it stays the same.
+ * Return the TID of the root of a tuple's HOT chain, which is that of its entry.  It does not
+ * change as long as the tuple is visible.
  */
 static uint64
 find_root(GjScanState *scan, TupleTableSlot *slot)
@@ -1004,23 +929,25 @@ put_row(GjOrderedSorter *sorter, TupleTableSlot *slot)
 }
 
 /*
- * Return the next sorted row, as the target list wants it
+ * Return the next sorted row, projected
  */
-TupleTableSlot *
-GjOrderedNextSorted(GjScanState *scan)
+static TupleTableSlot *
+next_sorted(GjScanState *scan)
 {
 	ScanState  *node = &scan->table.css.ss;
 	ProjectionInfo *projection = node->ps.ps_ProjInfo;
 	ExprContext *econtext = node->ps.ps_ExprContext;
 	TupleTableSlot *slot;
 
+	Assert(scan->ordered->phase >= GJ_ORDERED_SORTED);
 	CHECK_FOR_INTERRUPTS();
 	ResetExprContext(econtext);
-	slot = get_row(scan);
+	slot = scan->ordered->phase == GJ_ORDERED_SORTED ? get_row(scan) : NULL;
 	if (slot == NULL)
 	{
-		GjOrderedEndSort(scan->ordered);
-		ExecClearTuple(node->ss_ScanTupleSlot); /* a cursor stands on no row of ours any more */
+		end_sort(scan->ordered);
+		scan->ordered->phase = GJ_ORDERED_DONE;
+		ExecClearTuple(node->ss_ScanTupleSlot); /* a cursor is no longer on a row of ours */
 		return projection == NULL ? NULL : ExecClearTuple(projection->pi_state.resultslot);
 	}
 	if (projection == NULL)
@@ -1030,7 +957,7 @@ GjOrderedNextSorted(GjScanState *scan)
 }
 
 /*
- * Get the next row from the sort, in a slot of the table's shape; NULL if there are no more
+ * Return the next row from the sort, in a slot of the table's shape, or NULL if no row is left
  */
 static TupleTableSlot *
 get_row(GjScanState *scan)
@@ -1041,8 +968,7 @@ get_row(GjScanState *scan)
 	TupleTableSlot *row = sorter->row;
 	ItemPointer tid = NULL;
 
-	if (sorter->state == NULL ||
-		!tuplesort_gettupleslot(sorter->state, true, false, out, NULL))
+	if (!tuplesort_gettupleslot(sorter->state, true, false, out, NULL))
 		return NULL;
 	if (sorter->is_whole)
 		return out;
@@ -1053,7 +979,7 @@ get_row(GjScanState *scan)
 	{
 		if (!table_tuple_fetch_row_version(node->ss_currentRelation, tid,
 										   node->ps.state->es_snapshot, scan->table.heap_slot))
-			elog(ERROR, "a row of table \"%s\" is not visible any more",
+			elog(ERROR, "a row of table \"%s\" is no longer visible",
 				 RelationGetRelationName(node->ss_currentRelation));
 		return scan->table.heap_slot;
 	}
@@ -1074,10 +1000,10 @@ get_row(GjScanState *scan)
 }
 
 /*
- * End the sort, if there is one: temporary files go away
+ * End the sort, if there is one, and remove its temporary files
  */
-void
-GjOrderedEndSort(GjOrdered *ordered)
+static void
+end_sort(GjOrdered *ordered)
 {
 	GjOrderedSorter *sorter = ordered->sorter;
 

@@ -1,36 +1,34 @@
 /*-------------------------------------------------------------------------
  *
  * scan.c
- *	  GpuScan: the rows of one table whose key is in a set that is known when the
- *	  scan starts.
+ *	  GpuScan: the rows of one table whose key is in a set that is known when the scan starts.
  *
- * The life of a scan: evaluate the values into a key set, once; match it against
- * the index; fetch block by block; test the key of each fetched tuple against the
- * set (not by the array clause, which would walk the array for each row); leave the
- * other clauses and the projection to ExecScan().  scan.c has the first two.
+ * A scan evaluates the values of its conditions into a set of keys, once, and matches the set
+ * against the index.  It fetches the matching rows block by block, and looks up the key of each
+ * fetched tuple in the set; the array clause itself would search the array for each row.  The
+ * other clauses and the projection are left to ExecScan().
  *
- * Nothing is searched before the first tuple is wanted: EXPLAIN, a branch that is
- * never executed and the initialisation for EvalPlanQual cost nothing, and params
- * have their values by then.
+ * Nothing is searched before the first tuple is requested.  So EXPLAIN, a branch that is never
+ * executed and initialization for EvalPlanQual cost nothing, and parameters are set when they are
+ * evaluated.
  *
- * Where the index has every column that the plan needs, the match delivers entries, and
- * those of all-visible pages are rows without a fetch (indexonly.c).  They come
- * first, in a virtual slot of the table's shape; then what is left is fetched.
+ * If the index has every column that the plan needs, the match returns entries, and entries of
+ * all-visible pages are rows without a fetch (rows/rows.c).  They come first, in a virtual slot of
+ * the table's shape, and then the rows that must be fetched.
  *
- * A rescan that changes none of the params in the key clauses delivers the same
- * TIDs again, unless these were filtered by params that have changed.  That is right only
- * because the snapshot of a scan never changes while it lives.
+ * A rescan that does not change a parameter of the key conditions uses the same TIDs again, unless
+ * they were filtered by a parameter that has changed.  This is correct because a scan's snapshot
+ * never changes.
  *
- * A plan for ORDER BY ... LIMIT has its rows come in order: ordered.c delivers them.
+ * With ORDER BY ... LIMIT, ordered.c returns the rows.
  *
- * EvalPlanQual puts a newer version of a row in place of ours.  Its key may have
- * changed, so the recheck method tests it against the key set; that copy of the
- * node never searches.
+ * EvalPlanQual replaces the current row by a newer version, whose key may be different, so the
+ * recheck method looks it up in the set.  The copy of the node that EvalPlanQual runs never
+ * searches.
  *
- * Scanning backward is not offered, as a bitmap heap scan does not: a cursor that
- * asks for SCROLL gets a Material node on top, which costs one copy of the rows
- * that are fetched, while going back through blocks would need a second visibility
- * test of each.
+ * Like a bitmap heap scan, the node does not support backward scans: a cursor declared with SCROLL
+ * gets a Material node above, which copies each row that is fetched.  Going back through blocks
+ * would need a second visibility check of each row.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -54,16 +52,19 @@
 #include "base/gpujoin.h"
 #include "base/nodes.h"
 #include "pages/pages.h"
-#include "cursor.h"
 #include "scan.h"
 
 static Node *create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
+static GjFill *fill_from_tuples(const ScanState *scan, bool to_arrays);
 static TupleTableSlot *exec_scan(CustomScanState *node);
-static TupleTableSlot *next_ordered(GjScanState *scan);
+static inline bool fill_from_next(GjScanState *scan, TupleTableSlot *slot);
+static inline uint64 entry_tid(const GjTableScan *table, uint64 entry);
+static GjRowBatch *next_batch(PlanState *node, bool want_partners);
 static const GjFill *entry_fill(const GjTableScan *table);
 static TupleTableSlot *next_tuple(ScanState *node);
-static bool go_on_with_entries(GjScanState *scan);
+static void start_fetch(GjScanState *scan, GjTidSet *tids);
+static bool continue_with_entries(GjScanState *scan);
 static TupleTableSlot *next_fetched(GjScanState *scan);
 static bool recheck_tuple(ScanState *node, TupleTableSlot *slot);
 static void drop_results(CustomScanState *node);
@@ -72,14 +73,15 @@ static void shutdown_scan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
 static const GjKeySet *share_keys(GjScanState *scan);
-static bool is_asked_for(const EState *estate);
+static void make_keys(GjScanState *scan);
+static GjCursor find_cursor(const EState *estate);
+static bool is_named_portal(const EState *estate);
 static bool is_sorted(const PlanState *node);
-static bool may_ask(PlanState *node, void *context);
+static bool calls_unknown_in(PlanState *node, void *context);
 static bool calls_unknown(Node *node, void *context);
 static bool is_unknown(Oid function, void *context);
-static void follow_chain(ScanState *node, ItemPointerData *tid);
 static GjTidSet *scan_match(GjScanState *scan);
-static void cursor_rests(ScanState *node, GjCursor cursor);
+static void settle_cursor(ScanState *node, GjCursor cursor);
 
 static CustomScanMethods plan_methods = {
 	.CustomName = GJ_SCAN_NAME,
@@ -100,10 +102,14 @@ static const CustomExecMethods exec_methods = {
 	.ExplainCustomScan = explain_scan,
 };
 
+static const GjRowMethods row_methods = {
+	.next_batch = next_batch,
+};
+
 void
 GjExecScanInit(void)
 {
-	GjNodeRegister(&plan_methods);
+	GjNodeRegister(&plan_methods, &row_methods);
 }
 
 static Node *
@@ -123,7 +129,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 
 	GjTableScanInitSlots(table);
 	if (GjTableScanGetPrivate(table, GJ_SCAN_ORDER) != NIL)
-		node->ss.ps.scanopsfixed = false;	/* rows that were sorted come in another slot */
+		node->ss.ps.scanopsfixed = false;	/* sorted rows are in another slot */
 	ExecAssignScanProjectionInfo(&node->ss);
 	GjTableScanInitQual(table);
 	scan->program = GjKeyProgramInit(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
@@ -134,10 +140,29 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	GjTableScanOpen(table, node->ss.ps.ps_ProjInfo != NULL, drop_results);
-	table->tuple_fill = GjFillTupleScan(&node->ss, false);
-	table->array_fill = GjFillTupleScan(&node->ss, true);
+	table->tuple_fill = fill_from_tuples(&node->ss, false);
+	table->array_fill = fill_from_tuples(&node->ss, true);
 	node->ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);
 	scan->ordered = GjOrderedCreate(scan);
+}
+
+/*
+ * Prepare filling the scan's result slot, or arrays, from tuples.  Returns NULL if the result needs
+ * more work.  EvalPlanQual supplies its own rows; without a projection the result slot is another.
+ */
+static GjFill *
+fill_from_tuples(const ScanState *scan, bool to_arrays)
+{
+	const Scan *plan = (const Scan *) scan->ps.plan;
+	GjFill	   *fill;
+
+	if (scan->ps.qual != NULL || scan->ps.state->es_epq_active != NULL)
+		return NULL;
+	if (scan->ps.ps_ProjInfo == NULL && !to_arrays)
+		return NULL;
+	fill = GjFillTupleRow(RelationGetDescr(scan->ss_currentRelation), plan->plan.targetlist,
+						  plan->scanrelid, to_arrays);
+	return fill->noutputs == list_length(plan->plan.targetlist) ? fill : NULL;
 }
 
 static TupleTableSlot *
@@ -146,92 +171,92 @@ exec_scan(CustomScanState *node)
 	GjScanState *scan = (GjScanState *) node;
 	GjTableScan *table = &scan->table;
 	TupleTableSlot *slot = node->ss.ps.ps_ResultTupleSlot;
-	ItemPointerData place;
 	uint64		entry;
 
 	if (table->target_fill != NULL && GjIndexOnlyNext(table->index_only, &entry))
 	{
 		GjFillFromEntry(table->target_fill, entry, slot);
 		if (scan->cursor != GJ_CURSOR_NONE)
-			GjNoteEntry(&node->ss, scan->cursor, GjIndexOnlyTid(table->index_only, entry));
+			GjNoteEntry(&node->ss, scan->cursor, entry_tid(table, entry));
 		return slot;
 	}
 	if (table->tuple_fill != NULL && table->tids != NULL && table->filtered &&
-		GjFetchFill(table->fetch, table->tuple_fill, slot, &place))
-	{
-		GjNotePlace(&node->ss, &place);
+		fill_from_next(scan, slot))
 		return slot;
-	}
 	if (scan->ordered == NULL)
 		return ExecScan(&node->ss, next_tuple, recheck_tuple);
-	return next_ordered(scan);
+	return GjOrderedNext(scan, recheck_tuple);
 }
 
 /*
- * Return the next row in the order that is wanted.  Rows that are sorted have passed the quals
- * before.
+ * Fill the result slot from the next fetched tuple.  Returns false at the end, or if the tuple does
+ * not have its columns where the fill expects them.
  */
-static TupleTableSlot *
-next_ordered(GjScanState *scan)
+static inline bool
+fill_from_next(GjScanState *scan, TupleTableSlot *slot)
 {
-	if (!GjOrderedIsRest(scan->ordered))
-	{
-		TupleTableSlot *slot = ExecScan(&scan->table.css.ss, next_tuple, recheck_tuple);
-
-		if (!TupIsNull(slot) || !GjOrderedSortRest(scan))
-			return slot;
-	}
-	return GjOrderedNextSorted(scan);
-}
-
-bool
-GjIsScan(const PlanState *node)
-{
-	return IsA(node, CustomScanState) &&
-		((const CustomScanState *) node)->methods == &exec_methods;
-}
-
-/*
- * For who takes rows as arrays: make the next result rows ready, be they entries or tuples.
- * False: the next row, should there be one, comes from the executor.
- */
-bool
-GjScanLoad(PlanState *ps, GjReadyRows *ready)
-{
-	GjScanState *scan = (GjScanState *) castNode(CustomScanState, ps);
 	GjTableScan *table = &scan->table;
+	GjRowBatch *batch = table->fetched;
+	const HeapTupleData *tuple;
+
+	if (batch->next >= batch->nrows && !GjFetchLoad(table->fetch))
+		return false;
+	tuple = GjRowTuple(batch, batch->next);
+	if (!GjFillFits(table->tuple_fill, tuple->t_data))
+		return false;
+	batch->next++;
+	GjFillFromTuple(table->tuple_fill, tuple->t_data, slot);
+	GjNotePlace(&table->css.ss, &tuple->t_self);
+	return true;
+}
+
+/*
+ * Method of GjRowMethods
+ */
+static GjRowBatch *
+next_batch(PlanState *node, bool want_partners)
+{
+	GjScanState *scan = (GjScanState *) castNode(CustomScanState, node);
+	GjTableScan *table = &scan->table;
+	GjRowBatch *batch;
 
 	if (scan->ordered != NULL)
-		return false;
+		return NULL;
 	if (table->tids == NULL && !GjIndexOnlyIsStarted(table->index_only))
-		GjScanStart(scan);
+		GjScanStart(scan, NULL);
 	do
 	{
 		if (table->tids == NULL)
 		{
-			GjIndexOnlyChunk *chunk = GjIndexOnlyGetChunk(table->index_only);
-
-			*ready = (GjReadyRows) {.fill = entry_fill(table),.chunk = chunk};
-			if (ready->fill == NULL)
-				return false;
-			if (chunk->next < chunk->nrows || GjIndexOnlyLoad(table->index_only))
-				return true;
-			GjScanStartFetch(scan, GjIndexOnlyRest(table->index_only));
+			batch = GjIndexOnlyGetBatch(table->index_only);
+			batch->shape = entry_fill(table);
+			if (batch->shape == NULL)
+				return NULL;
+			if (batch->next < batch->nrows || GjIndexOnlyLoad(table->index_only, false))
+				return batch;
+			start_fetch(scan, GjIndexOnlyRest(table->index_only));
 		}
 		if (table->array_fill == NULL || !table->filtered)
-			return false;
-		*ready = (GjReadyRows) {
-			.fill = table->array_fill,.block = GjFetchGetBlock(table->fetch),
-			.desc = RelationGetDescr(table->css.ss.ss_currentRelation)
-		};
-		if (ready->block->next < ready->block->ntuples || GjFetchLoad(table->fetch))
-			return true;
-	} while (go_on_with_entries(scan));
-	return false;
+			return NULL;
+		batch = table->fetched;
+		batch->shape = table->array_fill;
+		if (batch->next < batch->nrows || GjFetchLoad(table->fetch))
+			return batch;
+	} while (continue_with_entries(scan));
+	return NULL;
 }
 
 /*
- * What makes result rows of entries; NULL: there is more to do
+ * Return the packed TID of an entry
+ */
+static inline uint64
+entry_tid(const GjTableScan *table, uint64 entry)
+{
+	return GjIndexOnlyGetBatch(table->index_only)->entries->tids[entry];
+}
+
+/*
+ * Return the fill that turns entries into result rows, or NULL if more work is needed
  */
 static const GjFill *
 entry_fill(const GjTableScan *table)
@@ -244,19 +269,17 @@ entry_fill(const GjTableScan *table)
 }
 
 /*
- * Access method of ExecScan(): return the next tuple whose key is wanted
+ * Access method of ExecScan()
  */
 static TupleTableSlot *
 next_tuple(ScanState *node)
 {
-	GjScanState *scan = (GjScanState *) node;
-
-	return scan->ordered != NULL ? GjOrderedNext(scan) : GjScanNext(scan);
+	return GjScanNext((GjScanState *) node);
 }
 
 /*
- * Return the next tuple whose key is wanted, in no order: in the scan slot if an entry has it, else
- * in the slot for heap tuples
+ * Return the next tuple whose key is in the set, in no order: in the scan slot if it comes from an
+ * entry, otherwise in the slot for heap tuples
  */
 TupleTableSlot *
 GjScanNext(GjScanState *scan)
@@ -266,7 +289,7 @@ GjScanNext(GjScanState *scan)
 	TupleTableSlot *slot;
 
 	if (table->tids == NULL && !GjIndexOnlyIsStarted(table->index_only))
-		GjScanStart(scan);
+		GjScanStart(scan, NULL);
 	do
 	{
 		if (table->tids == NULL)
@@ -277,23 +300,26 @@ GjScanNext(GjScanState *scan)
 			{
 				GjFillFromEntry(table->row_fill, entry, node->ss_ScanTupleSlot);
 				if (scan->cursor != GJ_CURSOR_NONE)
-					GjNoteEntry(node, scan->cursor, GjIndexOnlyTid(table->index_only, entry));
+					GjNoteEntry(node, scan->cursor, entry_tid(table, entry));
 				return node->ss_ScanTupleSlot;
 			}
-			GjScanStartFetch(scan, GjIndexOnlyRest(table->index_only));
+			start_fetch(scan, GjIndexOnlyRest(table->index_only));
 		}
 		slot = next_fetched(scan);
-	} while (TupIsNull(slot) && go_on_with_entries(scan));
+	} while (TupIsNull(slot) && continue_with_entries(scan));
 
-	/* a cursor that goes on with another partition stands on none of our rows any more */
+	/* a cursor that continues with another partition is no longer on a row of ours */
 	if (TupIsNull(slot))
 		ExecClearTuple(node->ss_ScanTupleSlot);
 	return slot;
 }
 
-/* Go on with entries, should there be more since not all that is for the heap fitted in memory */
+/*
+ * Continue with entries after the fetched tuples.  There are more if the TIDs to be fetched did
+ * not fit in memory.
+ */
 static bool
-go_on_with_entries(GjScanState *scan)
+continue_with_entries(GjScanState *scan)
 {
 	if (!GjTableScanContinue(&scan->table))
 		return false;
@@ -332,54 +358,65 @@ recheck_tuple(ScanState *node, TupleTableSlot *slot)
 	GjScanState *scan = (GjScanState *) node;
 
 	if (scan->table.keys == NULL)
-		GjScanMakeKeys(scan);
+		make_keys(scan);
 	return GjScanWants(scan, slot);
 }
 
+/*
+ * Return true if the key of the tuple in the slot is in the set
+ */
 bool
 GjScanWants(GjScanState *scan, TupleTableSlot *slot)
 {
 	GjTableScan *table = &scan->table;
 	int64		key;
+	bool		isnull;
 
-	if (!GjRowHasKey(&table->key_reader, table->css.ss.ps.ps_ExprContext, slot))
+	if (!GjReadKey(&table->key_reader, table->css.ss.ps.ps_ExprContext, slot, &key, &isnull))
 		return false;
-	if (!GjReadKey(&table->key_reader, table->css.ss.ps.ps_ExprContext, slot, &key))
-		return table->keys->nulls;
-	return GjKeySetContains(table->keys, key);
+	return isnull ? table->keys->nulls : GjKeySetContains(table->keys, key);
 }
 
 /*
- * Search, and begin to deliver
+ * Make the keys, and find out when a cursor's position may be used
  */
 void
-GjScanStart(GjScanState *scan)
+GjScanPrepare(GjScanState *scan)
 {
-	GjTableScan *table = &scan->table;
-	GjTidSet   *tids;
-
-	if (table->keys == NULL)
-		GjScanMakeKeys(scan);
-	scan->cursor = GjCursorOf(table->css.ss.ps.state);
-	tids = scan_match(scan);
-	if (tids != NULL)
-		GjScanStartFetch(scan, tids);
-	else
-		GjNoteNoPlace(&table->css.ss);
+	if (scan->table.keys == NULL)
+		make_keys(scan);
+	scan->cursor = find_cursor(scan->table.css.ss.ps.state);
 }
 
+/*
+ * Start to return rows: the tuples with these TIDs, or, if tids is NULL, the rows that a search
+ * finds
+ */
 void
-GjScanStartFetch(GjScanState *scan, GjTidSet *tids)
+GjScanStart(GjScanState *scan, GjTidSet *tids)
+{
+	if (tids == NULL)
+	{
+		GjScanPrepare(scan);
+		tids = scan_match(scan);
+	}
+	if (tids != NULL)
+		start_fetch(scan, tids);
+	else
+		GjNoteNoPlace(&scan->table.css.ss);
+}
+
+static void
+start_fetch(GjScanState *scan, GjTidSet *tids)
 {
 	GjTableScan *table = &scan->table;
 
 	table->tids = tids;
-	table->filtered = GjFetchFilter(table->fetch, &table->key_reader, table->keys);
-	GjFetchStart(table->fetch, tids);
+	table->filtered = GjFetchStart(table->fetch, tids, &(GjRowProbe) {.keys = table->keys});
 }
 
 /*
- * Forget keys and TIDs; the next tuple that is wanted makes new ones
+ * Forget keys and TIDs.  The next request for a tuple makes new ones.
  */
 static void
 drop_results(CustomScanState *node)
@@ -392,7 +429,7 @@ drop_results(CustomScanState *node)
 		GjIndexOnlyReset(table->index_only);
 	if (scan->ordered != NULL)
 		GjOrderedReset(scan->ordered);
-	GjEntryFilterReset(table->entry_filter);	/* its params may have changed, too */
+	GjEntryFilterReset(table->entry_filter);	/* its parameters may have changed, too */
 	table->keys = NULL;
 	table->tids = NULL;
 	table->all_tids = false;
@@ -401,8 +438,8 @@ drop_results(CustomScanState *node)
 }
 
 /*
- * A share of the TIDs is delivered once.  Within EvalPlanQual, params get new values
- * without a word in chgParam.
+ * Rescan.  A process's share of the TIDs can be used only once.  Within EvalPlanQual, parameters
+ * change without setting chgParam.
  */
 static void
 rescan(CustomScanState *node)
@@ -423,14 +460,14 @@ rescan(CustomScanState *node)
 	{
 		GjFetchReset(table->fetch);
 		table->tids = NULL;
-		GjIndexOnlyRestart(table->index_only);
+		GjIndexOnlyRestart(table->index_only, NULL, NULL);
 	}
 	else if (table->tids != NULL)
-		GjFetchStart(table->fetch, table->tids);
+		start_fetch(scan, table->tids);
 }
 
 /*
- * Enough rows have been returned for now, or there are no more
+ * Shut down: the executor has got as many rows as it wants for now
  */
 static void
 shutdown_scan(CustomScanState *node)
@@ -438,7 +475,7 @@ shutdown_scan(CustomScanState *node)
 	GjScanState *scan = (GjScanState *) node;
 
 	if (scan->table.index_only != NULL)
-		cursor_rests(&node->ss, scan->cursor);
+		settle_cursor(&node->ss, scan->cursor);
 	GjParallelShutdown(node);
 }
 
@@ -448,7 +485,7 @@ end_scan(CustomScanState *node)
 	GjScanState *scan = (GjScanState *) node;
 
 	if (scan->ordered != NULL)
-		GjOrderedEndSort(scan->ordered);
+		GjOrderedReset(scan->ordered);
 	GjTableScanEnd(&scan->table);
 	GjKeysEnd(&scan->key_user);
 }
@@ -458,40 +495,36 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	GjScanState *scan = (GjScanState *) node;
 	GjTableScan *table = &scan->table;
+	GjTableReport report = {
+		.key_quals = GjKeyPlanClauses(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
+									  (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
+									  (Expr *) GjTableScanGetExpr(table, GJ_TABLE_KEY)),
+		.order = GjTableScanGetPrivate(table, GJ_SCAN_ORDER),
+		.sort_columns = (List *) GjTableScanGetExpr(table, GJ_SCAN_SORT_COLUMNS),
+	};
 
-	GjTableScanExplainIndex(table, es);
-	GjExplainKeyCondition(node, ancestors, es,
-						  GjKeyPlanClauses(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
-										   (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
-										   (Expr *) GjTableScanGetExpr(table, GJ_TABLE_KEY)));
-	GjTableScanExplainFilter(table, ancestors, es);
-	if (GjTableScanGetPrivate(table, GJ_SCAN_ORDER) != NIL)
-		GjExplainOrder(node, ancestors, es, GjTableScanGetPrivate(table, GJ_SCAN_ORDER),
-					   (List *) GjTableScanGetExpr(table, GJ_SCAN_SORT_COLUMNS),
-					   table->stats.searches == 0 ? NULL : GjOrderedGetStats(scan->ordered),
-					   &table->stats);
-	GjTableScanExplain(table, es);
+	if (report.order != NIL && table->stats.searches > 0)
+		report.ordered = GjOrderedGetStats(scan->ordered);
+	GjExplainTable(table, ancestors, es, &report);
 }
 
 /*-------------------------------------------------------------------------
  * The match
  *
- * What a GpuScan asks its index: for which keys, and with how much memory.
+ * The values of the key conditions are evaluated once, into a set.  Scans of other partitions with
+ * the same conditions share it, and each uses the subset that its table can have (source.c).
+ * Within EvalPlanQual, where parameters change without setting chgParam, a scan makes a set of its
+ * own.
  *
- * The values of the key conditions are evaluated once, into a set.  Scans of other
- * partitions that ask for the same keys share it, and each takes the part that its
- * table can have (source.c).  Within EvalPlanQual, where params get other values
- * without a word, a scan makes a set of its own.
- *
- * In a parallel plan it may be another process that searches (parallel.c).
+ * In a parallel plan, another process may do the search (tablescan.c).
  *-------------------------------------------------------------------------
  */
 
 /*
- * Make the set of keys, from this scan's own values or with the others of the query
+ * Make the set of keys, shared with other scans of the query if possible
  */
-void
-GjScanMakeKeys(GjScanState *scan)
+static void
+make_keys(GjScanState *scan)
 {
 	GjTableScan *table = &scan->table;
 	instr_time	start;
@@ -520,13 +553,12 @@ share_keys(GjScanState *scan)
 	};
 
 	GjKeysTake(&scan->key_user, table->css.ss.ps.state, &request);
-	return GjKeysPart(&scan->key_user, GjTableScanGetPrivate(table, GJ_SCAN_PARTITIONS),
-					  table->context);
+	return GjKeyRoutesTake(scan->key_user.routes,
+						   GjTableScanGetPrivate(table, GJ_SCAN_PARTITIONS), table->context);
 }
 
 /*
- * Begin to search for the keys.  Returns the TIDs that were found; NULL if the index-only
- * answer has begun instead.
+ * Start to search for the keys.  Returns the TIDs found, or NULL if rows come from entries.
  */
 static GjTidSet *
 scan_match(GjScanState *scan)
@@ -538,7 +570,7 @@ scan_match(GjScanState *scan)
 }
 
 /*
- * What the keys leave of the memory
+ * Return the memory that the keys leave for the match
  */
 Size
 GjScanMemory(const GjScanState *scan)
@@ -552,52 +584,51 @@ GjScanMemory(const GjScanState *scan)
 /*-------------------------------------------------------------------------
  * Cursors
  *
- * Where the row lies on which a cursor stands.
+ * UPDATE and DELETE ... WHERE CURRENT OF a cursor read the TID of the scan's current row and
+ * change the tuple at that TID.  An index entry has the TID of the root of a HOT chain.  Pruning
+ * may have turned the root into a redirection, at which there is no tuple to update.  (PostgreSQL's
+ * index-only scans pass on the entry's TID anyway, and no row is updated.)
  *
- * UPDATE and DELETE ... WHERE CURRENT OF a cursor take the TID of the scan's last row and go
- * to that tuple.  The TID of an index entry is that of the root of a HOT chain.  Pruning may
- * have made the root a mere redirection, at which there is no tuple to update.  (PostgreSQL's
- * index-only scans pass on the entry's TID nevertheless, and no row is updated.)
+ * So we follow the chain if the position may be used.  We cannot do this on demand, because core
+ * reads the TID from the scan slot without calling us.  Between two FETCHes, only the last row's
+ * position can be used.  The executor shuts its nodes down each time it has returned the requested
+ * number of rows, and at that point we follow the last row's chain.  This is too late for a
+ * function in the query that uses the position of the row that is being computed.  If the query
+ * has a volatile function, or a user-defined one, which may call a volatile function (a domain's
+ * constraint may, too), we follow the chain of each row.  That takes ten times as long as returning
+ * the row; clients that read a million rows through a cursor, like postgres_fdw, must not pay for
+ * it.
  *
- * So, where somebody may ask, the chain is followed.  Not when he asks: he reads the TID in the
- * scan slot, and nothing of ours is called.  Between two FETCHes it is the last row that he can
- * ask for; the executor shuts its nodes down whenever it has returned as many rows as were wanted,
- * and then that row's chain is followed.  This comes too late for a function in the query, which
- * may ask for the row that is just being made: where there is a volatile one, or one that users
- * have made and that may call such a one, also by a domain, the chain of each row is followed.
- * That takes ten times as long as the row itself, and who reads a million rows through a cursor,
- * as postgres_fdw does, would pay it for each.
+ * If the position cannot be used, we do not even record the entry's TID, which would take an
+ * eighth of the time of a count.  It cannot be used
  *
- * Where nobody can ask, nothing is noted: even the entry's TID alone would be an eighth of the
- * time of a count.  Nobody can ask
- *
- *	- without a portal that has a name: an ordinary SELECT has one without.  (A client that
- *	  speaks the protocol itself can suspend that and ask by the empty name: an error);
- *	- of the portal that EXECUTE makes for a prepared statement.  It is not visible, and has a
- *	  name that is made up.  (Who guesses it within a function of the query: the same error);
- *	- for scans that are not of the portal's own query, like those in functions it calls;
- *	- below a Sort, where PostgreSQL looks for no scan;
- *	- on a standby, where nothing can be written in a transaction, not even after promotion.
+ *	- if the portal has no name: an ordinary SELECT has none.  (A client that uses the protocol
+ *	  directly can suspend this portal and refer to it by the empty name: it gets an error);
+ *	- if the portal is that of an EXECUTE of a prepared statement.  It is invisible, and its
+ *	  name is made up.  (A function of the query that guesses the name gets the same error);
+ *	- in scans that are not part of the portal's own query, as in functions that it calls;
+ *	- below a Sort, where PostgreSQL does not look for a scan;
+ *	- on a standby, where a transaction cannot write anything, not even after promotion.
  *-------------------------------------------------------------------------
  */
 
 /*
- * When may somebody ask where this query's rows lie?  Called while the query runs.
+ * Return when the positions of this query's rows may be used.  Called while the query runs.
  */
-GjCursor
-GjCursorOf(const EState *estate)
+static GjCursor
+find_cursor(const EState *estate)
 {
-	if (!is_asked_for(estate) || is_sorted(ActivePortal->queryDesc->planstate))
+	if (!is_named_portal(estate) || is_sorted(ActivePortal->queryDesc->planstate))
 		return GJ_CURSOR_NONE;
 	if ((estate->es_top_eflags & EXEC_FLAG_BACKWARD) != 0 ||
 		estate->es_plannedstmt->subplans != NIL ||
-		may_ask(ActivePortal->queryDesc->planstate, NULL))
+		calls_unknown_in(ActivePortal->queryDesc->planstate, NULL))
 		return GJ_CURSOR_RUNS;
 	return GJ_CURSOR_RESTS;
 }
 
 static bool
-is_asked_for(const EState *estate)
+is_named_portal(const EState *estate)
 {
 	return ActivePortal != NULL && ActivePortal->name[0] != '\0' && ActivePortal->visible &&
 		ActivePortal->queryDesc != NULL && ActivePortal->queryDesc->estate == estate &&
@@ -605,7 +636,7 @@ is_asked_for(const EState *estate)
 }
 
 /*
- * Return true if the rows of a query come from a Sort, so that the cursor stands on none of a table
+ * Return true if the rows of a query come from a Sort, so that the cursor is not on a table's row
  */
 static bool
 is_sorted(const PlanState *node)
@@ -616,17 +647,18 @@ is_sorted(const PlanState *node)
 }
 
 /*
- * Is there a function that may ask in what the plan computes of rows?  Nodes that compute more,
- * joins and aggregates, have no row of a table on which a cursor could stand.
+ * Return true if the expressions of the plan call a function that may use the cursor.  Only
+ * target lists, quals and custom_exprs matter: above nodes with other expressions, joins and
+ * aggregates, no cursor is on a table's row.
  */
 static bool
-may_ask(PlanState *node, void *context)
+calls_unknown_in(PlanState *node, void *context)
 {
 	return calls_unknown((Node *) node->plan->targetlist, NULL) ||
 		calls_unknown((Node *) node->plan->qual, NULL) ||
 		(IsA(node, CustomScanState) &&
 		 calls_unknown((Node *) ((CustomScan *) node->plan)->custom_exprs, NULL)) ||
-		planstate_tree_walker(node, may_ask, context);
+		planstate_tree_walker(node, calls_unknown_in, context);
 }
 
 static bool
@@ -640,7 +672,7 @@ calls_unknown(Node *node, void *context)
 }
 
 /*
- * A function that users have made may call a volatile one, whatever it is itself.
+ * Return true if the function is volatile, or user-defined: then it may call a volatile one
  */
 static bool
 is_unknown(Oid function, void *context)
@@ -649,7 +681,7 @@ is_unknown(Oid function, void *context)
 }
 
 /*
- * Note where the row lies that has come from an entry with this packed TID
+ * Record the position of a row from an entry with this packed TID
  */
 void
 GjNoteEntry(ScanState *node, GjCursor cursor, uint64 tid)
@@ -660,47 +692,18 @@ GjNoteEntry(ScanState *node, GjCursor cursor, uint64 tid)
 		return;
 	ItemPointerSet(&place, GjPackedBlock(tid), GjPackedOffset(tid));
 	if (cursor == GJ_CURSOR_RUNS)
-		follow_chain(node, &place);
+		GjFollowChain(node->ss_currentRelation, node->ps.state->es_snapshot, &place);
 	GjNotePlace(node, &place);
 }
 
 /*
- * Find the row on which the cursor rests now
+ * Follow the chain of the last row, which is the cursor's
  */
 static void
-cursor_rests(ScanState *node, GjCursor cursor)
+settle_cursor(ScanState *node, GjCursor cursor)
 {
 	TupleTableSlot *slot = node->ss_ScanTupleSlot;
 
 	if (cursor == GJ_CURSOR_RESTS && !TTS_EMPTY(slot) && ItemPointerIsValid(&slot->tts_tid))
-		follow_chain(node, &slot->tts_tid);
-}
-
-/*
- * For rows whose places are not noted: who asks nevertheless shall get an error, and not the
- * impression that there is no row.
- */
-void
-GjNoteNoPlace(ScanState *node)
-{
-	ItemPointerData nowhere;
-
-	ItemPointerSetInvalid(&nowhere);
-	GjNotePlace(node, &nowhere);
-}
-
-/*
- * Go from the root of a HOT chain to the member that the snapshot sees.  If it sees none, or the
- * TID is that of a member already, it stays what it is.
- */
-static void
-follow_chain(ScanState *node, ItemPointerData *tid)
-{
-	Relation	heap = node->ss_currentRelation;
-	Buffer		buffer = ReadBuffer(heap, ItemPointerGetBlockNumber(tid));
-	HeapTupleData tuple;
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	heap_hot_search_buffer(tid, heap, buffer, node->ps.state->es_snapshot, &tuple, NULL, true);
-	UnlockReleaseBuffer(buffer);
+		GjFollowChain(node->ss_currentRelation, node->ps.state->es_snapshot, &slot->tts_tid);
 }

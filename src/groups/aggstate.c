@@ -1,11 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * aggstate.c
- *	  States of an aggregate for all groups: initialization, updates by batches of rows, merging
- *	  of pending rows, and final and partial results.
+ *	  States of an aggregate for all groups: initialization, updates by batches of rows, the loops
+ *	  over the rows, and final and partial results.
  *
- * The loops know neither NULLs nor filters: if these exclude rows, the remaining rows are copied
- * together first.  Many aggregates have the same argument, so the selection is kept from one
+ * The loops do not handle NULLs and filters: if these exclude rows, the remaining rows are
+ * gathered first.  Many aggregates have the same argument, so the selection is kept from one
  * aggregate to the next.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -13,9 +13,12 @@
  */
 #include "postgres.h"
 
+#include <math.h>
+
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "libpq/pqformat.h"
+#include "miscadmin.h"
 #include "utils/array.h"
 #include "utils/float.h"
 #include "utils/fmgrprotos.h"
@@ -24,22 +27,35 @@
 #include "groupparts.h"
 
 /*
- * Parts of a numeric as aggregates send it: digits of base 10000, highest first, no decimal point
+ * Parts of a numeric in a serialized state: digits of base 10000, highest first, without a
+ * decimal point
  */
 #define DIGIT_BASE				10000
 #define MAX_DIGITS				10	/* of a 128-bit value */
 #define SIGN_POSITIVE			0x0000
 #define SIGN_NEGATIVE			0x4000
 
+/* Additions for one row between checks for interrupts */
+#define GJ_UNINTERRUPTED		(1 << 20)
+
+static void init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped);
 static void choose_state(GjAgg *agg);
+static void choose_result(GjAgg *agg);
 static Size state_size(GjAggKind kind, GjValueType type);
 static void set_limit(GjAgg *agg);
+static void find_twins(GjAgg *aggs, int naggs);
+static bool add_runs(GjAgg *agg, const GjInput *input, const GjRuns *runs);
+static void spread_runs(GjRuns *runs, uint32 *numbers);
 static void select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers,
 						 GjSelection *selection, GjAggInput *selected);
 static void select_rows(GjSelection *selection, const GjInput *input, const uint32 *numbers);
-static void begin_seen(GjAgg *agg, MemoryContext context, uint32 nsettled, uint32 capacity);
-static void merge_values(GjAgg *agg, const uint32 *from, const uint32 *to, int n);
+static void begin_seen(GjAgg *agg, uint32 nsettled, uint32 capacity);
+static void count_rows(void *states, const GjAggInput *input);
+static GjAggUpdate find_loop(GjAggKind kind, GjValueType type);
+static GjAggUpdateBoth find_min_max_loop(GjValueType type);
 static void read_states(GjValueType type, const char *states, int n, int stride, Datum *values);
+static Datum final_result(const GjAgg *agg, uint32 group, bool *isnull);
+static Datum partial_result(const GjAgg *agg, uint32 group, bool *isnull);
 static Datum final_average(const GjAgg *agg, const void *state, bool *isnull);
 static Datum wide_numeric(GjWideSum sum);
 static Datum float_state(const GjFloatAverage *average);
@@ -49,23 +65,25 @@ static void write_sum(StringInfo buf, GjWideSum sum);
 static int	take_digits(GjWideSum sum, int16 *digits);
 
 /*
- * Initialize an aggregate from its specification.  Registers the columns that it needs in
- * input.
+ * Initialize aggregates, whose specifications and input columns are set
  */
 void
-GjAggInit(GjAgg *agg, MemoryContext context, GjSpillFile *file, const GjAggSpec *spec,
-		  bool is_grouped, GjInput *input)
+GjAggsInit(GjAgg *aggs, int naggs, MemoryContext context, GjSpillFile *file, bool is_grouped)
 {
-	memset(agg, 0, sizeof(GjAgg));
-	agg->spec = *spec;
-	agg->argument = agg->filter = -1;
-	if (spec->kind != GJ_AGG_COUNT_ROWS)
-		agg->argument = GjInputAddColumn(input, spec->column, spec->type, true);
-	if (spec->filter >= 0)
-		agg->filter = GjInputAddColumn(input, spec->filter, GJ_VALUE_BOOL, true);
+	for (int i = 0; i < naggs; i++)
+		init_agg(&aggs[i], context, file, is_grouped);
+	if (is_grouped)
+		find_twins(aggs, naggs);
+}
+
+static void
+init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped)
+{
+	agg->context = context;
 	choose_state(agg);
-	if (spec->kind == GJ_AGG_COUNT_DISTINCT)
-		agg->distinct = GjDistinctCreate(context, file, is_grouped, GjValueWidth(spec->type));
+	choose_result(agg);
+	if (agg->spec.kind == GJ_AGG_COUNT_DISTINCT)
+		agg->distinct = GjDistinctCreate(context, file, is_grouped, GjValueWidth(agg->spec.type));
 }
 
 static inline bool
@@ -85,7 +103,7 @@ choose_state(GjAgg *agg)
 	{
 		case GJ_AGG_COUNT_ROWS:
 		case GJ_AGG_COUNT:
-			agg->update = GjCountRows;
+			agg->update = count_rows;
 			return;
 		case GJ_AGG_COUNT_DISTINCT:
 			if (is_float(type))
@@ -112,7 +130,7 @@ choose_state(GjAgg *agg)
 			agg->initial[0] = (kind == GJ_AGG_BOOL_AND);
 			break;
 	}
-	agg->update = is_float(type) ? GjFloatUpdate(kind, type) : GjIntUpdate(kind, type);
+	agg->update = find_loop(kind, type);
 	if (agg->update == NULL)
 		elog(ERROR, "no aggregate of kind %d for values of type %d", (int) kind, (int) type);
 }
@@ -175,10 +193,39 @@ set_limit(GjAgg *agg)
 }
 
 /*
+ * Determine whether the result is the state itself, and whether states can be merged.  Sums of
+ * floats cannot: merged sums would differ from the sum that PostgreSQL computes row by row.
+ */
+static void
+choose_result(GjAgg *agg)
+{
+	GjAggKind	kind = agg->spec.kind;
+	GjValueType type = agg->spec.type;
+	bool		is_sum = kind == GJ_AGG_SUM || kind == GJ_AGG_AVG;
+
+	agg->may_merge = is_sum ? !is_float(type) : kind != GJ_AGG_COUNT_DISTINCT;
+	agg->is_state = kind != GJ_AGG_AVG && (kind != GJ_AGG_SUM || type != GJ_VALUE_INT8);
+	switch (kind)
+	{
+		case GJ_AGG_COUNT_ROWS:
+		case GJ_AGG_COUNT:
+		case GJ_AGG_COUNT_DISTINCT:
+			agg->state_type = GJ_VALUE_INT8;
+			break;
+		case GJ_AGG_SUM:
+			agg->state_type = is_float(type) ? type : GJ_VALUE_INT8;
+			break;
+		default:
+			agg->state_type = type;
+			break;
+	}
+}
+
+/*
  * Find pairs of grouped min() and max() that can be updated together
  */
-void
-GjAggFindTwins(GjAgg *aggs, int naggs)
+static void
+find_twins(GjAgg *aggs, int naggs)
 {
 	for (int i = 0; i < naggs; i++)
 	{
@@ -186,8 +233,7 @@ GjAggFindTwins(GjAgg *aggs, int naggs)
 
 		if (min->spec.kind != GJ_AGG_MIN || min->twin != NULL)
 			continue;
-		min->update_both = is_float(min->spec.type) ? GjFloatMinMax(min->spec.type) :
-			GjIntMinMax(min->spec.type);
+		min->update_both = find_min_max_loop(min->spec.type);
 		for (int j = 0; j < naggs && min->update_both != NULL && min->twin == NULL; j++)
 		{
 			GjAgg	   *max = &aggs[j];
@@ -206,93 +252,38 @@ GjAggFindTwins(GjAgg *aggs, int naggs)
  * group, which may have no rows.
  */
 void
-GjAggAllocate(GjAgg *agg, MemoryContext context, uint32 capacity, bool is_grouped)
+GjAggAllocate(GjAgg *agg, uint32 capacity, bool is_grouped)
 {
 	GjRegionFree(&agg->states);
 	GjRegionFree(&agg->seen);
 	agg->keeps_seen = false;
-	GjRegionAllocate(&agg->states, context, capacity * agg->state_size);
+	GjRegionAllocate(&agg->states, agg->context, capacity * agg->state_size);
 	if (agg->may_be_null && !is_grouped)
-		begin_seen(agg, context, 0, capacity);
+		begin_seen(agg, 0, capacity);
 	if (agg->distinct != NULL)
-	{
-		GjSpillForget(agg->distinct->spill);
 		GjDistinctClear(agg->distinct);
-	}
-}
-
-void
-GjAggGrow(GjAgg *agg, MemoryContext context, uint32 nstarted, uint32 capacity)
-{
-	GjRegionGrow(&agg->states, context, nstarted * agg->state_size, capacity * agg->state_size);
-	if (agg->keeps_seen)
-		GjRegionGrow(&agg->seen, context, nstarted, capacity);
-}
-
-/*
- * Initialize the states of groups from first up to, but not including, end
- */
-void
-GjAggStart(GjAgg *agg, uint32 first, uint32 end)
-{
-	static const char zero[GJ_MAX_STATE] = {0};
-	char	   *state = agg->states.start + first * agg->state_size;
-
-	if (first == end)
-		return;
-	if (memcmp(agg->initial, zero, sizeof(zero)) == 0)
-		memset(state, 0, (end - first) * agg->state_size);
-	else
-	{
-		for (uint32 group = first; group < end; group++, state += agg->state_size)
-			memcpy(state, agg->initial, agg->state_size);
-	}
-	if (agg->keeps_seen)
-		memset(agg->seen.start + first, 0, end - first);
-}
-
-/* Return the bytes that each group takes, without its distinct values */
-Size
-GjAggGroupSize(const GjAgg *agg)
-{
-	return agg->state_size + (agg->may_be_null ? 1 : 0);
-}
-
-/*
- * Return the bytes that all groups take, without distinct values, but including the "seen" bytes
- * that will be needed once a row has no value
- */
-Size
-GjAggMemory(const GjAgg *agg)
-{
-	Size		seen = agg->may_be_null ? agg->states.size / agg->state_size : 0;
-
-	return agg->states.size + Max(seen, agg->seen.size);
-}
-
-void
-GjSelectionInit(GjSelection *selection, MemoryContext context)
-{
-	selection->nrows = -1;
-	selection->rows = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint16));
-	selection->groups = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
-	selection->weights = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
-	selection->values = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint64));
 }
 
 /*
  * Add the rows of a batch. numbers[] holds their groups, all of which have states; it is NULL if
- * there is only one group.  The first nsettled groups had rows before this batch.
+ * there is only one group.  If the batch has runs, numbers[] is filled in only when it is needed.
+ * The first nsettled groups had rows before this batch.
  */
 void
-GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input, const uint32 *numbers,
-		 uint32 nsettled, uint32 capacity, GjSelection *selection)
+GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers, uint32 nsettled,
+		 uint32 capacity, GjSelection *selection)
 {
 	GjAggInput	selected;
 
+	if (runs->nruns > 0)
+	{
+		if (add_runs(agg, input, runs))
+			return;
+		spread_runs(runs, numbers);
+	}
 	select_input(agg, input, numbers, selection, &selected);
 	if (agg->may_be_null && !agg->keeps_seen && selected.nrows < input->nrows)
-		begin_seen(agg, context, nsettled, capacity);
+		begin_seen(agg, nsettled, capacity);
 	if (agg->keeps_seen)
 	{
 		uint8	   *seen = (uint8 *) agg->seen.start;
@@ -320,8 +311,8 @@ GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input, const uint32 *
  * Add the rows of a batch, one run at a time.  Returns false, and does nothing, if the rows must
  * be processed one by one.
  */
-bool
-GjAggAddRuns(GjAgg *agg, const GjInput *input, const GjRuns *runs)
+static bool
+add_runs(GjAgg *agg, const GjInput *input, const GjRuns *runs)
 {
 	const GjInputColumn *argument = agg->argument < 0 ? NULL : &input->columns[agg->argument];
 	GjAggInput	rows = {0};
@@ -344,12 +335,30 @@ GjAggAddRuns(GjAgg *agg, const GjInput *input, const GjRuns *runs)
 }
 
 /*
+ * Assign each row of the batch the number of its run's group
+ */
+static void
+spread_runs(GjRuns *runs, uint32 *numbers)
+{
+	if (runs->is_spread)
+		return;
+	for (int run = 0; run < runs->nruns; run++)
+	{
+		uint32		group = runs->groups[run];
+
+		for (int row = runs->starts[run]; row < runs->starts[run + 1]; row++)
+			numbers[row] = group;
+	}
+	runs->is_spread = true;
+}
+
+/*
  * Start recording which groups have had a value.  All groups that had rows before have had one.
  */
 static void
-begin_seen(GjAgg *agg, MemoryContext context, uint32 nsettled, uint32 capacity)
+begin_seen(GjAgg *agg, uint32 nsettled, uint32 capacity)
 {
-	GjRegionAllocate(&agg->seen, context, capacity);
+	GjRegionAllocate(&agg->seen, agg->context, capacity);
 	memset(agg->seen.start, 1, nsettled);
 	memset(agg->seen.start + nsettled, 0, capacity - nsettled);
 	agg->keeps_seen = true;
@@ -388,8 +397,8 @@ select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers, GjSelectio
 		selected->weights = selection->weights;
 	if (argument != NULL)
 	{
-		GjGatherValues(selection->values, argument->values, argument->width, selection->rows,
-					   selection->nrows);
+		GjGather(selection->values, argument->values, argument->width, selection->rows,
+				 selection->nrows);
 		selected->values = selection->values;
 	}
 }
@@ -428,158 +437,338 @@ select_rows(GjSelection *selection, const GjInput *input, const uint32 *numbers)
 	if (n == input->nrows)
 		return;
 	if (numbers != NULL)
-		GjGatherValues((char *) selection->groups, (const char *) numbers, sizeof(uint32),
-					   selection->rows, n);
+		GjGather(selection->groups, numbers, sizeof(uint32), selection->rows, n);
 	if (input->weights != NULL)
-		GjGatherValues((char *) selection->weights, (const char *) input->weights,
-					   sizeof(uint32), selection->rows, n);
+		GjGather(selection->weights, input->weights, sizeof(uint32), selection->rows, n);
 }
 
 /*-------------------------------------------------------------------------
- * Merging states
+ * Loops over integers and booleans
  *
- * States of rows that have waited (defer.c): they are added to those of their groups.
- *
- * Such a state is of one row, or of some that stood side by side, and comes behind all rows that
- * the group's state has.  That of min(), max() and booleans looks like a value, and is added
- * like one.  Sums of floats are left out: added to each other, they would not be what PostgreSQL
- * gives for the rows in their order.
+ * In PostgreSQL, sum() and avg() of int2 and int4 have a 64-bit state that silently wraps around;
+ * those of int8 are exact, so here they use 128 bits.  Without groups a loop is a plain reduction
+ * that the compiler can vectorize.
  *-------------------------------------------------------------------------
  */
 
-bool
-GjAggMayMerge(const GjAgg *agg)
-{
-	bool		is_float = agg->spec.type == GJ_VALUE_FLOAT4 || agg->spec.type == GJ_VALUE_FLOAT8;
+#define GJ_LOOP_PASTE(name, suffix)		name##_##suffix
+#define GJ_LOOP_NAME(name, suffix)		GJ_LOOP_PASTE(name, suffix)
+#define GJ_LOOP(name)					GJ_LOOP_NAME(name, GJ_SUFFIX)
 
-	if (agg->spec.kind == GJ_AGG_SUM || agg->spec.kind == GJ_AGG_AVG)
-		return !is_float;
-	return agg->spec.kind != GJ_AGG_COUNT_DISTINCT;
-}
+#define GJ_VALUE		int16
+#define GJ_SUFFIX		int2
+#include "intloops.h"
+#define GJ_VALUE		int32
+#define GJ_SUFFIX		int4
+#include "intloops.h"
 
-/* Add one member of states to another's */
-#define ADD(type, member) \
-	do { \
-		for (int i = 0; i < n; i++) \
-			((type *) states)[to[i]] member += ((type *) states)[from[i]] member; \
-	} while (0)
+#define GJ_YIELDS_TO_MIN(state, value)	((value) < (state))
+#define GJ_YIELDS_TO_MAX(state, value)	((value) > (state))
+#define GJ_VALUE		int16
+#define GJ_SUFFIX		int2
+#include "minmaxloops.h"
+#define GJ_VALUE		int32
+#define GJ_SUFFIX		int4
+#include "minmaxloops.h"
+#define GJ_VALUE		int64
+#define GJ_SUFFIX		int8
+#include "minmaxloops.h"
+#define GJ_VALUE		uint32
+#define GJ_SUFFIX		oid
+#include "minmaxloops.h"
 
-/* The same for a member that is a 128-bit sum */
-#define ADD_WIDE(type, member) \
-	do { \
-		for (int i = 0; i < n; i++) \
-			GjAddWide(&((type *) states)[to[i]] member, ((type *) states)[from[i]] member.low, \
-					  ((type *) states)[from[i]] member.high); \
-	} while (0)
-
-/*
- * Merge the states of some rows into those of their groups, in order
- */
-void
-GjAggMerge(GjAgg *agg, const uint32 *from, const uint32 *to, int n)
-{
-	void	   *states = agg->states.start;
-	bool		is_wide = agg->spec.type == GJ_VALUE_INT8;
-
-	switch (agg->spec.kind)
-	{
-		case GJ_AGG_COUNT_ROWS:
-		case GJ_AGG_COUNT:
-			ADD(uint64,);
-			break;
-		case GJ_AGG_SUM:
-			if (is_wide)
-				ADD_WIDE(GjWideSum,);
-			else
-				ADD(uint64,);
-			break;
-		case GJ_AGG_AVG:
-			if (is_wide)
-			{
-				ADD_WIDE(GjWideAverage, .sum);
-				ADD(GjWideAverage, .count);
-			}
-			else
-			{
-				ADD(GjIntAverage, .sum);
-				ADD(GjIntAverage, .count);
-			}
-			break;
-		default:
-			merge_values(agg, from, to, n);
-			break;
-	}
-	for (int i = 0; agg->keeps_seen && i < n; i++)
-		agg->seen.start[to[i]] |= agg->seen.start[from[i]];
-}
-
-/*
- * Merge states as if they were values.  A state that has seen no value must be skipped, because
- * it might replace a value that it equals.
- */
+/* Count rows: count(*), or count(c) if the input has only the rows whose c is not NULL */
 static void
-merge_values(GjAgg *agg, const uint32 *from, const uint32 *to, int n)
+count_rows(void *states, const GjAggInput *input)
 {
-	uint64		values[GJ_BATCH_ROWS];
-	uint32		groups[GJ_BATCH_ROWS];
-	GjAggInput	input = {.groups = groups,.values = values};
+	int64	   *counts = states;
+	const uint32 *groups = input->groups;
+	const uint32 *weights = input->weights;
+	int			nrows = input->nrows;
 
-	Assert(n <= GJ_BATCH_ROWS && agg->state_size <= sizeof(uint64));
-	for (int i = 0; i < n; i++)
+	if (groups == NULL)
+		counts[0] += GjTotalWeight(input->weights, input->nrows);
+	else if (weights == NULL)
 	{
-		if (agg->keeps_seen && !agg->seen.start[from[i]])
-			continue;
-		memcpy((char *) values + input.nrows * agg->state_size,
-			   agg->states.start + from[i] * agg->state_size, agg->state_size);
-		groups[input.nrows++] = to[i];
+		for (int i = 0; i < nrows; i++)
+			counts[groups[i]]++;
 	}
-	agg->update(agg->states.start, &input);
+	else
+	{
+		for (int i = 0; i < nrows; i++)
+			counts[groups[i]] += weights[i];
+	}
+}
+
+static inline void
+add_int8(GjWideSum *sum, int64 value)
+{
+	GjAddWide(sum, (uint64) value, -(int64) (value < 0));
+}
+
+/* Add value * weight as an upper and a lower half, each of which fits in 64 bits */
+static inline void
+add_int8_times(GjWideSum *sum, int64 value, uint32 weight)
+{
+	int64		upper = (value >> 32) * (int64) weight;
+	uint64		lower = (uint64) (uint32) value * weight;
+
+	GjAddWide(sum, (uint64) upper << 32, upper >> 32);
+	GjAddWide(sum, lower, 0);
+}
+
+static inline void
+add_all_int8(GjWideSum *sum, const GjAggInput *input)
+{
+	const int64 *values = input->values;
+	int			nrows = input->nrows;
+	int64		upper = 0;
+	uint64		lower = 0;
+
+	if (input->weights != NULL)
+	{
+		for (int i = 0; i < nrows; i++)
+			add_int8_times(sum, values[i], input->weights[i]);
+		return;
+	}
+	/* A batch has too few rows for the halves to overflow */
+	for (int i = 0; i < nrows; i++)
+	{
+		upper += values[i] >> 32;
+		lower += (uint32) values[i];
+	}
+	GjAddWide(sum, (uint64) upper << 32, upper >> 32);
+	GjAddWide(sum, lower, 0);
+}
+
+static void
+sum_int8(void *states, const GjAggInput *input)
+{
+	GjWideSum  *sums = states;
+	const int64 *values = input->values;
+	const uint32 *groups = input->groups;
+	const uint32 *weights = input->weights;
+	int			nrows = input->nrows;
+
+	if (groups == NULL)
+		add_all_int8(&sums[0], input);
+	else if (weights == NULL)
+	{
+		for (int i = 0; i < nrows; i++)
+			add_int8(&sums[groups[i]], values[i]);
+	}
+	else
+	{
+		for (int i = 0; i < nrows; i++)
+			add_int8_times(&sums[groups[i]], values[i], weights[i]);
+	}
+}
+
+static void
+average_int8(void *states, const GjAggInput *input)
+{
+	GjWideAverage *averages = states;
+	const int64 *values = input->values;
+	const uint32 *groups = input->groups;
+	const uint32 *weights = input->weights;
+	int			nrows = input->nrows;
+
+	if (groups == NULL)
+	{
+		add_all_int8(&averages[0].sum, input);
+		averages[0].count += GjTotalWeight(input->weights, input->nrows);
+	}
+	else if (weights == NULL)
+	{
+		for (int i = 0; i < nrows; i++)
+		{
+			add_int8(&averages[groups[i]].sum, values[i]);
+			averages[groups[i]].count++;
+		}
+	}
+	else
+	{
+		for (int i = 0; i < nrows; i++)
+		{
+			add_int8_times(&averages[groups[i]].sum, values[i], weights[i]);
+			averages[groups[i]].count += weights[i];
+		}
+	}
+}
+
+static void
+bool_and(void *states, const GjAggInput *input)
+{
+	uint8	   *all = states;
+	const uint8 *values = input->values;
+
+	for (int i = 0; i < input->nrows; i++)
+		all[input->groups == NULL ? 0 : input->groups[i]] &= values[i];
+}
+
+static void
+bool_or(void *states, const GjAggInput *input)
+{
+	uint8	   *any = states;
+	const uint8 *values = input->values;
+
+	for (int i = 0; i < input->nrows; i++)
+		any[input->groups == NULL ? 0 : input->groups[i]] |= values[i];
+}
+
+/*-------------------------------------------------------------------------
+ * Loops over floats
+ *
+ * Each step is PostgreSQL's own, in the order of the rows, so that sums are the same to the last
+ * bit, and errors are the same.  A row that stands for several is added that many times.
+ *-------------------------------------------------------------------------
+ */
+
+/* Additions for one row between checks for interrupts */
+#define GJ_UNINTERRUPTED		(1 << 20)
+
+/*
+ * Perform a step of float8_accum().  The average needs the sum of squares only because its
+ * overflow is an error.
+ */
+static inline GjFloatAverage
+accumulate(GjFloatAverage average, float8 value)
+{
+	float8		n = average.n + 1.0;
+	float8		sx = average.sx + value;
+	float8		sxx = average.sxx;
+
+	if (average.n > 0.0)
+	{
+		float8		deviation = value * n - sx;
+
+		sxx += deviation * deviation / (n * average.n);
+		if (unlikely(isinf(sx) || isinf(sxx)))
+		{
+			if (!isinf(average.sx) && !isinf(value))
+				float_overflow_error();
+			sxx = get_float8_nan();
+		}
+	}
+	else if (isnan(value) || isinf(value))
+		sxx = get_float8_nan();
+	return (GjFloatAverage) {n, sx, sxx};
+}
+
+static void
+accumulate_times(GjFloatAverage *average, float8 value, uint32 weight)
+{
+	for (; weight > 0; weight--)
+	{
+		*average = accumulate(*average, value);
+		if (weight % GJ_UNINTERRUPTED == 0)
+			CHECK_FOR_INTERRUPTS();
+	}
+}
+
+#define GJ_VALUE		float4
+#define GJ_SUFFIX		float4
+#define GJ_PLUS			float4_pl
+#include "floatloops.h"
+#define GJ_VALUE		float8
+#define GJ_SUFFIX		float8
+#define GJ_PLUS			float8_pl
+#include "floatloops.h"
+
+/*
+ * NaN is the greatest value.  Of two equal values, such as 0 and -0, the later one is kept.  The
+ * first comparison nearly always decides, so usually no other is made.
+ */
+#undef GJ_YIELDS_TO_MIN
+#undef GJ_YIELDS_TO_MAX
+#define GJ_YIELDS_TO_MIN(state, value) \
+	(!((state) < (value)) && (!isnan(value) || isnan(state)))
+#define GJ_YIELDS_TO_MAX(state, value) \
+	(!((state) > (value)) && (!isnan(state) || isnan(value)))
+#define GJ_VALUE		float4
+#define GJ_SUFFIX		float4
+#include "minmaxloops.h"
+#define GJ_VALUE		float8
+#define GJ_SUFFIX		float8
+#include "minmaxloops.h"
+
+/*
+ * Return the loop of an aggregate other than a count, or NULL if it is not supported
+ */
+static GjAggUpdate
+find_loop(GjAggKind kind, GjValueType type)
+{
+	static const struct
+	{
+		GjAggKind	kind;
+		GjValueType type;
+		GjAggUpdate update;
+	}			updates[] = {
+		{GJ_AGG_SUM, GJ_VALUE_INT2, sum_int2},
+		{GJ_AGG_SUM, GJ_VALUE_INT4, sum_int4},
+		{GJ_AGG_SUM, GJ_VALUE_INT8, sum_int8},
+		{GJ_AGG_SUM, GJ_VALUE_FLOAT4, sum_float4},
+		{GJ_AGG_SUM, GJ_VALUE_FLOAT8, sum_float8},
+		{GJ_AGG_AVG, GJ_VALUE_INT2, average_int2},
+		{GJ_AGG_AVG, GJ_VALUE_INT4, average_int4},
+		{GJ_AGG_AVG, GJ_VALUE_INT8, average_int8},
+		{GJ_AGG_AVG, GJ_VALUE_FLOAT4, average_float4},
+		{GJ_AGG_AVG, GJ_VALUE_FLOAT8, average_float8},
+		{GJ_AGG_MIN, GJ_VALUE_INT2, min_int2},
+		{GJ_AGG_MIN, GJ_VALUE_INT4, min_int4},
+		{GJ_AGG_MIN, GJ_VALUE_INT8, min_int8},
+		{GJ_AGG_MIN, GJ_VALUE_OID, min_oid},
+		{GJ_AGG_MIN, GJ_VALUE_FLOAT4, min_float4},
+		{GJ_AGG_MIN, GJ_VALUE_FLOAT8, min_float8},
+		{GJ_AGG_MAX, GJ_VALUE_INT2, max_int2},
+		{GJ_AGG_MAX, GJ_VALUE_INT4, max_int4},
+		{GJ_AGG_MAX, GJ_VALUE_INT8, max_int8},
+		{GJ_AGG_MAX, GJ_VALUE_OID, max_oid},
+		{GJ_AGG_MAX, GJ_VALUE_FLOAT4, max_float4},
+		{GJ_AGG_MAX, GJ_VALUE_FLOAT8, max_float8},
+		{GJ_AGG_BOOL_AND, GJ_VALUE_BOOL, bool_and},
+		{GJ_AGG_BOOL_OR, GJ_VALUE_BOOL, bool_or}
+	};
+
+	for (int i = 0; i < lengthof(updates); i++)
+	{
+		if (updates[i].kind == kind && updates[i].type == type)
+			return updates[i].update;
+	}
+	return NULL;
 }
 
 /*
- * Move n states to lower positions, overwriting states that are no longer needed
+ * Return the loop that updates grouped min() and max() of the same rows, or NULL
  */
-void
-GjAggMove(GjAgg *agg, uint32 from, uint32 to, uint32 n)
+static GjAggUpdateBoth
+find_min_max_loop(GjValueType type)
 {
-	memmove(agg->states.start + to * agg->state_size, agg->states.start + from * agg->state_size,
-			n * agg->state_size);
-	if (agg->keeps_seen)
-		memmove(agg->seen.start + to, agg->seen.start + from, n);
+	switch (type)
+	{
+		case GJ_VALUE_INT2:
+			return min_max_int2;
+		case GJ_VALUE_INT4:
+			return min_max_int4;
+		case GJ_VALUE_INT8:
+			return min_max_int8;
+		case GJ_VALUE_OID:
+			return min_max_oid;
+		case GJ_VALUE_FLOAT4:
+			return min_max_float4;
+		case GJ_VALUE_FLOAT8:
+			return min_max_float8;
+		default:
+			return NULL;
+	}
 }
 
 /*-------------------------------------------------------------------------
  * Final values
  *
- * Results of aggregates from their states, by PostgreSQL's own arithmetic of numerics.
+ * Numeric results are computed by PostgreSQL's own functions.
  *-------------------------------------------------------------------------
  */
-
-/*
- * Return true if the result is the state itself.  If so, *type is set to its type.
- */
-bool
-GjAggIsState(const GjAgg *agg, GjValueType *type)
-{
-	bool		is_float = agg->spec.type == GJ_VALUE_FLOAT4 || agg->spec.type == GJ_VALUE_FLOAT8;
-
-	switch (agg->spec.kind)
-	{
-		case GJ_AGG_COUNT_ROWS:
-		case GJ_AGG_COUNT:
-		case GJ_AGG_COUNT_DISTINCT:
-			*type = GJ_VALUE_INT8;
-			return true;
-		case GJ_AGG_SUM:
-			*type = is_float ? agg->spec.type : GJ_VALUE_INT8;
-			return agg->spec.type != GJ_VALUE_INT8;
-		case GJ_AGG_AVG:
-			return false;
-		default:
-			*type = agg->spec.type;
-			return true;
-	}
-}
 
 /*
  * Get the results of n groups whose states are the results, storing one every `stride` values
@@ -589,11 +778,9 @@ GjAggRead(const GjAgg *agg, uint32 first, int n, int stride, Datum *values, bool
 {
 	const uint8 *seen = agg->may_be_null && agg->keeps_seen ?
 		(const uint8 *) agg->seen.start + first : NULL;
-	GjValueType type;
 
-	if (!GjAggIsState(agg, &type))
-		elog(ERROR, "results of aggregate %d are no states", (int) agg->spec.kind);
-	read_states(type, agg->states.start + first * agg->state_size, n, stride, values);
+	Assert(agg->is_state);
+	read_states(agg->state_type, agg->states.start + first * agg->state_size, n, stride, values);
 	for (int i = 0; i < n; i++)
 		isnull[i * stride] = seen != NULL && !seen[i];
 }
@@ -632,16 +819,21 @@ read_states(GjValueType type, const char *states, int n, int stride, Datum *valu
 }
 
 /*
- * Return the result of a group
+ * Return the result of a group: the final one, or the state for a parallel plan
  */
 Datum
-GjAggFinal(const GjAgg *agg, uint32 group, bool *isnull)
+GjAggResult(const GjAgg *agg, uint32 group, bool is_partial, bool *isnull)
+{
+	return (is_partial ? partial_result : final_result) (agg, group, isnull);
+}
+
+static Datum
+final_result(const GjAgg *agg, uint32 group, bool *isnull)
 {
 	const void *state = agg->states.start + group * agg->state_size;
-	GjValueType type;
 	Datum		value;
 
-	if (GjAggIsState(agg, &type))
+	if (agg->is_state)
 	{
 		GjAggRead(agg, group, 1, 1, &value, isnull);
 		return *isnull ? (Datum) 0 : value;
@@ -658,7 +850,7 @@ final_average(const GjAgg *agg, const void *state, bool *isnull)
 	Datum		sum;
 	int64		count;
 
-	if (agg->spec.type == GJ_VALUE_FLOAT4 || agg->spec.type == GJ_VALUE_FLOAT8)
+	if (is_float(agg->spec.type))
 	{
 		const GjFloatAverage *average = state;
 
@@ -706,26 +898,25 @@ wide_numeric(GjWideSum sum)
 /*-------------------------------------------------------------------------
  * Partial states
  *
- * States of aggregates as another process of a parallel plan combines them.
- *
- * Above Gather PostgreSQL's own node combines states and finishes them.  So a state is what its
- * transition function keeps: the result itself (counts, sums in 64 bits and of floats, min, max
- * and booleans), an array (avg of int2, int4 and floats), or, of sum() and avg() of int8, what
- * int8_avg_serialize() writes.  PostgreSQL takes one state for both of these if they have the
- * same argument, so both are avg()'s, with the number of values.
+ * Above Gather, PostgreSQL's own node combines states and finishes them.  So a state has the
+ * format of PostgreSQL's transition functions: the result itself (counts, sums in 64 bits and of
+ * floats, min, max and booleans), an array (avg of int2, int4 and floats), or the output of
+ * int8_avg_serialize() (sum and avg of int8).  PostgreSQL shares one state between sum() and
+ * avg() of int8 if they have the same argument, so both have the state of avg(), with the number
+ * of values.
  *-------------------------------------------------------------------------
  */
 
 /*
  * Return the state of a group
  */
-Datum
-GjAggPartial(const GjAgg *agg, uint32 group, bool *isnull)
+static Datum
+partial_result(const GjAgg *agg, uint32 group, bool *isnull)
 {
 	const void *state = agg->states.start + group * agg->state_size;
 
 	if (agg->spec.kind != GJ_AGG_AVG)
-		return GjAggFinal(agg, group, isnull);
+		return final_result(agg, group, isnull);
 
 	/* not NULL even if there were no values */
 	*isnull = false;

@@ -16,11 +16,11 @@
  * them, and take no memory for pending rows (hash.c).
  *
  * A row that turns out to belong to an existing group is removed.  Its state is merged into that
- * of the group (aggstate.c), in row order, and the records after it move up; so the order is
- * kept, and the first of equal rows stays.  Rows that repeat must not occupy memory for long, or
- * cost time: once there are four times as many records as known groups, the pending rows are
- * looked up, the first time even if there is room for more.  If many are removed, deferring does
- * not pay off, and the table gets its slots.
+ * of the group, in row order, and the records after it move up; so the order is kept, and the
+ * first of equal rows stays.  Repeated rows must not occupy memory or cost time for long: once
+ * there are four times as many records as known groups, the pending rows are looked up, the first
+ * time even if there is room for more.  If many are removed, deferring does not pay off, and the
+ * table gets its slots.
  *
  * A batch, or what remains of it, is deferred as a whole: its row numbers must stay valid until
  * its aggregates have been computed, so no row may be removed before that.
@@ -35,20 +35,17 @@
 
 #include "groupparts.h"
 
-/* Smaller tables fit in the cache anyway */
-#define GJ_DEFER_GROUPS			((uint32) 32 * 1024)
-
 /* Look up pending rows when there are this many times as many records as known groups */
 #define GJ_DEFER_FACTOR			4
 
 /* Stop deferring if more than one in this many rows is removed */
 #define GJ_DEFER_LOSS			8
 
-/* Approximate number of rows looked up at a time, and maximum number of heaps */
-#define GJ_HEAP_ROWS			1024
-#define GJ_MAX_HEAPS			2048
+/* Approximate number of rows looked up at a time, and maximum number of partitions */
+#define GJ_PARTITION_ROWS		1024
+#define GJ_MAX_PARTITIONS		2048
 
-/* A record in a heap, by its number */
+/* A record in a partition, by its number */
 typedef struct Row
 {
 	uint32		tag;
@@ -62,42 +59,33 @@ typedef struct Row
 typedef struct Parts
 {
 	Row		   *rows;
-	uint8	   *leave;
+	uint8	   *removed;
 } Parts;
 
 /* Rows to be removed, and their groups; their states have not been merged yet */
-typedef struct Leaving
+typedef struct Removed
 {
 	int			n;
 	uint32		rows[GJ_BATCH_ROWS];
 	uint32		groups[GJ_BATCH_ROWS];
-} Leaving;
+} Removed;
 
 StaticAssertDecl(sizeof(uint32) + sizeof(Row) + 1 <= 2 * sizeof(GjGroupSlot),
-				 "rows that wait take more memory than slots");
+				 "pending rows take more memory than slots");
 
 static Parts get_parts(const GjGroupTable *table);
 static uint32 find_equal(GjGroupTable *table);
 static int	order_by_tags(const GjGroupTable *table, uint32 *ends);
-static uint32 find_in_heap(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **slots,
-						   uint64 *nslots, Leaving *leaving);
-static void leave(GjGroupTable *table, uint32 row, uint32 group, Leaving *leaving);
-static void merge_states(GjGroupTable *table, Leaving *leaving);
-static void close_ranks(GjGroupTable *table);
-static inline bool leaves(const GjGroupTable *table, uint32 row);
+static uint32 find_in_partition(GjGroupTable *table, const Row *rows, uint32 nrows,
+								uint32 **slots, uint64 *nslots, Removed *removed);
+static void remove_row(GjGroupTable *table, uint32 row, uint32 group, Removed *removed);
+static void merge_states(GjGroupTable *table, Removed *removed);
+static void merge_agg(GjAgg *agg, const uint32 *from, const uint32 *to, int n);
+static void merge_values(GjAgg *agg, const uint32 *from, const uint32 *to, int n);
+static void close_gaps(GjGroupTable *table);
+static inline bool is_removed(const GjGroupTable *table, uint32 row);
 static void move(GjGroupTable *table, uint32 from, uint32 to, uint32 n);
-
-/*
- * Return true if rows should be deferred from now on, given that the table is about to get nslots
- * slots
- */
-bool
-GjTableShouldDefer(const GjGroupTable *table, uint64 nslots)
-{
-	return table->defers ||
-		(table->may_defer && table->are_new && table->ordered_by == NULL &&
-		 table->capacity >= GJ_DEFER_GROUPS && table->capacity <= nslots / 2);
-}
+static void move_states(GjAgg *agg, uint32 from, uint32 to, uint32 n);
 
 /*
  * Make room for tags instead of slots, keeping existing tags
@@ -106,11 +94,11 @@ void
 GjTableMakeTags(GjGroupTable *table, uint64 nslots)
 {
 	GjRegion	old = table->slots;
-	bool		deferred = table->defers;
+	bool		deferred = table->phase == GJ_TABLE_PENDING;
 
 	GjRegionAllocate(&table->slots, table->context, nslots * sizeof(GjGroupSlot));
 	table->nslots = nslots;
-	table->defers = true;
+	table->phase = GJ_TABLE_PENDING;
 	table->is_tried &= deferred;
 	if (deferred)
 		memcpy(table->slots.start, old.start, GjTableRecords(table) * sizeof(uint32));
@@ -141,10 +129,11 @@ GjTableDefer(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 	uint32		nrecords = GjTableRecords(table);
 	uint32		n = nrows - row;
 
+	Assert(table->phase == GJ_TABLE_PENDING);
 	if (!table->is_tried || table->capacity - nrecords < n)
 		(void) GjTableTrySettling(table);
 	nrecords = GjTableRecords(table);
-	if (!table->defers || table->capacity - nrecords < n)
+	if (table->phase != GJ_TABLE_PENDING || table->capacity - nrecords < n)
 		return false;
 	memcpy(GjTableRecord(table, nrecords), table->batch_records + row * table->nwords,
 		   n * table->nwords * sizeof(uint64));
@@ -167,7 +156,7 @@ GjTableTrySettling(GjGroupTable *table)
 {
 	uint64		nrecords = GjTableRecords(table);
 
-	if (!table->defers || nrecords / GJ_DEFER_FACTOR < table->ngroups)
+	if (table->phase != GJ_TABLE_PENDING || nrecords / GJ_DEFER_FACTOR < table->ngroups)
 		return false;
 	(void) GjTableSettle(table);
 	table->is_tried = true;
@@ -185,15 +174,16 @@ bool
 GjTableSettle(GjGroupTable *table)
 {
 	uint32		n = table->ndeferred;
-	uint32		nleaving;
+	uint32		nremoved;
 
 	if (n == 0)
 		return false;
+	Assert(table->phase == GJ_TABLE_PENDING);
 	Assert(table->nstarted == GjTableRecords(table));
-	nleaving = find_equal(table);
-	if (nleaving > 0)
-		close_ranks(table);
-	table->ngroups += n - nleaving;
+	nremoved = find_equal(table);
+	if (nremoved > 0)
+		close_gaps(table);
+	table->ngroups += n - nremoved;
 	table->nstarted = table->ngroups;
 	table->ndeferred = 0;
 	return table->ngroups < table->capacity;
@@ -208,10 +198,10 @@ GjTableEndDeferring(GjGroupTable *table)
 	uint64		nslots = table->nslots;
 
 	table->may_defer = false;
-	if (!table->defers)
+	if (table->phase != GJ_TABLE_PENDING)
 		return;
 	(void) GjTableSettle(table);
-	table->defers = false;
+	table->phase = GJ_TABLE_SLOTS;
 	GjRegionFree(&table->slots);
 	table->nslots = 0;
 	GjTableMakeSlots(table, nslots);
@@ -226,34 +216,34 @@ find_equal(GjGroupTable *table)
 {
 	Parts		parts = get_parts(table);
 	uint32		nrecords = GjTableRecords(table);
-	uint32		ends[GJ_MAX_HEAPS];
-	Leaving		leaving;
-	int			nheaps;
+	uint32		ends[GJ_MAX_PARTITIONS];
+	Removed		removed;
+	int			npartitions;
 	uint32		first = 0;
 	uint32	   *slots = NULL;
 	uint64		nslots = 0;
-	uint32		nleaving = 0;
+	uint32		nremoved = 0;
 
 	CHECK_FOR_INTERRUPTS();
-	nheaps = order_by_tags(table, ends);
-	leaving.n = 0;
-	memset(parts.leave, 0, (nrecords + BITS_PER_BYTE - 1) / BITS_PER_BYTE);
-	for (int i = 0; i < nheaps; i++)
+	npartitions = order_by_tags(table, ends);
+	removed.n = 0;
+	memset(parts.removed, 0, (nrecords + BITS_PER_BYTE - 1) / BITS_PER_BYTE);
+	for (int i = 0; i < npartitions; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		nleaving += find_in_heap(table, parts.rows + first, ends[i] - first, &slots, &nslots,
-								 &leaving);
+		nremoved += find_in_partition(table, parts.rows + first, ends[i] - first, &slots, &nslots,
+									  &removed);
 		first = ends[i];
 	}
-	merge_states(table, &leaving);
+	merge_states(table, &removed);
 	if (slots != NULL)
 		pfree(slots);
-	return nleaving;
+	return nremoved;
 }
 
 /*
- * Distribute all rows over heaps by the upper bits of their tags, keeping their order. ends[] is
- * set to the end of each heap.  Returns the number of heaps.
+ * Distribute all rows over partitions by the upper bits of their tags, keeping their order.
+ * ends[] is set to the end of each partition.  Returns the number of partitions.
  */
 static int
 order_by_tags(const GjGroupTable *table, uint32 *ends)
@@ -265,7 +255,7 @@ order_by_tags(const GjGroupTable *table, uint32 *ends)
 	int			shift;
 	uint32		start = 0;
 
-	while (1 << bits < GJ_MAX_HEAPS && nrecords >> bits > GJ_HEAP_ROWS)
+	while (1 << bits < GJ_MAX_PARTITIONS && nrecords >> bits > GJ_PARTITION_ROWS)
 		bits++;
 	shift = 32 - bits;
 	memset(ends, 0, sizeof(uint32) << bits);
@@ -292,16 +282,16 @@ is_equal(const GjGroupTable *table, const Row *a, const Row *b)
 }
 
 /*
- * Mark the rows of a heap that equal an earlier one, and return their number. slots[] keeps the
- * largest size needed so far; it is mostly empty, so that collisions are rare.
+ * Mark the rows of a partition that equal an earlier one, and return their number. slots[] keeps
+ * the largest size needed so far; it is mostly empty, so that collisions are rare.
  */
 static uint32
-find_in_heap(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **slots, uint64 *nslots,
-			 Leaving *leaving)
+find_in_partition(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **slots,
+				  uint64 *nslots, Removed *removed)
 {
 	uint64		wanted = pg_nextpower2_64(Max((uint64) nrows, 2) * 4);
-	uint32	   *heap_slots;
-	uint32		nleaving = 0;
+	uint32	   *used_slots;
+	uint32		nremoved = 0;
 
 	if (wanted > *nslots)
 	{
@@ -310,50 +300,50 @@ find_in_heap(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **slots,
 		*slots = MemoryContextAllocHuge(table->context, wanted * sizeof(uint32));
 		*nslots = wanted;
 	}
-	heap_slots = *slots;
-	memset(heap_slots, 0, wanted * sizeof(uint32));
+	used_slots = *slots;
+	memset(used_slots, 0, wanted * sizeof(uint32));
 	for (uint32 i = 0; i < nrows; i++)
 	{
 		uint64		at = rows[i].tag & (wanted - 1);
 
-		while (heap_slots[at] != 0 && !is_equal(table, &rows[heap_slots[at] - 1], &rows[i]))
+		while (used_slots[at] != 0 && !is_equal(table, &rows[used_slots[at] - 1], &rows[i]))
 			at = (at + 1) & (wanted - 1);
-		if (heap_slots[at] == 0)
-			heap_slots[at] = i + 1;
+		if (used_slots[at] == 0)
+			used_slots[at] = i + 1;
 		else
 		{
-			leave(table, rows[i].number, rows[heap_slots[at] - 1].number, leaving);
-			nleaving++;
+			remove_row(table, rows[i].number, rows[used_slots[at] - 1].number, removed);
+			nremoved++;
 		}
 	}
-	return nleaving;
+	return nremoved;
 }
 
 static void
-leave(GjGroupTable *table, uint32 row, uint32 group, Leaving *leaving)
+remove_row(GjGroupTable *table, uint32 row, uint32 group, Removed *removed)
 {
-	get_parts(table).leave[row / BITS_PER_BYTE] |= 1 << row % BITS_PER_BYTE;
+	get_parts(table).removed[row / BITS_PER_BYTE] |= 1 << row % BITS_PER_BYTE;
 	if (table->naggs == 0)
 		return;
-	leaving->rows[leaving->n] = row;
-	leaving->groups[leaving->n++] = group;
-	if (leaving->n == GJ_BATCH_ROWS)
-		merge_states(table, leaving);
+	removed->rows[removed->n] = row;
+	removed->groups[removed->n++] = group;
+	if (removed->n == GJ_BATCH_ROWS)
+		merge_states(table, removed);
 }
 
 static void
-merge_states(GjGroupTable *table, Leaving *leaving)
+merge_states(GjGroupTable *table, Removed *removed)
 {
 	for (int i = 0; i < table->naggs; i++)
-		GjAggMerge(&table->aggs[i], leaving->rows, leaving->groups, leaving->n);
-	leaving->n = 0;
+		merge_agg(&table->aggs[i], removed->rows, removed->groups, removed->n);
+	removed->n = 0;
 }
 
 /*
- * Move the remaining records, and their states, to the places of those that are removed
+ * Move the remaining records, and their states, to the positions of those that are removed
  */
 static void
-close_ranks(GjGroupTable *table)
+close_gaps(GjGroupTable *table)
 {
 	uint32		nrecords = GjTableRecords(table);
 	uint32		to = table->ngroups;
@@ -361,9 +351,9 @@ close_ranks(GjGroupTable *table)
 
 	for (uint32 from = to; from < nrecords; from = end)
 	{
-		while (from < nrecords && leaves(table, from))
+		while (from < nrecords && is_removed(table, from))
 			from++;
-		for (end = from; end < nrecords && !leaves(table, end); end++)
+		for (end = from; end < nrecords && !is_removed(table, end); end++)
 			;
 		if (from != to)
 			move(table, from, to, end - from);
@@ -372,9 +362,9 @@ close_ranks(GjGroupTable *table)
 }
 
 static inline bool
-leaves(const GjGroupTable *table, uint32 row)
+is_removed(const GjGroupTable *table, uint32 row)
 {
-	return get_parts(table).leave[row / BITS_PER_BYTE] >> row % BITS_PER_BYTE & 1;
+	return get_parts(table).removed[row / BITS_PER_BYTE] >> row % BITS_PER_BYTE & 1;
 }
 
 static void
@@ -384,5 +374,107 @@ move(GjGroupTable *table, uint32 from, uint32 to, uint32 n)
 			(Size) n * table->nwords * sizeof(uint64));
 	memmove(GjTableTags(table) + to, GjTableTags(table) + from, n * sizeof(uint32));
 	for (int i = 0; i < table->naggs; i++)
-		GjAggMove(&table->aggs[i], from, to, n);
+		move_states(&table->aggs[i], from, to, n);
+}
+
+/*-------------------------------------------------------------------------
+ * Merging states
+ *
+ * States of pending rows, which are added to those of their groups.
+ *
+ * Such a state covers one row, or adjacent rows of a run, and follows all rows that the group's
+ * state covers.  The state of min(), max() and of booleans has the form of a value and is added
+ * like one.  Sums of floats cannot be merged (GjAgg.may_merge).
+ *-------------------------------------------------------------------------
+ */
+
+/* Add one member of states to another's */
+#define ADD(type, member) \
+	do { \
+		for (int i = 0; i < n; i++) \
+			((type *) states)[to[i]] member += ((type *) states)[from[i]] member; \
+	} while (0)
+
+/* The same for a member that is a 128-bit sum */
+#define ADD_WIDE(type, member) \
+	do { \
+		for (int i = 0; i < n; i++) \
+			GjAddWide(&((type *) states)[to[i]] member, ((type *) states)[from[i]] member.low, \
+					  ((type *) states)[from[i]] member.high); \
+	} while (0)
+
+/*
+ * Merge the states of some rows into those of their groups, in order
+ */
+static void
+merge_agg(GjAgg *agg, const uint32 *from, const uint32 *to, int n)
+{
+	void	   *states = agg->states.start;
+	bool		is_wide = agg->spec.type == GJ_VALUE_INT8;
+
+	switch (agg->spec.kind)
+	{
+		case GJ_AGG_COUNT_ROWS:
+		case GJ_AGG_COUNT:
+			ADD(uint64,);
+			break;
+		case GJ_AGG_SUM:
+			if (is_wide)
+				ADD_WIDE(GjWideSum,);
+			else
+				ADD(uint64,);
+			break;
+		case GJ_AGG_AVG:
+			if (is_wide)
+			{
+				ADD_WIDE(GjWideAverage, .sum);
+				ADD(GjWideAverage, .count);
+			}
+			else
+			{
+				ADD(GjIntAverage, .sum);
+				ADD(GjIntAverage, .count);
+			}
+			break;
+		default:
+			merge_values(agg, from, to, n);
+			break;
+	}
+	for (int i = 0; agg->keeps_seen && i < n; i++)
+		agg->seen.start[to[i]] |= agg->seen.start[from[i]];
+}
+
+/*
+ * Merge states as if they were values.  A state that has seen no value must be skipped, because
+ * it might replace a value that it equals.
+ */
+static void
+merge_values(GjAgg *agg, const uint32 *from, const uint32 *to, int n)
+{
+	uint64		values[GJ_BATCH_ROWS];
+	uint32		groups[GJ_BATCH_ROWS];
+	GjAggInput	input = {.groups = groups,.values = values};
+
+	Assert(n <= GJ_BATCH_ROWS && agg->state_size <= sizeof(uint64));
+	for (int i = 0; i < n; i++)
+	{
+		if (agg->keeps_seen && !agg->seen.start[from[i]])
+			continue;
+		memcpy((char *) values + input.nrows * agg->state_size,
+			   agg->states.start + from[i] * agg->state_size, agg->state_size);
+		groups[input.nrows++] = to[i];
+	}
+	agg->update(agg->states.start, &input);
+}
+
+/*
+ * Move n states to lower positions, overwriting states that are no longer needed
+ */
+static void
+move_states(GjAgg *agg, uint32 from, uint32 to, uint32 n)
+{
+	memmove(agg->states.start + to * agg->state_size, agg->states.start + from * agg->state_size,
+			n * agg->state_size);
+	if (agg->keeps_seen)
+		memmove(agg->seen.start + to, agg->seen.start + from, n);
 }

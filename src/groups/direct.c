@@ -21,21 +21,8 @@
 
 static bool find_range(const GjInputColumn *column, int nrows, int64 *low, int64 *high);
 static void move_to(GjGroupTable *table, int64 low, uint64 span);
-static uint32 append(GjGroupTable *table, int64 value, bool isnull);
-
-/*
- * Begin with an empty array
- */
-void
-GjDirectBegin(GjGroupTable *table)
-{
-	table->is_direct = true;
-	table->direct_span = 0;
-	table->direct_null = 0;
-	GjRegionFree(&table->direct);
-	GjRegionFree(&table->slots);
-	table->nslots = 0;
-}
+static uint32 add_group(GjGroupTable *table, int64 value, bool isnull);
+static uint32 append(GjGroupTable *table, const uint64 *record);
 
 /*
  * Replace the array by slots
@@ -43,7 +30,7 @@ GjDirectBegin(GjGroupTable *table)
 void
 GjDirectEnd(GjGroupTable *table)
 {
-	table->is_direct = false;
+	Assert(table->phase == GJ_TABLE_DIRECT);
 	table->direct_span = 0;
 	GjRegionFree(&table->direct);
 	GjTableMakeSlots(table, GjTableSlots(table->capacity));
@@ -63,6 +50,7 @@ GjDirectCover(GjGroupTable *table, const GjInput *input, uint64 max_span)
 	uint64		span = GJ_DIRECT_FIRST;
 	bool		grows_down = false;
 
+	Assert(table->phase == GJ_TABLE_DIRECT);
 	if (!find_range(column, input->nrows, &low, &high))
 		return true;
 	if (table->direct_span > 0)
@@ -241,7 +229,7 @@ find_one(GjGroupTable *table, const GjInputColumn *column, int row, uint32 *numb
 	{
 		if (table->ngroups >= table->capacity)
 			return false;
-		*slot = append(table, value, isnull) + 1;
+		*slot = add_group(table, value, isnull) + 1;
 	}
 	*number = *slot - 1;
 	return true;
@@ -277,6 +265,7 @@ GjDirectFind(GjGroupTable *table, const GjInput *input, int row, uint32 *numbers
 {
 	const GjInputColumn *column = &input->columns[table->columns[0].input];
 
+	Assert(table->phase == GJ_TABLE_DIRECT);
 	switch (column->type)
 	{
 		case GJ_VALUE_BOOL:
@@ -323,6 +312,7 @@ GjDirectLookUp(const GjGroupTable *table, const GjInput *input, uint16 *rows, ui
 	int			nfound = 0;
 	int			nmissed = 0;
 
+	Assert(table->phase == GJ_TABLE_DIRECT);
 	switch (column->type)
 	{
 		case GJ_VALUE_BOOL:
@@ -348,7 +338,7 @@ GjDirectLookUp(const GjGroupTable *table, const GjInput *input, uint16 *rows, ui
  * Create a group, with the record that packing would have made
  */
 static uint32
-append(GjGroupTable *table, int64 value, bool isnull)
+add_group(GjGroupTable *table, int64 value, bool isnull)
 {
 	uint64		record[2] = {0};
 
@@ -356,10 +346,19 @@ append(GjGroupTable *table, int64 value, bool isnull)
 	{
 		GjTableTakeNulls(table);
 		record[table->null_bit / GJ_WORD_BITS] = (uint64) 1 << (table->null_bit % GJ_WORD_BITS);
-		return GjTableAppend(table, record);
+		return append(table, record);
 	}
 	record[0] = (uint64) value;
 	if (table->columns[0].width < sizeof(uint64))
 		record[0] &= ((uint64) 1 << (table->columns[0].width * BITS_PER_BYTE)) - 1;
-	return GjTableAppend(table, record);
+	return append(table, record);
+}
+
+static uint32
+append(GjGroupTable *table, const uint64 *record)
+{
+	table->ngroups++;
+	memcpy((uint64 *) table->records.start + (Size) table->ngroups * table->nwords, record,
+		   table->nwords * sizeof(uint64));
+	return table->ngroups - 1;
 }

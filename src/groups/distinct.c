@@ -20,7 +20,7 @@
 #include "base/prefetch.h"
 #include "groupparts.h"
 
-/* A table up to this size fits in the cache anyway */
+/* Slots up to this size fit in the cache, and are not prefetched */
 #define GJ_CACHED_SIZE			((Size) 256 * 1024)
 
 /* Maximum range: half a megabyte of bits */
@@ -30,6 +30,37 @@
 
 #define WORD_BITS				64
 
+#define GJ_DISTINCT_ROWS		256 /* rows entered at once */
+
+/*
+ * The set of values seen, for each group.  A narrow entry is one word: the group number plus 1 in
+ * its upper half and a value of up to four bytes in the lower one, or just the value if there are
+ * no groups.  A wide entry has two words.  A word of zeros (the second one of a wide entry) is a
+ * free slot; without groups, the value zero is recorded separately in has_zero.
+ */
+struct GjDistinct
+{
+	MemoryContext context;
+	bool		is_grouped;
+	bool		is_wide;
+	uint16		width;			/* width of the values */
+	bool		has_zero;
+	bool		has_bits;		/* are bits used instead of slots? */
+	GjRegion	bits;
+	int64		bits_low;		/* value of the first bit */
+	uint64		nbits;
+	GjRegion	slots;
+	uint64		nslots;			/* a power of two */
+	uint64		nused;
+	uint64	   *batch_entries;
+	uint64	   *batch_hashes;
+
+	Size		room;			/* memory limit, in bytes */
+	bool		is_full;		/* accepts no more entries, others are spilled */
+	GjSpill    *spill;
+};
+
+static void clear(GjDistinct *set);
 static bool grow(GjDistinct *set);
 static void grow_to(GjDistinct *set, uint64 nslots);
 static int	find_at_once(const GjDistinct *set, int nrows, uint16 *missed);
@@ -79,10 +110,20 @@ GjDistinctCreate(MemoryContext context, GjSpillFile *file, bool is_grouped, uint
 }
 
 /*
- * Forget all entries except spilled ones.  Keep the memory if it is small.
+ * Forget all entries, whether spilled or not
  */
 void
 GjDistinctClear(GjDistinct *set)
+{
+	GjSpillForget(set->spill);
+	clear(set);
+}
+
+/*
+ * Forget all entries except spilled ones.  Keep the memory if it is small.
+ */
+static void
+clear(GjDistinct *set)
 {
 	set->nused = 0;
 	set->has_zero = false;
@@ -131,7 +172,7 @@ distinct_fill(GjDistinct *set, Size room)
 {
 	set->is_full = true;
 	if (!GjSpillBegin(set->spill, GJ_DISTINCT_PARTS, (int) Min(room / 8 / BLCKSZ, INT_MAX)))
-		elog(ERROR, "no hash tells values apart");
+		elog(ERROR, "cannot divide values by hash any further");
 }
 
 static inline uint64
@@ -457,15 +498,12 @@ distinct_enter(GjDistinct *set, int row)
 /*-------------------------------------------------------------------------
  * Bits
  *
- * What count(DISTINCT) has seen, without groups and of values that are close together: a
- * bit for each.
+ * Without groups, values that are close together are stored as one bit each.  Company numbers or
+ * days need only a few kilobytes, which stay in the cache, and no hash.  The bits cover the range
+ * seen so far, until that is too wide; then the values move to the hash table for good.
  *
- * Company numbers or days need only a few kilobytes, which stay in the cache, and no hash.  The
- * bits cover the range seen so far, until that is too wide; then the values move to the hash
- * table for good.
- *
- * A value is told by its bits as a signed integer of its width, whatever its type: all that
- * matters is which are the same.
+ * Values of all types are treated as signed integers of their width, because only their equality
+ * matters.
  *-------------------------------------------------------------------------
  */
 
@@ -736,15 +774,13 @@ bits_free(GjDistinct *set)
 /*-------------------------------------------------------------------------
  * Spilling values
  *
- * What count(DISTINCT) has no memory for.
+ * A set that may not grow is full: its values can still be looked up, and entries of other values
+ * are spilled.  When all rows have been added, the values of the set have been counted and can be
+ * forgotten; then the spilled entries are added to it and counted, part by part.  Entries refer
+ * to groups by number, so this must happen before the groups are delivered.
  *
- * A set that may not grow is full: it still tells which values it has, and entries of others are
- * spilled.  When all rows have come, what the set has is counted, and can be forgotten; then one
- * part of the spilled entries after another is put into it, and counted.  An entry names its
- * group by number; so that is done while the groups are there, before they are delivered.
- *
- * Without groups, bits stay when the set is full, for they take values of their range without
- * growing: only others are spilled.
+ * Without groups, the bits are kept when the set is full, because they accept values of their
+ * range without growing: only other values are spilled.
  *-------------------------------------------------------------------------
  */
 
@@ -761,7 +797,7 @@ distinct_add_to_full(GjDistinct *set, const GjAggInput *input, int64 *counts)
 	if (set->has_bits)
 	{
 		others.nrows = bits_add_covered(set, input, counts, rest);
-		GjGatherValues((char *) values, input->values, set->width, rest, others.nrows);
+		GjGather(values, input->values, set->width, rest, others.nrows);
 		others.values = values;
 	}
 	add_rows(set, &others, counts);
@@ -820,11 +856,11 @@ GjDistinctFinish(GjDistinct *set, Size room, int64 *counts)
 		return;
 	while (GjSpillNextPart(set->spill, &nentries))
 	{
-		GjDistinctClear(set);
+		clear(set);
 		set->has_bits = false;
 		add_part(set, room, counts);
 	}
-	GjDistinctClear(set);
+	clear(set);
 }
 
 static void

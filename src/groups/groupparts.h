@@ -3,9 +3,9 @@
  * groupparts.h
  *	  Internals of a set of groups, shared by its source files.
  *
- * A batch is processed as follows.  Its columns are taken at the width of their types (input.c);
- * each row is assigned its group number (hash.c, direct.c); then each aggregate in turn processes
- * the numbers and its argument (aggstate.c, with the loops of aggloops.c, and distinct.c).
+ * A batch is processed as follows.  Its columns are narrowed to the width of their types
+ * (groups.c); each row is assigned its group number (hash.c, direct.c, defer.c); then each
+ * aggregate in turn processes the numbers and its argument (aggstate.c, distinct.c).
  * Numbers are assigned roughly in the order in which groups are first seen, so the states of an
  * aggregate are an array indexed by group number.
  *
@@ -15,9 +15,10 @@
 #ifndef GPUJOIN_GROUPS_GROUPPARTS_H
 #define GPUJOIN_GROUPS_GROUPPARTS_H
 
+#include "nodes/memnodes.h"
+
 #include "base/region.h"
 #include "groups.h"
-#include "spill.h"
 
 /* Initial sizes, and sizes allowed whatever the memory limit is */
 #define GJ_GROUPS_FIRST			((uint32) 256)
@@ -61,16 +62,99 @@ typedef struct GjInput
 	Size		nulls_offset;
 } GjInput;
 
-extern int	GjInputAddColumn(GjInput *input, int column, GjValueType type, bool is_argument);
-extern void GjInputTake(GjInput *input, const GjBatch *batch);
-extern uint64 GjInputWeight(const GjInput *input);
-extern void GjInputSelect(GjInput *input, const uint16 *rows, int nrows);
-extern void GjGatherValues(char *to, const char *from, uint16 width, const uint16 *rows,
-						   int nrows);
+/* Return the number of rows that nrows rows with these weights stand for */
+static inline uint64
+GjTotalWeight(const uint32 *weights, int nrows)
+{
+	uint64		total = 0;
 
+	if (weights == NULL)
+		return nrows;
+	for (int i = 0; i < nrows; i++)
+		total += weights[i];
+	return total;
+}
+
+/* Allocate a buffer for the values of a batch that must be changed */
+static inline void
+GjInputMakeRoom(const GjInput *input, GjInputColumn *column)
+{
+	if (column->own_values == NULL)
+	{
+		column->own_values = MemoryContextAlloc(input->context, GJ_BATCH_ROWS * column->width);
+		column->own_nulls = MemoryContextAlloc(input->context, GJ_BATCH_ROWS);
+	}
+}
+
+/*-------------------------------------------------------------------------
+ * spill.c
+ *
+ * Call sequence of a spill: write records; then, for each part, begin it, and read its records.
+ * While a part is being read, some of its records may be written again, in subparts by the next
+ * hash bits.  Subparts are read before the parts that have waited longer, so that there are never
+ * many.
+ *
+ * Records of a part are read in the order in which they were written.
+ *-------------------------------------------------------------------------
+ */
+
+/* Each part being written takes a block of memory */
+#define GJ_SPILL_MIN_PARTS		4
+#define GJ_SPILL_MAX_PARTS		64
+
+/* Maximum number of records to write or read at a time */
+#define GJ_SPILL_RECORDS		1024
+
+/* The temporary file of any number of spills, created when there is something to write. */
+typedef struct GjSpillFile GjSpillFile;
+
+extern GjSpillFile *GjSpillFileCreate(MemoryContext parent);
+extern void GjSpillFileReset(GjSpillFile *file);
+extern Size GjSpillFileMemory(const GjSpillFile *file);
+
+/* Return the peak size on disk, in bytes */
+extern uint64 GjSpillFileSize(const GjSpillFile *file);
+
+typedef struct GjSpill GjSpill;
+
+extern GjSpill *GjSpillCreate(MemoryContext context, GjSpillFile *file, Size record_size);
+
+/* Forget all records.  The owner of the file resets it. */
+extern void GjSpillForget(GjSpill *spill);
+
+/*
+ * Prepare to write records, in about `wanted` parts, but at most `most`, the number that memory
+ * allows.  Returns false if the hash has no bits left to distinguish parts.
+ */
+extern bool GjSpillBegin(GjSpill *spill, double wanted, int most);
+extern bool GjSpillCanBegin(const GjSpill *spill);
+
+/* Write n records and their hashes, whose upper bits select the part */
+extern void GjSpillWrite(GjSpill *spill, const char *records, const uint64 *hashes, int n);
+
+/* Finish writing before the next part is begun; frees memory */
+extern void GjSpillEnd(GjSpill *spill);
+
+/* Return true if any part has not been begun */
+extern bool GjSpillWaits(const GjSpill *spill);
+
+/*
+ * Begin to read the next part, and set *nrecords to the number of its records.  Returns false if
+ * no part is left.
+ */
+extern bool GjSpillNextPart(GjSpill *spill, uint64 *nrecords);
+
+/* Read the next records of the part.  Returns their number, 0 at the end. */
+extern int	GjSpillRead(GjSpill *spill, char *records, int most);
+
+/*
+ * The same for rows of a batch.  The layout of their records is determined once the columns are
+ * known, and gives the record size.  GjSpillReadRows() returns false at the end of the part.
+ */
 extern Size GjRowsLayOut(GjInput *input);
-extern void GjRowsPut(const GjInput *input, const uint16 *rows, int n, char *records);
-extern void GjRowsTake(GjInput *input, const char *records, int n);
+extern void GjSpillWriteRows(GjSpill *spill, const GjInput *input, const uint16 *rows,
+							 const uint64 *hashes, int n);
+extern bool GjSpillReadRows(GjSpill *spill, GjInput *input);
 
 /* Position of a key column in the record of a group */
 typedef struct GjKeyColumn
@@ -93,11 +177,35 @@ typedef struct GjGroupSlot
 } GjGroupSlot;
 
 /*
+ * How a table finds the group of a key.
+ *
+ *	UNMAPPED -> DIRECT			reset, with one key column
+ *	UNMAPPED -> SLOTS			reset, with several
+ *	DIRECT -> SLOTS				values are too far apart, or belong to spilled rows
+ *	SLOTS -> ORDERED			a column has ascended since the first row
+ *	ORDERED -> SLOTS			it has not, or one of its values has too many groups
+ *	SLOTS -> PENDING			the table becomes large, and most rows form new groups
+ *	PENDING -> SLOTS			many pending rows belonged to existing groups, or rows are spilled
+ *
+ * A transition to SLOTS leads on to PENDING at once if the condition for that holds.  Each phase
+ * returns to UNMAPPED when the table is reset.
+ */
+typedef enum GjTablePhase
+{
+	GJ_TABLE_UNMAPPED,			/* no map: not reset yet, or without key columns */
+	GJ_TABLE_DIRECT,			/* array indexed by value (direct.c) */
+	GJ_TABLE_SLOTS,				/* slots of all groups */
+	GJ_TABLE_ORDERED,			/* slots of the groups of the current run only */
+	GJ_TABLE_PENDING			/* tags: rows are appended and looked up later (defer.c) */
+} GjTablePhase;
+
+/*
  * Map from keys to group numbers.  A record holds the values of a group's key, the widest first,
  * followed by a NULL bit for each; the unused part of its last word is zero.
  */
 typedef struct GjGroupTable
 {
+	GjTablePhase phase;
 	MemoryContext context;
 	int			ncolumns;
 	GjKeyColumn *columns;
@@ -109,7 +217,7 @@ typedef struct GjGroupTable
 	uint32		ngroups;
 	uint32		capacity;
 	GjRegion	records;		/* preceded by a dummy record that free slots point to */
-	GjRegion	slots;			/* empty while the table is direct */
+	GjRegion	slots;			/* empty if DIRECT; holds tags if PENDING */
 	uint64		nslots;			/* a power of two */
 	bool		are_new;		/* did most of the last rows form new groups? */
 
@@ -120,13 +228,12 @@ typedef struct GjGroupTable
 
 	/* Pending rows, each treated as a group of its own: defer.c */
 	bool		may_defer;
-	bool		defers;			/* rows are pending, and the region of the slots holds tags */
 	bool		is_tried;		/* has it been tested whether deferring pays off? */
 	uint32		ndeferred;		/* number of pending rows; their records follow those of the
 								 * groups */
 
 	/* Rows that arrive in the order of a column: hash.c */
-	const GjKeyColumn *ordered_by;	/* NULL if no order is known, and slots cover all groups */
+	const GjKeyColumn *ordered_by;	/* NULL unless ORDERED */
 	uint64		run_value;		/* current value of that column */
 	uint32		run_first;		/* first group with that value */
 	uint64		run_slots;		/* number of slots used for the groups of the run */
@@ -135,7 +242,6 @@ typedef struct GjGroupTable
 	 * Alternative to slots for a single column: group number plus 1, indexed by value minus
 	 * direct_low
 	 */
-	bool		is_direct;
 	GjRegion	direct;
 	int64		direct_low;
 	uint64		direct_span;
@@ -149,8 +255,8 @@ typedef struct GjGroupTable
 } GjGroupTable;
 
 /* hash.c */
-extern void GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns);
-extern void GjTableLayOut(GjGroupTable *table);
+extern void GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns,
+						GjKeyColumn *columns);
 extern void GjTableTakeNulls(GjGroupTable *table);
 extern void GjTablePack(GjGroupTable *table, const GjInput *input);
 extern void GjTableRead(const GjGroupTable *table, uint32 first, int n, int stride,
@@ -161,10 +267,10 @@ extern void GjTableClear(GjGroupTable *table);
 extern int	GjTableFind(GjGroupTable *table, int row, int nrows, uint32 *numbers);
 extern int	GjTableLookUp(const GjGroupTable *table, int nrows, uint16 *rows, uint32 *numbers,
 						  uint16 *missed);
-extern uint32 GjTableAppend(GjGroupTable *table, const uint64 *record);
 extern uint64 GjTableSlots(uint32 capacity);
 extern void GjTableGrow(GjGroupTable *table, uint32 capacity, uint64 nslots);
 extern void GjTableMakeSlots(GjGroupTable *table, uint64 nslots);
+extern void GjOrderEnd(GjGroupTable *table);
 
 static inline uint64 *
 GjTableRecord(const GjGroupTable *table, uint32 group)
@@ -234,11 +340,7 @@ typedef struct GjRuns
 	bool		is_spread;		/* has each row been assigned its number? */
 } GjRuns;
 
-extern void GjRunsInit(GjRuns *runs, MemoryContext context, const GjInput *input);
-extern bool GjRunsFind(GjRuns *runs, const GjGroupTable *table, const GjInput *input);
-extern void GjRunsSpread(GjRuns *runs, uint32 *numbers);
-
-extern bool GjTableShouldDefer(const GjGroupTable *table, uint64 nslots);
+/* defer.c */
 extern void GjTableMakeTags(GjGroupTable *table, uint64 nslots);
 extern bool GjTableDefer(GjGroupTable *table, int row, int nrows, uint32 *numbers);
 extern bool GjTableTrySettling(GjGroupTable *table);
@@ -249,48 +351,20 @@ extern void GjTableEndDeferring(GjGroupTable *table);
 static inline uint32 *
 GjTableTags(const GjGroupTable *table)
 {
-	Assert(table->defers);
+	Assert(table->phase == GJ_TABLE_PENDING);
 	return (uint32 *) table->slots.start;
 }
 
-extern void GjOrderEnd(GjGroupTable *table);
-
-extern void GjDirectBegin(GjGroupTable *table);
+/* direct.c */
 extern bool GjDirectCover(GjGroupTable *table, const GjInput *input, uint64 max_span);
 extern int	GjDirectFind(GjGroupTable *table, const GjInput *input, int row, uint32 *numbers);
 extern int	GjDirectLookUp(const GjGroupTable *table, const GjInput *input, uint16 *rows,
 						   uint32 *numbers, uint16 *missed);
 extern void GjDirectEnd(GjGroupTable *table);
 
-/*
- * The set of values seen, for each group.  A narrow entry is one word: the group number plus 1 in
- * its upper half and a value of up to four bytes in the lower one, or just the value if there are
- * no groups.  A wide entry has two words.  A word of zeros (the second one of a wide entry) is a
- * free slot; without groups, the value zero is recorded separately in has_zero.
- */
-typedef struct GjDistinct
-{
-	MemoryContext context;
-	bool		is_grouped;
-	bool		is_wide;
-	uint16		width;			/* width of the values */
-	bool		has_zero;
-	bool		has_bits;		/* are bits used instead of slots?  (distinct.c) */
-	GjRegion	bits;
-	int64		bits_low;		/* value of the first bit */
-	uint64		nbits;
-	GjRegion	slots;
-	uint64		nslots;			/* a power of two */
-	uint64		nused;
-	uint64	   *batch_entries;
-	uint64	   *batch_hashes;
+/* The values that count(DISTINCT) has seen: distinct.c */
+typedef struct GjDistinct GjDistinct;
 
-	Size		room;			/* memory limit, in bytes */
-	bool		is_full;		/* accepts no more entries, others are spilled */
-	GjSpill    *spill;
-} GjDistinct;
-
-#define GJ_DISTINCT_ROWS		256 /* rows entered at once */
 #define GJ_DISTINCT_PARTS		16	/* maximum number of spilled parts */
 
 typedef struct GjAggInput
@@ -351,12 +425,6 @@ typedef struct GjFloatAverage
 	float8		sxx;
 } GjFloatAverage;
 
-extern void GjCountRows(void *states, const GjAggInput *input);
-extern GjAggUpdate GjIntUpdate(GjAggKind kind, GjValueType type);
-extern GjAggUpdateBoth GjIntMinMax(GjValueType type);
-extern GjAggUpdate GjFloatUpdate(GjAggKind kind, GjValueType type);
-extern GjAggUpdateBoth GjFloatMinMax(GjValueType type);
-
 /* The largest state */
 #define GJ_MAX_STATE			sizeof(GjFloatAverage)
 
@@ -365,7 +433,11 @@ typedef struct GjAgg
 	GjAggSpec	spec;
 	int			argument;		/* number of the GjInputColumn, or -1 */
 	int			filter;
+	MemoryContext context;
 	GjAggUpdate update;
+	bool		may_merge;		/* can states of the same group be merged? */
+	bool		is_state;		/* is the result the state itself? */
+	GjValueType state_type;		/* if so, its type */
 	Size		state_size;
 	char		initial[GJ_MAX_STATE];
 	GjRegion	states;
@@ -396,29 +468,13 @@ typedef struct GjSelection
 	char	   *values;
 } GjSelection;
 
-extern void GjAggInit(GjAgg *agg, MemoryContext context, GjSpillFile *file,
-					  const GjAggSpec *spec, bool is_grouped, GjInput *input);
-extern void GjAggFindTwins(GjAgg *aggs, int naggs);
-extern void GjAggAllocate(GjAgg *agg, MemoryContext context, uint32 capacity, bool is_grouped);
-extern void GjAggGrow(GjAgg *agg, MemoryContext context, uint32 nstarted, uint32 capacity);
-extern void GjAggStart(GjAgg *agg, uint32 first, uint32 end);
-extern Size GjAggGroupSize(const GjAgg *agg);
-extern Size GjAggMemory(const GjAgg *agg);
-extern bool GjAggAddRuns(GjAgg *agg, const GjInput *input, const GjRuns *runs);
-extern void GjSelectionInit(GjSelection *selection, MemoryContext context);
-extern void GjAggAdd(GjAgg *agg, MemoryContext context, const GjInput *input,
-					 const uint32 *numbers, uint32 nsettled, uint32 capacity,
-					 GjSelection *selection);
-
-extern bool GjAggMayMerge(const GjAgg *agg);
-extern void GjAggMerge(GjAgg *agg, const uint32 *from, const uint32 *to, int n);
-extern void GjAggMove(GjAgg *agg, uint32 from, uint32 to, uint32 n);
-
-extern bool GjAggIsState(const GjAgg *agg, GjValueType *type);
+extern void GjAggsInit(GjAgg *aggs, int naggs, MemoryContext context, GjSpillFile *file,
+					   bool is_grouped);
+extern void GjAggAllocate(GjAgg *agg, uint32 capacity, bool is_grouped);
+extern void GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers,
+					 uint32 nsettled, uint32 capacity, GjSelection *selection);
 extern void GjAggRead(const GjAgg *agg, uint32 first, int n, int stride, Datum *values,
 					  bool *isnull);
-extern Datum GjAggFinal(const GjAgg *agg, uint32 group, bool *isnull);
-
-extern Datum GjAggPartial(const GjAgg *agg, uint32 group, bool *isnull);
+extern Datum GjAggResult(const GjAgg *agg, uint32 group, bool is_partial, bool *isnull);
 
 #endif							/* GPUJOIN_GROUPS_GROUPPARTS_H */

@@ -23,8 +23,25 @@
 /* Groups to read at a time, for callers that fetch them one by one */
 #define GJ_READ_GROUPS			64
 
+/*
+ * The call sequence.  Groups can be begun again in each phase.
+ *
+ *	CREATED -> ADDING			begin
+ *	ADDING -> FULL				no memory for another group
+ *	ADDING or FULL -> DELIVERING	finish
+ *	DELIVERING -> DELIVERING	rewind, or build the groups of the next pass
+ */
+typedef enum GjGroupsPhase
+{
+	GJ_GROUPS_CREATED,
+	GJ_GROUPS_ADDING,			/* rows may form new groups */
+	GJ_GROUPS_FULL,				/* rows of other groups are spilled */
+	GJ_GROUPS_DELIVERING		/* the groups of the pass are complete */
+} GjGroupsPhase;
+
 struct GjGroups
 {
+	GjGroupsPhase phase;
 	MemoryContext context;		/* parent of all allocations */
 	Size		memory_limit;
 	bool		is_partial;		/* deliver states; groups may be delivered in pieces */
@@ -43,8 +60,6 @@ struct GjGroups
 
 	GjSpillFile *file;
 	GjSpill    *spill;			/* spilled rows */
-	char	   *records;		/* buffer for a batch of spilled rows */
-	bool		is_full;		/* no more groups can be added in this pass */
 	bool		is_first_pass;
 	double		pass_expected;	/* maximum number of groups expected in this pass */
 
@@ -75,27 +90,40 @@ struct GjGroups
 /* Trust the expected number of groups only when there are at least this many */
 #define GJ_GROUPS_EXPECT		((uint32) 16 * 1024)
 
-/* Small parts cost little more than large ones; parts that are too large are written again */
+/* Small parts cost little more than large ones, but rows of parts too large are written again */
 #define GJ_FIRST_PARTS			16
 #define GJ_PART_FACTOR			1.5
 
+/* Minimum mean length of runs for which using them pays off */
+#define GJ_RUN_ROWS				16
+
+/* Rows tested first, and maximum number of runs that may start in them after the first row */
+#define GJ_FIRST_ROWS			64
+#define GJ_FIRST_RUNS			(GJ_FIRST_ROWS / GJ_RUN_ROWS)
+
+static void create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped);
+static void create_table(GjGroups *groups, int ngroupings, const GjGroupSpec *groupings);
 static void prepare(GjGroups *groups);
+static void init_selection(GjSelection *selection, MemoryContext context);
 static void begin_pass(GjGroups *groups);
 static void clear(GjGroups *groups);
 static void add_input(GjGroups *groups);
 static void assign_groups(GjGroups *groups);
 static int	find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers);
 static void make_findable(GjGroups *groups, const GjInput *keys);
-static void add_to_agg(GjGroups *groups, GjAgg *agg);
 static uint64 direct_span(const GjGroups *groups);
 static void leave_direct(GjGroups *groups);
 static void spill_others(GjGroups *groups);
 static void start_groups(GjGroups *groups);
+static void start_agg(GjAgg *agg, uint32 first, uint32 end);
 static bool read_groups(GjGroups *groups);
 static uint32 expected_capacity(const GjGroups *groups);
 static bool grow_to(GjGroups *groups, uint32 capacity, uint64 nslots);
+static void grow_agg(GjAgg *agg, uint32 nstarted, uint32 capacity);
 static bool fill_up(GjGroups *groups, uint64 nslots);
 static Size group_size(const GjGroups *groups);
+static Size agg_group_size(const GjAgg *agg);
+static Size agg_memory(const GjAgg *agg);
 static Size records_size(const GjGroupTable *table);
 static Size slots_size(const GjGroupTable *table);
 static Size largest_region(const GjGroups *groups);
@@ -108,7 +136,23 @@ static void groups_make_sets_room(GjGroups *groups);
 static void groups_finish_sets(GjGroups *groups);
 static bool groups_fit(GjGroups *groups, Size growth);
 static void groups_begin_spill(GjGroups *groups);
-static Size GjGroupsMemory(const GjGroups *groups);
+static Size total_memory(const GjGroups *groups);
+static int	add_column(GjInput *input, int column, GjValueType type, bool is_argument);
+static void take_batch(GjInput *input, const GjBatch *batch);
+static void take_column(GjInput *input, GjInputColumn *column, const GjBatchColumn *from);
+static void narrow(char *to, uint16 to_width, const char *from, uint16 from_width, int nrows);
+static void select_rows(GjInput *input, const uint16 *rows, int nrows);
+static void init_runs(GjRuns *runs, MemoryContext context, const GjInput *input);
+static bool find_runs(GjRuns *runs, const GjGroupTable *table, const GjInput *input);
+static int	list_starts(const GjGroupTable *table, const GjInput *input, int first, int end,
+						uint16 *starts, int most);
+static void mark_changes(uint8 *changes, const GjInputColumn *column, int first, int n);
+
+static inline bool
+is_adding(const GjGroups *groups)
+{
+	return groups->phase == GJ_GROUPS_ADDING || groups->phase == GJ_GROUPS_FULL;
+}
 
 GjGroups *
 GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngroupings,
@@ -124,45 +168,66 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 	groups->most_groups = GJ_MAX_GROUPS;
 	groups->file = GjSpillFileCreate(context);
 	groups->input.context = context;
-	groups->naggs = naggs;
-	groups->aggs = MemoryContextAlloc(context, naggs * sizeof(GjAgg));
-	for (int i = 0; i < naggs; i++)
-		GjAggInit(&groups->aggs[i], context, groups->file, &aggs[i], ngroupings > 0,
-				  &groups->input);
+	create_aggs(groups, naggs, aggs, ngroupings > 0);
 
-	if (ngroupings > 0)
-		GjAggFindTwins(groups->aggs, naggs);
-
-	GjTableInit(&groups->table, context, ngroupings);
-	groups->table.naggs = naggs;
-	groups->table.aggs = groups->aggs;
-	groups->table.may_defer = true;
-	for (int i = 0; i < naggs; i++)
-		groups->table.may_defer &= GjAggMayMerge(&groups->aggs[i]);
-	for (int i = 0; i < ngroupings; i++)
-	{
-		GjKeyColumn *key = &groups->table.columns[i];
-
-		key->type = groupings[i].type;
-		key->width = GjValueWidth(key->type);
-		key->input = GjInputAddColumn(&groups->input, groupings[i].column, key->type, false);
-	}
+	create_table(groups, ngroupings, groupings);
 	prepare(groups);
 	return groups;
 }
 
+static void
+create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped)
+{
+	groups->naggs = naggs;
+	groups->aggs = MemoryContextAllocZero(groups->context, naggs * sizeof(GjAgg));
+	for (int i = 0; i < naggs; i++)
+	{
+		const GjAggSpec *spec = &specs[i];
+		GjAgg	   *agg = &groups->aggs[i];
+
+		agg->spec = *spec;
+		agg->argument = agg->filter = -1;
+		if (spec->kind != GJ_AGG_COUNT_ROWS)
+			agg->argument = add_column(&groups->input, spec->column, spec->type, true);
+		if (spec->filter >= 0)
+			agg->filter = add_column(&groups->input, spec->filter, GJ_VALUE_BOOL, true);
+	}
+	GjAggsInit(groups->aggs, naggs, groups->context, groups->file, is_grouped);
+}
+
+static void
+create_table(GjGroups *groups, int ngroupings, const GjGroupSpec *groupings)
+{
+	GjGroupTable *table = &groups->table;
+	GjKeyColumn *columns = MemoryContextAllocZero(groups->context,
+												  ngroupings * sizeof(GjKeyColumn));
+
+	for (int i = 0; i < ngroupings; i++)
+	{
+		columns[i].type = groupings[i].type;
+		columns[i].width = GjValueWidth(groupings[i].type);
+		columns[i].input = add_column(&groups->input, groupings[i].column, groupings[i].type,
+									  false);
+	}
+	GjTableInit(table, groups->context, ngroupings, columns);
+	table->naggs = groups->naggs;
+	table->aggs = groups->aggs;
+	table->may_defer = true;
+	for (int i = 0; i < groups->naggs; i++)
+		table->may_defer &= groups->aggs[i].may_merge;
+}
+
 /*
- * Allocate what a batch needs
+ * Allocate the buffers for a batch
  */
 static void
 prepare(GjGroups *groups)
 {
 	Size		row_size = GjRowsLayOut(&groups->input);
 
-	GjTableLayOut(&groups->table);
-	GjSelectionInit(&groups->selection, groups->context);
+	init_selection(&groups->selection, groups->context);
 	groups->numbers = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint32));
-	GjRunsInit(&groups->runs, groups->context, &groups->input);
+	init_runs(&groups->runs, groups->context, &groups->input);
 	groups->ncolumns = groups->table.ncolumns + groups->naggs;
 	groups->read_values = MemoryContextAlloc(groups->context, GJ_READ_GROUPS *
 											 groups->ncolumns * sizeof(Datum));
@@ -170,13 +235,21 @@ prepare(GjGroups *groups)
 	groups->computed = MemoryContextAlloc(groups->context, groups->naggs * sizeof(int));
 	for (int i = 0; i < groups->naggs; i++)
 	{
-		GjValueType type;
-
-		if (!GjAggIsState(&groups->aggs[i], &type))
+		if (!groups->aggs[i].is_state)
 			groups->computed[groups->ncomputed++] = groups->table.ncolumns + i;
 	}
 	groups->rows = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint16));
 	groups->spill = GjSpillCreate(groups->context, groups->file, row_size);
+}
+
+static void
+init_selection(GjSelection *selection, MemoryContext context)
+{
+	selection->nrows = -1;
+	selection->rows = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint16));
+	selection->groups = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
+	selection->weights = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
+	selection->values = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint64));
 }
 
 void
@@ -200,8 +273,7 @@ GjGroupsBegin(GjGroups *groups)
 	groups->pass_expected = groups->expected;
 	GjTableReset(&groups->table);
 	for (int i = 0; i < groups->naggs; i++)
-		GjAggAllocate(&groups->aggs[i], groups->context, groups->table.capacity,
-					  groups->table.ncolumns > 0);
+		GjAggAllocate(&groups->aggs[i], groups->table.capacity, groups->table.ncolumns > 0);
 	begin_pass(groups);
 }
 
@@ -211,7 +283,7 @@ begin_pass(GjGroups *groups)
 	groups->next = groups->ndelivered = 0;
 	groups->read_first = groups->read_end = 0;
 	groups->nread = 0;
-	groups->is_full = false;
+	groups->phase = GJ_GROUPS_ADDING;
 	groups->stats.passes++;
 
 	/* without a key there is one group, whether there are rows or not */
@@ -225,28 +297,27 @@ begin_pass(GjGroups *groups)
 void
 GjGroupsFinish(GjGroups *groups)
 {
+	Assert(is_adding(groups));
 	GjSpillEnd(groups->spill);
 	groups_finish_sets(groups);
 	groups->stats.disk_size = Max(groups->stats.disk_size, GjSpillFileSize(groups->file));
+	groups->phase = GJ_GROUPS_DELIVERING;
 }
 
 bool
 GjGroupsNextPass(GjGroups *groups)
 {
 	uint64		nrows;
-	int			n;
 
+	Assert(groups->phase == GJ_GROUPS_DELIVERING);
 	if (!GjSpillNextPart(groups->spill, &nrows))
 		return false;
 	groups->is_first_pass = false;
 	groups->pass_expected = nrows;
 	clear(groups);
 	begin_pass(groups);
-	while ((n = GjSpillRead(groups->spill, groups->records, GJ_BATCH_ROWS)) > 0)
-	{
-		GjRowsTake(&groups->input, groups->records, n);
+	while (GjSpillReadRows(groups->spill, &groups->input))
 		add_input(groups);
-	}
 	GjGroupsFinish(groups);
 	return true;
 }
@@ -257,7 +328,7 @@ GjGroupsNextPass(GjGroups *groups)
 static void
 clear(GjGroups *groups)
 {
-	bool		was_direct = groups->table.is_direct;
+	bool		was_direct = groups->table.phase == GJ_TABLE_DIRECT;
 
 	GjTableClear(&groups->table);
 	for (int i = 0; i < groups->naggs; i++)
@@ -265,7 +336,7 @@ clear(GjGroups *groups)
 		GjAgg	   *agg = &groups->aggs[i];
 
 		if (was_direct)
-			GjAggAllocate(agg, groups->context, groups->table.capacity, true);
+			GjAggAllocate(agg, groups->table.capacity, true);
 		else if (agg->distinct != NULL)
 			GjDistinctClear(agg->distinct);
 	}
@@ -274,6 +345,7 @@ clear(GjGroups *groups)
 bool
 GjGroupsRewind(GjGroups *groups)
 {
+	Assert(groups->phase == GJ_GROUPS_DELIVERING);
 	if (GjSpillWaits(groups->spill) || !groups->is_first_pass)
 		return false;
 	groups->next = groups->read_end = 0;
@@ -285,6 +357,7 @@ GjGroupsNext(GjGroups *groups, Datum **values, bool **isnull)
 {
 	uint32		at;
 
+	Assert(groups->phase == GJ_GROUPS_DELIVERING);
 	if ((groups->next < groups->read_first || groups->next >= groups->read_end) &&
 		!read_groups(groups))
 		return false;
@@ -317,9 +390,7 @@ read_groups(GjGroups *groups)
 				groups->read_nulls);
 	for (int i = 0; i < groups->naggs; i++, at++)
 	{
-		GjValueType type;
-
-		if (GjAggIsState(&groups->aggs[i], &type))
+		if (groups->aggs[i].is_state)
 			GjAggRead(&groups->aggs[i], groups->next, n, groups->ncolumns,
 					  groups->read_values + at, groups->read_nulls + at);
 	}
@@ -329,6 +400,7 @@ read_groups(GjGroups *groups)
 uint64
 GjGroupsRemaining(GjGroups *groups)
 {
+	Assert(groups->phase == GJ_GROUPS_DELIVERING);
 	(void) GjTableSettle(&groups->table);
 	return groups->table.ngroups - groups->next;
 }
@@ -341,8 +413,7 @@ GjGroupsValue(const GjGroups *groups, uint64 ahead, int column, bool *isnull)
 
 	if (column < ngroupings)
 		return GjTableValue(&groups->table, group, column, isnull);
-	return (groups->is_partial ? GjAggPartial : GjAggFinal) (&groups->aggs[column - ngroupings],
-															 group, isnull);
+	return GjAggResult(&groups->aggs[column - ngroupings], group, groups->is_partial, isnull);
 }
 
 void
@@ -372,9 +443,9 @@ GjGroupsFree(GjGroups *groups)
 void
 GjGroupsAdd(GjGroups *groups, const GjBatch *batch)
 {
-	Assert(groups->stats.passes > 0 && groups->is_first_pass);
-	GjInputTake(&groups->input, batch);
-	groups->stats.rows += GjInputWeight(&groups->input);
+	Assert(is_adding(groups) && groups->is_first_pass);
+	take_batch(&groups->input, batch);
+	groups->stats.rows += GjTotalWeight(groups->input.weights, groups->input.nrows);
 	add_input(groups);
 }
 
@@ -392,23 +463,10 @@ add_input(GjGroups *groups)
 
 	groups->selection.nrows = -1;
 	for (int i = 0; i < groups->naggs; i++)
-		add_to_agg(groups, &groups->aggs[i]);
-	groups->stats.peak_memory = Max(groups->stats.peak_memory, GjGroupsMemory(groups));
-}
-
-static void
-add_to_agg(GjGroups *groups, GjAgg *agg)
-{
-	bool		is_grouped = groups->table.ncolumns > 0;
-
-	if (groups->runs.nruns > 0)
-	{
-		if (GjAggAddRuns(agg, &groups->input, &groups->runs))
-			return;
-		GjRunsSpread(&groups->runs, groups->numbers);
-	}
-	GjAggAdd(agg, groups->context, &groups->input, is_grouped ? groups->numbers : NULL,
-			 groups->nsettled, groups->table.capacity, &groups->selection);
+		GjAggAdd(&groups->aggs[i], &groups->input, &groups->runs,
+				 is_grouped ? groups->numbers : NULL, groups->nsettled,
+				 groups->table.capacity, &groups->selection);
+	groups->stats.peak_memory = Max(groups->stats.peak_memory, total_memory(groups));
 }
 
 /*
@@ -419,20 +477,22 @@ static void
 assign_groups(GjGroups *groups)
 {
 	GjGroupTable *table = &groups->table;
-	bool		in_runs = !groups->is_full && GjRunsFind(&groups->runs, table, &groups->input);
+	bool		in_runs = groups->phase == GJ_GROUPS_ADDING &&
+		find_runs(&groups->runs, table, &groups->input);
 	const GjInput *keys = in_runs ? &groups->runs.heads : &groups->input;
 	uint32	   *numbers = in_runs ? groups->runs.groups : groups->numbers;
 	int			row = 0;
 
 	table->is_packed = false;
-	if (!table->is_direct)
+	if (table->phase != GJ_TABLE_DIRECT)
 		GjTablePack(table, keys);
-	while (!groups->is_full && (row = find(groups, keys, row, numbers)) < keys->nrows)
+	while (groups->phase == GJ_GROUPS_ADDING &&
+		   (row = find(groups, keys, row, numbers)) < keys->nrows)
 		make_findable(groups, keys);
-	if (groups->is_full)
+	if (groups->phase == GJ_GROUPS_FULL)
 	{
 		groups->runs.nruns = 0;
-		if (in_runs && !table->is_direct)
+		if (in_runs && table->phase != GJ_TABLE_DIRECT)
 			GjTablePack(table, &groups->input);
 		spill_others(groups);
 	}
@@ -441,7 +501,7 @@ assign_groups(GjGroups *groups)
 static int
 find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers)
 {
-	if (groups->table.is_direct)
+	if (groups->table.phase == GJ_TABLE_DIRECT)
 		return GjDirectFind(&groups->table, keys, row, numbers);
 	return GjTableFind(&groups->table, row, keys->nrows, numbers);
 }
@@ -454,7 +514,7 @@ make_findable(GjGroups *groups, const GjInput *keys)
 {
 	GjGroupTable *table = &groups->table;
 
-	if (!table->is_direct || table->ngroups == table->capacity)
+	if (table->phase != GJ_TABLE_DIRECT || table->ngroups == table->capacity)
 	{
 		if (!groups_grow(groups) && !GjTableSettle(table))
 			groups_begin_spill(groups);
@@ -462,7 +522,7 @@ make_findable(GjGroups *groups, const GjInput *keys)
 	else if (!GjDirectCover(table, keys, direct_span(groups)))
 	{
 		leave_direct(groups);
-		if (!table->is_direct)
+		if (table->phase != GJ_TABLE_DIRECT)
 			GjTablePack(table, keys);
 	}
 }
@@ -507,19 +567,18 @@ spill_others(GjGroups *groups)
 	GjInput    *input = &groups->input;
 	uint16		missed[GJ_BATCH_ROWS];
 	uint64		hashes[GJ_BATCH_ROWS];
-	int			n = table->is_direct ?
+	int			n = table->phase == GJ_TABLE_DIRECT ?
 		GjDirectLookUp(table, input, groups->rows, groups->numbers, missed) :
 		GjTableLookUp(table, input->nrows, groups->rows, groups->numbers, missed);
 
 	if (n == 0)
 		return;
-	if (table->is_direct)
+	if (table->phase == GJ_TABLE_DIRECT)
 		GjTablePack(table, input);
 	for (int i = 0; i < n; i++)
 		hashes[i] = table->batch_hashes[missed[i]];
-	GjRowsPut(input, missed, n, groups->records);
-	GjSpillWrite(groups->spill, groups->records, hashes, n);
-	GjInputSelect(input, groups->rows, input->nrows - n);
+	GjSpillWriteRows(groups->spill, input, missed, hashes, n);
+	select_rows(input, groups->rows, input->nrows - n);
 }
 
 /*
@@ -531,14 +590,290 @@ start_groups(GjGroups *groups)
 	GjGroupTable *table = &groups->table;
 
 	for (int i = 0; i < groups->naggs; i++)
-		GjAggStart(&groups->aggs[i], table->nstarted, GjTableRecords(table));
+		start_agg(&groups->aggs[i], table->nstarted, GjTableRecords(table));
 	table->nstarted = GjTableRecords(table);
+}
+
+/*
+ * Initialize the states of groups from first up to, but not including, end
+ */
+static void
+start_agg(GjAgg *agg, uint32 first, uint32 end)
+{
+	static const char zero[GJ_MAX_STATE] = {0};
+	char	   *state = agg->states.start + first * agg->state_size;
+
+	if (first == end)
+		return;
+	if (memcmp(agg->initial, zero, sizeof(zero)) == 0)
+		memset(state, 0, (end - first) * agg->state_size);
+	else
+	{
+		for (uint32 group = first; group < end; group++, state += agg->state_size)
+			memcpy(state, agg->initial, agg->state_size);
+	}
+	if (agg->keeps_seen)
+		memset(agg->seen.start + first, 0, end - first);
+}
+
+/*-------------------------------------------------------------------------
+ * Batches
+ *
+ * Columns of a batch in the form that groups and aggregates need: at the width of their types,
+ * without NULL bytes if no value is NULL, and restricted to the rows that have groups.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Register a column of the batches, and return its number.  A column that is registered twice
+ * gets one number.
+ */
+static int
+add_column(GjInput *input, int column, GjValueType type, bool is_argument)
+{
+	GjInputColumn *added;
+
+	for (int i = 0; i < input->ncolumns; i++)
+	{
+		if (input->columns[i].column == column && input->columns[i].type == type)
+		{
+			input->columns[i].is_argument |= is_argument;
+			return i;
+		}
+	}
+	if (input->columns == NULL)
+		input->columns = MemoryContextAlloc(input->context, sizeof(GjInputColumn));
+	else
+		input->columns = repalloc(input->columns,
+								  (input->ncolumns + 1) * sizeof(GjInputColumn));
+	added = &input->columns[input->ncolumns];
+	memset(added, 0, sizeof(GjInputColumn));
+	added->column = column;
+	added->type = type;
+	added->width = GjValueWidth(type);
+	added->is_argument = is_argument;
+	return input->ncolumns++;
+}
+
+static void
+take_batch(GjInput *input, const GjBatch *batch)
+{
+	Assert(batch->nrows >= 0 && batch->nrows <= GJ_BATCH_ROWS);
+	input->nrows = batch->nrows;
+	input->weights = batch->weights;
+	for (int i = 0; i < input->ncolumns; i++)
+		take_column(input, &input->columns[i], &batch->columns[input->columns[i].column]);
+}
+
+static void
+take_column(GjInput *input, GjInputColumn *column, const GjBatchColumn *from)
+{
+	uint8		any = 0;
+
+	column->values = from->values;
+	if (from->width != column->width)
+	{
+		Assert(from->width > column->width);
+		GjInputMakeRoom(input, column);
+		narrow(column->own_values, column->width, from->values, from->width, input->nrows);
+		column->values = column->own_values;
+	}
+
+	column->nulls = NULL;
+	if (from->nulls != NULL)
+	{
+		for (int i = 0; i < input->nrows; i++)
+			any |= from->nulls[i];
+		if (any)
+			column->nulls = from->nulls;
+	}
+}
+
+#define NARROW(to_type, from_type) \
+	do { \
+		for (int i = 0; i < nrows; i++) \
+			((to_type *) to)[i] = (to_type) ((const from_type *) from)[i]; \
+	} while (0)
+
+static void
+narrow(char *to, uint16 to_width, const char *from, uint16 from_width, int nrows)
+{
+	switch (to_width * 10 + from_width)
+	{
+		case 12:
+			NARROW(uint8, uint16);
+			break;
+		case 14:
+			NARROW(uint8, uint32);
+			break;
+		case 18:
+			NARROW(uint8, uint64);
+			break;
+		case 24:
+			NARROW(uint16, uint32);
+			break;
+		case 28:
+			NARROW(uint16, uint64);
+			break;
+		case 48:
+			NARROW(uint32, uint64);
+			break;
+		default:
+			elog(ERROR, "cannot narrow values of %d bytes to %d", from_width, to_width);
+	}
+}
+
+/*
+ * Restrict the batch to some of the rows, in ascending order
+ */
+static void
+select_rows(GjInput *input, const uint16 *rows, int nrows)
+{
+	if (nrows == input->nrows)
+		return;
+
+	for (int i = 0; i < input->ncolumns; i++)
+	{
+		GjInputColumn *column = &input->columns[i];
+
+		if (!column->is_argument)
+			continue;
+		GjInputMakeRoom(input, column);
+		GjGather(column->own_values, column->values, column->width, rows, nrows);
+		column->values = column->own_values;
+		if (column->nulls != NULL)
+		{
+			GjGather(column->own_nulls, column->nulls, 1, rows, nrows);
+			column->nulls = column->own_nulls;
+		}
+	}
+	if (input->weights != NULL)
+	{
+		GjGather(input->own_weights, input->weights, sizeof(uint32), rows, nrows);
+		input->weights = input->own_weights;
+	}
+	input->nrows = nrows;
+}
+
+/*-------------------------------------------------------------------------
+ * Runs of rows of one group
+ *
+ * A key-ordered index returns rows of the same key together, as a run.  If a batch has few runs,
+ * the group is looked up once per run, for its first row, the head, and an aggregate processes a
+ * run's rows as if no other group existed: a plain reduction, whereas otherwise each row would
+ * wait for the state that the previous row has just changed.
+ *
+ * Runs are not guaranteed.  Each batch is tested again, and usually its first rows suffice to
+ * decide.
+ *-------------------------------------------------------------------------
+ */
+
+static void
+init_runs(GjRuns *runs, MemoryContext context, const GjInput *input)
+{
+	runs->nruns = 0;
+	runs->starts = MemoryContextAlloc(context, (GJ_BATCH_ROWS + 1) * sizeof(uint16));
+	runs->groups = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
+	runs->heads.context = context;
+	runs->heads.ncolumns = input->ncolumns;
+	runs->heads.columns = MemoryContextAllocZero(context,
+												 input->ncolumns * sizeof(GjInputColumn));
+	for (int i = 0; i < input->ncolumns; i++)
+	{
+		runs->heads.columns[i].type = input->columns[i].type;
+		runs->heads.columns[i].width = input->columns[i].width;
+	}
+}
+
+/*
+ * Find the runs of a batch, and build their heads, which have only the key columns.  Returns
+ * false if there are too many runs.
+ */
+static bool
+find_runs(GjRuns *runs, const GjGroupTable *table, const GjInput *input)
+{
+	int			nrows = input->nrows;
+	int			most = nrows / GJ_RUN_ROWS;
+	int			n;
+
+	runs->nruns = 0;
+	runs->is_spread = false;
+	if (nrows < GJ_FIRST_ROWS)
+		return false;
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		if (input->columns[table->columns[i].input].nulls != NULL)
+			return false;
+	}
+
+	runs->starts[0] = 0;
+	n = 1 + list_starts(table, input, 1, GJ_FIRST_ROWS, runs->starts + 1, GJ_FIRST_RUNS);
+	if (n > GJ_FIRST_RUNS)
+		return false;
+	n += list_starts(table, input, GJ_FIRST_ROWS, nrows, runs->starts + n, most - n + 1);
+	if (n > most)
+		return false;
+
+	runs->starts[n] = nrows;
+	runs->nruns = runs->heads.nrows = n;
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		GjInputColumn *head = &runs->heads.columns[table->columns[i].input];
+
+		GjInputMakeRoom(&runs->heads, head);
+		GjGather(head->own_values, input->columns[table->columns[i].input].values,
+				 head->width, runs->starts, n);
+		head->values = head->own_values;
+	}
+	return true;
+}
+
+/*
+ * List the rows from first up to, but not including, end whose key differs from that of the row
+ * before, but at most `most` of them.  Returns the number of rows listed.
+ */
+static int
+list_starts(const GjGroupTable *table, const GjInput *input, int first, int end,
+			uint16 *starts, int most)
+{
+	uint64		changes[GJ_BATCH_ROWS / sizeof(uint64)] = {0};
+	int			nwords = (end - first + sizeof(uint64) - 1) / sizeof(uint64);
+	int			n = 0;
+
+	for (int i = 0; i < table->ncolumns; i++)
+		mark_changes((uint8 *) changes, &input->columns[table->columns[i].input], first,
+					 end - first);
+	for (int word = 0; word < nwords; word++)
+	{
+		if (likely(changes[word] == 0))
+			continue;
+		for (int i = 0; i < sizeof(uint64); i++)
+		{
+			if (((uint8 *) &changes[word])[i] == 0)
+				continue;
+			if (n == most)
+				return n;
+			starts[n++] = first + word * sizeof(uint64) + i;
+		}
+	}
+	return n;
+}
+
+#define MARK(type) \
+	do { \
+		const type *values = (const type *) column->values + first; \
+		for (int i = 0; i < n; i++) \
+			changes[i] |= values[i] != values[i - 1]; \
+	} while (0)
+
+static void
+mark_changes(uint8 *pg_restrict changes, const GjInputColumn *column, int first, int n)
+{
+	GJ_BY_WIDTH(column->width, MARK);
 }
 
 /*-------------------------------------------------------------------------
  * Memory
- *
- * Memory of a set of groups: how it grows, and what happens where it must not.
  *
  * Everything that grows with the number of groups is counted before it grows.  If doubling would
  * exceed the limit, it grows to the space that is left, because each additional group saves its
@@ -546,7 +881,7 @@ start_groups(GjGroups *groups)
  * and the sets the other half: the sets grow with the rows, and would otherwise leave nothing for
  * groups that appear later.
  *
- * What spilling needs is set aside from the beginning.
+ * The memory needed for spilling is reserved from the beginning.
  *-------------------------------------------------------------------------
  */
 
@@ -578,15 +913,17 @@ GjGroupsMakeRoom(GjGroups *groups)
 {
 	GjGroupTable *table = &groups->table;
 
+	Assert(is_adding(groups));
 	while (table->ncolumns > 0 &&
 		   GjTableRecords(table) + GJ_BATCH_ROWS > table->capacity)
 	{
 		if (GjTableTrySettling(table))
 			continue;
-		if (groups->is_full || (!groups_grow(groups) && !GjTableSettle(table)))
+		if (groups->phase == GJ_GROUPS_FULL ||
+			(!groups_grow(groups) && !GjTableSettle(table)))
 			return false;
 	}
-	return !groups->is_full;
+	return groups->phase == GJ_GROUPS_ADDING;
 }
 
 /*
@@ -611,7 +948,7 @@ grow_to(GjGroups *groups, uint32 capacity, uint64 nslots)
 	/* a partial set has some groups, and room for a batch */
 	uint32		least = groups->is_partial ? 2 * GJ_GROUPS_FLOOR : GJ_GROUPS_FLOOR;
 
-	if (!table->is_direct)
+	if (table->phase != GJ_TABLE_DIRECT)
 		growth += (nslots - table->nslots) * sizeof(GjGroupSlot);
 	/* regions grow one after another, and the one being copied exists twice */
 	if (capacity > least && !groups_fit(groups, growth + largest_region(groups)))
@@ -619,8 +956,17 @@ grow_to(GjGroups *groups, uint32 capacity, uint64 nslots)
 
 	GjTableGrow(table, capacity, nslots);
 	for (int i = 0; i < groups->naggs; i++)
-		GjAggGrow(&groups->aggs[i], groups->context, table->nstarted, capacity);
+		grow_agg(&groups->aggs[i], table->nstarted, capacity);
 	return true;
+}
+
+static void
+grow_agg(GjAgg *agg, uint32 nstarted, uint32 capacity)
+{
+	GjRegionGrow(&agg->states, agg->context, nstarted * agg->state_size,
+				 capacity * agg->state_size);
+	if (agg->keeps_seen)
+		GjRegionGrow(&agg->seen, agg->context, nstarted, capacity);
 }
 
 /*
@@ -638,8 +984,8 @@ fill_up(GjGroups *groups, uint64 nslots)
 	if (needed > groups_limit(groups))
 		return false;
 	capacity += (groups_limit(groups) - needed) / group_size(groups);
-	if (!table->is_direct)
-		capacity = Min(capacity, table->defers ? nslots / 2 : nslots / 4 * 3);
+	if (table->phase != GJ_TABLE_DIRECT)
+		capacity = Min(capacity, table->phase == GJ_TABLE_PENDING ? nslots / 2 : nslots / 4 * 3);
 	capacity = Min(capacity, groups->most_groups);
 	return capacity > table->capacity + table->capacity / 8 &&
 		grow_to(groups, (uint32) capacity, nslots);
@@ -685,7 +1031,7 @@ groups_fit(GjGroups *groups, Size growth)
 {
 	if (groups_memory(groups) + growth > groups_limit(groups) && GjSpillCanBegin(groups->spill))
 		return false;
-	groups->stats.peak_memory = Max(groups->stats.peak_memory, GjGroupsMemory(groups) + growth);
+	groups->stats.peak_memory = Max(groups->stats.peak_memory, total_memory(groups) + growth);
 	return true;
 }
 
@@ -703,11 +1049,8 @@ groups_begin_spill(GjGroups *groups)
 	if (groups->is_first_pass)
 		wanted = Max(wanted, GJ_FIRST_PARTS);
 	if (!GjSpillBegin(groups->spill, wanted, most_parts(groups)))
-		elog(ERROR, "no hash tells groups apart");
-	if (groups->records == NULL)
-		groups->records = MemoryContextAlloc(groups->context,
-											 GJ_BATCH_ROWS * groups->input.row_size);
-	groups->is_full = true;
+		elog(ERROR, "cannot divide groups by hash any further");
+	groups->phase = GJ_GROUPS_FULL;
 }
 
 /* Sizes and limits ----------------------------------------------------------------- */
@@ -722,7 +1065,7 @@ group_size(const GjGroups *groups)
 	Size		size = (groups->table.nwords + GjTableNullWords(&groups->table)) * sizeof(uint64);
 
 	for (int i = 0; i < groups->naggs; i++)
-		size += GjAggGroupSize(&groups->aggs[i]);
+		size += agg_group_size(&groups->aggs[i]);
 	return size;
 }
 
@@ -740,7 +1083,8 @@ records_size(const GjGroupTable *table)
 static Size
 slots_size(const GjGroupTable *table)
 {
-	return table->ordered_by != NULL ? table->nslots * sizeof(GjGroupSlot) : table->slots.size;
+	return table->phase == GJ_TABLE_ORDERED ? table->nslots * sizeof(GjGroupSlot) :
+		table->slots.size;
 }
 
 /* Return the size of the largest region that grows with the number of groups */
@@ -814,13 +1158,32 @@ groups_memory(const GjGroups *groups)
 		groups->table.direct.size;
 
 	for (int i = 0; i < groups->naggs; i++)
-		size += GjAggMemory(&groups->aggs[i]);
+		size += agg_memory(&groups->aggs[i]);
 	return size;
+}
+
+/* Return the bytes that each group takes, without its distinct values */
+static Size
+agg_group_size(const GjAgg *agg)
+{
+	return agg->state_size + (agg->may_be_null ? 1 : 0);
+}
+
+/*
+ * Return the bytes that all groups take, without distinct values, but including the "seen" bytes
+ * that will be needed once a row has no value
+ */
+static Size
+agg_memory(const GjAgg *agg)
+{
+	Size		seen = agg->may_be_null ? agg->states.size / agg->state_size : 0;
+
+	return agg->states.size + Max(seen, agg->seen.size);
 }
 
 /* Return the total memory used */
 static Size
-GjGroupsMemory(const GjGroups *groups)
+total_memory(const GjGroups *groups)
 {
 	Size		size = groups_memory(groups) + GjSpillFileMemory(groups->file);
 

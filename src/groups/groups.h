@@ -45,7 +45,26 @@ typedef struct GjGroupsStats
 
 typedef struct GjGroups GjGroups;
 
-extern uint16 GjValueWidth(GjValueType type);
+/* Return the number of bytes of a value */
+static inline uint16
+GjValueWidth(GjValueType type)
+{
+	switch (type)
+	{
+		case GJ_VALUE_BOOL:
+			return 1;
+		case GJ_VALUE_INT2:
+			return 2;
+		case GJ_VALUE_INT4:
+		case GJ_VALUE_OID:
+		case GJ_VALUE_FLOAT4:
+			return 4;
+		case GJ_VALUE_INT8:
+		case GJ_VALUE_FLOAT8:
+			return 8;
+	}
+	elog(ERROR, "unrecognized value type: %d", (int) type);
+}
 
 /*
  * Create a set of groups.  If ngroupings is 0 there is one group, which exists even without rows.

@@ -4,13 +4,13 @@
  *	  Map from the key of a row to the number of its group: an open-addressing hash table, the
  *	  keys' records, and rows that arrive in order.
  *
- * A batch is processed in steps, each over many of its rows, which have been packed into records
- * and hashed before.  A slot holds half of the hash, so that hardly any record is compared in
- * vain, and growing needs no records.  In a large table, slots and records are prefetched well
- * before they are needed, because a cache miss takes longer than everything else here.
+ * The rows of a batch are packed into records and hashed first, and then looked up in steps of
+ * many rows each.  A slot holds half of the hash, so that records are rarely compared with
+ * different keys, and growing does not read records.  In a large table, slots and records are
+ * prefetched, because a cache miss takes longer than the rest of a lookup.
  *
  * The lower half of the hash selects the slot; the upper bits select the part of a spilled row.
- * If both used the same bits, the groups of one part would crowd into one part of the slots.
+ * If both used the same bits, the groups of one part would share a small range of the slots.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -26,22 +26,27 @@
 /* Rows whose slots are prefetched together */
 #define GJ_FIND_ROWS			128
 
-/* A table up to this size fits in the cache anyway */
+/* Slots up to this size fit in the cache, and are not prefetched */
 #define GJ_CACHED_SIZE			((Size) 256 * 1024)
 
 /*
- * Smaller tables fit in the cache anyway.  The order is known before a table grows to its
- * expected size (groups.c), or rows are deferred (defer.c).
+ * Smaller tables fit in the cache and gain nothing from an order.  The order is known before a
+ * table grows to its expected size (groups.c), or rows are deferred (defer.c).
  */
 #define GJ_ORDER_GROUPS			((uint32) 16 * 1024)
 
 /* With more groups than this in a run, deferring rows is better */
 #define GJ_LONG_RUN				((uint32) 4 * 1024)
 
+/* Rows are not deferred in smaller tables, which fit in the cache anyway */
+#define GJ_DEFER_GROUPS			((uint32) 32 * 1024)
+
 #define GJ_FIRST_RUN_SLOTS		((uint64) 1024)
 
 static int	find_now(GjGroupTable *table, int row, int nrows, uint32 *numbers);
 static void insert_slot(GjGroupTable *table, uint64 hash, uint32 group);
+static bool should_defer(const GjGroupTable *table, uint64 nslots);
+static void lay_out(GjGroupTable *table);
 static void put_columns(GjGroupTable *table, const GjInput *input, bool are_first);
 static const GjKeyColumn *upper_half(const GjGroupTable *table, int word);
 static void put_halves(uint64 *to, int nwords, const uint32 *lower, const uint32 *upper,
@@ -71,13 +76,16 @@ GjTableReset(GjGroupTable *table)
 	GjRegionFree(&table->slots);
 	table->nslots = 0;
 	table->ngroups = table->ndeferred = table->nstarted = 0;
-	table->defers = false;
+	table->phase = GJ_TABLE_UNMAPPED;
 	order_begin(table);
 	table->capacity = GJ_GROUPS_FIRST;
 	GjRegionAllocate(&table->records, table->context, GjRecordsSize(table, table->capacity));
 	memset(table->records.start, 0, table->nwords * sizeof(uint64));
+	GjRegionFree(&table->direct);
+	table->direct_span = 0;
+	table->direct_null = 0;
 	if (table->ncolumns == 1)
-		GjDirectBegin(table);
+		table->phase = GJ_TABLE_DIRECT;
 	else if (table->ncolumns > 1)
 		GjTableMakeSlots(table, GjTableSlots(table->capacity));
 }
@@ -89,14 +97,14 @@ GjTableReset(GjGroupTable *table)
 void
 GjTableClear(GjGroupTable *table)
 {
-	if (table->is_direct)
+	if (table->phase == GJ_TABLE_DIRECT)
 	{
 		GjTableReset(table);
 		GjDirectEnd(table);
 	}
 	GjOrderEnd(table);
 	table->ngroups = table->ndeferred = table->nstarted = 0;
-	if (!table->defers)
+	if (table->phase != GJ_TABLE_PENDING)
 		memset(table->slots.start, 0, table->slots.size);
 }
 
@@ -217,8 +225,7 @@ find_one(GjGroupTable *table, int row, uint32 *numbers, const int nwords)
 
 /*
  * Find the groups of rows in the slots, starting at row.  Returns the row for which there is no
- * room, or nrows.  If most rows form new groups, looking up existing ones first is a waste of
- * time.
+ * room, or nrows.  If most rows form new groups, existing ones are not looked up first.
  */
 static pg_attribute_always_inline int
 find_in_slots(GjGroupTable *table, int row, int nrows, uint32 *numbers, const int nwords)
@@ -267,12 +274,13 @@ int
 GjTableFind(GjGroupTable *table, int row, int nrows, uint32 *numbers)
 {
 	Assert(table->is_packed && table->nslots > 0);
-	if (table->defers && GjTableDefer(table, row, nrows, numbers))
+	if (table->phase == GJ_TABLE_PENDING && GjTableDefer(table, row, nrows, numbers))
 		return nrows;
-	if (table->defers)
+	if (table->phase == GJ_TABLE_PENDING)
 		return row;
-	if (table->ordered_by != NULL)
+	if (table->phase == GJ_TABLE_ORDERED)
 		return order_find(table, row, nrows, numbers);
+	Assert(table->phase == GJ_TABLE_SLOTS);
 	return find_now(table, row, nrows, numbers);
 }
 
@@ -326,7 +334,7 @@ GjTableLookUp(const GjGroupTable *table, int nrows, uint16 *rows, uint32 *number
 	int			nfound = 0;
 	int			nmissed = 0;
 
-	Assert(table->is_packed && table->nslots > 0);
+	Assert(table->phase == GJ_TABLE_SLOTS && table->is_packed);
 	for (int first = 0; first < nrows; first += GJ_FIND_ROWS)
 	{
 		int			end = Min(first + GJ_FIND_ROWS, nrows);
@@ -343,19 +351,6 @@ GjTableLookUp(const GjGroupTable *table, int nrows, uint16 *rows, uint32 *number
 		}
 	}
 	return nmissed;
-}
-
-/*
- * Create a group with this key, for which there is room, and return its number.  It is not
- * entered in the slots.
- */
-uint32
-GjTableAppend(GjGroupTable *table, const uint64 *record)
-{
-	table->ngroups++;
-	memcpy((uint64 *) table->records.start + (Size) table->ngroups * table->nwords, record,
-		   table->nwords * sizeof(uint64));
-	return table->ngroups - 1;
 }
 
 /*
@@ -381,7 +376,7 @@ GjTableGrow(GjGroupTable *table, uint32 capacity, uint64 nslots)
 	table->capacity = capacity;
 	GjRegionGrow(&table->records, table->context,
 				 GjRecordsSize(table, GjTableRecords(table)), GjRecordsSize(table, capacity));
-	if (!table->is_direct && nslots != table->nslots)
+	if (table->phase != GJ_TABLE_DIRECT && nslots != table->nslots)
 		GjTableMakeSlots(table, nslots);
 }
 
@@ -408,16 +403,17 @@ GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
 	uint64		nold = table->nslots;
 
 	Assert(nslots > table->capacity);
-	if (GjTableShouldDefer(table, nslots))
+	if (should_defer(table, nslots))
 	{
 		GjTableMakeTags(table, nslots);
 		return;
 	}
-	if (table->ordered_by != NULL)
+	if (table->phase == GJ_TABLE_ORDERED)
 	{
 		order_make_slots(table, nslots);
 		return;
 	}
+	table->phase = GJ_TABLE_SLOTS;
 	table->nslots = nslots;
 	GjRegionAllocate(&table->slots, table->context, table->nslots * sizeof(GjGroupSlot));
 	memset(table->slots.start, 0, table->slots.size);
@@ -440,36 +436,55 @@ GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
 		if (group % GJ_UNINTERRUPTED_SLOTS == 0)
 			CHECK_FOR_INTERRUPTS();
 		insert_slot(table, GjHashRecord(GjTableRecord(table, group), table->data_words,
-									   table->nwords), group);
+										table->nwords), group);
 	}
+}
+
+/*
+ * Return true if rows should be deferred from now on, given that the table is about to get nslots
+ * slots
+ */
+static bool
+should_defer(const GjGroupTable *table, uint64 nslots)
+{
+	return table->phase == GJ_TABLE_PENDING ||
+		(table->may_defer && table->are_new && table->phase != GJ_TABLE_ORDERED &&
+		 table->capacity >= GJ_DEFER_GROUPS && table->capacity <= nslots / 2);
 }
 
 /*-------------------------------------------------------------------------
  * Records
  *
- * Keys of groups as records: the columns of a key in a few words, side by side.
- *
- * Records are compared and hashed by words, whatever the columns are.  A batch is made
- * records column by column, each in a loop that knows one width.
+ * A record holds the columns of a key side by side in a few words.  Records are compared and
+ * hashed word by word, regardless of the columns.  A batch is packed into records column by
+ * column, with a separate loop for each width.
  *-------------------------------------------------------------------------
  */
 
+/*
+ * Initialize a table.  The columns belong to it from now on; their type, width and input are set.
+ */
 void
-GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns)
+GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns, GjKeyColumn *columns)
 {
 	memset(table, 0, sizeof(GjGroupTable));
 	table->context = context;
 	table->ncolumns = ncolumns;
-	table->columns = MemoryContextAllocZero(context, ncolumns * sizeof(GjKeyColumn));
+	table->columns = columns;
+	lay_out(table);
+	table->batch_words = table->nwords;
+	table->batch_records = MemoryContextAlloc(context,
+											  GJ_BATCH_ROWS * table->nwords * sizeof(uint64));
+	table->batch_hashes = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint64));
 }
 
 /*
- * Determine the layout of a record, once the columns are known.  The widest columns come first,
+ * Determine the layout of a record.  The widest columns come first,
  * so that none spans two words.  If the last word has no room for the NULL bits, they are added
  * when the first NULL is seen.
  */
-void
-GjTableLayOut(GjGroupTable *table)
+static void
+lay_out(GjGroupTable *table)
 {
 	int			bits = 0;
 
@@ -488,11 +503,6 @@ GjTableLayOut(GjGroupTable *table)
 	table->null_bit = bits;
 	if (bits + table->ncolumns > table->nwords * GJ_WORD_BITS)
 		table->null_bit = -1;
-
-	table->batch_words = table->nwords;
-	table->batch_records = MemoryContextAlloc(table->context,
-											  GJ_BATCH_ROWS * table->nwords * sizeof(uint64));
-	table->batch_hashes = MemoryContextAlloc(table->context, GJ_BATCH_ROWS * sizeof(uint64));
 }
 
 /*
@@ -587,8 +597,8 @@ put_columns(GjGroupTable *table, const GjInput *input, bool are_first)
 }
 
 /*
- * Return the column that fills the upper half of a word; if there is one, another column fills
- * the lower half
+ * Return the column that fills the upper half of a word, or NULL.  If it exists, another column
+ * fills the lower half.
  */
 static const GjKeyColumn *
 upper_half(const GjGroupTable *table, int word)
@@ -644,21 +654,7 @@ put_column(uint64 *to, int nwords, const GjKeyColumn *column, const char *values
 {
 	int			shift = column->shift;
 
-	switch (column->width)
-	{
-		case 1:
-			PUT(uint8);
-			break;
-		case 2:
-			PUT(uint16);
-			break;
-		case 4:
-			PUT(uint32);
-			break;
-		default:
-			PUT(uint64);
-			break;
-	}
+	GJ_BY_WIDTH(column->width, PUT);
 }
 
 /*
@@ -818,15 +814,13 @@ any_null(const GjGroupTable *table, uint32 first, int n)
 /*-------------------------------------------------------------------------
  * Rows in order
  *
- * Groups of rows that come in the order of a column by which they are grouped.
+ * If rows arrive in the order of a grouping column, all rows of a group lie within the rows that
+ * have one value of that column, a run.  So the table needs slots only for the groups of one run,
+ * which stay in the nearest cache, however many groups there are.  Nothing has to be cleared for
+ * the next run: a slot whose group has a number below those of the run is free.
  *
- * Whatever the other columns are, each group then lies within the rows that have one value of
- * that column, a run.  So the table needs slots only for the groups of one run, which stay in the
- * nearest cache, however many groups there are.  Nothing has to be cleared for the next run: a
- * slot whose group has a number below those of the run is free.
- *
- * Rows of a key-ordered index come like that, but nobody promises it: columns are watched from
- * the first row on, and with the first value that is lower than one before, or a NULL, the
+ * Rows of a key-ordered index arrive like that, but the order is not guaranteed: columns are
+ * watched from the first row on.  At the first NULL, or value lower than the one before, the
  * table gets slots for all of its groups.
  *-------------------------------------------------------------------------
  */
@@ -855,8 +849,9 @@ GjOrderEnd(GjGroupTable *table)
 
 	for (int i = 0; i < table->ncolumns; i++)
 		table->columns[i].ascends = false;
-	if (table->ordered_by == NULL)
+	if (table->phase != GJ_TABLE_ORDERED)
 		return;
+	table->phase = GJ_TABLE_SLOTS;
 	table->ordered_by = NULL;
 	GjRegionFree(&table->slots);
 	table->nslots = 0;
@@ -871,7 +866,7 @@ GjOrderEnd(GjGroupTable *table)
 static void
 order_watch(GjGroupTable *table, const GjInput *input)
 {
-	if (table->ordered_by != NULL && table->may_defer &&
+	if (table->phase == GJ_TABLE_ORDERED && table->may_defer &&
 		table->ngroups - table->run_first > GJ_LONG_RUN)
 		GjOrderEnd(table);
 	for (int i = 0; i < table->ncolumns; i++)
@@ -883,8 +878,10 @@ order_watch(GjGroupTable *table, const GjInput *input)
 		column->ascends = ascends(column, &input->columns[column->input], input->nrows);
 		if (!column->ascends && column == table->ordered_by)
 			GjOrderEnd(table);
-		if (column->ascends && table->ordered_by == NULL && table->capacity >= GJ_ORDER_GROUPS)
+		if (column->ascends && table->phase == GJ_TABLE_SLOTS &&
+			table->capacity >= GJ_ORDER_GROUPS)
 		{
+			table->phase = GJ_TABLE_ORDERED;
 			table->ordered_by = column;
 			order_make_slots(table, table->nslots);
 		}
@@ -919,6 +916,7 @@ ascends(GjKeyColumn *column, const GjInputColumn *input, int nrows)
 static void
 order_make_slots(GjGroupTable *table, uint64 nslots)
 {
+	Assert(table->phase == GJ_TABLE_ORDERED);
 	table->nslots = nslots;
 
 	/* since values ascend, the groups of the highest one were created last */

@@ -66,7 +66,7 @@ GJ_LOOP(average) (void *states, const GjAggInput *input)
 	if (groups == NULL)
 	{
 		averages[0].sum += GJ_LOOP(total) (input);
-		averages[0].count += total_weight(input);
+		averages[0].count += GjTotalWeight(input->weights, input->nrows);
 	}
 	else if (weights == NULL)
 	{

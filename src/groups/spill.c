@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * spill.c
- *	  Records that do not fit in memory: written to a temporary file in parts.
+ *	  Records that do not fit in memory, such as rows: written to a temporary file in parts, by
+ *	  bits of their hash, and read back part by part.
  *
  * The parts are PostgreSQL's logical tapes, all in one temporary file, whose blocks are recycled
  * as soon as they have been read.  That file counts toward temp_file_limit, lies in
@@ -20,7 +21,7 @@
 #include "utils/logtape.h"
 #include "utils/memutils.h"
 
-#include "spill.h"
+#include "groupparts.h"
 
 /* Maximum number of hash bits that distinguish records */
 #define GJ_SPILL_MAX_BITS		32
@@ -45,6 +46,7 @@ struct GjSpill
 	GjSpillFile *file;
 	Size		record_size;
 	char	   *sorted;			/* a batch of records ordered by part */
+	char	   *rows;			/* a batch of rows as records */
 
 	int			bits;			/* number of bits that select the part being written; 0: not
 								 * writing */
@@ -59,6 +61,14 @@ static int	sort_by_part(const GjSpill *spill, const uint64 *hashes, int n, uint1
 						 int *ends);
 static void write_part(GjSpill *spill, Part *part, char *records, int n);
 static void push_part(GjSpill *spill, const Part *part);
+static char *rows_buffer(GjSpill *spill);
+static void put_rows(const GjInput *input, const uint16 *rows, int n, char *records);
+static void put_values(char *to, Size size, const char *values, uint16 width, const uint16 *rows,
+					   int n);
+static void take_rows(GjInput *input, const char *records, int n);
+static void take_values(char *values, uint16 width, const char *from, Size size, int n);
+static void take_nulls(GjInputColumn *column, const char *from, Size size, uint8 bit, int n);
+static void take_weights(GjInput *input, const char *from, Size size);
 
 /* The file ------------------------------------------------------------------------- */
 
@@ -288,4 +298,168 @@ GjSpillRead(GjSpill *spill, char *records, int most)
 	MemoryContextSwitchTo(old_context);
 	part->nrecords -= n;
 	return n;
+}
+
+/*-------------------------------------------------------------------------
+ * Rows as records
+ *
+ * A record holds the values of all columns that groups or aggregates use, the widest first; the
+ * number of rows that it stands for; and a bit for each value that is NULL.  It is not padded, so
+ * its parts may be unaligned.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Determine the layout of a record, once the columns are known, and return its size
+ */
+Size
+GjRowsLayOut(GjInput *input)
+{
+	Size		size = 0;
+
+	for (int width = sizeof(uint64); width > 0; width /= 2)
+	{
+		for (int i = 0; i < input->ncolumns; i++)
+		{
+			if (input->columns[i].width != width)
+				continue;
+			input->columns[i].offset = size;
+			size += width;
+		}
+	}
+	input->weight_offset = size;
+	input->nulls_offset = size + sizeof(uint32);
+	input->row_size = input->nulls_offset + (input->ncolumns + BITS_PER_BYTE - 1) / BITS_PER_BYTE;
+	input->own_weights = MemoryContextAlloc(input->context, GJ_BATCH_ROWS * sizeof(uint32));
+	return input->row_size;
+}
+
+/*
+ * Allocate a buffer for the records of a batch
+ */
+static char *
+rows_buffer(GjSpill *spill)
+{
+	if (spill->rows == NULL)
+		spill->rows = MemoryContextAlloc(spill->context, GJ_BATCH_ROWS * spill->record_size);
+	return spill->rows;
+}
+
+void
+GjSpillWriteRows(GjSpill *spill, const GjInput *input, const uint16 *rows, const uint64 *hashes,
+				 int n)
+{
+	put_rows(input, rows, n, rows_buffer(spill));
+	GjSpillWrite(spill, spill->rows, hashes, n);
+}
+
+bool
+GjSpillReadRows(GjSpill *spill, GjInput *input)
+{
+	int			n = GjSpillRead(spill, rows_buffer(spill), GJ_BATCH_ROWS);
+
+	if (n > 0)
+		take_rows(input, spill->rows, n);
+	return n > 0;
+}
+
+/*
+ * Convert rows of the batch to records
+ */
+static void
+put_rows(const GjInput *input, const uint16 *rows, int n, char *records)
+{
+	Size		size = input->row_size;
+	static const uint32 one = 1;
+
+	for (int i = 0; i < n; i++)
+	{
+		char	   *record = records + i * size;
+
+		memcpy(record + input->weight_offset,
+			   input->weights != NULL ? &input->weights[rows[i]] : &one, sizeof(uint32));
+		memset(record + input->nulls_offset, 0, size - input->nulls_offset);
+	}
+	for (int i = 0; i < input->ncolumns; i++)
+	{
+		const GjInputColumn *column = &input->columns[i];
+		char	   *nulls = records + input->nulls_offset + i / BITS_PER_BYTE;
+
+		put_values(records + column->offset, size, column->values, column->width, rows, n);
+		for (int j = 0; column->nulls != NULL && j < n; j++)
+			nulls[j * size] |= (column->nulls[rows[j]] != 0) << (i % BITS_PER_BYTE);
+	}
+}
+
+#define PUT(type) \
+	do { \
+		for (int i = 0; i < n; i++) \
+			memcpy(to + i * size, (const type *) values + rows[i], sizeof(type)); \
+	} while (0)
+
+static void
+put_values(char *to, Size size, const char *values, uint16 width, const uint16 *rows, int n)
+{
+	GJ_BY_WIDTH(width, PUT);
+}
+
+/*
+ * Convert records to a batch
+ */
+static void
+take_rows(GjInput *input, const char *records, int n)
+{
+	Size		size = input->row_size;
+
+	input->nrows = n;
+	for (int i = 0; i < input->ncolumns; i++)
+	{
+		GjInputColumn *column = &input->columns[i];
+
+		GjInputMakeRoom(input, column);
+		take_values(column->own_values, column->width, records + column->offset, size, n);
+		column->values = column->own_values;
+		take_nulls(column, records + input->nulls_offset + i / BITS_PER_BYTE, size,
+				   (uint8) (1 << (i % BITS_PER_BYTE)), n);
+	}
+	take_weights(input, records + input->weight_offset, size);
+}
+
+#define TAKE(type) \
+	do { \
+		for (int i = 0; i < n; i++) \
+			memcpy((type *) values + i, from + i * size, sizeof(type)); \
+	} while (0)
+
+static void
+take_values(char *values, uint16 width, const char *from, Size size, int n)
+{
+	GJ_BY_WIDTH(width, TAKE);
+}
+
+static void
+take_nulls(GjInputColumn *column, const char *from, Size size, uint8 bit, int n)
+{
+	uint8		any = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		column->own_nulls[i] = (from[i * size] & bit) != 0;
+		any |= column->own_nulls[i];
+	}
+	column->nulls = any ? column->own_nulls : NULL;
+}
+
+/* Read the weights.  Usually all of them are 1, and then the loops need not multiply. */
+static void
+take_weights(GjInput *input, const char *from, Size size)
+{
+	uint32		differ = 0;
+
+	for (int i = 0; i < input->nrows; i++)
+	{
+		memcpy(&input->own_weights[i], from + i * size, sizeof(uint32));
+		differ |= input->own_weights[i] ^ 1;
+	}
+	input->weights = differ ? input->own_weights : NULL;
 }

@@ -3,7 +3,7 @@
  * join.c
  *	  GpuJoin, an executor node: startup, rescan, shutdown.
  *
- * See rows.c for how it produces its rows, and why the result is correct.
+ * See pairs.c for how it produces its rows, and why the result is correct.
  *
  * A rescan does not evaluate the small side again, unless a parameter on which it depends has
  * changed.  If everything fit in one batch and the big side is one table, the TIDs are kept for
@@ -25,8 +25,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "base/nodes.h"
-#include "state.h"
+#include "join.h"
 
 /* Small-side statistics reported by workers: the maximum of each */
 typedef struct GjSharedSmall
@@ -51,6 +50,7 @@ static void initialize_worker(CustomScanState *node, shm_toc *toc, void *shared)
 static void shutdown_join(CustomScanState *node);
 static void raise_stats(GjSmallStats *stats, const GjSmallStats *other);
 static void explain_join(CustomScanState *node, List *ancestors, ExplainState *es);
+static const char *join_type_name(GjJoinKind kind);
 
 static CustomScanMethods join_plan_methods = {
 	.CustomName = GJ_JOIN_NAME,
@@ -77,15 +77,8 @@ static const CustomExecMethods join_exec_methods = {
 void
 GjExecJoinInit(void)
 {
-	GjNodeRegister(&join_plan_methods);
-	GjNodeRegister(&GjJoinScanPlanMethods);
-}
-
-bool
-GjIsJoin(const PlanState *node)
-{
-	return IsA(node, CustomScanState) &&
-		((const CustomScanState *) node)->methods == &join_exec_methods;
+	GjNodeRegister(&join_plan_methods, &GjJoinRowMethods);
+	GjNodeRegister(&GjJoinScanPlanMethods, NULL);
 }
 
 static Node *
@@ -144,8 +137,7 @@ begin_small(GjJoinState *state, EState *estate, int eflags)
 	state->value_column = find_value_column(state, value);
 	state->value_expr = ExecInitExpr(value, &state->css.ss.ps);
 	state->small = GjSmallCreate(estate->es_query_cxt, ExecGetResultType(small_plan),
-								 policy, GjWorkMemory());
-	state->report.small = GjSmallGetStats(state->small);
+								 policy, GjWorkMemory(), &state->small_stats);
 }
 
 /*
@@ -191,7 +183,7 @@ begin_scans(GjJoinState *state, EState *estate, int eflags)
 
 /*
  * Prepare the joined row.  Core omits the projection if the target list is the joined row itself;
- * we always project (rows.c explains why).
+ * we always project (pairs.c explains why).
  */
 static void
 begin_joined(GjJoinState *state)
@@ -219,6 +211,7 @@ rescan_join(CustomScanState *node)
 	PlanState  *small_plan = linitial(node->custom_ps);
 
 	ExecClearTuple(state->joined);
+	state->batch_rows.nrows = state->batch_rows.next = 0;
 	if (node->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(small_plan, node->ss.ps.chgParam);
 	rescan_scans(state);
@@ -324,9 +317,9 @@ shutdown_join(CustomScanState *node)
 
 	SpinLockAcquire(&shared->mutex);
 	if (IsParallelWorker())
-		raise_stats(&shared->small, state->report.small);
+		raise_stats(&shared->small, &state->small_stats);
 	else
-		raise_stats(&state->report.workers, &shared->small);
+		raise_stats(&state->workers, &shared->small);
 	SpinLockRelease(&shared->mutex);
 	state->shared = NULL;
 }
@@ -342,5 +335,42 @@ raise_stats(GjSmallStats *stats, const GjSmallStats *other)
 static void
 explain_join(CustomScanState *node, List *ancestors, ExplainState *es)
 {
-	GjExplainJoin(node, ancestors, es, &((GjJoinState *) node)->report);
+	const GjJoinState *state = (const GjJoinState *) node;
+	const CustomScan *scan = (const CustomScan *) node->ss.ps.plan;
+	const GjSmallStats *small = &state->small_stats;
+	const GjSmallStats *workers = &state->workers;
+	GjJoinReport report = {
+		.join_type = join_type_name(state->kind),
+		.key_quals = list_nth(scan->custom_exprs, GJ_JOIN_KEY_QUALS),
+		.joinquals = list_nth(scan->custom_exprs, GJ_JOIN_QUALS),
+		.otherquals = list_nth(scan->custom_exprs, GJ_JOIN_OTHER_QUALS),
+		.removed = state->removed,
+		.small_rows = Max(small->rows, workers->rows),
+		.batches = Max(small->batches, workers->batches),
+		.peak_memory = Max(small->peak_memory, workers->peak_memory),
+	};
+
+	GjExplainJoin(node, ancestors, es, &report);
+}
+
+/*
+ * Return the name that PostgreSQL shows for a hash join whose hashed side is the right one
+ */
+static const char *
+join_type_name(GjJoinKind kind)
+{
+	switch (kind)
+	{
+		case GJ_JOIN_INNER:
+			return "Inner";
+		case GJ_JOIN_SEMI:
+			return "Semi";
+		case GJ_JOIN_RIGHT_SEMI:
+			return "Right Semi";
+		case GJ_JOIN_RIGHT:
+			return "Right";
+		case GJ_JOIN_RIGHT_ANTI:
+			return "Right Anti";
+	}
+	return "???";
 }

@@ -53,26 +53,18 @@
  * make it newer, or 7 detects the change.  If the mirror is dropped, the service reports that the
  * column is gone.  If the device's memory is lost, the column's epoch is not the service's.  If
  * the index is rebuilt, the build id in the metapage, read in 3, is not the mirror's; while we hold
- * the index's lock, only our own session can rebuild it.  The same holds on a standby:
- * replay changes all pages of a record while it holds the locks of all.
+ * the index's lock, only our own session can rebuild it.  The same holds on a standby (lemma L9 of
+ * src/README).
  *
  * Entries deleted from the index stay in the copy until the page is pushed again; match.h
  * says what an entry costs that should not have been found.
  *
- * Scans that return entries without visiting the heap (exec/visiblemap.c) need more: no entry
+ * Scans that return entries without visiting the heap (match/visible.c) need more: no entry
  * may have a TID that now belongs to another row.  Therefore the promise includes the vacuum
- * epoch E, read at the same moment as S and the open pages.
- *
- * Claim: if the index's epoch is still E when the answer is used, each entry that the device
- * found in any copy was in the index at or after the moment of S, and no bulk deletion that
- * removed it has finished.  A copy has all changes up to S.  So an entry in it that was deleted
- * was deleted by a change above S, made after that moment, by a bulk deletion that had not
- * raised the epoch by then: those that had raised it had made all their changes before.  When
- * this one raises the epoch, the epoch is not E any longer.  Copies pushed later only have
- * entries of later moments.  So the entry's TID is not free, and it leads to the row that
- * the entry was made for.  (A fold deletes nothing.  It does not copy entries that a bulk deletion
- * has removed, and the entries that it has moved are in the new run, whose copy counts only once
- * the old run's copy has been emptied.)
+ * epoch E, read at the same moment as S and the open pages.  By lemma L6, if the index's epoch is
+ * still E when the answer is used, each entry that the device found in any copy was in the index at
+ * or after the moment of S, and no bulk deletion that removed it has finished.  So the entry's TID
+ * is not free, and it leads to the row that the entry was made for.
  *
  * TID, key and INCLUDE columns of an entry are of one copy of its page, whatever is pushed
  * while the device works (cuda/border/gpujoin_device.h, ORDER).  So two entries with one TID are
@@ -80,10 +72,8 @@
  *
  * The device alone does not find an entry twice, whatever the ages of the copies are: an entry
  * arrives on one data page and is removed there, so only copies of that page have it.  If copies
- * had two entries with one TID T, then the second one was made after a bulk deletion had removed
- * the first and raised the epoch; by the claim, after the epoch was read, too.  So our snapshot
- * sees neither of their rows, and it does not matter if both are delivered: the epoch has
- * changed, and in the heap T leads to no visible row.  Hence the device's hits form a set's bulk,
+ * had two entries of different rows with one TID, then by lemma L7 our snapshot sees neither row,
+ * and it does not matter if both are delivered.  Hence the device's hits form a set's bulk,
  * and only the hits of the CPU are looked up in it (sets/entryset.c).
  *
  * If the epoch is not E, the mirror is synchronised.  If that is not possible, the answer is
@@ -103,7 +93,7 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "mirror/mirror.h"
-#include "parts.h"
+#include "search.h"
 
 /*
  * Maximum number of blocks of an index that the query itself loads, in about 3 ms.  A loader

@@ -1,27 +1,36 @@
 /*-------------------------------------------------------------------------
  *
  * divide.c
- *	  Dividing a match of entries among processes, by places or by ranges of keys.
+ *	  A match that the processes of a parallel plan share: their roles, and how its work is
+ *	  divided among them.
  *
- * Either one process asks a device for all keys, and the hits are divided (sets/share.c), or each
- * process asks for keys of its own ("Ranges of keys" below).  The CPU's answer is divided before
- * it is found: the first process reads the vacuum epoch, and finds places in the directories of
- * the runs that divide the pages to read into intervals of equally many pages.  Then all processes
- * take intervals, one at a time, until all are taken.
+ * The process that comes first searches, or decides how all processes search, and publishes that;
+ * the others wait for it.  Then all do the same:
  *
- * Each interval is a search of its own, for the entries between two places, in tails and deltas as
- * well as in runs (search.c).  A process does not need to know what the others have found.
+ *	  - If the answer is TIDs, these are in shared memory, and each process takes heap blocks
+ *		(sets/share.c).
+ *	  - If nearly all of the heap is all-visible and a device can answer, each process takes ranges
+ *		of the keys, and asks for their entries.
+ *	  - If a device has found all entries at once for the first process, these are in shared memory,
+ *		and each process takes heap blocks (sets/share.c).
+ *	  - Otherwise each process takes intervals of places, and searches them.
  *
- * Each row comes once, for this reason.  The intervals together cover all places, and each is
- * taken by one process, which raises a counter in shared memory.  A row that the snapshot sees has
- * one entry, from before the match until long after it, and the entry has one place, wherever
- * VACUUM's folds move it.  So it is in one interval, and the search of that interval finds it once.
- * The snapshot is the same in all processes, and was taken before any of the searches.
+ * Each row comes once, for this reason.  The processes have the same snapshot; TIDs and entries in
+ * shared memory are those of one search under it, and each heap block is taken by one process.  For
+ * ranges and intervals, the proofs are below.  Each process rechecks keys by a set that it has
+ * built itself: plans are made only where all of these sets are equal (plan/same.c).
  *
- * Two different entries of one TID, of two rows with different keys, may be in two intervals: one
- * process finds the first one, then VACUUM removes it, the TID is reused, and another process
- * finds the second.  The first process read the vacuum epoch before any entry was found, and
- * from this stream.c proves that the answer has neither row.
+ * A match can be shared if it answers for the whole execution of the node.  The match of one batch
+ * of a join does not, because the batches of two processes need not contain the same keys.
+ * So if the first process has more than one batch, it does all of the work, and the others do
+ * nothing; and if another process came first and shared its match, a process with several batches
+ * takes no part in it.  The process that shared the match takes steps until all are taken, so
+ * nothing is left over.
+ *
+ * Waiting: processes that come later wait for the first.  It waits for no process of the plan,
+ * since it returns no row before it has published its result.  If it fails, it is the leader, whose
+ * end is also that of its workers; or its error reaches the leader, which waits interruptibly like
+ * all processes here.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -30,12 +39,14 @@
 
 #include <math.h>
 
+#include "access/visibilitymap.h"
+#include "optimizer/optimizer.h"
+#include "storage/bufmgr.h"
+
+#include "base/compat.h"
 #include "base/gpujoin.h"
 #include "mirror/mirror.h"
-#include "parts.h"
-
-/* More steps shorten the time in which some processes are idle at the end */
-#define STEPS_PER_PROCESS		16
+#include "search.h"
 
 /*
  * Entries that a plan processes in the time of one unit of a request's cost: a unit is 0.66 us
@@ -49,96 +60,162 @@
 /* With fewer keys per process, the share of one process may be twice that of another */
 #define MIN_KEYS				2.0
 
+static void init_found(GjSharedFind *shared);
+static GjSharePhase enter(GjShare *share, bool whole);
+static GjSharePhase wait_for_match(GjSharedFind *shared);
+static GjSharePhase get_phase(GjSharedFind *shared);
+static bool is_mostly_visible(Relation heap);
 static void cut(GjSharedRanges *shared, const GjKeySet *keys, double nranges);
 static uint64 range_start(const GjSharedRanges *shared, const GjKeySet *keys, uint64 range);
 
-/*
- * Initialize the shared state: nothing has been found
- */
-void
-GjFindShareInit(GjSharedFind *found)
+Size
+GjShareBytes(void)
 {
-	memset(found, 0, sizeof(GjSharedFind));
-	pg_atomic_init_u64(&found->search.next, 0);
-	pg_atomic_init_u64(&found->ranges.next, 0);
-	GjTidsShareInit(&found->tids);
-	GjEntriesShareInit(&found->entries);
+	return sizeof(GjSharedFind);
 }
 
 /*
- * Free the shared memory; no process may still be reading it
+ * Initialize the shared memory of a match
  */
 void
-GjFindUnshare(GjSharedFind *found, dsa_area *area)
+GjShareInit(GjSharedFind *shared, int nprocesses)
 {
-	GjTidsUnshare(&found->tids, area);
-	GjEntriesUnshare(&found->entries, area);
-	GjFindShareInit(found);
+	memset(shared, 0, sizeof(GjSharedFind));
+	SpinLockInit(&shared->mutex);
+	shared->phase = GJ_SHARE_NEW;
+	shared->nprocesses = nprocesses;
+	ConditionVariableInit(&shared->matched);
+	init_found(shared);
+}
+
+static void
+init_found(GjSharedFind *shared)
+{
+	GjTidsShareInit(&shared->tids);
+	GjEntriesShareInit(&shared->entries);
+	shared->ranges.nranges = 0;
+	pg_atomic_init_u64(&shared->ranges.next, 0);
+	shared->places.nsteps = 0;
+	pg_atomic_init_u64(&shared->places.next, 0);
 }
 
 /*
- * Let other processes take part in a match that this process has begun but not read from.  All
- * processes search on the CPU, even if a device was to be asked for pieces.
+ * Forget what was shared, for another execution; no process may still be reading it
  */
 void
-GjSearchShare(GjSharedSearch *shared, GjEntryMatch *match, int nprocesses, GjMatchStats *stats)
+GjShareReset(GjSharedFind *shared, dsa_area *area)
 {
-	shared->vacuum_epoch = match->vacuum_epoch;
-	shared->nsteps = 0;
-	if (match->phase != GJ_ENTRIES_DONE)
+	GjTidsUnshare(&shared->tids, area);
+	GjEntriesUnshare(&shared->entries, area);
+	init_found(shared);
+	shared->phase = GJ_SHARE_NEW;
+}
+
+/*
+ * Find out what this process has to do about a match; waits while another one searches.  "whole" is
+ * as in GjEntryRequest.
+ */
+GjShareRole
+GjShareEnter(GjShare *share, bool whole)
+{
+	if (share == NULL || share->found == NULL || share->alone)
+		return GJ_ROLE_ALONE;
+
+	switch (enter(share, whole))
 	{
-		MemoryContext old = MemoryContextSwitchTo(match->context);
-		GjSearch   *search = GjSearchBegin(match->index, &match->info, match->keys, 0, NULL);
-
-		shared->nsteps = GjSearchDivide(search, nprocesses,
-										Min(nprocesses * STEPS_PER_PROCESS, GJ_MAX_STEPS),
-										shared->starts, stats);
-		GjSearchEnd(search);
-		MemoryContextSwitchTo(old);
+		case GJ_SHARE_NEW:
+			return GJ_ROLE_FIRST;
+		case GJ_SHARE_MATCHING:
+			return whole && wait_for_match(share->found) == GJ_SHARE_READY ?
+				GJ_ROLE_OTHER : GJ_ROLE_NONE;
+		case GJ_SHARE_READY:
+			return whole ? GJ_ROLE_OTHER : GJ_ROLE_NONE;
+		case GJ_SHARE_ONE_FOR_ALL:
+			break;
 	}
-	GjTailHitsForget(&match->tails);
-	match->tails_known = false;
-	match->wanted = match->keys;
-	match->shared = shared;
-	match->phase = GJ_ENTRIES_SEARCH;
+	return share->alone ? GJ_ROLE_ALONE : GJ_ROLE_NONE;
 }
 
 /*
- * Take part in a match that another process has begun; limit is the memory for this process.  The
- * key set must live as long as the match.  The match allocates in the current memory context, also
- * later.
+ * Enter a shared match, and return its phase.  GJ_SHARE_NEW: this process is the first, and must
+ * publish what it finds.
+ */
+static GjSharePhase
+enter(GjShare *share, bool whole)
+{
+	GjSharedFind *shared = share->found;
+	GjSharePhase phase;
+
+	SpinLockAcquire(&shared->mutex);
+	phase = shared->phase;
+	if (phase == GJ_SHARE_NEW && whole)
+		shared->phase = GJ_SHARE_MATCHING;
+	else if (phase == GJ_SHARE_NEW)
+	{
+		phase = shared->phase = GJ_SHARE_ONE_FOR_ALL;
+		share->alone = true;
+	}
+	SpinLockRelease(&shared->mutex);
+	return phase;
+}
+
+static GjSharePhase
+wait_for_match(GjSharedFind *shared)
+{
+	ConditionVariablePrepareToSleep(&shared->matched);
+	while (get_phase(shared) == GJ_SHARE_MATCHING)
+		ConditionVariableSleep(&shared->matched, GjWaitEventSharedMatch());
+	ConditionVariableCancelSleep();
+	return get_phase(shared);
+}
+
+static GjSharePhase
+get_phase(GjSharedFind *shared)
+{
+	GjSharePhase phase;
+
+	SpinLockAcquire(&shared->mutex);
+	phase = shared->phase;
+	SpinLockRelease(&shared->mutex);
+	return phase;
+}
+
+/*
+ * Let the other processes continue: what they wait for is in shared memory
  */
 void
-GjSearchJoin(GjSharedSearch *shared, GjEntryMatch *match, Relation index, const GjKeySet *keys,
-			 Size limit)
+GjSharePublish(GjSharedFind *shared)
 {
-	memset(match, 0, sizeof(*match));
-	match->index = index;
-	match->keys = match->wanted = keys;
-	match->context = CurrentMemoryContext;
-	match->limit = limit;
-	GjIndexGetInfo(index, &match->info);
-	match->vacuum_epoch = shared->vacuum_epoch;
-	match->shared = shared;
+	SpinLockAcquire(&shared->mutex);
+	shared->phase = GJ_SHARE_READY;
+	SpinLockRelease(&shared->mutex);
+	ConditionVariableBroadcast(&shared->matched);
 }
 
-/*
- * Turn to the next interval; returns false if all are taken
+/*-------------------------------------------------------------------------
+ * Intervals of places
+ *
+ * Divide a search on the CPU by places in the index.
+ *
+ * Either one process asks a device for all keys, and the hits are divided (sets/share.c), or each
+ * process asks for keys of its own ("Ranges of keys" below).  The CPU's answer is divided before
+ * it is found: the first process reads the vacuum epoch, and finds places in the directories of
+ * the runs that divide the pages to read into intervals of equally many pages.  Then all processes
+ * take intervals, one at a time, until all are taken.
+ *
+ * Each interval is a search of its own, for the entries between two places, in tails and deltas as
+ * well as in runs (search.c).  A process does not need to know what the others have found.
+ *
+ * Each row comes once.  The intervals together cover all places, and each is taken by one process,
+ * which raises a counter in shared memory; the rest is lemma L3 of src/README.  The snapshot is the
+ * same in all processes, and was taken before any of the searches.
+ *
+ * Two different entries of one TID, of two rows with different keys, may be in two intervals: one
+ * process finds the first one, then VACUUM removes it, the TID is reused, and another process
+ * finds the second.  The first process read the vacuum epoch before any entry was found, so the
+ * answer has neither row (lemma L7).
+ *-------------------------------------------------------------------------
  */
-bool
-GjSearchTake(GjEntryMatch *match)
-{
-	GjSharedSearch *shared = match->shared;
-	const GjPlace last = GjLastPlace;
-	uint64		step;
-	uint64		next;
-
-	if (!GjTakeStep(&shared->next, 1, shared->nsteps, &step, &next))
-		return false;
-	GjSearchTurnTo(match->search, &shared->starts[step],
-				   next < shared->nsteps ? &shared->starts[next] : &last);
-	return true;
-}
 
 /*-------------------------------------------------------------------------
  * Ranges of keys
@@ -180,8 +257,8 @@ GjSearchTake(GjEntryMatch *match)
  *		mirror, it does not accept an answer of a mirror whose epoch is not E.  (It would be
  *		exact, too, if each process read an epoch of its own, after the snapshot; but an epoch
  *		older than the snapshot is not allowed, and a common one is easier to reason about.)
- *	  - Each TID comes once in the entries delivered for a range, or for a part of it.  The claim
- *		of stream.c covers the case that two processes deliver entries of one TID with different
+ *	  - Each TID comes once in the entries delivered for a range, or for a part of it.  Lemma L7
+ *		covers the case that two processes deliver entries of one TID with different
  *		keys, or leave that TID to the heap: then the answer has neither row.
  *
  * No row is missing: a process that has taken a range delivers all of it, unless the query
@@ -200,20 +277,25 @@ GjSearchTake(GjEntryMatch *match)
  */
 
 /*
- * Cut the keys for a match by nprocesses processes, each with room for "capacity" entries.
- * Returns false if the match should not be divided by keys.
+ * Cut the keys for a match by nprocesses processes, each with room for "capacity" entries, and
+ * return the vacuum epoch, which was read before.  Returns false if the match should not be divided
+ * by keys.
  */
 bool
-GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys, uint64 capacity,
-			  int nprocesses, GjMatchStats *stats)
+GjRangesShare(GjSharedRanges *shared, const GjEntryRequest *request, uint64 capacity,
+			  int nprocesses, uint64 *epoch)
 {
+	Relation	index = request->index;
+	const GjKeySet *keys = request->keys;
+	GjMatchStats *stats = request->stats;
 	GjMirrorFound found = {0};
 	GjIndexInfo info;
 	GjIndexState state;
 	instr_time	start;
 	double		nranges = 0.0;
 
-	if (keys->complement || keys->nkeys < nprocesses * MIN_KEYS)
+	if (!is_mostly_visible(request->heap) || keys->complement ||
+		keys->nkeys < nprocesses * MIN_KEYS)
 		return false;
 
 	INSTR_TIME_SET_CURRENT(start);
@@ -230,13 +312,32 @@ GjRangesShare(GjSharedRanges *shared, Relation index, const GjKeySet *keys, uint
 		return false;
 	}
 
-	shared->vacuum_epoch = state.vacuum_epoch;
+	*epoch = state.vacuum_epoch;
 	shared->index_entries = found.entries;
 	shared->key_entries = (double) found.matches / keys->nkeys;
 	shared->nprocesses = nprocesses;
 	cut(shared, keys, nranges);
 	GjMatchStatsEnd(stats, keys, start);
 	return true;
+}
+
+/*
+ * Return true if nearly all pages of the heap are all-visible
+ *
+ * If so, it does not matter that processes that take entries by key, and not by heap block, fetch
+ * the same blocks.  Fetching a block from memory takes a process half a microsecond, even if
+ * other processes fetch it, too.  Copying a device's answer to shared memory takes 50 ns an entry,
+ * while all processes wait.  With six entries on a block, both methods take the same time if half
+ * of the blocks must be fetched; with fewer entries on a block, fewer processes fetch the same one.
+ */
+static bool
+is_mostly_visible(Relation heap)
+{
+	BlockNumber total = RelationGetNumberOfBlocks(heap);
+	BlockNumber visible;
+
+	visibilitymap_count(heap, &visible, NULL);
+	return visible >= total * (1.0 - GJ_MAX_HEAP_PART);
 }
 
 /*
@@ -272,49 +373,24 @@ cut(GjSharedRanges *shared, const GjKeySet *keys, double nranges)
 }
 
 /*
- * Take part in a match divided by keys.  capacity is the number of entries that fit in memory from
- * a device's answer, limit the memory for hits that the CPU collects.  The key set must live as
- * long as the match.  The match allocates in the current memory context, also later.
- */
-void
-GjRangesJoin(GjSharedRanges *shared, GjEntryMatch *match, Relation index, const GjKeySet *keys,
-			 uint64 capacity, Size limit)
-{
-	memset(match, 0, sizeof(*match));
-	match->index = index;
-	match->keys = keys;
-	match->context = CurrentMemoryContext;
-	match->limit = limit;
-	GjIndexGetInfo(index, &match->info);
-	match->vacuum_epoch = shared->vacuum_epoch;
-	match->pieces.capacity = capacity;
-	match->ranges = shared;
-	match->phase = GJ_ENTRIES_DONE;
-}
-
-/*
- * Turn to the keys of the next range; returns false if all are taken.  Once this process does not
- * ask a device any longer, take an equal share of the remaining ranges at a time.
+ * Take the next range of keys; returns false if all are taken.  If "many", because this process
+ * does not ask a device any longer, take an equal share of the remaining ranges.
  */
 bool
-GjRangesTake(GjEntryMatch *match)
+GjRangesTake(GjSharedRanges *shared, const GjKeySet *keys, bool many, GjKeyRange *taken)
 {
-	GjSharedRanges *shared = match->ranges;
-	uint64		taken = Min(pg_atomic_read_u64(&shared->next), shared->nranges);
-	uint64		step = match->refused ? (shared->nranges - taken) / shared->nprocesses : 1;
+	uint64		ntaken = Min(pg_atomic_read_u64(&shared->next), shared->nranges);
+	uint64		step = many ? (shared->nranges - ntaken) / shared->nprocesses : 1;
 	uint64		range;
 	uint64		end_range;
 
 	while (GjTakeStep(&shared->next, Max(step, 1), shared->nranges, &range, &end_range))
 	{
-		uint64		first = range_start(shared, match->keys, range);
-		uint64		end = range_start(shared, match->keys, end_range);
-
-		if (first == end)
-			continue;			/* each process builds the set for itself */
-		GjEntryMatchTurnTo(match, first, end, shared->key_entries * (end - first),
-						   shared->index_entries);
-		return true;
+		taken->first = range_start(shared, keys, range);
+		taken->end = range_start(shared, keys, end_range);
+		taken->expected = shared->key_entries * (taken->end - taken->first);
+		if (taken->first != taken->end) /* each process builds the set for itself */
+			return true;
 	}
 	return false;
 }
@@ -330,4 +406,27 @@ range_start(const GjSharedRanges *shared, const GjKeySet *keys, uint64 range)
 	if (range == shared->nranges)
 		return keys->nkeys;
 	return GjKeySetLowerBound(keys, shared->starts[range]);
+}
+
+/*
+ * Return the cost of a request to a device that has nentries entries, in the planner's units
+ */
+double
+GjRequestCost(double nentries)
+{
+	return gj_device_setup_cost + nentries * gj_device_search_cost;
+}
+
+/*
+ * Return the number of requests up to which a device is quicker than the CPU, by the planner's
+ * costs (plan/cost.c)
+ */
+double
+GjMaxRequests(Relation index, uint64 nentries)
+{
+	double		request = GjRequestCost(nentries);
+	double		search = gj_setup_cost + nentries * gj_search_cost +
+		RelationGetNumberOfBlocks(index) * seq_page_cost;
+
+	return gj_force || request <= 0 ? INFINITY : search / request;
 }

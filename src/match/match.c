@@ -15,7 +15,7 @@
 
 #include "storage/bufmgr.h"
 
-#include "parts.h"
+#include "search.h"
 
 static void match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 				  GjMatchStats *stats);

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * readpages.c
- *	  Reading data pages whose numbers are known.
+ *	  Reading data pages whose numbers are known, and adding their hits to the target.
  *
  * A page is matched in place under its share lock, for half a microsecond at most: copying it
  * first would take longer.  No page is locked while another one is.  Meanwhile the next page is
@@ -11,6 +11,15 @@
  *
  * If pages must be read from disk, the following ones are read ahead ("Reading ahead" below).
  *
+ * The hits of a page are found by one of two methods.  The first looks up all keys of the page in
+ * the set, many at a time, which takes half a microsecond whatever is found (sets/kernels.c).  The
+ * second, for a page of a run, whose keys ascend, searches the page for each listed key; entries
+ * that have the key are adjacent, and are copied as a range.  That is faster if few listed keys can
+ * be on the page.
+ *
+ * A run's page keeps keys and TIDs of deleted entries, so its keys always ascend.  But ranges are
+ * copied only from pages without deleted entries.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -18,17 +27,110 @@
 
 #include "executor/instrument.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
 #include "base/compat.h"
 #include "base/prefetch.h"
+#include "base/step.h"
 #include "search.h"
+
+/* With more listed keys on a page, it is quicker to look up all keys of the page */
+#define MAX_FEW_KEYS			8
+
+/* Number of bitmap words whose hits are prefetched while those of the next words are found */
+#define PART_WORDS				4
+
+/* Number of slots around the expected one that are searched first for a key */
+#define NEAR_SLOTS				16
+
+/*
+ * Searching the set for a key in the range of a page costs some 30 ns, a twentieth
+ * of matching the page.  We do so if no more keys than this are expected in the
+ * range, assuming that keys are spread evenly.
+ */
+#define SPARSE_KEYS				16
+
+#define LAST_BIT				(UINT64CONST(1) << 63)
+
+/* Prefetch a page's header and its special space, without reading the header to locate that */
+#define GjPrefetchEnds(page) \
+	(GjPrefetch(page), \
+	 GjPrefetch((char *) (page) + BLCKSZ - MAXALIGN(sizeof(GjPageOpaqueData))))
+
+/*
+ * Prefetch the keys of a page.  A pin is enough, because the addresses depend on the
+ * index only, not on the page's contents.  Inline, because gcc drops calls of a function
+ * that only prefetches, as it considers it to have no effect.
+ */
+static pg_attribute_always_inline void
+GjPrefetchKeys(Page page, const GjIndexInfo *info)
+{
+	GjPrefetchEnds(page);
+	GjPrefetchRange(GjDataUsed(page, info), info->words * sizeof(uint32));
+	GjPrefetchRange(GjDataKeys(page, info), info->slots * info->key_width);
+}
+
+/* Slots are listed this many at a time; elements after the last one are undefined */
+#define GJ_HITS_SPARE			4
+
+/* The hits on a data page, as a bitmap of slots and as a list */
+typedef struct GjPageHits
+{
+	uint32		bits[GJ_MAX_WORDS];
+	int			nslots;
+	uint16		slots[GJ_MAX_SLOTS + GJ_HITS_SPARE];
+} GjPageHits;
 
 static void match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
 					   const GjPageLimits *limits, GjMatchTarget target, GjMatchStats *stats);
 static Buffer read_ahead_take(GjSearch *search, int i);
 static void read_ahead_from(GjSearch *search, int from);
+static Buffer pin_chosen(GjSearch *search, int i, Buffer found);
+static bool is_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
+static void read_ahead_end(GjSearch *search);
+static Buffer pin_page(GjSearch *search, int i, Buffer *found);
+static bool read_delta_page(GjSearch *search, int i, Buffer buffer, Buffer next,
+							const GjPageLimits *limits, GjMatchTarget target,
+							GjMatchStats *stats);
+static bool match_delta_page(GjSearch *search, Page page, Buffer next, const GjPageLimits *limits,
+							 GjMatchTarget target, GjMatchStats *stats);
+static void spill_hits(GjSearch *search);
+static bool match_keys(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+					   const GjPageLimits *limits, Page following, GjMatchTarget target,
+					   GjMatchStats *stats);
+static bool match_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+						 const GjChosenPage *chosen, GjMatchTarget target,
+						 GjMatchStats *stats);
+static void prefetch_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+							const GjChosenPage *chosen, GjMatchTarget target);
+static bool has_few_keys(const GjKeySet *keys, const GjChosenPage *chosen);
+static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
+static void find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,
+					  GjMatchTarget target, GjPageHits *hits);
+static void prefetch_hits(Page page, const GjIndexInfo *info, const GjPageHits *hits, int first,
+						  GjMatchTarget target);
+static void prefetch_values(const char *array, int width, const GjPageHits *hits, int first);
+static void drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits,
+					  GjPageHits *hits);
+static int	count_slots(const uint32 *used, int words);
+static int	estimate_slot(const GjChosenPage *chosen, int nslots, int64 key);
+static void prefetch_slots(const char *array, int width, int slot);
+static bool add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n);
+static bool pack_tids(uint64 *to, const ItemPointerData *tids, int n, uint64 *highest);
+static void copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
+					   int first, int n);
+static bool take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots,
+					  int nslots);
+static void take_values(char *to, const char *from, int width, const uint16 *slots, int nslots);
+static void take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
+					   int words, const uint16 *slots, int nslots);
+static void page_hits_list(GjPageHits *hits, int first, int words);
+static bool entry_set_add_page(GjEntrySet *set, Page page, const GjIndexInfo *info,
+							   const GjPageHits *hits);
+static bool entry_set_add_slots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first,
+								int n);
 
 /*
  * Read the chosen pages of runs.  Returns false if one of them does not belong to its run any
@@ -41,7 +143,7 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 			 GjMatchStats *stats)
 {
 	Buffer		next = search->nchosen > 0 ?
-		GjReadChosenPage(search, 0, InvalidBuffer) : InvalidBuffer;
+		pin_chosen(search, 0, InvalidBuffer) : InvalidBuffer;
 	Buffer		found = InvalidBuffer;	/* probable buffer of the next page but one */
 
 	for (int i = 0; i < search->nchosen; i++)
@@ -54,23 +156,23 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 		{
 			const GjChosenPage *following = chosen + 1;
 
-			next = GjReadChosenPage(search, i + 1, found);
+			next = pin_chosen(search, i + 1, found);
 			found = i + 2 < search->nchosen ?
 				GjGuessFind(chosen[2].guess, chosen[2].block) : InvalidBuffer;
-			if (GjHasFewKeys(search->keys, following))
-				GjPrefetchSorted(BufferGetPage(next), search->info, search->keys, following,
-								 target);
+			if (has_few_keys(search->keys, following))
+				prefetch_listed(BufferGetPage(next), search->info, search->keys, following,
+								target);
 			else
 				GjPrefetchKeys(BufferGetPage(next), search->info);
 		}
 
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		if (!GjIsListed(search, buffer, chosen))
+		if (!is_listed(search, buffer, chosen))
 		{
 			UnlockReleaseBuffer(buffer);
 			if (i + 1 < search->nchosen)
 				ReleaseBuffer(next);
-			GjReadAheadEnd(search);
+			read_ahead_end(search);
 			if (GjListsMoved(search->index, &search->state))
 				return false;
 			GjReportCorruption(search->index, chosen->block,
@@ -89,8 +191,8 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
  * Like a scan of a heap, a search that has read many pages uses a small ring of buffers from then
  * on, so that it does not evict everything else from shared buffers.
  */
-Buffer
-GjReadChosenPage(GjSearch *search, int i, Buffer found)
+static Buffer
+pin_chosen(GjSearch *search, int i, Buffer found)
 {
 	const GjChosenPage *chosen = &search->chosen[i];
 	int64		nread = pgBufferUsage.shared_blks_read;
@@ -112,8 +214,8 @@ GjReadChosenPage(GjSearch *search, int i, Buffer found)
 /*
  * Return true if a locked page belongs to the run, or to a delta, for which it was chosen
  */
-bool
-GjIsListed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen)
+static bool
+is_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen)
 {
 	Page		page = BufferGetPage(buffer);
 
@@ -137,10 +239,10 @@ match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
 	stats->run_pages_read++;
 	some.bounded = GjPlaceIsBefore(&chosen->first, &limits->from) ||
 		GjPlaceIsBefore(&limits->end, &chosen->next);
-	if (some.bounded || !GjHasFewKeys(search->keys, chosen))
-		possible = GjMatchPage(page, search->info, search->keys, &some, NULL, target, stats);
+	if (some.bounded || !has_few_keys(search->keys, chosen))
+		possible = match_keys(page, search->info, search->keys, &some, NULL, target, stats);
 	else
-		possible = GjMatchSorted(page, search->info, search->keys, chosen, target, stats);
+		possible = match_listed(page, search->info, search->keys, chosen, target, stats);
 	if (!possible)
 		GjReportCorruption(search->index, chosen->block, "An entry has an impossible TID.");
 }
@@ -166,12 +268,143 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 
 			stats->entries += GjPageGetOpaque(page)->used;
 			if ((owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA) &&
-				!GjMatchPage(page, info, keys, NULL, NULL, target, stats))
+				!match_keys(page, info, keys, NULL, NULL, target, stats))
 				GjReportCorruption(index, block, "An entry has an impossible TID.");
 		}
 		stats->pages++;
 		UnlockReleaseBuffer(buffer);
 	}
+}
+
+/*-------------------------------------------------------------------------
+ * Pages of deltas
+ *
+ * Read the pages of deltas; a search reads all of them.
+ *
+ * Searching a page is bound by memory latency, so we prefetch in small steps (sets/kernels.c): the
+ * next page's ends as soon as it is pinned, its keys while those of this page are looked up, and
+ * the columns of hits while others are found (readpages.c).  No page is locked while another one
+ * is.
+ *
+ * Pages with 14 hits each (42 cache lines) took 0.7 us, and 0.4 us of that was memory latency
+ * alone.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Read the chosen pages of deltas.  Returns false if one of them does not belong to a delta any
+ * longer; the caller must then forget the hits.
+ *
+ * If the result is true, the caller must still check GjListsMoved() before it trusts the hits.
+ */
+bool
+GjReadDeltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
+			 GjMatchStats *stats)
+{
+	Buffer		found = InvalidBuffer;	/* probable buffer of the page to pin next */
+	Buffer		next = search->nchosen > 0 ? pin_page(search, 0, &found) : InvalidBuffer;
+
+	for (int i = 0; i < search->nchosen; i++)
+	{
+		Buffer		buffer = next;
+		bool		listed;
+
+		CHECK_FOR_INTERRUPTS();
+		next = i + 1 < search->nchosen ? pin_page(search, i + 1, &found) : InvalidBuffer;
+		listed = read_delta_page(search, i, buffer, next, limits, target, stats);
+		ReleaseBuffer(buffer);
+		if (listed)
+			continue;
+
+		if (BufferIsValid(next))
+			ReleaseBuffer(next);
+		read_ahead_end(search);
+		if (!GjListsMoved(search->index, &search->state))
+			GjReportCorruption(search->index, search->chosen[i].block,
+							   "The page is not of the run or list that it is in.");
+		return false;
+	}
+	search->nread += search->nchosen;
+	return true;
+}
+
+static Buffer
+pin_page(GjSearch *search, int i, Buffer *found)
+{
+	Buffer		buffer = pin_chosen(search, i, *found);
+
+	GjPrefetchEnds(BufferGetPage(buffer));
+	*found = InvalidBuffer;
+	if (i + 1 < search->nchosen)
+		*found = GjGuessFind(search->chosen[i + 1].guess, search->chosen[i + 1].block);
+	return buffer;
+}
+
+/*
+ * Add the hits of a page; returns false if it does not belong to a delta any longer
+ */
+static bool
+read_delta_page(GjSearch *search, int i, Buffer buffer, Buffer next,
+				const GjPageLimits *limits, GjMatchTarget target, GjMatchStats *stats)
+{
+	Page		page = BufferGetPage(buffer);
+	bool		possible = true;
+	bool		listed;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	listed = is_listed(search, buffer, &search->chosen[i]);
+	if (listed)
+	{
+		stats->pages++;
+		stats->delta_pages++;
+		stats->entries += GjPageGetOpaque(page)->used;
+		possible = match_delta_page(search, page, next, limits, target, stats);
+	}
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+
+	if (!possible)
+		GjReportCorruption(search->index, search->chosen[i].block,
+						   "An entry has an impossible TID.");
+	if (target.entries != NULL)
+		spill_hits(search);
+	return listed;
+}
+
+/*
+ * Find the page's hits, without those that came from tail pages after these were searched.
+ * Returns false if an entry has an impossible TID.
+ */
+static bool
+match_delta_page(GjSearch *search, Page page, Buffer next, const GjPageLimits *limits,
+				 GjMatchTarget target, GjMatchStats *stats)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+	GjPageLimits some = *limits;
+
+	if (opaque->max_key < some.from.key || opaque->min_key > some.end.key)
+		return true;
+	some.bounded = opaque->min_key <= some.from.key || opaque->max_key >= some.end.key;
+	if (opaque->change <= search->tails.sequence)
+		some.known = NULL;
+	return match_keys(page, search->info, search->keys, &some,
+					  BufferIsValid(next) ? BufferGetPage(next) : NULL, target, stats);
+}
+
+/*
+ * If the hits exceed the memory limit, write them to the temporary file.  The caller must not hold
+ * a lock on a page.
+ */
+static void
+spill_hits(GjSearch *search)
+{
+	GjEntrySet *hits = search->hits;
+
+	if (hits->nentries * hits->entry_bytes <= search->limit)
+		return;
+	if (search->spill == NULL)
+		search->spill = GjEntrySpillBegin(search->context);
+	GjEntrySpillWrite(search->spill, hits);
+	GjStep("hits spilled");
 }
 
 /*-------------------------------------------------------------------------
@@ -214,7 +447,7 @@ read_ahead_take(GjSearch *search, int i)
 	if (i + 1 == search->nchosen)
 	{
 		search->was_cold = pgBufferUsage.shared_blks_read != search->nread_before;
-		GjReadAheadEnd(search);
+		read_ahead_end(search);
 	}
 	return buffer;
 }
@@ -233,8 +466,8 @@ read_ahead_from(GjSearch *search, int from)
 /*
  * Give up the pages that have been read ahead
  */
-void
-GjReadAheadEnd(GjSearch *search)
+static void
+read_ahead_end(GjSearch *search)
 {
 	if (search->stream != NULL)
 		read_stream_end(search->stream);
@@ -266,13 +499,13 @@ next_chosen(ReadStream *stream, void *arg, void *buffer_data)
 /* Number of pages to prefetch */
 #define AHEAD					32
 
-Buffer
+static Buffer
 read_ahead_take(GjSearch *search, int i)
 {
 	return InvalidBuffer;
 }
 
-void
+static void
 read_ahead_from(GjSearch *search, int from)
 {
 #ifdef USE_PREFETCH
@@ -290,9 +523,603 @@ read_ahead_from(GjSearch *search, int from)
 #endif
 }
 
-void
-GjReadAheadEnd(GjSearch *search)
+static void
+read_ahead_end(GjSearch *search)
 {
 }
 
 #endif							/* GJ_HAVE_READ_STREAMS */
+
+/*-------------------------------------------------------------------------
+ * The hits of a page
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Match a page by looking up all of its keys; following is the pinned page whose keys will be
+ * looked up next, or NULL if that is not known
+ */
+static bool
+match_keys(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPageLimits *limits,
+		   Page following, GjMatchTarget target, GjMatchStats *stats)
+{
+	GjPageHits	hits;
+
+	hits.nslots = 0;
+	if (GjPageGetOpaque(page)->used == 0 || !page_may_match(GjPageGetOpaque(page), keys))
+	{
+		if (following != NULL)
+			GjPrefetchKeys(following, info);
+		return true;
+	}
+	find_hits(page, info, keys, following, target, &hits);
+	if (limits != NULL && (limits->bounded || limits->known != NULL))
+		drop_hits(page, info, limits, &hits);
+	if (hits.nslots == 0)
+		return true;
+	stats->tids += hits.nslots;
+	if (target.tids != NULL)
+		return GjTidSetAdd(target.tids, GjDataTids(page, info), hits.bits, info->words);
+	return entry_set_add_page(target.entries, page, info, &hits);
+}
+
+/*
+ * Find the slots of a page that have a key of the set, a few words at a time, and prefetch the
+ * columns of these hits meanwhile
+ */
+static void
+find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,
+		  GjMatchTarget target, GjPageHits *hits)
+{
+	const char *page_keys = GjDataKeys(page, info);
+	const uint32 *used = GjDataUsed(page, info);
+	Size		word_keys = GJ_SLOTS_PER_WORD * info->key_width;
+	uint32		all[GJ_MAX_WORDS];
+	int			words;
+
+	/* do not read the bitmap of a full page from memory */
+	if (GjPageGetOpaque(page)->used == info->slots)
+		used = memset(all, 0xFF, info->words * sizeof(uint32));
+	for (int word = 0; word < info->words; word += words)
+	{
+		int			nslots = hits->nslots;
+		const char *ahead = following == NULL ? NULL :
+			GjDataKeys(following, info) + word * word_keys;
+
+		words = Min(info->words - word, PART_WORDS);
+		if (!GjKernelMatch(keys, page_keys + word * word_keys, used + word, words,
+						   &hits->bits[word], ahead))
+			continue;
+		page_hits_list(hits, word, words);
+		prefetch_hits(page, info, hits, nslots, target);
+	}
+}
+
+/*
+ * Prefetch the columns of the hits, starting with the hit number "first"
+ */
+static void
+prefetch_hits(Page page, const GjIndexInfo *info, const GjPageHits *hits, int first,
+			  GjMatchTarget target)
+{
+	for (int i = 0; target.tids == NULL && i < info->nincluded; i++)
+	{
+		if (target.entries->included[i].width == 0)
+			continue;
+		prefetch_values(GjDataValues(page, &info->included[i]), info->included[i].width, hits,
+						first);
+		if (first == 0)
+			GjPrefetchRange(GjDataNulls(page, &info->included[i]), info->words * sizeof(uint32));
+	}
+	prefetch_values((char *) GjDataTids(page, info), sizeof(ItemPointerData), hits, first);
+}
+
+static pg_attribute_always_inline void
+prefetch_values(const char *array, int width, const GjPageHits *hits, int first)
+{
+	for (int i = first; i < hits->nslots; i++)
+		GjPrefetch(array + hits->slots[i] * width);
+}
+
+/* Return false only if no key of the set is between the page's bounds; may return true then, too */
+static bool
+page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
+{
+	uint64		page_span = (uint64) opaque->max_key - (uint64) opaque->min_key;
+	uint64		mean_gap;
+	uint64		position;
+
+	if (keys->complement)
+		return true;
+	mean_gap = ((uint64) keys->max_key - (uint64) keys->min_key) / keys->nkeys;
+	if (opaque->max_key < keys->min_key || opaque->min_key > keys->max_key)
+		return false;
+	if (page_span / SPARSE_KEYS > mean_gap)
+		return true;
+	position = GjKeySetLowerBound(keys, opaque->min_key);
+	return position < keys->nkeys && keys->keys[position] <= opaque->max_key;
+}
+
+/*
+ * Drop hits outside the limits, or whose TIDs are known
+ */
+static void
+drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, GjPageHits *hits)
+{
+	const ItemPointerData *tids = GjDataTids(page, info);
+	int			nslots = 0;
+
+	for (int i = 0; i < hits->nslots; i++)
+	{
+		int			slot = hits->slots[i];
+		GjPlace		place;
+
+		place.key = GjDataGetKey(page, info, slot);
+		place.tid = GjPackTid(&tids[slot]);
+		if ((limits->bounded && (GjPlaceIsBefore(&place, &limits->from) ||
+								 !GjPlaceIsBefore(&place, &limits->end))) ||
+			(limits->known != NULL && GjFewTidsFind(limits->known, place.tid) >= 0))
+			hits->bits[slot / GJ_SLOTS_PER_WORD] &= ~GjSlotBit(slot);
+		else
+			hits->slots[nslots++] = slot;
+	}
+	hits->nslots = nslots;
+}
+
+/* Pages of runs ------------------------------------------------------------------- */
+
+/*
+ * Return true if so few listed keys can be on a run's page that each should be searched for
+ */
+static bool
+has_few_keys(const GjKeySet *keys, const GjChosenPage *chosen)
+{
+	uint64		many = chosen->key + MAX_FEW_KEYS;
+
+	return !keys->complement &&
+		(many >= keys->nkeys || keys->keys[many] > chosen->next.key);
+}
+
+static pg_attribute_always_inline int64
+load_key(const char *keys, int width, int slot)
+{
+	if (width == sizeof(int32))
+		return ((const int32 *) keys)[slot];
+	return ((const int64 *) keys)[slot];
+}
+
+/*
+ * Return the first slot from low on whose key is not below this one, or high
+ */
+static pg_attribute_always_inline int
+find_slot(const char *keys, int width, int low, int high, int64 key)
+{
+	int			n = high - low;
+
+	/* no branch on the comparison, as it would be unpredictable */
+	while (n > 0)
+	{
+		int			half = n / 2;
+		bool		below = load_key(keys, width, low + half) < key;
+
+		low += below ? n - half : 0;
+		n = half;
+	}
+	return low;
+}
+
+/*
+ * Do the same, but search near a slot first
+ */
+static pg_attribute_always_inline int
+find_near(const char *keys, int width, int low, int high, int near, int64 key)
+{
+	int			step = NEAR_SLOTS;
+
+	if (low == high)
+		return low;
+	near = Min(Max(near, low), high - 1);
+	if (load_key(keys, width, near) < key)
+	{
+		low = near + 1;
+		for (; low + step < high; step *= 2)
+		{
+			if (load_key(keys, width, low + step) >= key)
+			{
+				high = low + step;
+				break;
+			}
+			low += step + 1;
+		}
+	}
+	else
+	{
+		high = near;
+		for (; high - step > low; step *= 2)
+		{
+			if (load_key(keys, width, high - step) < key)
+			{
+				low = high - step + 1;
+				break;
+			}
+			high -= step;
+		}
+	}
+	return find_slot(keys, width, low, high, key);
+}
+
+/*
+ * Estimate in which of nslots slots a key is, assuming that keys are spread evenly
+ */
+static int
+estimate_slot(const GjChosenPage *chosen, int nslots, int64 key)
+{
+	double		span = (double) chosen->next.key - (double) chosen->first.key + 1.0;
+
+	return (int) (((double) key - (double) chosen->first.key) / span * nslots);
+}
+
+/*
+ * Prefetch the memory that match_listed() will probably read
+ */
+static void
+prefetch_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+				const GjChosenPage *chosen, GjMatchTarget target)
+{
+	int			slot = 0;
+
+	if (chosen->key < keys->nkeys)
+		slot = estimate_slot(chosen, info->slots, keys->keys[chosen->key]);
+	slot = Max(Min(slot, info->slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
+	GjPrefetchEnds(page);
+	GjPrefetchRange(GjDataUsed(page, info), info->words * sizeof(uint32));
+	prefetch_slots(GjDataKeys(page, info), info->key_width, slot);
+	prefetch_slots((char *) GjDataTids(page, info), sizeof(ItemPointerData), slot);
+	for (int i = 0; target.entries != NULL && i < info->nincluded; i++)
+	{
+		if (target.entries->included[i].width != 0)
+			prefetch_slots(GjDataValues(page, &info->included[i]), info->included[i].width, slot);
+	}
+}
+
+static pg_attribute_always_inline void
+prefetch_slots(const char *array, int width, int slot)
+{
+	GjPrefetchRange(array + slot * width, 2 * NEAR_SLOTS * width);
+}
+
+static pg_attribute_always_inline bool
+match_sorted(Page page, const GjIndexInfo *info, const GjKeySet *keys, int width,
+			 const GjChosenPage *chosen, int nslots, GjMatchTarget target, GjMatchStats *stats)
+{
+	const char *page_keys = GjDataKeys(page, info);
+	int			slot = 0;
+
+	for (uint64 at = chosen->key;
+		 at < keys->nkeys && keys->keys[at] <= chosen->next.key && slot < nslots; at++)
+	{
+		int64		key = keys->keys[at];
+		int			end = nslots;
+
+		slot = find_near(page_keys, width, slot, nslots, estimate_slot(chosen, nslots, key), key);
+		if (slot == nslots || load_key(page_keys, width, slot) != key)
+			continue;
+		if (key < PG_INT64_MAX)
+			end = find_near(page_keys, width, slot + 1, nslots, slot + 1, key + 1);
+		if (!add_slots(target, page, info, slot, end - slot))
+			return false;
+		stats->tids += end - slot;
+		slot = end;
+	}
+	return true;
+}
+
+/*
+ * Match a run's page by searching for the few listed keys that can be on it, without limits on
+ * places
+ */
+static bool
+match_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+			 const GjChosenPage *chosen, GjMatchTarget target, GjMatchStats *stats)
+{
+	int			nslots = count_slots(GjDataUsed(page, info), info->words);
+
+	if (nslots != GjPageGetOpaque(page)->used)	/* there are gaps */
+		return match_keys(page, info, keys, NULL, NULL, target, stats);
+	if (nslots == 0)
+		return true;
+	if (info->key_width == sizeof(int32))
+		return match_sorted(page, info, keys, sizeof(int32), chosen, nslots, target, stats);
+	return match_sorted(page, info, keys, sizeof(int64), chosen, nslots, target, stats);
+}
+
+/*
+ * Count the slots up to the last one in use
+ */
+static int
+count_slots(const uint32 *used, int words)
+{
+	while (words > 0 && used[words - 1] == 0)
+		words--;
+	return words == 0 ? 0 :
+		(words - 1) * GJ_SLOTS_PER_WORD + pg_leftmost_one_pos32(used[words - 1]) + 1;
+}
+
+/*
+ * Add adjacent entries
+ */
+static bool
+add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n)
+{
+	const ItemPointerData *tids = GjDataTids(page, info) + first;
+	uint64		packed[GJ_MAX_SLOTS];
+
+	if (target.tids == NULL)
+		return entry_set_add_slots(target.entries, page, info, first, n);
+	for (int i = 0; i < n; i++)
+		packed[i] = GjPackTid(&tids[i]);
+	return GjTidSetAddPacked(target.tids, packed, n);
+}
+
+/*-------------------------------------------------------------------------
+ * Hits to entries
+ *
+ * Copy entries from the index's pages into an entry set.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Count bits like pg_popcount64(), but without an indirect call
+ */
+static inline int
+count_bits(uint64 bits)
+{
+	bits -= (bits >> 1) & UINT64CONST(0x5555555555555555);
+	bits = (bits & UINT64CONST(0x3333333333333333)) +
+		((bits >> 2) & UINT64CONST(0x3333333333333333));
+	bits = (bits + (bits >> 4)) & UINT64CONST(0x0F0F0F0F0F0F0F0F);
+	return (int) ((bits * UINT64CONST(0x0101010101010101)) >> 56);
+}
+
+/*
+ * Append the slots of the bits in these words to the list
+ *
+ * The positions of the bits are random.  A loop that ended with the last bit of a word would
+ * mispredict that branch, which costs as much as several hits.  So we always list GJ_HITS_SPARE
+ * slots at a time, even if fewer bits are left; the next slots overwrite the excess ones.
+ */
+static void
+page_hits_list(GjPageHits *hits, int first, int words)
+{
+	for (int word = first; word < first + words; word += 2)
+	{
+		uint64		left = hits->bits[word];
+		int			end;
+
+		if (word + 1 < first + words)
+			left |= (uint64) hits->bits[word + 1] << GJ_SLOTS_PER_WORD;
+		end = hits->nslots + count_bits(left);
+		for (int at = hits->nslots; at < end; at += GJ_HITS_SPARE)
+		{
+			for (int i = 0; i < GJ_HITS_SPARE; i++)
+			{
+				hits->slots[at + i] = word * GJ_SLOTS_PER_WORD +
+					pg_rightmost_one_pos64(left | LAST_BIT);
+				left &= left - 1;
+			}
+		}
+		hits->nslots = end;
+	}
+}
+
+/*
+ * Add the hits of a locked data page.  Returns false, and leaves the set unusable, if a TID cannot
+ * be a heap tuple's.
+ */
+static bool
+entry_set_add_page(GjEntrySet *set, Page page, const GjIndexInfo *info, const GjPageHits *hits)
+{
+	const uint16 *slots = hits->slots;
+	uint64		at = set->nentries;
+	int			n = hits->nslots;
+
+	if (set->plain != NULL)
+		return GjTidSetAdd(set->plain, GjDataTids(page, info), hits->bits, info->words);
+	if (!GjEntrySetReserve(set, n))
+		return true;
+
+	if (!take_tids(set, GjDataTids(page, info), slots, n))
+		return false;
+	if (set->keys.width != 0)
+		take_values(set->keys.values + at * info->key_width, GjDataKeys(page, info),
+					info->key_width, slots, n);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		if (column->width == 0)
+			continue;
+		take_values(column->values + at * column->width,
+					GjDataValues(page, &info->included[i]), column->width, slots, n);
+		take_nulls(set, column, at, GjDataNulls(page, &info->included[i]), info->words, slots,
+				   n);
+	}
+	return true;
+}
+
+/*
+ * Add n adjacent entries of a locked data page, all of them in use.  Returns false like
+ * entry_set_add_page().
+ */
+static bool
+entry_set_add_slots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first, int n)
+{
+	const ItemPointerData *tids = GjDataTids(page, info) + first;
+	uint64		at = set->nentries;
+	uint64		highest = 0;
+
+	if (!GjEntrySetReserve(set, n))
+		return true;
+	if (!pack_tids(set->tids + at, tids, n, &highest))
+		return false;
+	GjEntrySetTook(set, n, highest);
+	if (set->keys.width != 0)
+		memcpy(set->keys.values + at * info->key_width,
+			   GjDataKeys(page, info) + first * info->key_width, n * info->key_width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		if (column->width == 0)
+			continue;
+		memcpy(column->values + at * column->width,
+			   GjDataValues(page, &info->included[i]) + first * column->width,
+			   n * column->width);
+		copy_nulls(set, column, at, GjDataNulls(page, &info->included[i]), first, n);
+	}
+	return true;
+}
+
+static bool
+pack_tids(uint64 *to, const ItemPointerData *tids, int n, uint64 *highest)
+{
+	bool		possible = true;
+
+	for (int i = 0; i < n; i++)
+	{
+		to[i] = GjPackTid(&tids[i]);
+		*highest = Max(*highest, to[i]);
+		possible &= GjTidIsPossible(&tids[i]);
+	}
+	return possible;
+}
+
+/*
+ * Append the null flags of n adjacent slots
+ */
+static void
+copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int first,
+		   int n)
+{
+	uint32		any = 0;
+	uint8	   *to;
+
+	for (int word = first / GJ_SLOTS_PER_WORD; word <= (first + n - 1) / GJ_SLOTS_PER_WORD; word++)
+		any |= from[word];
+	if (any == 0 && !column->has_nulls)
+		return;
+
+	to = GjEntrySetNulls(set, column, at) + at;
+	for (int i = 0; i < n; i++)
+	{
+		int			slot = first + i;
+
+		to[i] = (from[slot / GJ_SLOTS_PER_WORD] >> (slot % GJ_SLOTS_PER_WORD)) & 1;
+	}
+}
+
+/*
+ * Add the entry of a tail row, whose TID must be possible
+ */
+void
+GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
+{
+	ItemPointerData tid;
+	uint64		at = set->nentries;
+	uint16		slot = 0;
+
+	(void) GjRowGetKey(info, row, &tid);
+	if (set->plain != NULL)
+		GjTidSetAddOne(set->plain, &tid);
+	if (set->plain != NULL || !GjEntrySetReserve(set, 1))
+		return;
+
+	(void) take_tids(set, &tid, &slot, 1);
+	if (set->keys.width != 0)
+		memcpy(set->keys.values + at * info->key_width, row, info->key_width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+		uint8		null;
+
+		if (column->width == 0)
+			continue;
+		memcpy(column->values + at * column->width, row + info->included[i].row_offset,
+			   column->width);
+		null = (row[info->row_nulls_offset + i / 8] >> (i % 8)) & 1;
+		if (null || column->has_nulls)
+			GjEntrySetNulls(set, column, at)[at] = null;
+	}
+}
+
+/*
+ * Append TIDs, and thus entries; returns false if one cannot be a heap tuple's
+ */
+static bool
+take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int nslots)
+{
+	uint64	   *out = set->tids + set->nentries;
+	uint64		highest = 0;
+	bool		possible = true;
+
+	for (int i = 0; i < nslots; i++)
+	{
+		const ItemPointerData *tid = &tids[slots[i]];
+
+		possible &= GjTidIsPossible(tid);
+		out[i] = GjPackTid(tid);
+		highest = Max(highest, out[i]);
+	}
+	GjEntrySetTook(set, nslots, highest);
+	return possible;
+}
+
+#define TAKE_VALUES(type) \
+	for (int i = 0; i < nslots; i++) \
+		((type *) to)[i] = ((const type *) from)[slots[i]]
+
+static void
+take_values(char *to, const char *from, int width, const uint16 *slots, int nslots)
+{
+	switch (width)
+	{
+		case 1:
+			TAKE_VALUES(uint8);
+			break;
+		case 2:
+			TAKE_VALUES(uint16);
+			break;
+		case 4:
+			TAKE_VALUES(uint32);
+			break;
+		default:
+			TAKE_VALUES(uint64);
+			break;
+	}
+}
+
+/*
+ * Append the null flags of the slots.  If the page has no NULLs, omit the flags, unless the column
+ * had NULLs before.
+ */
+static void
+take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int words,
+		   const uint16 *slots, int nslots)
+{
+	uint32		any = 0;
+	uint8	   *to;
+
+	for (int i = 0; i < words; i++)
+		any |= from[i];
+	if (any == 0 && !column->has_nulls)
+		return;
+
+	to = GjEntrySetNulls(set, column, at) + at;
+	if (any == 0)
+		memset(to, 0, nslots);
+	else
+	{
+		for (int i = 0; i < nslots; i++)
+			to[i] = (from[slots[i] / GJ_SLOTS_PER_WORD] >> (slots[i] % GJ_SLOTS_PER_WORD)) & 1;
+	}
+}

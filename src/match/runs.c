@@ -27,6 +27,7 @@
 /* Reading this many pages takes much longer than taking a step */
 #define MIN_STEP_PAGES			4
 
+static int	divide_runs(GjSearch *search, int most, GjPlace *starts);
 static void settle(GjSearch *search, GjRunCursor *cursor);
 static void start_all(GjSearch *search);
 static void start(GjSearch *search, GjRunCursor *cursor);
@@ -104,13 +105,54 @@ GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end)
 }
 
 /*
+ * Divide the search among processes, into at most "most" intervals.  Sets the place at which each
+ * interval starts, and returns the number of intervals.
+ *
+ * Each interval is a search of its own, which reads tails and deltas, too.  So we make enough
+ * intervals to keep all processes busy to the end, but fewer if that would double the pages read.
+ */
+int
+GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts, GjMatchStats *stats)
+{
+	const GjKeySet *keys = search->keys;
+	const GjIndexState *state = &search->state;
+	double		unsorted = search->info->nlanes;
+	double		sorted = 0.0;
+	int			n;
+
+	GjIndexGetState(search->index, &search->state);
+	for (int i = 0; i < lengthof(state->deltas); i++)
+		unsorted += state->deltas[i].run != 0 ? state->deltas[i].data_pages : 0;
+	for (int i = 0; i < state->nruns; i++)
+		sorted += state->runs[i].data_pages;
+	stats->run_pages += (uint64) sorted;
+	nprocesses = Min(nprocesses, most);
+	most = (int) Max(Min(most, sorted / unsorted), nprocesses);
+
+	starts[0] = search->next;
+	if (most < 2)
+		return 1;
+	GjRunsOpen(search, stats);
+	search->hits_end = search->end;
+	n = divide_runs(search, most, starts);
+	GjRunsClose(search);
+	if (n > 1 || keys->complement || keys->nkeys < (uint64) nprocesses)
+		return n;
+
+	/* the runs cannot be divided, but processing the entries can */
+	for (n = 1; n < nprocesses; n++)
+		starts[n] = (GjPlace) {keys->keys[keys->nkeys * n / nprocesses], 0};
+	return n;
+}
+
+/*
  * Split the search of the runs into at most "most" (>= 2) intervals of about equally many pages;
  * returns the number of intervals
  *
  * Any places are correct, so it does not matter if directories are outdated.
  */
-int
-GjRunsDivide(GjSearch *search, int most, GjPlace *starts)
+static int
+divide_runs(GjSearch *search, int most, GjPlace *starts)
 {
 	uint64		npages = 0;
 	uint64		step = MIN_STEP_PAGES;

@@ -34,52 +34,43 @@
  * The search never locks a page while it reads another one, and insertions and VACUUM continue
  * meanwhile.  Between two pieces it holds nothing at all, however long that takes.
  *
- * The pages that we read are the pages that were listed.  A page belongs to a run or delta from
- * the record that lists the run or delta in the metapage until the record that removes it from
- * there.  Only that second record frees the page for reuse, and it raises list_version.  So if
- * list_version after reading the pages is the same as in the state by which they were chosen, all
- * of them belonged to the listed runs and deltas all the time.  A page that turns out to be
- * something else is damaged, unless list_version has changed.
+ * The pages that we read are the pages that were listed, by lemma L1 of src/README, for which 4 and
+ * 7 compare list_version.  A page that turns out to be something else is damaged, unless
+ * list_version has changed.
  *
  * Claim: the search finds every entry that the caller's snapshot may see.  The entry was in the
- * index when the search began, since the snapshot was taken before.  It is not removed while any
- * snapshot can see it, only moved: at most once from tail to delta (GjTailFlush: one record, both
- * pages locked), and then from a delta or a run to a younger run, by a fold, whose record lists
- * the new run and removes the old ones from the list.
+ * index when the search began, and is not removed while any snapshot can see it (lemma L4).
  *
- * a. If the entry was on its tail when 1 read that, it is collected.
- * b. Otherwise it was in a delta or run before 2, and so it was, or still is, on a page that V
- *	  lists.  (A delta, or a page of one, that V does not list has only entries that left their
- *	  tail after V was read; a. covers these.)  If the entry was in a delta, 3 reads that page,
- *	  and by 4 the page still belonged to the delta.  So the entry is collected.
- * c. Otherwise it was in a run of V.  Let p be its place, which is the same in every run.
- *	  One of the intervals has p.  By 7 the runs of V were the listed ones while the pages of the
- *	  interval were read, and the entry is in one of them.  runs.c says why its page is chosen.
- * d. If p is not before the place where the collection ended, the entry has not been delivered.
+ * a.  If the entry was on its tail when 1 read that, it is collected.
+ * b.  Otherwise, by lemma L2, it was on a page of a delta or run that V lists.  If it was in a
+ *	  delta, 3 reads that page, and by 4 the page still belonged to the delta.  So the entry is
+ *	  collected.
+ * c.  Otherwise it was in a run of V.  Let p be its place, which is the same in every run (lemma
+ *	  L3).  One of the intervals has p.  By 7 the runs of V were the listed ones while the pages of
+ *	  the interval were read, and the entry is in one of them.  runs.c says why its page is chosen.
+ * d.  If p is not before the place where the collection ended, the entry has not been delivered.
  *	  But the next search covers p, and a., b. and c. hold for that: the snapshot was taken before
  *	  it began, too, and an entry never changes its place.
  *
  * Claim: no entry is delivered twice.
  *
- * e. Within the collection: an entry may be found on its tail, and again on the delta page to
+ * e.  Within the collection: an entry may be found on its tail, and again on the delta page to
  *	  which it has moved.  That move changed the delta page, with a number above the metapage's
  *	  sequence as it was before 1.  On pages with such a number, the search skips hits whose TIDs
  *	  the tails had.  Entries do not move from one data page of a delta to another.
- * f. Within the runs: an entry has one place, and each place is in one interval.  Within one
+ * f.  Within the runs: an entry has one place, and each place is in one interval.  Within one
  *	  interval the entry is in one of the runs of V.
- * g. Between both: a collected entry gets into a run only when a fold publishes the run, which
+ * g.  Between both: a collected entry gets into a run only when a fold publishes the run, which
  *	  draws a number and raises list_version.  If a run of V was published after 1 had begun, as
  *	  when a row of a tail was flushed, folded and published between 1 and 2, then 2 starts over
  *	  with 1.  So no run of V has an entry that was collected, and by 7 only entries of runs of V
  *	  are delivered.
- * h. Between a search and the next one: the first delivers entries whose places are before the
+ * h.  Between a search and the next one: the first delivers entries whose places are before the
  *	  place where its collection ended, the next one those from there on.  It does not matter that
  *	  the hits of the first may be delivered long after they were found, and after a fold.
  *
- * A hit that e. skips could be a different entry, if the TID has been reused since.  Then the
- * first row is dead to all snapshots, and the second one is newer than ours, so neither is a row of
- * the answer.  stream.c says more about such pairs, and exec/visiblemap.c about the vacuum
- * epoch, which is read before any entry is found.
+ * A hit that e. skips could be a different entry, if the TID has been reused since.  By lemma L7
+ * neither row is one of the answer.
  *
  * Searches of different places with the same snapshot are independent of each other.  The
  * processes of a parallel plan rely on that to divide a search (divide.c).
@@ -89,8 +80,7 @@
  * the collection.  (An entry of a run of V is still in a run then, as entries of a run only move
  * to other runs.)
  *
- * All this holds on a standby, too: replay changes all pages of a record while it holds the locks
- * of all, in the order of the primary.
+ * All this holds on a standby, too (lemma L9).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -103,7 +93,6 @@
 #include "utils/rel.h"
 
 #include "base/step.h"
-#include "parts.h"
 #include "search.h"
 
 /* Minimum memory that hits may use before they are written to a file */
@@ -125,15 +114,7 @@ static void search_runs(GjSearch *search, uint64 room, GjMatchTarget target,
 static bool try_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *stats,
 					 GjPlace *end);
 static void end_collection(GjSearch *search, GjMatchStats *stats);
-static Buffer pin_page(GjSearch *search, int i, Buffer *found);
-static bool read_page(GjSearch *search, int i, Buffer buffer, Buffer next,
-					  const GjPageLimits *limits, GjMatchTarget target, GjMatchStats *stats);
-static bool match_page(GjSearch *search, Page page, Buffer next, const GjPageLimits *limits,
-					   GjMatchTarget target, GjMatchStats *stats);
-static void search_spill_hits(GjSearch *search);
 static GjFewTids *tail_hits_tids(const GjTailHits *hits, const GjIndexInfo *info);
-static bool read_deltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
-						GjMatchStats *stats);
 
 /*
  * Begin a search of all places; limit is the memory for hits of tails and deltas.  The search
@@ -179,15 +160,6 @@ GjSearchTurnTo(GjSearch *search, const GjPlace *from, const GjPlace *end)
 }
 
 /*
- * Return true if everything has been delivered
- */
-bool
-GjSearchIsDone(const GjSearch *search)
-{
-	return !search->collected && !GjPlaceIsBefore(&search->next, &search->end);
-}
-
-/*
  * End the search, and remove its temporary file
  */
 void
@@ -204,9 +176,9 @@ GjSearchEnd(GjSearch *search)
 
 /*
  * Add the next entries to an empty piece, as many as it has room for, in no order.  The piece may
- * stay empty.
+ * stay empty.  Returns false if it is the last one.
  */
-void
+bool
 GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats)
 {
 	MemoryContext old = MemoryContextSwitchTo(search->context);
@@ -227,6 +199,7 @@ GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats)
 	if (!GjPlaceIsBefore(&search->next, &search->hits_end))
 		deliver_hits(search, piece, stats);
 	MemoryContextSwitchTo(old);
+	return search->collected || GjPlaceIsBefore(&search->next, &search->end);
 }
 
 /*
@@ -241,47 +214,6 @@ GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats)
 	while (GjPlaceIsBefore(&search->next, &search->end))
 		search_runs(search, PG_UINT64_MAX, target, stats);
 	forget_hits(search);
-}
-
-/*
- * Divide the search among processes, into at most "most" intervals.  Sets the place at which each
- * interval starts, and returns the number of intervals.
- *
- * Each interval is a search of its own, which reads tails and deltas, too.  So we make enough
- * intervals to keep all processes busy to the end, but fewer if that would double the pages read.
- */
-int
-GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts, GjMatchStats *stats)
-{
-	const GjKeySet *keys = search->keys;
-	const GjIndexState *state = &search->state;
-	double		unsorted = search->info->nlanes;
-	double		sorted = 0.0;
-	int			n;
-
-	GjIndexGetState(search->index, &search->state);
-	for (int i = 0; i < lengthof(state->deltas); i++)
-		unsorted += state->deltas[i].run != 0 ? state->deltas[i].data_pages : 0;
-	for (int i = 0; i < state->nruns; i++)
-		sorted += state->runs[i].data_pages;
-	stats->run_pages += (uint64) sorted;
-	nprocesses = Min(nprocesses, most);
-	most = (int) Max(Min(most, sorted / unsorted), nprocesses);
-
-	starts[0] = search->next;
-	if (most < 2)
-		return 1;
-	GjRunsOpen(search, stats);
-	search->hits_end = search->end;
-	n = GjRunsDivide(search, most, starts);
-	GjRunsClose(search);
-	if (n > 1 || keys->complement || keys->nkeys < (uint64) nprocesses)
-		return n;
-
-	/* the runs cannot be divided, but processing the entries can */
-	for (n = 1; n < nprocesses; n++)
-		starts[n] = (GjPlace) {keys->keys[keys->nkeys * n / nprocesses], 0};
-	return n;
 }
 
 /* Tails and deltas ---------------------------------------------------------------- */
@@ -362,7 +294,7 @@ search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 			search->chosen[i].run = 0;
 			search->chosen[i].guess = &search->guess;
 		}
-		listed = read_deltas(search, &limits, target, stats);
+		listed = GjReadDeltas(search, &limits, target, stats);
 		if (target.entries != NULL)
 			expect_hits(search, nblocks - block - search->nchosen, nblocks);
 	}
@@ -427,23 +359,6 @@ has_published(const GjIndexState *state, uint64 sequence)
 			return true;
 	}
 	return false;
-}
-
-/*
- * If the hits exceed the memory limit, write them to the temporary file.  The caller must not hold
- * a lock on a page.
- */
-static void
-search_spill_hits(GjSearch *search)
-{
-	GjEntrySet *hits = search->hits;
-
-	if (hits->nentries * hits->entry_bytes <= search->limit)
-		return;
-	if (search->spill == NULL)
-		search->spill = GjEntrySpillBegin(search->context);
-	GjEntrySpillWrite(search->spill, hits);
-	GjStep("hits spilled");
 }
 
 /*
@@ -691,117 +606,4 @@ GjTailHitsForget(GjTailHits *hits)
 		pfree(hits->rows);
 	hits->rows = NULL;
 	hits->nrows = 0;
-}
-
-/*-------------------------------------------------------------------------
- * Pages of deltas
- *
- * Read the pages of deltas; a search reads all of them.
- *
- * Searching a page is bound by memory latency, so we prefetch in small steps (sets/kernels.c): the
- * next page's ends as soon as it is pinned, its keys while those of this page are looked up, and
- * the columns of hits while others are found (hits.c).  No page is locked while another one is.
- *
- * Pages with 14 hits each (42 cache lines) took 0.7 us, and 0.4 us of that was memory latency
- * alone.
- *-------------------------------------------------------------------------
- */
-
-/*
- * Read the chosen pages of deltas.  Returns false if one of them does not belong to a delta any
- * longer; the caller must then forget the hits.
- *
- * If the result is true, the caller must still check GjListsMoved() before it trusts the hits.
- */
-static bool
-read_deltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
-			GjMatchStats *stats)
-{
-	Buffer		found = InvalidBuffer;	/* probable buffer of the page to pin next */
-	Buffer		next = search->nchosen > 0 ? pin_page(search, 0, &found) : InvalidBuffer;
-
-	for (int i = 0; i < search->nchosen; i++)
-	{
-		Buffer		buffer = next;
-		bool		listed;
-
-		CHECK_FOR_INTERRUPTS();
-		next = i + 1 < search->nchosen ? pin_page(search, i + 1, &found) : InvalidBuffer;
-		listed = read_page(search, i, buffer, next, limits, target, stats);
-		ReleaseBuffer(buffer);
-		if (listed)
-			continue;
-
-		if (BufferIsValid(next))
-			ReleaseBuffer(next);
-		GjReadAheadEnd(search);
-		if (!GjListsMoved(search->index, &search->state))
-			GjReportCorruption(search->index, search->chosen[i].block,
-							   "The page is not of the run or list that it is in.");
-		return false;
-	}
-	search->nread += search->nchosen;
-	return true;
-}
-
-static Buffer
-pin_page(GjSearch *search, int i, Buffer *found)
-{
-	Buffer		buffer = GjReadChosenPage(search, i, *found);
-
-	GjPrefetchEnds(BufferGetPage(buffer));
-	*found = InvalidBuffer;
-	if (i + 1 < search->nchosen)
-		*found = GjGuessFind(search->chosen[i + 1].guess, search->chosen[i + 1].block);
-	return buffer;
-}
-
-/*
- * Add the hits of a page; returns false if it does not belong to a delta any longer
- */
-static bool
-read_page(GjSearch *search, int i, Buffer buffer, Buffer next, const GjPageLimits *limits,
-		  GjMatchTarget target, GjMatchStats *stats)
-{
-	Page		page = BufferGetPage(buffer);
-	bool		possible = true;
-	bool		listed;
-
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	listed = GjIsListed(search, buffer, &search->chosen[i]);
-	if (listed)
-	{
-		stats->pages++;
-		stats->delta_pages++;
-		stats->entries += GjPageGetOpaque(page)->used;
-		possible = match_page(search, page, next, limits, target, stats);
-	}
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-
-	if (!possible)
-		GjReportCorruption(search->index, search->chosen[i].block,
-						   "An entry has an impossible TID.");
-	if (target.entries != NULL)
-		search_spill_hits(search);
-	return listed;
-}
-
-/*
- * Find the page's hits, without those that came from tail pages after these were searched.
- * Returns false if an entry has an impossible TID.
- */
-static bool
-match_page(GjSearch *search, Page page, Buffer next, const GjPageLimits *limits,
-		   GjMatchTarget target, GjMatchStats *stats)
-{
-	GjPageOpaque opaque = GjPageGetOpaque(page);
-	GjPageLimits some = *limits;
-
-	if (opaque->max_key < some.from.key || opaque->min_key > some.end.key)
-		return true;
-	some.bounded = opaque->min_key <= some.from.key || opaque->max_key >= some.end.key;
-	if (opaque->change <= search->tails.sequence)
-		some.known = NULL;
-	return GjMatchPage(page, search->info, search->keys, &some,
-					   BufferIsValid(next) ? BufferGetPage(next) : NULL, target, stats);
 }

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * search.h
- *	  The state of the CPU's search; private to search.c and the files that implement its
- *	  steps: runs.c, readpages.c, hits.c.
+ *	  Functions and types that the files of a match share, among them the state of the CPU's
+ *	  search.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -10,10 +10,176 @@
 #ifndef GPUJOIN_MATCH_SEARCH_H
 #define GPUJOIN_MATCH_SEARCH_H
 
+#include "port/atomics.h"
+#include "storage/condition_variable.h"
+#include "storage/spin.h"
+
 #include "base/buffers.h"
 #include "base/prefetch.h"
 #include "pages/pages.h"
-#include "parts.h"
+#include "match.h"
+
+/* Destination of hits: TIDs only, or entries */
+typedef struct GjMatchTarget
+{
+	GjTidSet   *tids;
+	GjEntrySet *entries;		/* if tids is NULL */
+} GjMatchTarget;
+
+/* match.c */
+extern void GjMatchStatsBegin(GjMatchStats *stats);
+extern void GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start);
+extern void GjMatchStatsElapse(GjMatchStats *stats, instr_time start);
+
+/* Hits on tail pages, kept until the data pages are done */
+typedef struct GjTailHits
+{
+	char	   *rows;			/* in the format of the page */
+	int			nrows;
+	uint64		sequence;		/* sequence of the metapage, read before; 0: unknown */
+} GjTailHits;
+
+/* search.c: rows that have not been moved to a data page yet */
+extern void GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						  GjTailHits *hits, GjMatchStats *stats);
+extern void GjTailHitsAdd(const GjTailHits *hits, const GjIndexInfo *info,
+						  GjMatchTarget target, GjMatchStats *stats);
+extern void GjTailHitsForget(GjTailHits *hits);
+
+/*
+ * search.c: the CPU's answer, in pieces, read directly from the pages.  The head of search.c proves
+ * that no entry is missing and none comes twice.
+ */
+typedef struct GjSearch GjSearch;
+
+/* A place after all possible places */
+#define GjLastPlace				((GjPlace) {PG_INT64_MAX, PG_UINT64_MAX})
+
+extern GjSearch *GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+							   Size limit, GjTailHits *tails);
+extern void GjSearchTurnTo(GjSearch *search, const GjPlace *from, const GjPlace *end);
+extern bool GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats);
+extern void GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats);
+extern int	GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts,
+						   GjMatchStats *stats);
+extern void GjSearchEnd(GjSearch *search);
+
+/* readpages.c: pages that changed since a mirror was made, whatever they belong to */
+extern void GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						   const GjIndexState *state, BlockNumber start, BlockNumber end,
+						   GjMatchTarget target, GjMatchStats *stats);
+
+/* readpages.c: add a row of a tail page as an entry */
+extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
+
+/* device.c: a device's answer */
+typedef struct GjMirrorFound
+{
+	uint64		matches;		/* number of the mirror's entries that have one of the keys */
+	uint64		entries;		/* number of all its entries */
+} GjMirrorFound;
+
+extern bool GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						  GjMatchTarget target, const uint64 *epoch, GjMatchStats *stats);
+extern bool GjMirrorCount(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						  const uint64 *epoch, GjMatchStats *stats, GjMirrorFound *found);
+
+/*-------------------------------------------------------------------------
+ * A match that several processes share
+ *-------------------------------------------------------------------------
+ */
+
+/* A search on the CPU; processes take intervals of places, one at a time */
+#define GJ_MAX_STEPS			256
+
+/* More steps shorten the time in which some processes are idle at the end */
+#define GJ_STEPS_PER_PROCESS	16
+
+typedef struct GjSharedPlaces
+{
+	int			nsteps;
+	GjPlace		starts[GJ_MAX_STEPS];	/* the first place of each interval, which ends where
+										 * the next one begins; the last one is open-ended */
+	pg_atomic_uint64 next;		/* first interval that no process has taken */
+} GjSharedPlaces;
+
+/* Requests to a device; processes take ranges of the keys, one at a time */
+#define GJ_MAX_RANGES			256
+
+typedef struct GjSharedRanges
+{
+	double		key_entries;	/* average number of entries of a key */
+	uint64		index_entries;	/* estimated number of entries of the index */
+	int			nprocesses;		/* planned number, including the leader */
+	int			nranges;
+	int64		starts[GJ_MAX_RANGES];	/* the first key of each range, except that the first
+										 * and the last range are open-ended */
+	pg_atomic_uint64 next;		/* first range that no process has taken */
+} GjSharedRanges;
+
+/* A range of keys that a process has taken */
+typedef struct GjKeyRange
+{
+	uint64		first;			/* positions in the list of keys */
+	uint64		end;
+	double		expected;		/* estimated number of entries that have these keys */
+} GjKeyRange;
+
+/* A process's part in a match */
+typedef enum GjShareRole
+{
+	GJ_ROLE_ALONE,				/* do all of it, for this process only */
+	GJ_ROLE_FIRST,				/* search, and publish the result */
+	GJ_ROLE_OTHER,				/* take steps of the published match */
+	GJ_ROLE_NONE				/* do nothing: another process does all of it */
+} GjShareRole;
+
+typedef enum GjSharePhase
+{
+	GJ_SHARE_NEW,				/* no process has come yet */
+	GJ_SHARE_MATCHING,			/* the first process searches */
+	GJ_SHARE_READY,				/* the match is published */
+	GJ_SHARE_ONE_FOR_ALL		/* the first process does all of the work */
+} GjSharePhase;
+
+typedef enum GjSharedKind
+{
+	GJ_SHARED_TIDS,				/* TIDs to fetch from the heap */
+	GJ_SHARED_ENTRIES,			/* entries found all at once */
+	GJ_SHARED_RANGES,			/* entries still to be found by a device */
+	GJ_SHARED_PLACES			/* entries still to be found by the CPU */
+} GjSharedKind;
+
+struct GjSharedFind
+{
+	slock_t		mutex;			/* protects phase */
+	GjSharePhase phase;
+	int			nprocesses;		/* planned number, including the leader */
+	ConditionVariable matched;	/* signaled when phase is no longer GJ_SHARE_MATCHING */
+
+	/* Set by the first process, valid in GJ_SHARE_READY */
+	GjSharedKind kind;
+	uint64		vacuum_epoch;	/* of entries: read before they were found */
+	uint64		columns;		/* of entries: as in GjEntryRequest */
+	GjSharedTids tids;
+	GjSharedEntries entries;
+	GjSharedRanges ranges;
+	GjSharedPlaces places;
+};
+
+/* divide.c */
+extern GjShareRole GjShareEnter(GjShare *share, bool whole);
+extern void GjSharePublish(GjSharedFind *shared);
+extern bool GjRangesShare(GjSharedRanges *shared, const GjEntryRequest *request,
+						  uint64 capacity, int nprocesses, uint64 *epoch);
+extern bool GjRangesTake(GjSharedRanges *shared, const GjKeySet *keys, bool many,
+						 GjKeyRange *range);
+extern double GjMaxRequests(Relation index, uint64 nentries);
+
+/*-------------------------------------------------------------------------
+ * The state of the CPU's search, for search.c and the files that implement its steps
+ *-------------------------------------------------------------------------
+ */
 
 /* Maximum number of pages that are chosen before any of them is read */
 #define GJ_MAX_CHOSEN			512
@@ -90,54 +256,15 @@ struct GjSearch
 	GjChosenPage chosen[GJ_MAX_CHOSEN]; /* last, since it need not be cleared */
 };
 
-static inline bool
-GjPlaceIsBefore(const GjPlace *a, const GjPlace *b)
-{
-	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
-}
-
 /* runs.c: choosing the pages of runs that may have a hit */
 extern void GjRunsOpen(GjSearch *search, GjMatchStats *stats);
 extern void GjRunsClose(GjSearch *search);
 extern bool GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end);
-extern int	GjRunsDivide(GjSearch *search, int most, GjPlace *starts);
-
-/* Prefetch a page's header and its special space, without reading the header to locate that */
-#define GjPrefetchEnds(page) \
-	(GjPrefetch(page), \
-	 GjPrefetch((char *) (page) + BLCKSZ - MAXALIGN(sizeof(GjPageOpaqueData))))
-
-/*
- * Prefetch the keys of a page.  A pin is enough, because the addresses depend on the
- * index only, not on the page's contents.  Inline, because gcc drops calls of a function
- * that only prefetches, as it considers it to have no effect.
- */
-static pg_attribute_always_inline void
-GjPrefetchKeys(Page page, const GjIndexInfo *info)
-{
-	GjPrefetchEnds(page);
-	GjPrefetchRange(GjDataUsed(page, info), info->words * sizeof(uint32));
-	GjPrefetchRange(GjDataKeys(page, info), info->slots * info->key_width);
-}
 
 /* readpages.c */
 extern bool GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 						 GjMatchStats *stats);
-extern Buffer GjReadChosenPage(GjSearch *search, int i, Buffer found);
-extern bool GjIsListed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
-
-/* readpages.c: give up the pages that have been read ahead */
-extern void GjReadAheadEnd(GjSearch *search);
-
-/* hits.c: add the hits of a locked data page; false if an entry has an impossible TID */
-extern bool GjMatchPage(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-						const GjPageLimits *limits, Page following, GjMatchTarget target,
-						GjMatchStats *stats);
-extern bool GjMatchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-						  const GjChosenPage *chosen, GjMatchTarget target,
-						  GjMatchStats *stats);
-extern void GjPrefetchSorted(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-							 const GjChosenPage *chosen, GjMatchTarget target);
-extern bool GjHasFewKeys(const GjKeySet *keys, const GjChosenPage *chosen);
+extern bool GjReadDeltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
+						 GjMatchStats *stats);
 
 #endif							/* GPUJOIN_MATCH_SEARCH_H */

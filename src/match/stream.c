@@ -1,8 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * stream.c
- *	  A match that delivers the entries' columns: from a device all at once or by ranges of
- *	  keys, from the CPU by intervals of places.
+ *	  A match that returns the entries' columns, set by set: from a device all at once or by
+ *	  ranges of keys, from the CPU by intervals of places, or from the shared memory of a
+ *	  parallel plan.
+ *
+ * The phase of a stream determines the first step of GjEntriesNext():
+ *
+ *	  TAILS		 none: the match has not begun
+ *	  WHOLE		 return a device's answer to all keys
+ *	  DEVICE	 ask a device for the entries of the next keys
+ *	  CPU		 search for the next entries
+ *	  TAKE		 take the next step of a shared match
+ *	  DONE		 return the end
+ *
+ *	  Open, Restart: TAILS -> WHOLE -> DONE
+ *					 TAILS -> DEVICE (-> DEVICE ...) -> CPU (-> CPU ...) -> DONE
+ *					 TAILS -> CPU (-> CPU ...) -> DONE
+ *	  Open, shared:	 TAILS -> TAKE (-> TAKE ...) -> DONE, where a range of keys leads to DEVICE
+ *					 and CPU, and an interval of places to CPU, before the next TAKE
+ *
+ * No caller sees a stream in TAILS; GjEntriesRestart() is legal in all other phases.
  *
  * We ask a device for all keys first.  If its hits exceed the memory limit, the keys, which
  * are a sorted list, are cut into consecutive parts, and each part is requested when the
@@ -21,23 +39,48 @@
  * folds may move entries meanwhile.  In the following, an interval of places is a part just as a
  * range of keys is.
  *
- * Claim: no row comes twice.  Its entry has one place, and so is in one part.  The danger is a
- * different entry with the row's TID in another part, left over from a row that had this TID
- * earlier: fetching it from the heap would return the row again, since that has a key of the set,
- * too.  So let R1 be a row, R2 one that has reused its TID since then, and let two parts have an
- * entry of each.  At the beginning the epoch was E.  The entry of R1 was found either in a page
- * that was part of the index after that, or in a mirror whose epoch is E, too; with any other
- * mirror the CPU continues the search.  In the first case the entry was removed after the
- * beginning; in the second after a moment at which the epoch was E (device.c), and the bulk
- * deletion that removed it raised the epoch above E.  Either way the epoch was raised after the
- * beginning, and R2 was inserted still later, so the snapshot, taken before, does not see R2.  It
- * does not see R1 either, which was dead to all snapshots.  So the answer has neither row.
+ * Claim: no row comes twice.  Its own entry has one place, and so is in one part (lemma L3 of
+ * src/README).  The danger is a different entry with the row's TID in another part, left over from
+ * a row that had this TID earlier: fetching it from the heap would return the row again, since that
+ * has a key of the set, too.  By lemma L7 the answer has neither of two such rows: the epoch E is
+ * read at the beginning, and with a mirror of any other epoch the CPU continues the search.
  *
  * This holds whether one process requests all parts, or several processes some each (divide.c),
  * as long as they have the same snapshot and the same epoch E.
  *
  * (If the mirror has another epoch, an answer for all keys is one set of TIDs without duplicates,
  * and the heap decides on all of them.)
+ *
+ * Claim: a test of entries (GjEntryTest) loses no row.  Let R be a visible row with a key of the
+ * set, for which all quals are TRUE, and let T be the TID of its HOT chain's root.  R's own entry
+ * has R's values (lemma L4), so it passes.  It remains to be shown that no other entry with T can
+ * take its place and be dropped.
+ *
+ * a.  The match finds R's own entry: match.h.  If each entry were tested as it is found, that would
+ *	  be enough, since an entry left over from an earlier owner of T would be dropped by itself.
+ * b.  But a set may keep any one of the entries with the same TID (sets/entryset.c), which are
+ *	  tested only after that.  Sets are tested only if they are certain, so by lemma L7 neither of
+ *	  the rows of two different entries with T is visible, and it does not matter which of the
+ *	  entries is kept, or whether it passes.
+ *	  (A device's entries are tested as they arrive, and only among those that passed are duplicates
+ *	  removed.  Of two copies of one entry, both pass or both fail.)
+ * c.  An answer that is not certain (GjMatchStats.outdated) has TIDs without columns.  None is
+ *	  dropped: all are fetched from the heap, as without a test.
+ * d.  The CPU's pieces, and those of a divided answer, are each certain by the same epoch E.  The
+ *	  epoch may advance meanwhile: b. does not depend on that.
+ *
+ * So a test needs neither the visibility map nor a second reading of the epoch.  Each visible row
+ * has an entry of its own, with the row's values.
+ *
+ * Claim: a test lets no wrong row pass.  A row that passes is fetched under the snapshot, its key
+ * is rechecked, and all quals are tested on the tuple, as without a test; the same is true of a row
+ * that EvalPlanQual puts in the place of another.  A set that became lossy does no harm either.  In
+ * an index-only answer an entry that is a row (visible.c) has the row's values, which need not be
+ * tested again.
+ *
+ * Serializable transactions: the match locks the whole index.  A transaction that changes a row so
+ * that it would pass adds a new entry, and conflicts with that lock.  A row that was dropped has
+ * not been read, just as with an index on the columns that are tested.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -46,12 +89,74 @@
 
 #include <math.h>
 
-#include "optimizer/optimizer.h"
+#include "miscadmin.h"
+#include "pgstat.h"
 #include "storage/bufmgr.h"
+#include "storage/predicate.h"
+#include "utils/inval.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
 
 #include "base/gpujoin.h"
 #include "mirror/mirror.h"
-#include "parts.h"
+#include "search.h"
+
+/* If TIDs are those of entries that pass a test, the entries get this part of the memory */
+#define ENTRIES_SHARE			2
+
+typedef enum StreamPhase
+{
+	PHASE_TAILS,				/* the match has yet to begin */
+	PHASE_WHOLE,				/* a device has found all entries; they are in a finished set */
+	PHASE_DEVICE,				/* a device returns the next entries, one range of keys at a time */
+	PHASE_CPU,					/* the next entries come from the CPU, one piece at a time */
+	PHASE_TAKE,					/* the next step of a shared match is to be taken */
+	PHASE_DONE					/* all entries have been returned */
+} StreamPhase;
+
+/* A range of keys, divided among requests to a device */
+typedef struct Pieces
+{
+	uint64		end;			/* position after the last of these keys */
+	uint64		next;			/* first key of the next request */
+	uint64		step;			/* number of keys in the next request; 0: no request */
+	double		expected;		/* estimated entries of the keys from next on */
+	uint64		target;			/* number of entries that an answer should have */
+	uint64		capacity;		/* maximum number of entries in an answer */
+	double		max_requests;	/* with more requests to come, the CPU is quicker */
+} Pieces;
+
+struct GjEntryStream
+{
+	GjEntryRequest request;
+	uint64		columns;		/* columns of the entries: as in GjEntryRequest */
+	Size		limit;			/* memory limit of the match */
+	GjSharedFind *shared;		/* once this process takes steps of a shared match; or NULL */
+
+	StreamPhase phase;
+	bool		at_once;		/* the whole answer is in a set, and can be returned again */
+	bool		again;			/* return the current set again before anything else */
+	int			npieces;		/* number of sets returned, except for an answer at once */
+	const GjEntrySet *current;	/* the set that was returned last */
+	uint64		vacuum_epoch;	/* read before any entry was found */
+
+	MemoryContext context;		/* for all that follows; NULL in PHASE_TAILS, or if it was freed */
+	GjIndexInfo info;
+	GjEntrySet *whole;			/* for a device's answers; NULL while there is a piece instead */
+	GjEntrySet *piece;			/* for entries from the CPU or from shared memory */
+
+	/* A device's part of the match */
+	bool		refused;		/* a device did not answer for a piece: do not ask again */
+	const char *reason;			/* why the CPU found some entries; NULL if it found none */
+	Pieces		pieces;
+
+	/* The CPU's part of the match */
+	const GjKeySet *wanted;		/* keys, or those that a device has left; NULL until known */
+	bool		tails_known;	/* the tails have been searched for the wanted keys */
+	GjTailHits	tails;			/* their hits, found before a device was asked */
+	GjSearch   *search;			/* NULL until begun */
+};
 
 typedef enum Answer
 {
@@ -67,94 +172,524 @@ typedef struct Report
 	uint64		nsearched;		/* number of entries searched */
 } Report;
 
-static void ask_for_all(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
-static Answer ask_for_piece(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats);
-static Answer ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
-						 GjEntrySet *whole, GjMatchStats *stats, Report *report);
-static void search_for_rest(GjEntryMatch *match, GjMatchStats *stats);
-static void end_search(GjEntryMatch *match);
-static void begin_search(GjEntryMatch *match);
-static uint64 count_keys(const GjPieces *pieces, double entries_per_key, uint64 max);
-static void pieces_begin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity,
+static GjTidSet *find(GjEntryStream *stream, Size limit);
+static bool can_answer(const GjEntryRequest *request);
+static GjTidSet *find_tids(GjEntryStream *stream, Size limit);
+static GjTidSet *find_passing(GjEntryStream *stream, Size limit);
+static void take_passing(GjEntryStream *stream, const GjEntrySet *set, GjTidSet *tids);
+static void take_heap(const GjEntryRequest *request, GjTidSet *tids, GjFallback why);
+static void prepare_match(const GjEntryRequest *request);
+static void begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids);
+static void prepare(GjEntryStream *stream, uint64 columns, Size limit);
+static void make_whole(GjEntryStream *stream);
+static void make_piece(GjEntryStream *stream);
+static GjTidSet *take_plain(GjEntryStream *stream);
+static GjFound return_set(GjEntryStream *stream, const GjEntrySet *piece, const GjEntrySet **set);
+static void forget(GjEntryStream *stream);
+static void ask_for_all(GjEntryStream *stream);
+static bool ask(GjEntryStream *stream);
+static Answer ask_for_piece(GjEntryStream *stream);
+static Answer ask_device(GjEntryStream *stream, const GjKeySet *keys, const GjTailHits *tails,
+						 Report *report);
+static void refuse(GjEntryStream *stream);
+static void search_for_rest(GjEntryStream *stream);
+static void search(GjEntryStream *stream);
+static void begin_search(GjEntryStream *stream);
+static void end_search(GjEntryStream *stream);
+static StreamPhase phase_after(const GjEntryStream *stream);
+static uint64 count_keys(const Pieces *pieces, double entries_per_key, uint64 max);
+static void pieces_begin(Pieces *pieces, uint64 first, uint64 end, uint64 capacity,
 						 double max_requests, double expected);
-static bool pieces_go_on(const GjPieces *pieces);
-static void pieces_took(GjPieces *pieces, uint64 nfound);
-static void pieces_divide(GjPieces *pieces, uint64 nfound);
+static bool pieces_go_on(const Pieces *pieces);
+static void pieces_took(Pieces *pieces, uint64 nfound);
+static void pieces_divide(Pieces *pieces, uint64 nfound);
+static void share_match(GjEntryStream *stream);
+static bool share_ranges(GjEntryStream *stream);
+static void share_entries(GjEntryStream *stream);
+static GjTidSet *join_match(GjEntryStream *stream);
+static bool take_step(GjEntryStream *stream, const GjEntrySet **set);
+static bool take_range(GjEntryStream *stream);
+static bool take_places(GjEntryStream *stream);
 
 /*
- * Begin a match that delivers the entries' columns.  Allocates in the current memory
- * context, also later; the key set must live as long as the match, and the caller must call
- * GjEntryMatchEnd() before the context is deleted.
+ * Search the index for the keys, as far as needed to know whether the answer is entries.  Returns
+ * the stream of entries; or NULL, and the TIDs to be fetched, finished and below the parent.  In a
+ * parallel plan, waits while another process searches.
+ *
+ * The answer is TIDs if these are wanted, if a device could only give outdated entries, if the
+ * index may lack rows that the snapshot sees, if rows with a NULL key are wanted, which are in no
+ * index, or if the processes of a parallel plan share TIDs.  They can be lossy, or the whole heap.
+ *
+ * TIDs and entries are used after the match without a hold on the index; only an MVCC snapshot
+ * makes that safe (rows/heap.c).  See pages/predicate.c for the locks of serializable transactions.
+ */
+GjEntryStream *
+GjEntriesOpen(const GjEntryRequest *request, GjTidSet **tids)
+{
+	GjEntryStream *stream = MemoryContextAllocZero(request->parent, sizeof(GjEntryStream));
+
+	stream->request = *request;
+	switch (GjShareEnter(request->share, request->whole))
+	{
+		case GJ_ROLE_ALONE:
+			*tids = find(stream, request->limit);
+			break;
+		case GJ_ROLE_FIRST:
+			share_match(stream);
+			/* FALLTHROUGH */
+		case GJ_ROLE_OTHER:
+			*tids = join_match(stream);
+			break;
+		case GJ_ROLE_NONE:
+			*tids = GjTidSetCreateView(request->parent, NULL, 0, NULL);
+			break;
+	}
+	if (*tids == NULL)
+		return stream;
+	GjEntriesClose(stream);
+	return NULL;
+}
+
+/*
+ * Begin a match of entries, or return TIDs if these are the answer
+ */
+static GjTidSet *
+find(GjEntryStream *stream, Size limit)
+{
+	const GjEntryRequest *request = &stream->request;
+	GjTidSet   *tids;
+
+	if (can_answer(request))
+	{
+		begin(stream, request->columns, limit, !request->entries_only);
+		tids = take_plain(stream);
+	}
+	else
+		tids = find_tids(stream, limit);
+	if (tids != NULL && request->ntids != NULL)
+		*request->ntids += GjTidSetCount(tids);
+	return tids;
+}
+
+/*
+ * Return true if the answer can be entries
+ */
+static bool
+can_answer(const GjEntryRequest *request)
+{
+	return request->entries && !request->keys->nulls &&
+		GjIndexIsComplete(request->index, request->snapshot);
+}
+
+/*
+ * Return the next entries, which are good until the next call
+ *
+ * No TID comes twice, unless its row has died and another row has reused the TID meanwhile; then
+ * the vacuum epoch has changed.
+ */
+GjFound
+GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set)
+{
+	if (stream->shared != NULL && stream->request.share->progress != NULL)
+		stream->request.share->progress(stream->request.share->arg);
+	if (stream->again)
+	{
+		stream->again = false;
+		*set = stream->current;
+		return GJ_FOUND_ENTRIES;
+	}
+	for (;;)
+	{
+		switch (stream->phase)
+		{
+			case PHASE_TAILS:
+				Assert(false);
+				return GJ_FOUND_END;
+			case PHASE_WHOLE:
+				stream->phase = PHASE_DONE;
+				*set = stream->current = stream->whole;
+				return GJ_FOUND_ENTRIES;
+			case PHASE_DEVICE:
+				if (ask(stream))
+					return return_set(stream, stream->whole, set);
+				break;
+			case PHASE_CPU:
+				search(stream);
+				return return_set(stream, stream->piece, set);
+			case PHASE_TAKE:
+				if (take_step(stream, set))
+					return GJ_FOUND_EARLIER;
+				break;
+			case PHASE_DONE:
+				if (stream->request.entries_only && !stream->at_once)
+					forget(stream);
+				stream->phase = PHASE_DONE;
+				return GJ_FOUND_END;
+		}
+	}
+}
+
+static GjFound
+return_set(GjEntryStream *stream, const GjEntrySet *piece, const GjEntrySet **set)
+{
+	pgstat_count_index_tuples(stream->request.index, GjEntrySetFound(piece));
+	stream->npieces++;
+	*set = stream->current = piece;
+	return GJ_FOUND_ENTRIES;
+}
+
+/*
+ * Step 4 of visible.c: return true if VACUUM has not removed entries since the vacuum epoch was
+ * read, before any entry was found.  To be called after the visibility map has been read.
+ *
+ * On a standby VACUUM can also skip an index that is no longer ready.  We look at the relation
+ * cache after locking the metapage: then it has processed all changes that were replayed before the
+ * map was read.
+ */
+bool
+GjEntriesAreCurrent(const GjEntryStream *stream)
+{
+	Relation	index = stream->request.index;
+	GjIndexState state;
+
+	if (gj_debug_ignore_vacuum_epoch)
+		return true;
+	GjIndexGetState(index, &state);
+	if (state.vacuum_epoch != stream->vacuum_epoch)
+		return false;
+	if (!stream->request.snapshot->takenDuringRecovery)
+		return true;
+	AcceptInvalidationMessages();
+	return index->rd_index->indisready;
+}
+
+/*
+ * Rescan: return the same entries again.  Returns true if all of them had been found at once, and
+ * are still there; otherwise they may be in other sets.  A shared match cannot be rescanned: this
+ * does nothing if no entry has been returned yet, and must not be called later.
+ */
+bool
+GjEntriesRestart(GjEntryStream *stream)
+{
+	Assert(stream->phase != PHASE_TAILS);
+	if (stream->shared != NULL)
+		return false;
+	if (stream->at_once)
+		stream->phase = PHASE_WHOLE;
+	else if (stream->npieces > 1 || stream->context == NULL)
+	{
+		forget(stream);
+		begin(stream, stream->columns, stream->limit, false);	/* TIDs would come too late now */
+	}
+	else
+		stream->again = stream->npieces == 1;
+	return stream->at_once;
+}
+
+/*
+ * End the match, whether all of it has been returned or not
+ */
+void
+GjEntriesClose(GjEntryStream *stream)
+{
+	forget(stream);
+	pfree(stream);
+}
+
+/* TIDs ---------------------------------------------------------------------------- */
+
+/*
+ * Return the TIDs of all entries, or of those that may pass the test; or the whole heap
+ */
+static GjTidSet *
+find_tids(GjEntryStream *stream, Size limit)
+{
+	const GjEntryRequest *request = &stream->request;
+	GjMatchStats *stats = request->stats;
+	uint64		found = stats->tids;
+	GjTidSet   *tids;
+
+	if (request->test != NULL && !request->keys->nulls &&
+		GjIndexIsComplete(request->index, request->snapshot))
+		return find_passing(stream, limit);
+
+	tids = GjTidSetCreate(request->parent, limit);
+	if (!request->keys->nulls)
+		prepare_match(request);
+	if (request->keys->nulls)
+	{
+		PredicateLockRelation(request->heap, request->snapshot);
+		take_heap(request, tids, GJ_FALLBACK_NULL_KEYS);
+	}
+	else if (!GjIndexIsComplete(request->index, request->snapshot))
+		take_heap(request, tids, GJ_FALLBACK_INCOMPLETE);
+	else
+	{
+		GjMatch(request->index, request->keys, tids, stats);
+		GjTidSetFinish(tids);
+
+		/* what a device and the CPU both found counts once; lossy blocks cannot be counted */
+		if (!GjTidSetIsLossy(tids))
+			stats->tids = found + GjTidSetCount(tids);
+		pgstat_count_index_tuples(request->index, GjTidSetCount(tids));
+	}
+	return tids;
+}
+
+static GjTidSet *
+find_passing(GjEntryStream *stream, Size limit)
+{
+	const GjEntryRequest *request = &stream->request;
+	GjTidSet   *tids;
+	const GjEntrySet *set;
+
+	begin(stream, request->test->columns, limit / ENTRIES_SHARE, true);
+	tids = take_plain(stream);
+	if (tids == NULL)
+	{
+		tids = GjTidSetCreate(request->parent, limit - limit / ENTRIES_SHARE);
+		while (GjEntriesNext(stream, &set) != GJ_FOUND_END)
+			take_passing(stream, set, tids);
+		GjTidSetFinish(tids);
+	}
+	forget(stream);
+	return tids;
+}
+
+static void
+take_passing(GjEntryStream *stream, const GjEntrySet *set, GjTidSet *tids)
+{
+	const GjEntryRequest *request = &stream->request;
+	uint64		passing[GJ_BATCH_ROWS];
+	uint16		rows[GJ_BATCH_ROWS];
+
+	for (uint64 first = 0; first < set->nentries; first += GJ_BATCH_ROWS)
+	{
+		int			n = (int) Min(set->nentries - first, GJ_BATCH_ROWS);
+		int			npassed = GjEntryTestRun(request->test, set, first, n, rows);
+
+		CHECK_FOR_INTERRUPTS();
+		for (int i = 0; i < npassed; i++)
+			passing[i] = set->tids[first + rows[i]];
+		request->stats->filtered += n - npassed;
+		if (!GjTidSetAddPacked(tids, passing, npassed))
+			elog(ERROR, "an entry of index \"%s\" has an impossible TID",
+				 RelationGetRelationName(request->index));
+	}
+}
+
+/*
+ * List the whole heap in place of a match
+ *
+ * Plans are not made for rows with a NULL key (plan/conditions.c), but it may turn out when a scan
+ * starts that they are wanted.  In that case a serializable transaction locks the heap as a
+ * sequential scan does.
+ */
+static void
+take_heap(const GjEntryRequest *request, GjTidSet *tids, GjFallback why)
+{
+	GjTidSetAddBlocks(tids, RelationGetNumberOfBlocks(request->heap));
+	GjTidSetFinish(tids);
+
+	request->stats->searches++;
+	request->stats->device = NULL;
+	GjMatchStatsFallback(request->stats, why);
+}
+
+static void
+prepare_match(const GjEntryRequest *request)
+{
+	if (!IsMVCCSnapshot(request->snapshot))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" can only be searched under an MVCC snapshot",
+						RelationGetRelationName(request->index))));
+
+	GjPredicateLock(request->index, request->snapshot);
+	pgstat_count_index_scan(request->index);
+}
+
+/* Beginning and ending a match of entries ----------------------------------------- */
+
+/*
+ * Begin a match of entries with these columns; an outdated answer is accepted only if TIDs are
  *
  * We read the vacuum epoch first, so that each entry is found later.  A device's entries were
  * copied from the pages earlier, and count as found when the epoch of the copy was read; if that
  * epoch is different, "whole" receives only TIDs.
  *
- * A device's answer comes all at once, into the set "whole", if that set's memory limit allows it;
- * otherwise from GjEntryMatchAsk(), if that pays.  The CPU's answer comes piece by piece: we search
- * the tail pages now, the deltas with the first piece, and the runs as pieces are requested.  This
- * is the order that search.c requires; the time between the steps does not matter.
+ * A device's answer comes all at once, if the set's memory limit allows it; otherwise in pieces, if
+ * that pays.  The CPU's answer comes piece by piece: we search the tail pages now, the deltas with
+ * the first piece, and the runs as pieces are requested.  This is the order that search.c requires;
+ * the time between the steps does not matter.
  */
-void
-GjEntryMatchBegin(GjEntryMatch *match, Relation index, const GjKeySet *keys,
-				  GjEntrySet *whole, GjMatchStats *stats)
+static void
+begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 {
+	const GjEntryRequest *request = &stream->request;
+	const GjKeySet *keys = request->keys;
+	GjMatchStats *stats = request->stats;
+	MemoryContext old;
 	GjIndexState state;
 	instr_time	start;
 
+	prepare(stream, columns, limit);
+	old = MemoryContextSwitchTo(stream->context);
+	prepare_match(request);
 	INSTR_TIME_SET_CURRENT(start);
 	GjMatchStatsBegin(stats);
-	memset(match, 0, sizeof(*match));
-	match->index = index;
-	match->keys = keys;
-	match->context = CurrentMemoryContext;
-	match->limit = whole->memory_limit;
-	GjIndexGetInfo(index, &match->info);
-	GjIndexGetState(index, &state);
-	match->vacuum_epoch = state.vacuum_epoch;
-	match->tails.sequence = state.sequence;
+	GjIndexGetState(request->index, &state);
+	stream->vacuum_epoch = state.vacuum_epoch;
+	stream->tails.sequence = state.sequence;
 
 	if (keys->nkeys == 0 && !keys->complement)
 	{
 		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
-		match->phase = GJ_ENTRIES_DONE;
+		stream->phase = PHASE_DONE;
 	}
 	else
 	{
-		GjSearchTails(index, &match->info, keys, &match->tails, stats);
-		match->tails_known = true;
+		GjSearchTails(request->index, &stream->info, keys, &stream->tails, stats);
+		stream->tails_known = true;
 		if (keys->complement)
 			GjMatchStatsFallback(stats, GJ_FALLBACK_COMPLEMENT);
 		else
-			ask_for_all(match, whole, stats);
-		match->wanted = keys;
+			ask_for_all(stream);
+		stream->wanted = keys;
+		if (stream->phase == PHASE_TAILS)
+			stream->phase = PHASE_CPU;
 	}
 	GjMatchStatsEnd(stats, keys, start);
+	MemoryContextSwitchTo(old);
+
+	stream->at_once = stream->phase == PHASE_WHOLE;
+	if (stream->at_once && GjEntrySetPlain(stream->whole) != NULL && !accept_tids)
+		refuse(stream);
+	else if (stream->at_once)
+		pgstat_count_index_tuples(request->index, GjEntrySetFound(stream->whole));
 }
+
+/*
+ * Create the memory of a match, and a set for the entries from a device
+ */
+static void
+prepare(GjEntryStream *stream, uint64 columns, Size limit)
+{
+	Assert(stream->phase == PHASE_TAILS && stream->context == NULL);
+	stream->columns = columns;
+	stream->limit = limit;
+	stream->context = AllocSetContextCreate(stream->request.parent, "gpujoin entry stream",
+											ALLOCSET_DEFAULT_SIZES);
+	GjIndexGetInfo(stream->request.index, &stream->info);
+	make_whole(stream);
+}
+
+static void
+make_whole(GjEntryStream *stream)
+{
+	const GjEntryRequest *request = &stream->request;
+	const GjIndexInfo *info = &stream->info;
+	GjEntryWidths widths;
+
+	widths.key = info->key_width;
+	widths.nincluded = info->nincluded;
+	for (int i = 0; i < info->nincluded; i++)
+		widths.included[i] = info->included[i].width;
+	stream->whole = GjEntrySetCreate(stream->context, stream->limit, &widths,
+									 (stream->columns & GJ_ENTRY_KEY) != 0,
+									 (uint32) (stream->columns >> 1));
+	/* entries that are kept can be tested by other values after a restart */
+	if (request->test != NULL && (!request->entries || !request->test->varies))
+		request->test->attach(request->test->arg, stream->whole);
+}
+
+/*
+ * Make a set for pieces instead
+ */
+static void
+make_piece(GjEntryStream *stream)
+{
+	stream->piece = GjEntrySetCreatePiecewise(stream->context, GJ_PIECE_BYTES(stream->limit),
+											  stream->whole);
+	GjEntrySetFree(stream->whole);
+	stream->whole = NULL;
+}
+
+/*
+ * If a device's answer is outdated, end the match and return the TIDs, below the request's parent;
+ * otherwise return NULL
+ */
+static GjTidSet *
+take_plain(GjEntryStream *stream)
+{
+	GjTidSet   *tids = NULL;
+
+	if (stream->at_once && GjEntrySetPlain(stream->whole) != NULL)
+	{
+		tids = GjEntrySetTakePlain(stream->whole, stream->request.parent);
+		forget(stream);
+	}
+	return tids;
+}
+
+/*
+ * Forget the match.  The context frees the memory, but the search may have a temporary file.
+ */
+static void
+forget(GjEntryStream *stream)
+{
+	if (stream->search != NULL)
+		GjSearchEnd(stream->search);
+	if (stream->context != NULL)
+		MemoryContextDelete(stream->context);
+	stream->context = NULL;
+	stream->whole = stream->piece = NULL;
+	stream->current = NULL;
+	stream->search = NULL;
+	stream->wanted = NULL;
+	stream->tails_known = false;
+	stream->tails = (GjTailHits) {0};
+	stream->refused = false;
+	stream->reason = NULL;
+	stream->at_once = stream->again = false;
+	stream->npieces = 0;
+	stream->phase = PHASE_TAILS;
+}
+
+/*
+ * Return the phase that follows the last entries of the current answer or step
+ */
+static StreamPhase
+phase_after(const GjEntryStream *stream)
+{
+	return stream->shared != NULL ? PHASE_TAKE : PHASE_DONE;
+}
+
+/* A device's part ----------------------------------------------------------------- */
 
 /*
  * Have a device answer for all keys, or decide whether it should answer in pieces
  */
 static void
-ask_for_all(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
+ask_for_all(GjEntryStream *stream)
 {
-	const GjKeySet *keys = match->keys;
+	const GjKeySet *keys = stream->request.keys;
 	Report		report;
 
-	switch (ask_device(match, keys, &match->tails, whole, stats, &report))
+	switch (ask_device(stream, keys, &stream->tails, &report))
 	{
 		case ANSWER_THERE:
-			match->phase = GJ_ENTRIES_AT_ONCE;
+			stream->phase = PHASE_WHOLE;
 			break;
 		case ANSWER_TOO_LARGE:
-			pieces_begin(&match->pieces, 0, keys->nkeys, GjEntrySetCapacity(whole),
-						 GjMaxRequests(match->index, report.nsearched),
+			pieces_begin(&stream->pieces, 0, keys->nkeys, GjEntrySetCapacity(stream->whole),
+						 GjMaxRequests(stream->request.index, report.nsearched),
 						 (double) report.nfound);
-			pieces_divide(&match->pieces, report.nfound);
-			if (pieces_go_on(&match->pieces))
-				match->phase = GJ_ENTRIES_ASK;
+			pieces_divide(&stream->pieces, report.nfound);
+			if (pieces_go_on(&stream->pieces))
+				stream->phase = PHASE_DEVICE;
 			else
-				stats->answers[GJ_FALLBACK_TOO_MANY]++;
+				stream->request.stats->answers[GJ_FALLBACK_TOO_MANY]++;
 			break;
 		case ANSWER_NONE:
 			break;
@@ -162,48 +697,32 @@ ask_for_all(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
 }
 
 /*
- * Deliver the keys from first to before end next, whatever the match's position is.  The caller
- * expects "expected" hits among the index's nentries entries.
+ * Load the next piece of a divided answer from a device, and finish the set.  Returns false after
+ * the last piece; the CPU finds the rest, if any.  A piece may be empty.
  */
-void
-GjEntryMatchTurnTo(GjEntryMatch *match, uint64 first, uint64 end, double expected,
-				   uint64 nentries)
+static bool
+ask(GjEntryStream *stream)
 {
-	GjPieces   *pieces = &match->pieces;
-
-	match->phase = GJ_ENTRIES_ASK;
-	pieces_begin(pieces, first, end, pieces->capacity, GjMaxRequests(match->index, nentries),
-				 expected);
-	if (expected > pieces->capacity && end - first > 1)
-		pieces_divide(pieces, (uint64) expected);
-}
-
-/*
- * Load the next piece of a divided answer from a device into the set, and finish the set.  Returns
- * false after the last piece; GjEntryMatchNext() then delivers the rest, if any.  A piece may be
- * empty.
- */
-bool
-GjEntryMatchAsk(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
-{
-	MemoryContext old = MemoryContextSwitchTo(match->context);
+	MemoryContext old = MemoryContextSwitchTo(stream->context);
+	GjMatchStats *stats = stream->request.stats;
 	Answer		answer = ANSWER_NONE;
 	instr_time	start;
 
+	Assert(stream->phase == PHASE_DEVICE);
 	INSTR_TIME_SET_CURRENT(start);
-	while (!match->refused && pieces_go_on(&match->pieces))
+	while (!stream->refused && pieces_go_on(&stream->pieces))
 	{
-		answer = ask_for_piece(match, whole, stats);
-		match->refused = answer == ANSWER_NONE;
+		answer = ask_for_piece(stream);
+		stream->refused = answer == ANSWER_NONE;
 		if (answer == ANSWER_THERE)
 			break;
 	}
 	if (answer != ANSWER_THERE)
-		search_for_rest(match, stats);
-	else if (match->reason != NULL)
+		search_for_rest(stream);
+	else if (stream->reason != NULL)
 	{
 		stats->device = GjKernelName();
-		stats->reason = match->reason;
+		stats->reason = stream->reason;
 	}
 	MemoryContextSwitchTo(old);
 	GjMatchStatsElapse(stats, start);
@@ -211,21 +730,22 @@ GjEntryMatchAsk(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
 }
 
 static Answer
-ask_for_piece(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
+ask_for_piece(GjEntryStream *stream)
 {
-	GjPieces   *pieces = &match->pieces;
-	GjKeySet   *keys = GjKeySetSlice(match->context, match->keys, pieces->next, pieces->step);
+	const GjEntryRequest *request = &stream->request;
+	Pieces	   *pieces = &stream->pieces;
+	GjKeySet   *keys = GjKeySetSlice(stream->context, request->keys, pieces->next, pieces->step);
 	GjTailHits	tails = {0};
 	Report		report;
 	Answer		answer;
 
-	GjEntrySetClear(whole);
-	GjSearchTails(match->index, &match->info, keys, &tails, stats);
-	answer = ask_device(match, keys, &tails, whole, stats, &report);
+	GjEntrySetClear(stream->whole);
+	GjSearchTails(request->index, &stream->info, keys, &tails, request->stats);
+	answer = ask_device(stream, keys, &tails, &report);
 	if (answer == ANSWER_THERE)
 	{
 		pieces_took(pieces, report.nfound);
-		stats->pieces++;
+		request->stats->pieces++;
 	}
 	else if (answer == ANSWER_TOO_LARGE)
 		pieces_divide(pieces, report.nfound);
@@ -239,16 +759,18 @@ ask_for_piece(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
  * Have a device answer for some keys, whose hits on tail pages are known
  */
 static Answer
-ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
-		   GjEntrySet *whole, GjMatchStats *stats, Report *report)
+ask_device(GjEntryStream *stream, const GjKeySet *keys, const GjTailHits *tails, Report *report)
 {
+	GjMatchStats *stats = stream->request.stats;
+	GjEntrySet *whole = stream->whole;
 	GjMatchTarget target = {NULL, whole};
 	GjMatchStats before = *stats;
 	Answer		answer = ANSWER_NONE;
 
-	if (!GjMirrorMatch(match->index, &match->info, keys, target, &match->vacuum_epoch, stats))
+	if (!GjMirrorMatch(stream->request.index, &stream->info, keys, target,
+					   &stream->vacuum_epoch, stats))
 		before.reason = stats->reason;
-	else if (match->phase == GJ_ENTRIES_ASK && stats->outdated)
+	else if (stream->phase == PHASE_DEVICE && stats->outdated)
 	{
 		before.reason = "VACUUM has been there between two pieces of the answer";
 		stats->answers[GJ_FALLBACK_VACUUMED]++;
@@ -256,7 +778,7 @@ ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
 	else
 	{
 		for (int i = 0; i < tails->nrows; i++)
-			GjEntrySetAddRow(whole, &match->info, tails->rows + i * match->info.row_width);
+			GjEntrySetAddRow(whole, &stream->info, tails->rows + i * stream->info.row_width);
 		GjEntrySetFinish(whole);
 		report->nsearched = stats->entries - before.entries;
 		if (!whole->gave_up)
@@ -279,140 +801,96 @@ ask_device(GjEntryMatch *match, const GjKeySet *keys, const GjTailHits *tails,
 }
 
 /*
- * Return the cost of a request to a device that has nentries entries, in the planner's units
+ * Reject a device's answer that came all at once, because it is outdated and has only TIDs, which
+ * are of no use to the caller.  The CPU finds the entries instead; its search has been prepared.
  */
-double
-GjRequestCost(double nentries)
+static void
+refuse(GjEntryStream *stream)
 {
-	return gj_device_setup_cost + nentries * gj_device_search_cost;
+	GjMatchStats *stats = stream->request.stats;
+
+	Assert(stream->phase == PHASE_WHOLE);
+	stream->phase = PHASE_CPU;
+	stream->at_once = false;
+	stats->tids -= GjEntrySetCount(stream->whole);
+	stats->device = GjKernelName();
+	GjMatchStatsFallback(stats, GJ_FALLBACK_VACUUMED);
+	GjEntrySetClear(stream->whole);
 }
 
-/*
- * Return the number of requests up to which a device is quicker than the CPU, by the planner's
- * costs (plan/cost.c)
- */
-double
-GjMaxRequests(Relation index, uint64 nentries)
-{
-	double		request = GjRequestCost(nentries);
-	double		search = gj_setup_cost + nentries * gj_search_cost +
-		RelationGetNumberOfBlocks(index) * seq_page_cost;
-
-	return gj_force || request <= 0 ? INFINITY : search / request;
-}
+/* The CPU's part ------------------------------------------------------------------ */
 
 /*
  * Let the CPU search for the keys that a device has left, if any
  */
 static void
-search_for_rest(GjEntryMatch *match, GjMatchStats *stats)
+search_for_rest(GjEntryStream *stream)
 {
-	uint64		next = match->pieces.next;
-	uint64		left = match->pieces.end - next;
-	const GjKeySet *keys = match->keys;
+	const GjKeySet *keys = stream->request.keys;
+	GjMatchStats *stats = stream->request.stats;
+	uint64		next = stream->pieces.next;
+	uint64		left = stream->pieces.end - next;
 
-	match->phase = left > 0 ? GJ_ENTRIES_SEARCH : GJ_ENTRIES_DONE;
+	stream->phase = left > 0 ? PHASE_CPU : phase_after(stream);
 	if (left == 0)
 		return;
 	stats->device = GjKernelName();
 	if (stats->reason == NULL)	/* one key has too many, or more requests do not pay */
-		stats->reason = match->reason != NULL ? match->reason :
+		stats->reason = stream->reason != NULL ? stream->reason :
 			GjFallbackText(GJ_FALLBACK_TOO_MANY);
-	if (!match->refused)		/* otherwise the reason has been counted */
+	if (!stream->refused)		/* otherwise the reason has been counted */
 		stats->answers[GJ_FALLBACK_TOO_MANY]++;
-	match->reason = stats->reason;
-	end_search(match);
+	stream->reason = stats->reason;
+	end_search(stream);
 	if (left < keys->nkeys)
-		keys = GjKeySetSlice(match->context, keys, next, left);
-	match->wanted = keys;
+		keys = GjKeySetSlice(stream->context, keys, next, left);
+	stream->wanted = keys;
 }
 
 /*
  * Forget the CPU's previous search, if any, and the hits on tail pages found for it
  */
 static void
-end_search(GjEntryMatch *match)
+end_search(GjEntryStream *stream)
 {
-	if (match->search != NULL)
-		GjSearchEnd(match->search);
-	match->search = NULL;
-	GjTailHitsForget(&match->tails);
-	match->tails_known = false;
-	if (match->wanted != NULL && match->wanted != match->keys)
-		GjKeySetFree(unconstify(GjKeySet *, match->wanted));
-	match->wanted = NULL;
+	if (stream->search != NULL)
+		GjSearchEnd(stream->search);
+	stream->search = NULL;
+	GjTailHitsForget(&stream->tails);
+	stream->tails_known = false;
+	if (stream->wanted != NULL && stream->wanted != stream->request.keys)
+		GjKeySetFree(unconstify(GjKeySet *, stream->wanted));
+	stream->wanted = NULL;
 }
 
 /*
- * Reject a device's answer that came all at once, because it is outdated and has only TIDs, which
- * are of no use to the caller.  The CPU finds the entries instead; its search has been prepared.
+ * Load the next piece from the CPU, in no order.  A piece may be empty.
  */
-void
-GjEntryMatchRefuse(GjEntryMatch *match, GjEntrySet *whole, GjMatchStats *stats)
-{
-	Assert(match->phase == GJ_ENTRIES_AT_ONCE);
-	match->phase = GJ_ENTRIES_SEARCH;
-	stats->tids -= GjEntrySetCount(whole);
-	stats->device = GjKernelName();
-	GjMatchStatsFallback(stats, GJ_FALLBACK_VACUUMED);
-	GjEntrySetClear(whole);
-}
-
-/*
- * Load the next piece from the CPU, in no order.  Returns false after the last piece, which stays
- * in the set unless the match is shared.  A piece may be empty.
- *
- * No TID is in two pieces, unless its row has died and another row has reused the TID
- * meanwhile; then the vacuum epoch has changed.
- */
-bool
-GjEntryMatchNext(GjEntryMatch *match, GjEntrySet *piece, GjMatchStats *stats)
+static void
+search(GjEntryStream *stream)
 {
 	instr_time	start;
 
-	if (match->phase == GJ_ENTRIES_DONE)
-		return false;
-
+	Assert(stream->phase == PHASE_CPU);
 	INSTR_TIME_SET_CURRENT(start);
-	GjEntrySetClear(piece);
-	if (match->search == NULL)
-		begin_search(match);
-	if (match->shared != NULL && GjSearchIsDone(match->search) && !GjSearchTake(match))
-		match->phase = GJ_ENTRIES_DONE;
-	else
-	{
-		GjSearchPiece(match->search, piece, stats);
-		if (match->shared == NULL && GjSearchIsDone(match->search))
-			match->phase = GJ_ENTRIES_DONE;
-	}
-	GjMatchStatsElapse(stats, start);
-	return match->shared == NULL || match->phase != GJ_ENTRIES_DONE;
-}
-
-/*
- * End a match, whether all of it has been delivered or not.  Its context frees the memory, but the
- * search may have a temporary file.
- */
-void
-GjEntryMatchEnd(GjEntryMatch *match)
-{
-	if (match->search != NULL)
-		GjSearchEnd(match->search);
-	match->search = NULL;
-	match->phase = GJ_ENTRIES_DONE;
+	if (stream->piece == NULL)
+		make_piece(stream);
+	GjEntrySetClear(stream->piece);
+	if (stream->search == NULL)
+		begin_search(stream);
+	if (!GjSearchPiece(stream->search, stream->piece, stream->request.stats))
+		stream->phase = phase_after(stream);
+	GjMatchStatsElapse(stream->request.stats, start);
 }
 
 static void
-begin_search(GjEntryMatch *match)
+begin_search(GjEntryStream *stream)
 {
-	MemoryContext old = MemoryContextSwitchTo(match->context);
-	const GjPlace nowhere = GjLastPlace;
+	MemoryContext old = MemoryContextSwitchTo(stream->context);
 
-	match->search = GjSearchBegin(match->index, &match->info, match->wanted, match->limit,
-								  match->tails_known ? &match->tails : NULL);
-	match->tails_known = false;
-	if (match->shared != NULL)
-		GjSearchTurnTo(match->search, &nowhere, &nowhere);
+	stream->search = GjSearchBegin(stream->request.index, &stream->info, stream->wanted,
+								   stream->limit, stream->tails_known ? &stream->tails : NULL);
+	stream->tails_known = false;
 	MemoryContextSwitchTo(old);
 }
 
@@ -449,7 +927,7 @@ begin_search(GjEntryMatch *match)
  * CPU is quicker.
  */
 static void
-pieces_begin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity, double max_requests,
+pieces_begin(Pieces *pieces, uint64 first, uint64 end, uint64 capacity, double max_requests,
 			 double expected)
 {
 	pieces->end = end;
@@ -465,7 +943,7 @@ pieces_begin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity, double
  * Return true if a request should be made, for the next "step" keys
  */
 static bool
-pieces_go_on(const GjPieces *pieces)
+pieces_go_on(const Pieces *pieces)
 {
 	return pieces->step > 0 && pieces->expected <= pieces->max_requests * pieces->target;
 }
@@ -474,7 +952,7 @@ pieces_go_on(const GjPieces *pieces)
  * Advance to the next keys, after a request that was answered with nfound entries
  */
 static void
-pieces_took(GjPieces *pieces, uint64 nfound)
+pieces_took(Pieces *pieces, uint64 nfound)
 {
 	double		last = (double) nfound / pieces->step;
 	uint64		left;
@@ -495,7 +973,7 @@ pieces_took(GjPieces *pieces, uint64 nfound)
  * Entries that arrive out of order take more memory; in that case we aim at fewer entries.
  */
 static void
-pieces_divide(GjPieces *pieces, uint64 nfound)
+pieces_divide(Pieces *pieces, uint64 nfound)
 {
 	if (nfound <= pieces->capacity)
 		pieces->target = Max(Min(pieces->target, nfound / 2), 1);
@@ -507,9 +985,201 @@ pieces_divide(GjPieces *pieces, uint64 nfound)
  * Estimate how many keys have the target number of entries; at least one, unless max is 0
  */
 static uint64
-count_keys(const GjPieces *pieces, double entries_per_key, uint64 max)
+count_keys(const Pieces *pieces, double entries_per_key, uint64 max)
 {
 	double		n = entries_per_key > 0 ? pieces->target / entries_per_key : (double) max;
 
 	return n >= max ? max : Min(Max((uint64) n, 1), max);
+}
+
+/* A shared match: see divide.c ---------------------------------------------------- */
+
+/*
+ * As the first process, search or decide how all processes search, and let the others continue.
+ * This process has the memory of all, as for a hash table that they share.
+ */
+static void
+share_match(GjEntryStream *stream)
+{
+	const GjEntryRequest *request = &stream->request;
+	GjSharedFind *shared = stream->request.share->found;
+
+	shared->columns = request->columns;
+	if (!can_answer(request) || !share_ranges(stream))
+	{
+		GjTidSet   *tids = find(stream, request->limit * shared->nprocesses);
+
+		if (tids == NULL)
+			share_entries(stream);
+		else
+		{
+			shared->kind = GJ_SHARED_TIDS;
+			GjTidsShare(&shared->tids, request->share->area, tids, shared->nprocesses);
+			GjTidSetFree(tids);
+		}
+	}
+	GjSharePublish(shared);
+}
+
+/*
+ * Divide the match by ranges of keys, if each process should have a device find entries for some
+ * of the keys; otherwise return false
+ */
+static bool
+share_ranges(GjEntryStream *stream)
+{
+	const GjEntryRequest *request = &stream->request;
+	GjSharedFind *shared = stream->request.share->found;
+	bool		result;
+
+	prepare(stream, request->columns, request->limit);
+	result = GjRangesShare(&shared->ranges, request, GjEntrySetCapacity(stream->whole),
+						   shared->nprocesses, &shared->vacuum_epoch);
+	forget(stream);
+	if (!result)
+		return false;
+	prepare_match(request);
+	shared->kind = GJ_SHARED_RANGES;
+	return true;
+}
+
+/*
+ * Share a device's answer to all keys, if that has been found.  Otherwise let all processes search
+ * on the CPU, even if a device could answer in pieces.
+ */
+static void
+share_entries(GjEntryStream *stream)
+{
+	const GjEntryRequest *request = &stream->request;
+	GjSharedFind *shared = request->share->found;
+
+	shared->vacuum_epoch = stream->vacuum_epoch;
+	if (stream->at_once)
+	{
+		shared->kind = GJ_SHARED_ENTRIES;
+		GjEntriesShare(&shared->entries, request->share->area, stream->whole,
+					   shared->nprocesses);
+	}
+	else
+	{
+		MemoryContext old = MemoryContextSwitchTo(stream->context);
+		GjSearch   *search = GjSearchBegin(request->index, &stream->info, request->keys, 0, NULL);
+		int			nsteps = Min(shared->nprocesses * GJ_STEPS_PER_PROCESS, GJ_MAX_STEPS);
+
+		shared->kind = GJ_SHARED_PLACES;
+		if (stream->phase != PHASE_DONE)
+			shared->places.nsteps = GjSearchDivide(search, shared->nprocesses, nsteps,
+												   shared->places.starts, request->stats);
+		GjSearchEnd(search);
+		MemoryContextSwitchTo(old);
+	}
+	forget(stream);
+}
+
+/*
+ * Take part in a match that has been published.  If that has TIDs, return a set of those that this
+ * process takes.
+ */
+static GjTidSet *
+join_match(GjEntryStream *stream)
+{
+	const GjEntryRequest *request = &stream->request;
+	const GjShare *share = request->share;
+	GjSharedFind *shared = share->found;
+
+	if (shared->kind == GJ_SHARED_TIDS)
+		return GjTidsOpenShared(request->parent, &shared->tids, share->area, share->progress,
+								share->arg);
+	if (!request->entries)
+		elog(ERROR, "a shared match has entries where TIDs are wanted");
+	if (shared->columns != request->columns)
+		elog(ERROR, "the processes of a plan need different columns of index \"%s\"",
+			 RelationGetRelationName(request->index));
+	prepare(stream, request->columns, request->limit);
+	stream->shared = shared;
+	stream->vacuum_epoch = shared->vacuum_epoch;
+	if (shared->kind == GJ_SHARED_RANGES)
+		stream->pieces.capacity = GjEntrySetCapacity(stream->whole);
+	else
+		make_piece(stream);
+	stream->wanted = request->keys;
+	stream->phase = PHASE_TAKE;
+	return NULL;
+}
+
+/*
+ * Take the next step of a shared match.  Returns true if that has entries in shared memory.
+ * Otherwise the phase tells how to find them, or that all steps are taken.
+ */
+static bool
+take_step(GjEntryStream *stream, const GjEntrySet **set)
+{
+	GjSharedFind *shared = stream->shared;
+
+	Assert(stream->phase == PHASE_TAKE);
+	switch (shared->kind)
+	{
+		case GJ_SHARED_TIDS:
+			Assert(false);
+			break;
+		case GJ_SHARED_ENTRIES:
+			*set = stream->current = stream->piece;
+			if (GjEntriesTake(&shared->entries, stream->request.share->area, stream->piece))
+				return true;
+			stream->phase = PHASE_DONE;
+			break;
+		case GJ_SHARED_RANGES:
+			stream->phase = take_range(stream) ? PHASE_DEVICE : PHASE_DONE;
+			break;
+		case GJ_SHARED_PLACES:
+			stream->phase = take_places(stream) ? PHASE_CPU : PHASE_DONE;
+			break;
+	}
+	return false;
+}
+
+/*
+ * Turn to the next range of keys, if any.  A device may be asked again even if the CPU has found
+ * a part of the last range.
+ */
+static bool
+take_range(GjEntryStream *stream)
+{
+	GjSharedRanges *shared = &stream->shared->ranges;
+	Pieces	   *pieces = &stream->pieces;
+	GjKeyRange	range;
+
+	if (!GjRangesTake(shared, stream->request.keys, stream->refused, &range))
+		return false;
+	if (stream->piece != NULL && !stream->refused)
+	{
+		make_whole(stream);
+		GjEntrySetFree(stream->piece);
+		stream->piece = NULL;
+	}
+	pieces_begin(pieces, range.first, range.end, pieces->capacity,
+				 GjMaxRequests(stream->request.index, shared->index_entries), range.expected);
+	if (range.expected > pieces->capacity && range.end - range.first > 1)
+		pieces_divide(pieces, (uint64) range.expected);
+	return true;
+}
+
+/*
+ * Turn to the next interval of places, if any
+ */
+static bool
+take_places(GjEntryStream *stream)
+{
+	GjSharedPlaces *shared = &stream->shared->places;
+	const GjPlace last = GjLastPlace;
+	uint64		step;
+	uint64		next;
+
+	if (!GjTakeStep(&shared->next, 1, shared->nsteps, &step, &next))
+		return false;
+	if (stream->search == NULL)
+		begin_search(stream);
+	GjSearchTurnTo(stream->search, &shared->starts[step],
+				   next < shared->nsteps ? &shared->starts[next] : &last);
+	return true;
 }

@@ -22,26 +22,28 @@
 
 #include <math.h>
 
-#include "access/tupmacs.h"
-#include "miscadmin.h"
-#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/numeric.h"
 
+#include "base/arrays.h"
 #include "pages/pages.h"
 #include "match.h"
-
-/* Number of array elements between two checks for interrupts */
-#define INTERRUPT_INTERVAL		65536
 
 /* float8 represents every integer up to this absolute value */
 #define FLOAT8_EXACT			9007199254740992.0	/* 2^53 */
 #define FLOAT8_INT8_END			9223372036854775808.0	/* 2^63 */
 
-static void add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array);
+static void convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value);
+/* Destination of the keys of an array's elements */
+typedef struct Destination
+{
+	GjKeySet   *set;
+	GjConverter *converter;
+} Destination;
+
+static void add_element_keys(void *destination, Datum element);
 static bool numeric_key(Datum value, int64 *key);
 static bool numeric_is_within_int8(Datum value);
 static void add_float8_keys(GjKeySet *set, float8 value);
@@ -57,39 +59,18 @@ GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, 
 		return;
 
 	if (is_array)
-		add_array_keys(set, converter, DatumGetArrayTypeP(value));
+		(void) GjForEachElement(DatumGetArrayTypeP(value), add_element_keys,
+								&(Destination) {set, converter});
 	else
-		GjConvertToKeys(set, converter, value);
+		convert_to_keys(set, converter, value);
 }
 
-/*
- * Add the keys of an array's elements, whatever its dimensions.  Reads the elements in
- * place, since an array of Datums would take more memory than the keys themselves.
- */
 static void
-add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array)
+add_element_keys(void *destination, Datum element)
 {
-	int			nelems = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-	char	   *element = ARR_DATA_PTR(array);
-	bits8	   *not_null = ARR_NULLBITMAP(array);
-	int16		typlen;
-	bool		typbyval;
-	char		typalign;
+	Destination *to = destination;
 
-	get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
-
-	for (int i = 0; i < nelems; i++)
-	{
-		if (i % INTERRUPT_INTERVAL == 0)
-			CHECK_FOR_INTERRUPTS();
-
-		if (not_null != NULL && (not_null[i / 8] & (1 << (i % 8))) == 0)
-			continue;
-
-		GjConvertToKeys(set, converter, fetch_att(element, typbyval, typlen));
-		element = att_addlength_pointer(element, typlen, element);
-		element = (char *) att_align_nominal(element, typalign);
-	}
+	convert_to_keys(to->set, to->converter, element);
 }
 
 /*
@@ -97,8 +78,8 @@ add_array_keys(GjKeySet *set, GjConverter *converter, ArrayType *array)
  *
  * May leak allocations into the caller's memory context.
  */
-void
-GjConvertToKeys(GjKeySet *set, GjConverter *converter, Datum value)
+static void
+convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value)
 {
 	int64		key;
 

@@ -10,7 +10,7 @@
  *		server, and again if an index there was altered;
  *	  - starts a loader (loader.c) for mirrors wanted in a database, one at a time;
  *	  - has mirrors loaded again that were lost with the device's memory, or that could not be
- *		loaded (wish.c);
+ *		loaded (registry.c);
  *	  - looks every few seconds, and when the configuration is reloaded, for mirrors of indexes
  *		that do not exist any more, and frees them.
  *
@@ -27,6 +27,12 @@
  */
 #include "postgres.h"
 
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "access/tableam.h"
+#include "access/xact.h"
+#include "catalog/pg_database.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "postmaster/bgworker.h"
@@ -34,12 +40,13 @@
 #include "storage/ipc.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/snapmgr.h"
 #include "utils/timestamp.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "cuda/border/gpujoin_device.h"
-#include "launcher.h"
 #include "table.h"
 
 #define LAUNCHER_RESTART_S		5
@@ -51,11 +58,30 @@
 /* Delay between two loaders */
 #define NEXT_LOADER_MS			100
 
+/* Delay for a database after a loader has failed; doubled each time up to MAX_RETRY_MS */
+#define FIRST_RETRY_MS			2000
+#define MAX_RETRY_MS			60000
+
+/* A database that needs attention */
+typedef struct Database
+{
+	Oid			oid;
+	bool		marked;			/* true if marked indexes must be searched for */
+	int			failures;		/* number of consecutive failures of loaders */
+	TimestampTz not_before;
+} Database;
+
+typedef struct Databases
+{
+	MemoryContext context;
+	List	   *list;			/* of Database */
+} Databases;
+
 /* State of the launcher */
 typedef struct Launcher
 {
 	uint32		epoch;			/* of the device's memory when last seen */
-	GjDatabases databases;		/* databases that need attention */
+	Databases	databases;		/* databases that need attention */
 	BackgroundWorkerHandle *loader; /* the running one, or NULL */
 	Oid			loading;		/* database of that loader */
 	GjLoaderTask task;			/* task of that loader */
@@ -72,7 +98,14 @@ static bool see_device(Launcher *launcher);
 static bool is_loader_running(Launcher *launcher);
 static void judge_loader(Launcher *launcher);
 static void collect_requests(Launcher *launcher);
-static void start_loader(Launcher *launcher, GjDatabase *database);
+static void start_loader(Launcher *launcher, Database *database);
+static List *list_databases(Databases *databases, bool only_open);
+static Database *find_database(Databases *databases, Oid oid);
+static Database *need_database(Databases *databases, Oid oid);
+static Database *choose_database(Databases *databases, TimestampTz now);
+static void postpone(Database *database);
+static bool is_listed(Databases *databases, Oid oid, bool only_open);
+static void forget_database(Databases *databases, Database *database);
 
 /*
  * Register the launcher, if the library is being preloaded
@@ -103,26 +136,6 @@ describe_worker(BackgroundWorker *worker, const char *function, const char *type
 	strlcpy(worker->bgw_library_name, GJ_NAME, BGW_MAXLEN);
 	strlcpy(worker->bgw_function_name, function, BGW_MAXLEN);
 	strlcpy(worker->bgw_type, type, BGW_MAXLEN);
-}
-
-/*
- * Have a database searched for indexes marked with preload.  Raises no error.
- */
-void
-GjMirrorLookForMarked(Oid database)
-{
-	bool		asked = false;
-
-	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	gj_mirrors->preloaded = false;
-	for (int i = 0; i < gj_mirrors->npreload && !asked; i++)
-		asked = gj_mirrors->preload[i] == database;
-	if (!asked && gj_mirrors->npreload < GJ_PRELOAD_REQUESTS)
-		gj_mirrors->preload[gj_mirrors->npreload++] = database;
-	else if (!asked)
-		gj_mirrors->preload_all = true;
-	LWLockRelease(gj_mirrors->lock);
-	GjLauncherWake();
 }
 
 void
@@ -181,7 +194,7 @@ reload(Launcher *launcher)
 	ProcessConfigFile(PGC_SIGHUP);
 	launcher->next_sweep = 0;
 	foreach(lc, launcher->databases.list)
-		((GjDatabase *) lfirst(lc))->not_before = 0;
+		((Database *) lfirst(lc))->not_before = 0;
 }
 
 /*
@@ -192,7 +205,7 @@ launcher_step(Launcher *launcher)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	const char *why_not;
-	GjDatabase *database;
+	Database   *database;
 
 	/* also without a device: otherwise wishes for dropped indexes would never end */
 	if (now >= launcher->next_sweep)
@@ -211,7 +224,7 @@ launcher_step(Launcher *launcher)
 	collect_requests(launcher);
 	if (now < launcher->next_loader)
 		return NEXT_LOADER_MS;
-	database = GjDatabaseChoose(&launcher->databases, now);
+	database = choose_database(&launcher->databases, now);
 	if (database != NULL)
 	{
 		launcher->next_loader = TimestampTzPlusMilliseconds(now, NEXT_LOADER_MS);
@@ -267,7 +280,7 @@ is_loader_running(Launcher *launcher)
 static void
 judge_loader(Launcher *launcher)
 {
-	GjDatabase *database = GjDatabaseFind(&launcher->databases, launcher->loading);
+	Database   *database = find_database(&launcher->databases, launcher->loading);
 	bool		done;
 
 	launcher->loading = InvalidOid;
@@ -278,9 +291,9 @@ judge_loader(Launcher *launcher)
 		(!launcher->task.marked || gj_mirrors->task_looked == launcher->task.number);
 	LWLockRelease(gj_mirrors->lock);
 	if (!done)
-		GjDatabasePostpone(database);
+		postpone(database);
 	else
-		GjDatabaseForget(&launcher->databases, database);
+		forget_database(&launcher->databases, database);
 }
 
 /*
@@ -300,7 +313,7 @@ collect_requests(Launcher *launcher)
 	all = gj_mirrors->preload_all;
 	memcpy(requests, gj_mirrors->preload, n * sizeof(Oid));
 	foreach(lc, launcher->databases.list)
-		to_do |= ((GjDatabase *) lfirst(lc))->marked;
+		to_do |= ((Database *) lfirst(lc))->marked;
 	if (n == 0 && !all && !to_do)
 		gj_mirrors->preloaded = true;
 	gj_mirrors->npreload = 0;
@@ -308,13 +321,13 @@ collect_requests(Launcher *launcher)
 	LWLockRelease(gj_mirrors->lock);
 
 	for (int i = 0; i < n; i++)
-		GjDatabaseNeed(&launcher->databases, requests[i])->marked = true;
+		need_database(&launcher->databases, requests[i])->marked = true;
 	if (all)
 	{
-		List	   *databases = GjDatabaseList(&launcher->databases, false);
+		List	   *databases = list_databases(&launcher->databases, false);
 
 		foreach(lc, databases)
-			GjDatabaseNeed(&launcher->databases, lfirst_oid(lc))->marked = true;
+			need_database(&launcher->databases, lfirst_oid(lc))->marked = true;
 		list_free(databases);
 	}
 }
@@ -323,14 +336,14 @@ collect_requests(Launcher *launcher)
  * Start a loader; if that is not possible now, the database has to wait
  */
 static void
-start_loader(Launcher *launcher, GjDatabase *database)
+start_loader(Launcher *launcher, Database *database)
 {
 	BackgroundWorker worker;
 
-	if (!GjDatabaseIsListed(&launcher->databases, database->oid, true))
+	if (!is_listed(&launcher->databases, database->oid, true))
 	{
-		database->marked &= GjDatabaseIsListed(&launcher->databases, database->oid, false);
-		GjDatabasePostpone(database);
+		database->marked &= is_listed(&launcher->databases, database->oid, false);
+		postpone(database);
 		return;
 	}
 
@@ -352,6 +365,165 @@ start_loader(Launcher *launcher, GjDatabase *database)
 	{
 		launcher->loader = NULL;
 		launcher->loading = InvalidOid;
-		GjDatabasePostpone(database);
+		postpone(database);
 	}
+}
+
+/*-------------------------------------------------------------------------
+ * Databases that need attention
+ *
+ * Loaders have work there, or have failed.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * List all databases except templates that do not allow connections; or only those that allow
+ * connections
+ */
+static List *
+list_databases(Databases *databases, bool only_open)
+{
+	List	   *result = NIL;
+	Relation	rel;
+	TableScanDesc scan;
+	HeapTuple	tuple;
+
+	StartTransactionCommand();
+	(void) GetTransactionSnapshot();
+	rel = table_open(DatabaseRelationId, AccessShareLock);
+	scan = table_beginscan_catalog(rel, 0, NULL);
+	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
+	{
+		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
+		MemoryContext old;
+
+		if (!form->datallowconn && (only_open || form->datistemplate))
+			continue;
+#ifdef DATCONNLIMIT_INVALID_DB
+		if (form->datconnlimit == DATCONNLIMIT_INVALID_DB)
+			continue;
+#endif
+		old = MemoryContextSwitchTo(databases->context);
+		result = lappend_oid(result, form->oid);
+		MemoryContextSwitchTo(old);
+	}
+	table_endscan(scan);
+	table_close(rel, AccessShareLock);
+	CommitTransactionCommand();
+	MemoryContextSwitchTo(databases->context);
+	return result;
+}
+
+/*
+ * Find a database among those that need attention; returns NULL if it is not there
+ */
+static Database *
+find_database(Databases *databases, Oid oid)
+{
+	ListCell   *lc;
+
+	foreach(lc, databases->list)
+	{
+		Database   *database = lfirst(lc);
+
+		if (database->oid == oid)
+			return database;
+	}
+	return NULL;
+}
+
+/*
+ * Find a database, or add it to those that need attention
+ */
+static Database *
+need_database(Databases *databases, Oid oid)
+{
+	Database   *database = find_database(databases, oid);
+
+	if (database == NULL)
+	{
+		database = palloc0(sizeof(Database));
+		database->oid = oid;
+		databases->list = lappend(databases->list, database);
+	}
+	return database;
+}
+
+/*
+ * Choose a database that has work to do now; returns NULL if no database has
+ */
+static Database *
+choose_database(Databases *databases, TimestampTz now)
+{
+	GjMirror	mirror;
+	ListCell   *lc;
+
+	foreach(lc, databases->list)
+	{
+		Database   *database = lfirst(lc);
+
+		if (database->marked && database->not_before <= now)
+			return database;
+	}
+	for (int place = 0; place < gj_mirrors->high; place++)
+	{
+		Database   *database;
+
+		if (!GjMirrorGet(place, &mirror, NULL) || mirror.state != GJ_MIRROR_WANTED ||
+			mirror.owner != 0)
+			continue;
+		database = need_database(databases, mirror.key.database);
+		if (database->not_before <= now)
+			return database;
+	}
+
+	/* forget databases where a loader failed earlier, but nothing is wanted now */
+	foreach(lc, databases->list)
+	{
+		Database   *database = lfirst(lc);
+
+		if (database->marked || database->not_before > now)
+			continue;
+		databases->list = foreach_delete_current(databases->list, lc);
+		pfree(database);
+	}
+	return NULL;
+}
+
+/*
+ * Delay work in a database where a loader has failed, or could not be started
+ */
+static void
+postpone(Database *database)
+{
+	int			delay = FIRST_RETRY_MS;
+
+	for (int i = 0; i < database->failures && delay < MAX_RETRY_MS; i++)
+		delay *= 2;
+	database->failures++;
+	database->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+													   Min(delay, MAX_RETRY_MS));
+}
+
+/*
+ * Return true if the database is listed
+ */
+static bool
+is_listed(Databases *databases, Oid oid, bool only_open)
+{
+	List	   *list = list_databases(databases, only_open);
+	bool		found = list_member_oid(list, oid);
+
+	list_free(list);
+	return found;
+}
+
+/*
+ * Remove a database that needs no attention any more
+ */
+static void
+forget_database(Databases *databases, Database *database)
+{
+	databases->list = list_delete_ptr(databases->list, database);
+	pfree(database);
 }

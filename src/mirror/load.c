@@ -67,7 +67,7 @@ typedef struct GjMirrorPush
 #define SLOT_TRIES_LOADER		50
 #define SLOT_TRIES_COMMAND		250
 
-/* Granularity of the device library's columns: cuda/layout.h */
+/* Granularity of the device library's columns: cuda/border/layout.h */
 #define PAGE_GROUP				128
 
 /* Number of pages after which a loader checks whether another process waits for it */
@@ -96,6 +96,8 @@ static bool must_give_way(Relation index);
 static void add_range(GjMirrorLag *lag, BlockNumber start, BlockNumber end);
 static int	compare_ranges(const void *a, const void *b);
 static GjServiceResult mirror_push_pages(GjMirrorPush *state, const GjServiceColumn *column);
+static void set_column(int place, const GjServiceColumn *column, BlockNumber pages, uint64 bytes);
+static void set_progress(int place, BlockNumber pages_done);
 
 /*
  * Load an index, unless it is loaded
@@ -257,13 +259,29 @@ create_column(const GjIndexInfo *info, BlockNumber pages, int place, GjLoadMode 
 
 	if (result == GJ_SERVICE_OK)
 	{
-		GjMirrorSetColumn(place, &column, pages, room.bytes);
+		set_column(place, &column, pages, room.bytes);
 		return GJ_FALLBACK_NONE;
 	}
 	GjServiceGetStatus(&status);
 	if (result == GJ_SERVICE_NO_MEMORY && room.bytes > status.memory_columns_limit)
 		return GJ_FALLBACK_TOO_BIG;
 	return fallback_of(result);
+}
+
+/*
+ * Record the column that the owner has created
+ */
+static void
+set_column(int place, const GjServiceColumn *column, BlockNumber pages, uint64 bytes)
+{
+	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
+
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	Assert(mirror->owner == MyProcPid);
+	mirror->column = *column;
+	mirror->pages = pages;
+	mirror->bytes = bytes;
+	LWLockRelease(gj_mirrors->lock);
 }
 
 /*
@@ -302,7 +320,7 @@ push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 	if (GjServiceColumnDrop(&mirror.column) == GJ_SERVICE_OK)
 	{
 		memset(&mirror.column, 0, sizeof(GjServiceColumn));
-		GjMirrorSetColumn(place, &mirror.column, pages, 0);
+		set_column(place, &mirror.column, pages, 0);
 	}
 	return to_push.gave_way ? GJ_FALLBACK_LOADING : fallback_of(result);
 }
@@ -469,6 +487,15 @@ mirror_push_pages(GjMirrorPush *state, const GjServiceColumn *column)
 }
 
 /*
+ * Report progress; only for display, so no lock is taken
+ */
+static void
+set_progress(int place, BlockNumber pages_done)
+{
+	((volatile GjMirror *) &gj_mirrors->entries[place].mirror)->pages_done = pages_done;
+}
+
+/*
  * Callback of the service: write the next pages to memory that the device reads
  */
 static int
@@ -496,7 +523,7 @@ fill(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
 			npages++;
 	}
 	state->pushed += npages;
-	GjMirrorSetProgress(state->place, state->pages_read);
+	set_progress(state->place, state->pages_read);
 	return npages;
 }
 
@@ -671,7 +698,7 @@ must_give_way(Relation index)
 /*-------------------------------------------------------------------------
  * Missing pages of a mirror
  *
- * What a mirror lacks: the pages that have changed since it was brought up to date.
+ * A mirror lacks the pages that have changed since it was brought up to date.
  *
  * The metapage's sequence counts changes to data pages; each change takes the next number and
  * stores it on the page as its change counter, which never decreases, even if the page is

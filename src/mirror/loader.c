@@ -5,10 +5,8 @@
  *
  * It may be told to search for indexes with the reloption preload first.  It gives way to DROP,
  * TRUNCATE, DROP DATABASE and similar commands (load.c), and never waits for a lock.  Loads that
- * it cannot do now are retried later (wish.c).  It reports success only when it has finished;
+ * it cannot do now are retried later (registry.c).  It reports success only when it has finished;
  * otherwise the launcher treats it as failed.
- *
- * The last section is the launcher's list of databases.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -23,7 +21,6 @@
 #include "access/xact.h"
 #include "access/xlog.h"
 #include "catalog/pg_class.h"
-#include "catalog/pg_database.h"
 #include "commands/defrem.h"
 #include "miscadmin.h"
 #include "postmaster/bgworker.h"
@@ -36,12 +33,7 @@
 #include "utils/timestamp.h"
 
 #include "base/gpujoin.h"
-#include "launcher.h"
 #include "table.h"
-
-/* Delay for a database after a loader has failed; doubled each time up to MAX_RETRY_MS */
-#define FIRST_RETRY_MS			2000
-#define MAX_RETRY_MS			60000
 
 static bool want_marked_indexes(void);
 static bool has_pages(char persistence);
@@ -239,163 +231,4 @@ log_refusal(Relation index, int tries, GjFallback why)
 			(errmsg("could not load index \"%s\", which has the option \"preload\": %s",
 					RelationGetRelationName(index), GjFallbackText(why)),
 			 errhint("Raise gpujoin.device_memory, or unload other indexes.")));
-}
-
-/*-------------------------------------------------------------------------
- * Databases with marked indexes
- *
- * The launcher's memory: databases where loaders have something to do, or have failed.
- *-------------------------------------------------------------------------
- */
-
-/*
- * List all databases except templates that do not allow connections; or only those that allow
- * connections
- */
-List *
-GjDatabaseList(GjDatabases *databases, bool only_open)
-{
-	List	   *result = NIL;
-	Relation	rel;
-	TableScanDesc scan;
-	HeapTuple	tuple;
-
-	StartTransactionCommand();
-	(void) GetTransactionSnapshot();
-	rel = table_open(DatabaseRelationId, AccessShareLock);
-	scan = table_beginscan_catalog(rel, 0, NULL);
-	while (HeapTupleIsValid(tuple = heap_getnext(scan, ForwardScanDirection)))
-	{
-		Form_pg_database form = (Form_pg_database) GETSTRUCT(tuple);
-		MemoryContext old;
-
-		if (!form->datallowconn && (only_open || form->datistemplate))
-			continue;
-#ifdef DATCONNLIMIT_INVALID_DB
-		if (form->datconnlimit == DATCONNLIMIT_INVALID_DB)
-			continue;
-#endif
-		old = MemoryContextSwitchTo(databases->context);
-		result = lappend_oid(result, form->oid);
-		MemoryContextSwitchTo(old);
-	}
-	table_endscan(scan);
-	table_close(rel, AccessShareLock);
-	CommitTransactionCommand();
-	MemoryContextSwitchTo(databases->context);
-	return result;
-}
-
-/*
- * Find a database among those that need attention; returns NULL if it is not there
- */
-GjDatabase *
-GjDatabaseFind(GjDatabases *databases, Oid oid)
-{
-	ListCell   *lc;
-
-	foreach(lc, databases->list)
-	{
-		GjDatabase *database = lfirst(lc);
-
-		if (database->oid == oid)
-			return database;
-	}
-	return NULL;
-}
-
-/*
- * Find a database, or add it to those that need attention
- */
-GjDatabase *
-GjDatabaseNeed(GjDatabases *databases, Oid oid)
-{
-	GjDatabase *database = GjDatabaseFind(databases, oid);
-
-	if (database == NULL)
-	{
-		database = palloc0(sizeof(GjDatabase));
-		database->oid = oid;
-		databases->list = lappend(databases->list, database);
-	}
-	return database;
-}
-
-/*
- * Choose a database that has work to do now; returns NULL if no database has
- */
-GjDatabase *
-GjDatabaseChoose(GjDatabases *databases, TimestampTz now)
-{
-	GjMirror	mirror;
-	ListCell   *lc;
-
-	foreach(lc, databases->list)
-	{
-		GjDatabase *database = lfirst(lc);
-
-		if (database->marked && database->not_before <= now)
-			return database;
-	}
-	for (int place = 0; place < gj_mirrors->high; place++)
-	{
-		GjDatabase *database;
-
-		if (!GjMirrorGet(place, &mirror, NULL) || mirror.state != GJ_MIRROR_WANTED ||
-			mirror.owner != 0)
-			continue;
-		database = GjDatabaseNeed(databases, mirror.key.database);
-		if (database->not_before <= now)
-			return database;
-	}
-
-	/* forget databases where a loader failed earlier, but nothing is wanted now */
-	foreach(lc, databases->list)
-	{
-		GjDatabase *database = lfirst(lc);
-
-		if (database->marked || database->not_before > now)
-			continue;
-		databases->list = foreach_delete_current(databases->list, lc);
-		pfree(database);
-	}
-	return NULL;
-}
-
-/*
- * Delay work in a database where a loader has failed, or could not be started
- */
-void
-GjDatabasePostpone(GjDatabase *database)
-{
-	int			delay = FIRST_RETRY_MS;
-
-	for (int i = 0; i < database->failures && delay < MAX_RETRY_MS; i++)
-		delay *= 2;
-	database->failures++;
-	database->not_before = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
-													   Min(delay, MAX_RETRY_MS));
-}
-
-/*
- * Return true if the database is listed
- */
-bool
-GjDatabaseIsListed(GjDatabases *databases, Oid oid, bool only_open)
-{
-	List	   *list = GjDatabaseList(databases, only_open);
-	bool		found = list_member_oid(list, oid);
-
-	list_free(list);
-	return found;
-}
-
-/*
- * Remove a database that needs no attention any more
- */
-void
-GjDatabaseForget(GjDatabases *databases, GjDatabase *database)
-{
-	databases->list = list_delete_ptr(databases->list, database);
-	pfree(database);
 }

@@ -14,34 +14,7 @@
 
 #include "pages/pages.h"
 #include "service/service.h"
-
-/* Reason why a match was not answered by a device.  Names and texts: stats.c */
-typedef enum GjFallback
-{
-	GJ_FALLBACK_NONE,			/* answered by a device */
-	GJ_FALLBACK_NO_KEYS,		/* no keys to search for; not counted */
-	GJ_FALLBACK_NOT_PRELOADED,	/* no shared memory */
-	GJ_FALLBACK_SERVICE,		/* the service has no device, or not now */
-	GJ_FALLBACK_TEMPORARY,
-	GJ_FALLBACK_SMALL,
-	GJ_FALLBACK_NO_MIRROR,
-	GJ_FALLBACK_LOADING,
-	GJ_FALLBACK_BEHIND,
-	GJ_FALLBACK_NO_MEMORY,
-	GJ_FALLBACK_TOO_BIG,
-	GJ_FALLBACK_TABLE_FULL,
-	GJ_FALLBACK_BUSY,
-	GJ_FALLBACK_GONE,
-	GJ_FALLBACK_FAILED,
-	GJ_FALLBACK_COMPLEMENT,		/* NOT IN: a device supports only lists */
-	GJ_FALLBACK_PARTIAL,		/* a bitmap scan that must not see rows of another predicate */
-	GJ_FALLBACK_TOO_MANY,		/* the device's answer was too large */
-	GJ_FALLBACK_VACUUMED,		/* the device's answer was too old */
-	GJ_FALLBACK_INCOMPLETE,		/* the heap is read, because the index may lack rows */
-	GJ_FALLBACK_NULL_KEYS		/* the heap is read, because the index lacks NULL keys */
-} GjFallback;
-
-#define GJ_FALLBACK_COUNT		(GJ_FALLBACK_NULL_KEYS + 1)
+#include "stats/stats.h"
 
 /*
  * A request to the device costs about 40 us, in which the CPU searches this many pages; below
@@ -122,62 +95,6 @@ typedef struct GjMirrorUse
 	TimestampTz last_used;
 } GjMirrorUse;
 
-/* Counters for each index, in the order of gpujoin_index_stats() */
-typedef enum GjUseCounter
-{
-	GJ_USE_SEARCHES,
-	GJ_USE_KEYS,
-	GJ_USE_PAGES_READ,			/* on the CPU */
-	GJ_USE_PAGES_SKIPPED,
-	GJ_USE_PAGES_PUSHED,		/* to a device, to synchronize a mirror */
-	GJ_USE_TIDS,				/* matching TIDs */
-	GJ_USE_HEAP_BLOCKS,
-	GJ_USE_HEAP_FETCHES,		/* rows */
-	GJ_USE_GROUPS,				/* made by GpuAgg nodes from rows found with the index */
-	GJ_USE_SEARCH_US,			/* total time of searches, in all processes */
-	GJ_USE_WAIT_US,				/* the part of it spent waiting for a device */
-	GJ_USE_DEVICE_US,			/* the part of that in which the device's process worked */
-	GJ_USE_ANSWERED				/* first of the counters of answers, by GjFallback */
-} GjUseCounter;
-
-#define GJ_USE_COUNT			(GJ_USE_ANSWERED + GJ_FALLBACK_COUNT)
-
-typedef struct GjIndexUse
-{
-	uint64		n[GJ_USE_COUNT];
-} GjIndexUse;
-
-/* Counters of an index, or of all indexes that have no entry of their own */
-typedef struct GjUsage
-{
-	Oid			database;
-	Oid			index;			/* InvalidOid for the others */
-	TimestampTz since;
-	TimestampTz last_used;		/* 0 for the others */
-	GjIndexUse	use;
-} GjUsage;
-
-typedef enum GjProgressPhase
-{
-	GJ_PROGRESS_CLOSING,
-	GJ_PROGRESS_LOOKING,
-	GJ_PROGRESS_SORTING,
-	GJ_PROGRESS_WRITING,
-	GJ_PROGRESS_FREEING
-} GjProgressPhase;
-
-/* A fold in progress */
-typedef struct GjProgress
-{
-	int			pid;
-	Oid			database;
-	Oid			index;
-	const char *phase;
-	const char *unit;			/* unit of done and total; NULL if nothing is counted */
-	uint64		done;
-	uint64		total;
-} GjProgress;
-
 /* A range of blocks, excluding end */
 typedef struct GjBlockRange
 {
@@ -217,9 +134,10 @@ extern int	GjMirrorTableSize(void);
 extern bool GjMirrorGet(int place, GjMirror *mirror, GjMirrorUse *use);
 extern int	GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror);
 extern void GjMirrorUsed(int place);
+extern void GjMirrorStatsReset(void);
 extern bool GjMirrorDrop(const GjMirrorKey *key, bool any_build);
 
-/* wish.c: requests for mirrors */
+/* registry.c: requests for mirrors */
 extern GjFallback GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest);
 extern void GjMirrorGone(int place, const GjServiceColumn *column);
 extern void GjMirrorSetPinned(const GjMirrorKey *key, bool pinned);
@@ -227,7 +145,7 @@ extern void GjMirrorSetPinned(const GjMirrorKey *key, bool pinned);
 /* evict.c: freeing device memory */
 extern void GjMirrorCollect(void);
 
-/* wish.c: requests when a transaction commits */
+/* registry.c: requests when a transaction commits */
 extern void GjMirrorCommitInit(void);
 extern void GjMirrorRelationRebuilt(Relation index);
 extern void GjMirrorRelationBuilt(Relation index);
@@ -245,28 +163,6 @@ extern uint64 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages);
 extern GjFallback GjMirrorLoad(Relation index, GjLoadMode mode);
 extern bool GjMirrorSync(Relation index, const GjIndexInfo *info, int place,
 						 uint64 *pages_pushed);
-
-/* stats.c: names of fallback reasons, counters of mirrors */
-extern const char *GjFallbackName(GjFallback why);
-extern const char *GjFallbackText(GjFallback why);
-extern void GjMirrorStatsReset(void);
-
-/* usage.c: counters of indexes */
-extern void GjUsagePrepare(void);
-extern void GjUsageMakeRoom(Oid index);
-extern void GjUsageAdd(Oid index, const GjIndexUse *use);
-extern void GjUsageReset(Oid index);
-extern void GjUsageSum(GjIndexUse *sum, TimestampTz *since);
-extern int	GjUsageCopy(GjUsage **copy);
-extern uint64 GjUsageEvicted(void);
-
-/* progress.c: progress of folds */
-extern void GjProgressBegin(Oid index);
-extern void GjProgressPhaseBegin(GjProgressPhase phase, uint64 total);
-extern void GjProgressDone(uint64 done);
-extern void GjProgressEnd(void);
-extern int	GjProgressSlots(void);
-extern bool GjProgressGet(int place, GjProgress *progress);
 
 /* launcher.c */
 extern void GjLauncherInit(void);

@@ -13,7 +13,7 @@
  * against the mirror as it is, or search on the CPU.  An owner that fails, is cancelled or ends
  * gives up its entries (GjMirrorAbandon): a half-loaded mirror is dropped; one that was being
  * synchronized is still as good as before, since its sequence has not advanced.  Requests to the
- * loader, and pinned mirrors, are remembered in that case, and tried again: wish.c.
+ * loader, and pinned mirrors, are remembered in that case, and tried again.
  *
  * Exactly one entry refers to a column in device memory, from its creation to its end, and an
  * entry with a column does not become EMPTY before the service has confirmed that the column is
@@ -22,7 +22,8 @@
  * Entries whose column is of another epoch than the service's have lost it: the device memory is
  * gone as a whole, and nothing is left to free.
  *
- * The sections below set up the shared memory, and define a mirror's key.
+ * The sections below take requests for mirrors, set up the shared memory, define a mirror's key,
+ * and request mirrors for indexes that a transaction has built.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -31,20 +32,43 @@
 
 #include <sys/stat.h>
 
+#include "access/htup_details.h"
+#include "access/xact.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
 #include "miscadmin.h"
+#include "storage/bufmgr.h"
 #include "storage/ipc.h"
 #include "storage/shmem.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/timestamp.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "table.h"
-#include "usage.h"
-
-/* Reading ------------------------------------------------------------------------ */
 
 #define MIRROR_TRANCHE			"gpujoin_mirrors"
+
+/* A load that failed for a temporary reason is retried after this time */
+#define FIRST_RETRY_MS			1000
+
+/* Maximum delay */
+#define MAX_RETRY_MS			60000
+
+/* A request that is not pinned is given up after this many failures, about five minutes */
+#define MAX_TRIES				10
+
+/* An index to load, or, with index = InvalidOid, a change of options */
+typedef struct Wish
+{
+	SubTransactionId subid;
+	Oid			index;
+	GjMirrorKey key;
+	bool		pinned;
+} Wish;
 
 static void set_promise(GjMirror *mirror, const GjIndexState *state);
 static bool is_free(const GjMirror *mirror);
@@ -55,11 +79,33 @@ static void startup_shmem(void);
 static void startup_table(void);
 static void abandon_at_exit(int code, Datum arg);
 static bool get_database_made(Oid database, Oid tablespace, uint64 *made);
+static GjMirror *lock_own(int place);
+static void unlock_and_wake(bool to_do);
+static void give_up(GjMirror *mirror, GjFallback why, int retry_ms);
+static bool counts_on_loader(const GjMirror *mirror);
+static void want_again(GjMirror *mirror);
+static void add_wish(Oid index, const GjMirrorKey *key, bool pinned);
+static void at_transaction_end(XactEvent event, void *arg);
+static void at_subtransaction_end(SubXactEvent event, SubTransactionId subid,
+								  SubTransactionId parent, void *arg);
+static void fulfil(void);
+static void see_alter(ObjectAccessType access, Oid class_oid, Oid object_oid, int sub_id,
+					  void *arg);
+static void look_for_marked(Oid database);
+static GjMirror *find_entry(const GjMirrorKey *key, int *place);
+static GjMirror *find_free_entry(int *place);
+static void start_load(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned);
+static bool is_stale(const GjMirror *mirror);
+static void wake_launcher(void);
 
 GjMirrorTable *gj_mirrors = NULL;
 
 static shmem_request_hook_type previous_request_hook = NULL;
 static shmem_startup_hook_type previous_startup_hook = NULL;
+static List *wishes = NIL;		/* allocated in TopTransactionContext */
+static object_access_hook_type previous_access_hook = NULL;
+
+/* Reading ------------------------------------------------------------------------ */
 
 /*
  * Copy an entry; returns false if it is empty
@@ -92,8 +138,8 @@ GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror)
 	int			place;
 
 	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
-	entry = GjMirrorFindEntry(key, &place);
-	if (entry != NULL && GjMirrorIsStale(entry))
+	entry = find_entry(key, &place);
+	if (entry != NULL && is_stale(entry))
 		entry = NULL;
 	if (entry != NULL)
 		*mirror = *entry;
@@ -120,7 +166,7 @@ GjMirrorIsResident(Relation index)
 	{
 		GjMirror   *mirror = &gj_mirrors->entries[i].mirror;
 
-		found = mirror->state == GJ_MIRROR_READY && !GjMirrorIsStale(mirror) &&
+		found = mirror->state == GJ_MIRROR_READY && !is_stale(mirror) &&
 			memcmp(&mirror->key, &key, offsetof(GjMirrorKey, build_id)) == 0;
 	}
 	LWLockRelease(gj_mirrors->lock);
@@ -139,6 +185,18 @@ GjMirrorUsed(int place)
 	pg_atomic_write_u64(&entry->last_used, (uint64) GetCurrentTimestamp());
 }
 
+/*
+ * Reset the match counters of mirrors
+ */
+void
+GjMirrorStatsReset(void)
+{
+	if (gj_mirrors == NULL)
+		return;
+	for (int place = 0; place < gj_mirrors->size; place++)
+		pg_atomic_write_u64(&gj_mirrors->entries[place].matches, 0);
+}
+
 /* Claiming ------------------------------------------------------------------------- */
 
 /*
@@ -155,19 +213,19 @@ GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *place)
 
 	GjMirrorExitHook();
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	mirror = GjMirrorFindEntry(key, place);
-	if (mirror != NULL && mirror->state == GJ_MIRROR_READY && !GjMirrorIsStale(mirror))
+	mirror = find_entry(key, place);
+	if (mirror != NULL && mirror->state == GJ_MIRROR_READY && !is_stale(mirror))
 		*place = -1;
 	else if (mirror != NULL && mirror->owner != 0)
 		result = GJ_FALLBACK_LOADING;
 	else
 	{
 		if (mirror == NULL)
-			mirror = GjMirrorFindFreeEntry(place);
+			mirror = find_free_entry(place);
 		if (mirror == NULL)
 			result = GJ_FALLBACK_TABLE_FULL;
 		else
-			GjMirrorStartLoad(mirror, key, index, pinned);
+			start_load(mirror, key, index, pinned);
 	}
 	LWLockRelease(gj_mirrors->lock);
 	return result;
@@ -192,7 +250,7 @@ GjMirrorClaimWanted(Oid database, int *place, GjMirror *copy)
 			mirror->key.database != database)
 			continue;
 		modest = mirror->modest;
-		GjMirrorStartLoad(mirror, &mirror->key, mirror->index, mirror->pinned);
+		start_load(mirror, &mirror->key, mirror->index, mirror->pinned);
 		mirror->modest = modest;
 		*place = i;
 		*copy = *mirror;
@@ -214,7 +272,7 @@ GjMirrorClaimSync(int place, GjMirror *mirror)
 
 	GjMirrorExitHook();
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	mine = entry->state == GJ_MIRROR_READY && entry->owner == 0 && !GjMirrorIsStale(entry) &&
+	mine = entry->state == GJ_MIRROR_READY && entry->owner == 0 && !is_stale(entry) &&
 		memcmp(&entry->key, &mirror->key, sizeof(GjMirrorKey)) == 0;
 	if (mine)
 	{
@@ -228,31 +286,6 @@ GjMirrorClaimSync(int place, GjMirror *mirror)
 }
 
 /* For the owner ---------------------------------------------------------------------- */
-
-/*
- * Record the column that the owner has created
- */
-void
-GjMirrorSetColumn(int place, const GjServiceColumn *column, BlockNumber pages, uint64 bytes)
-{
-	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
-
-	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	Assert(mirror->owner == MyProcPid);
-	mirror->column = *column;
-	mirror->pages = pages;
-	mirror->bytes = bytes;
-	LWLockRelease(gj_mirrors->lock);
-}
-
-/*
- * Report progress; only for display, so no lock is taken
- */
-void
-GjMirrorSetProgress(int place, BlockNumber pages_done)
-{
-	((volatile GjMirror *) &gj_mirrors->entries[place].mirror)->pages_done = pages_done;
-}
 
 /*
  * Finish a load or synchronization: the mirror has all changes up to state, which was read
@@ -294,7 +327,7 @@ GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 b
 	LWLockRelease(gj_mirrors->lock);
 
 	if (to_free)
-		GjLauncherWake();
+		wake_launcher();
 }
 
 /*
@@ -343,6 +376,261 @@ GjMirrorDrop(const GjMirrorKey *key, bool any_build)
 	return found;
 }
 
+/*-------------------------------------------------------------------------
+ * Requests
+ *
+ * Ask for a load, give up for some time, try again.
+ *
+ * An entry of the table that waits for a loader is WANTED.  A load that fails leaves it REFUSED,
+ * with the reason and the time of the next attempt; the delay doubles with each failure.  After
+ * that time, a query that misses the mirror may try again; the loader does so by itself if it
+ * was asked before (wanted), and without limit if the index has the reloption preload (pinned).
+ * So no request is lost because of a failure, and a permanent failure occurs at most once a
+ * minute.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Request a mirror from the loader
+ *
+ * Returns the reason to report while there is no mirror.  Raises no error, so it may be called
+ * when a transaction has just committed.
+ */
+GjFallback
+GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest)
+{
+	GjFallback	result = GJ_FALLBACK_LOADING;
+	bool		asked = false;
+	GjMirror   *mirror;
+	int			place;
+
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	mirror = find_entry(key, &place);
+	if (mirror != NULL)
+		mirror->pinned |= pinned;
+	else
+		mirror = find_free_entry(&place);
+
+	if (mirror == NULL)
+		result = GJ_FALLBACK_TABLE_FULL;
+	else if (mirror->state == GJ_MIRROR_REFUSED &&
+			 memcmp(&mirror->key, key, sizeof(GjMirrorKey)) == 0 &&
+			 GetCurrentTimestamp() < mirror->retry_at)
+	{
+		mirror->wanted |= !modest;
+		result = mirror->refusal;
+	}
+	else if (mirror->owner == 0 &&
+			 (mirror->state != GJ_MIRROR_READY || is_stale(mirror)))
+	{
+		asked = mirror->state != GJ_MIRROR_WANTED;
+		start_load(mirror, key, index, pinned);
+		mirror->owner = 0;
+		mirror->state = GJ_MIRROR_WANTED;
+		mirror->wanted = true;
+		mirror->modest = modest;
+	}
+	unlock_and_wake(asked);
+	return result;
+}
+
+/*
+ * For the owner: record that the load has failed.  retry_ms is the delay before the second
+ * attempt; 0 means the default.
+ */
+void
+GjMirrorRefuse(int place, GjFallback why, int retry_ms)
+{
+	GjMirror   *mirror = lock_own(place);
+
+	give_up(mirror, why, retry_ms);
+	unlock_and_wake(mirror->state == GJ_MIRROR_DROPPED);
+}
+
+/*
+ * For the owner: forget the request, because the index does not exist any more or is not worth a
+ * retry
+ */
+void
+GjMirrorForget(int place)
+{
+	GjMirror   *mirror = lock_own(place);
+
+	mirror->owner = 0;
+	GjMirrorDropEntry(mirror);
+	unlock_and_wake(mirror->state == GJ_MIRROR_DROPPED);
+}
+
+/*
+ * Lock the table to change an entry that this process owns
+ */
+static GjMirror *
+lock_own(int place)
+{
+	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
+
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	Assert(mirror->owner == MyProcPid);
+	return mirror;
+}
+
+/*
+ * Unlock the table, and wake the launcher if it has work to do
+ */
+static void
+unlock_and_wake(bool to_do)
+{
+	LWLockRelease(gj_mirrors->lock);
+	if (to_do)
+		wake_launcher();
+}
+
+/*
+ * Give up an entry that this process owns, in any state, because it was interrupted or ends
+ */
+void
+GjMirrorAbandonEntry(int place)
+{
+	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
+	bool		to_do = false;
+
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	if (mirror->owner == MyProcPid)
+	{
+		if (mirror->state == GJ_MIRROR_LOADING && counts_on_loader(mirror))
+			give_up(mirror, GJ_FALLBACK_LOADING, 0);
+		else
+		{
+			mirror->owner = 0;
+			if (mirror->state == GJ_MIRROR_LOADING || mirror->doomed)
+				GjMirrorDropEntry(mirror);
+		}
+		to_do = mirror->state == GJ_MIRROR_DROPPED || is_stale(mirror);
+	}
+	unlock_and_wake(to_do);
+}
+
+/*
+ * Request a mirror again whose column the service does not know any more, although it has not
+ * lost its memory as a whole
+ */
+void
+GjMirrorGone(int place, const GjServiceColumn *column)
+{
+	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
+
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	if (mirror->state == GJ_MIRROR_READY && mirror->owner == 0 && GjMirrorHasColumn(mirror) &&
+		memcmp(&mirror->column, column, sizeof(GjServiceColumn)) == 0)
+		want_again(mirror);
+	LWLockRelease(gj_mirrors->lock);
+}
+
+/*
+ * Pin or unpin a mirror, after the index's reloption was changed
+ */
+void
+GjMirrorSetPinned(const GjMirrorKey *key, bool pinned)
+{
+	GjMirror   *mirror;
+	int			place;
+
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	mirror = find_entry(key, &place);
+	if (mirror != NULL)
+		mirror->pinned = pinned;
+	LWLockRelease(gj_mirrors->lock);
+}
+
+/*
+ * Repeat requests, in the launcher: those that were given up and whose delay is over, and those
+ * for mirrors that were lost with the device's memory.  Mirrors that did not fit are tried again
+ * on a new device.
+ */
+void
+GjMirrorRetry(bool new_device)
+{
+	TimestampTz now = GetCurrentTimestamp();
+
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	for (int place = 0; place < gj_mirrors->high; place++)
+	{
+		GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
+
+		if (mirror->owner != 0)
+			continue;
+		if (mirror->state == GJ_MIRROR_READY && is_stale(mirror))
+			want_again(mirror);
+		else if (mirror->state == GJ_MIRROR_DROPPED && is_stale(mirror))
+			memset(mirror, 0, sizeof(GjMirror));
+		else if (mirror->state == GJ_MIRROR_REFUSED &&
+				 ((mirror->retry_at <= now && counts_on_loader(mirror)) ||
+				  (new_device && mirror->refusal == GJ_FALLBACK_NO_MEMORY)))
+			mirror->state = GJ_MIRROR_WANTED;
+	}
+	LWLockRelease(gj_mirrors->lock);
+}
+
+/*
+ * Drop an entry whose load has failed, and record when to retry.  Needs the lock.
+ *
+ * An entry that has a column keeps it until the service has confirmed that the column is gone,
+ * so the record needs another entry in that case.  If none is available, the record is lost; a
+ * query will make a new request.
+ */
+static void
+give_up(GjMirror *mirror, GjFallback why, int retry_ms)
+{
+	GjMirror	failed = *mirror;
+	GjMirror   *note;
+	int			place;
+
+	mirror->owner = 0;
+	GjMirrorDropEntry(mirror);
+	if (failed.doomed)
+		return;
+	note = mirror->state == GJ_MIRROR_EMPTY ? mirror : find_free_entry(&place);
+	if (note == NULL)
+		return;
+
+	if (retry_ms == 0)
+		retry_ms = FIRST_RETRY_MS;
+	for (int i = 0; i < failed.tries && retry_ms < MAX_RETRY_MS; i++)
+		retry_ms *= 2;
+	start_load(note, &failed.key, failed.index, failed.pinned);
+	note->owner = 0;
+	note->state = GJ_MIRROR_REFUSED;
+	note->refusal = why;
+	note->wanted = failed.wanted;
+	note->modest = failed.modest;
+	note->tries = failed.tries + 1;
+	note->retry_at = TimestampTzPlusMilliseconds(GetCurrentTimestamp(),
+												 Min(retry_ms, MAX_RETRY_MS));
+}
+
+/*
+ * Return true if the loader will retry by itself.  It does not if memory is short: a query will
+ * show whether the mirror is still worthwhile.
+ */
+static bool
+counts_on_loader(const GjMirror *mirror)
+{
+	if (mirror->pinned)
+		return true;
+	return mirror->wanted && mirror->tries < MAX_TRIES &&
+		mirror->refusal != GJ_FALLBACK_NO_MEMORY && mirror->refusal != GJ_FALLBACK_TOO_BIG;
+}
+
+/* Handle the loss of the entry's column.  Needs the lock. */
+static void
+want_again(GjMirror *mirror)
+{
+	start_load(mirror, &mirror->key, mirror->index, mirror->pinned);
+	mirror->owner = 0;
+	mirror->state = GJ_MIRROR_WANTED;
+	mirror->wanted = true;
+}
+
 /* Helpers --------------------------------------------------------------------------- */
 
 /*
@@ -362,8 +650,8 @@ GjMirrorDropEntry(GjMirror *mirror)
 /*
  * Find an entry by key, ignoring dropped ones.  Needs the lock.
  */
-GjMirror *
-GjMirrorFindEntry(const GjMirrorKey *key, int *place)
+static GjMirror *
+find_entry(const GjMirrorKey *key, int *place)
 {
 	for (int i = 0; i < gj_mirrors->high; i++)
 	{
@@ -386,8 +674,8 @@ GjMirrorFindEntry(const GjMirrorKey *key, int *place)
  * If no entry is free, reuse one that is not essential: the record of a failed load for a query,
  * the wish of a build, or a mirror that was lost with the device's memory.
  */
-GjMirror *
-GjMirrorFindFreeEntry(int *place)
+static GjMirror *
+find_free_entry(int *place)
 {
 	for (int pass = 0; pass < 2; pass++)
 	{
@@ -410,7 +698,7 @@ static bool
 is_free(const GjMirror *mirror)
 {
 	return mirror->state == GJ_MIRROR_EMPTY ||
-		(mirror->state == GJ_MIRROR_DROPPED && mirror->owner == 0 && GjMirrorIsStale(mirror));
+		(mirror->state == GJ_MIRROR_DROPPED && mirror->owner == 0 && is_stale(mirror));
 }
 
 static bool
@@ -419,15 +707,15 @@ is_replaceable(const GjMirror *mirror)
 	if (mirror->owner != 0 || mirror->pinned)
 		return false;
 	return (mirror->state == GJ_MIRROR_REFUSED && !mirror->wanted) ||
-		(mirror->state == GJ_MIRROR_WANTED && mirror->modest) || GjMirrorIsStale(mirror);
+		(mirror->state == GJ_MIRROR_WANTED && mirror->modest) || is_stale(mirror);
 }
 
 /*
  * Make this process the owner and loader of an entry.  Records of failed loads of the same index
  * are kept.  Needs the lock.
  */
-void
-GjMirrorStartLoad(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned)
+static void
+start_load(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned)
 {
 	GjMirrorKey kept = *key;	/* a copy, because it may point into the entry */
 	bool		same = memcmp(&mirror->key, key, sizeof(GjMirrorKey)) == 0;
@@ -447,8 +735,8 @@ GjMirrorStartLoad(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinn
 /*
  * Return true if the entry has lost its column.  Needs the lock.
  */
-bool
-GjMirrorIsStale(const GjMirror *mirror)
+static bool
+is_stale(const GjMirror *mirror)
 {
 	return (mirror->state == GJ_MIRROR_READY || mirror->state == GJ_MIRROR_DROPPED) &&
 		!GjMirrorHasColumn(mirror);
@@ -457,19 +745,17 @@ GjMirrorIsStale(const GjMirror *mirror)
 /*-------------------------------------------------------------------------
  * Shared memory
  *
- * The shared memory of this folder: the table of mirrors, and that of what was done with
- * indexes (usage.c).  And what becomes of a process's entries when it ends.
+ * Create the table of mirrors.  Give up a process's entries when it ends.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Install the hooks that track dropped objects; and if the library is being preloaded, request
- * shared memory and arrange for the tables to be created
+ * If the library is being preloaded, request shared memory and arrange for the table to be
+ * created
  */
 void
 GjMirrorInit(void)
 {
-	GjDroppedInit();
 	if (!process_shared_preload_libraries_in_progress)
 		return;
 
@@ -493,7 +779,6 @@ request_shmem(void)
 		previous_request_hook();
 	RequestAddinShmemSpace(table_size());
 	RequestNamedLWLockTranche(MIRROR_TRANCHE, 1);
-	GjUsageRequestShmem();
 }
 
 static void
@@ -504,7 +789,6 @@ startup_shmem(void)
 
 	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	startup_table();
-	GjUsageStartupShmem();
 	LWLockRelease(AddinShmemInitLock);
 }
 
@@ -559,8 +843,8 @@ GjMirrorAbandon(void)
 /*
  * Notify the launcher of new work
  */
-void
-GjLauncherWake(void)
+static void
+wake_launcher(void)
 {
 	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
 	if (gj_mirrors->launcher != NULL && gj_mirrors->launcher != MyLatch)
@@ -671,4 +955,198 @@ get_database_made(Oid database, Oid tablespace, uint64 *made)
 	*made = ((uint64) st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec) ^
 		((uint64) st.st_ino * UINT64CONST(0x9E3779B97F4A7C15));
 	return true;
+}
+
+/*-------------------------------------------------------------------------
+ * Indexes built in this transaction
+ *
+ * What a transaction has done to indexes, and what that means for mirrors when it
+ * commits.
+ *
+ * An index that was built (CREATE INDEX, REINDEX, TRUNCATE, VACUUM FULL, CLUSTER, ALTER TABLE)
+ * is loaded by a loader as soon as other transactions can see it, if gpujoin.auto_load was on or
+ * it has the reloption preload.  No query has requested it yet: without preload, the load takes
+ * only memory that is free, and is done only if the index is large enough for a device to be
+ * used at all.
+ *
+ * ALTER INDEX ... SET (preload) calls no function of an access method.  A hook detects that a
+ * gpujoin index was altered, and then the database is searched again for marked indexes.
+ *
+ * Both are remembered with their subtransaction, acted upon when the transaction has committed,
+ * and forgotten when it has not: a rollback leaves nothing behind.  After a commit no error may
+ * be raised and no catalog read; hence all that is needed is found out before.  A prepared
+ * transaction is committed by a session that knows nothing of it: there a query, or the next
+ * start of the server, has to do.  The same goes for a standby, where nothing is built.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Install the hooks, if the library is being preloaded: otherwise there are no mirrors
+ */
+void
+GjMirrorCommitInit(void)
+{
+	if (!process_shared_preload_libraries_in_progress || gj_device == GJ_DEVICE_NONE)
+		return;
+
+	RegisterXactCallback(at_transaction_end, NULL);
+	RegisterSubXactCallback(at_subtransaction_end, NULL);
+	previous_access_hook = object_access_hook;
+	object_access_hook = see_alter;
+}
+
+/*
+ * Drop the mirror of an index that is about to be built: the file's contents are gone
+ */
+void
+GjMirrorRelationRebuilt(Relation index)
+{
+	GjMirrorKey key;
+
+	GjMirrorKeyOf(index, 0, &key);
+	if (GjMirrorDrop(&key, true))
+		wake_launcher();
+}
+
+/*
+ * Record that this transaction has built an index
+ */
+void
+GjMirrorRelationBuilt(Relation index)
+{
+	bool		pinned = GjIndexIsPreloaded(index);
+	GjIndexState state;
+	GjMirrorKey key;
+
+	if (!GjMirrorTableExists() || gj_device == GJ_DEVICE_NONE ||
+		RelationUsesLocalBuffers(index))
+		return;
+	if (!pinned && (!gj_auto_load || !GjServiceReady(NULL) ||
+					RelationGetNumberOfBlocks(index) < GJ_MIN_DEVICE_BLOCKS))
+		return;
+	GjIndexGetState(index, &state);
+	GjMirrorKeyOf(index, state.build_id, &key);
+	add_wish(RelationGetRelid(index), &key, pinned);
+}
+
+static void
+add_wish(Oid index, const GjMirrorKey *key, bool pinned)
+{
+	MemoryContext old = MemoryContextSwitchTo(TopTransactionContext);
+	Wish	   *wish = palloc0(sizeof(Wish));
+
+	wish->subid = GetCurrentSubTransactionId();
+	wish->index = index;
+	if (key != NULL)
+		wish->key = *key;
+	wish->pinned = pinned;
+	wishes = lappend(wishes, wish);
+	MemoryContextSwitchTo(old);
+}
+
+static void
+at_transaction_end(XactEvent event, void *arg)
+{
+	switch (event)
+	{
+		case XACT_EVENT_COMMIT:
+			fulfil();
+			wishes = NIL;
+			break;
+		case XACT_EVENT_ABORT:
+		case XACT_EVENT_PREPARE:
+			wishes = NIL;
+			break;
+		default:
+			break;
+	}
+}
+
+static void
+at_subtransaction_end(SubXactEvent event, SubTransactionId subid, SubTransactionId parent,
+					  void *arg)
+{
+	ListCell   *lc;
+
+	if (event != SUBXACT_EVENT_COMMIT_SUB && event != SUBXACT_EVENT_ABORT_SUB)
+		return;
+	foreach(lc, wishes)
+	{
+		Wish	   *wish = lfirst(lc);
+
+		if (wish->subid != subid)
+			continue;
+		if (event == SUBXACT_EVENT_COMMIT_SUB)
+			wish->subid = parent;
+		else
+			wishes = foreach_delete_current(wishes, lc);
+	}
+}
+
+/*
+ * Request mirrors of the indexes that the transaction has built, after it has committed
+ *
+ * An index that it built twice, or dropped again, is requested under a key that no loader will
+ * find; the loader then forgets it.
+ */
+static void
+fulfil(void)
+{
+	bool		altered = false;
+	ListCell   *lc;
+
+	foreach(lc, wishes)
+	{
+		const Wish *wish = lfirst(lc);
+
+		if (OidIsValid(wish->index))
+			(void) GjMirrorWant(&wish->key, wish->index, wish->pinned, !wish->pinned);
+		else
+			altered = true;
+	}
+	if (altered)
+		look_for_marked(MyDatabaseId);
+}
+
+/*
+ * object_access_hook: record that a gpujoin index was altered
+ */
+static void
+see_alter(ObjectAccessType access, Oid class_oid, Oid object_oid, int sub_id, void *arg)
+{
+	HeapTuple	tuple;
+
+	if (previous_access_hook)
+		previous_access_hook(access, class_oid, object_oid, sub_id, arg);
+	if (access != OAT_POST_ALTER || class_oid != RelationRelationId || sub_id != 0 ||
+		!IsNormalProcessingMode() || !IsTransactionState() || gj_mirrors == NULL)
+		return;
+
+	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(object_oid));
+	if (!HeapTupleIsValid(tuple))
+		return;
+	if (((Form_pg_class) GETSTRUCT(tuple))->relkind == RELKIND_INDEX &&
+		((Form_pg_class) GETSTRUCT(tuple))->relam == get_am_oid(GJ_NAME, true))
+		add_wish(InvalidOid, NULL, false);
+	ReleaseSysCache(tuple);
+}
+
+/*
+ * Have a database searched for indexes marked with preload.  Raises no error.
+ */
+static void
+look_for_marked(Oid database)
+{
+	bool		asked = false;
+
+	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
+	gj_mirrors->preloaded = false;
+	for (int i = 0; i < gj_mirrors->npreload && !asked; i++)
+		asked = gj_mirrors->preload[i] == database;
+	if (!asked && gj_mirrors->npreload < GJ_PRELOAD_REQUESTS)
+		gj_mirrors->preload[gj_mirrors->npreload++] = database;
+	else if (!asked)
+		gj_mirrors->preload_all = true;
+	LWLockRelease(gj_mirrors->lock);
+	wake_launcher();
 }

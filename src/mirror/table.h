@@ -53,30 +53,21 @@ typedef struct GjMirrorTable
 
 extern GjMirrorTable *gj_mirrors;	/* NULL unless preloaded */
 
-/* registry.c; these need the lock */
+/* registry.c; needs the lock */
 extern void GjMirrorDropEntry(GjMirror *mirror);
-extern GjMirror *GjMirrorFindEntry(const GjMirrorKey *key, int *place);
-extern GjMirror *GjMirrorFindFreeEntry(int *place);
-extern void GjMirrorStartLoad(GjMirror *mirror, const GjMirrorKey *key, Oid index,
-							  bool pinned);
-extern bool GjMirrorIsStale(const GjMirror *mirror);
 
 /* registry.c */
 extern void GjMirrorExitHook(void);
 extern void GjMirrorAbandon(void);
-extern void GjLauncherWake(void);
 
 /* registry.c: claiming and finishing entries */
 extern GjFallback GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *place);
 extern bool GjMirrorClaimWanted(Oid database, int *place, GjMirror *mirror);
 extern bool GjMirrorClaimSync(int place, GjMirror *mirror);
-extern void GjMirrorSetColumn(int place, const GjServiceColumn *column, BlockNumber pages,
-							  uint64 bytes);
-extern void GjMirrorSetProgress(int place, BlockNumber pages_done);
 extern void GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 bytes,
 						   uint64 pushed, uint64 entries);
 
-/* wish.c: requests for mirrors */
+/* registry.c: failed loads */
 extern void GjMirrorRefuse(int place, GjFallback why, int retry_ms);
 extern void GjMirrorForget(int place);
 extern void GjMirrorAbandonEntry(int place);
@@ -109,10 +100,15 @@ extern void GjMirrorSweep(void);
 extern GjFallback GjMirrorLoadClaimed(Relation index, int place, GjLoadMode mode);
 
 /* launcher.c */
-extern void GjMirrorLookForMarked(Oid database);
 extern PGDLLEXPORT void GjLauncherMain(Datum arg);
 
-/* loader.c */
+/* loader.c; bgw_extra of a loader is its task */
+typedef struct GjLoaderTask
+{
+	uint32		number;			/* reported when the task is done */
+	bool		marked;			/* true to request all marked indexes first */
+} GjLoaderTask;
+
 extern PGDLLEXPORT void GjLoaderMain(Datum arg);
 
 /* Return true if the entry's column exists, as far as we know */

@@ -16,6 +16,7 @@
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
 
+#include "base/tid.h"
 #include "format.h"
 
 /* Layout that follows from the types of an index's columns: see layout.c */
@@ -84,13 +85,6 @@ typedef struct GjIndexState
 
 /* Runs, two deltas, the run that is being written */
 #define GJ_MAX_ALIVE	(GJ_MAX_RUNS + 3)
-
-/* A place in the order of entries */
-typedef struct GjPlace
-{
-	int64		key;
-	uint64		tid;			/* packed: base/tid.h */
-} GjPlace;
 
 /* The list that a page belongs to, according to a state that was read before the page */
 typedef enum GjPageOwner

@@ -8,7 +8,7 @@
  * which count a run's dead entries in the metapage, exclude folds, too.  Only the current delta
  * and the lanes can change at the same time.
  *
- * Freeing pages increments list_version; a reader that finds it changed starts over.
+ * Freeing pages increments list_version, by the same record: lemma L1 of src/README.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -436,11 +436,9 @@ GjReportCorruption(Relation index, BlockNumber block, const char *detail)
  *	  - a number from next_run on is younger than the state.
  *
  * Readers lock one page at a time.  So a page may have been freed, and reused, since its reader
- * read the metapage.  Publishing increments list_version.  A reader checks list_version again
- * when it has read all pages: if it has not changed, all of them were alive all the time,
- * because live pages are never taken.  If it has changed, the reader discards its results and
- * starts over.  Inconsistencies found meanwhile mean nothing: a page that does not match its
- * list is an error only if list_version is the same.
+ * read the metapage.  Lemma L1 of src/README is why it suffices to check list_version again when
+ * all pages have been read.  If it has changed, the reader discards its results and starts over: a
+ * page that does not match its list is an error only if list_version is the same.
  *
  * Each change to a page takes a number from the metapage's sequence, and so does publishing or
  * giving up a run; the pages of a run are written with a number that is taken for them

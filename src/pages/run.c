@@ -9,9 +9,9 @@
  * between two steps, and a step forward, or a short seek forward, uses only the copies.
  *
  * The run may be dropped meanwhile, and its pages reused.  Each page carries the number of its
- * run; if that has changed, the reader returns "moved", and its caller checks list_version.  A
- * copy remains unchanged: it may lead the caller to a data page that does not belong to the run
- * any more, but that page's number shows it.
+ * run; if that has changed, the reader returns "moved", and its caller checks list_version (lemma
+ * L1 of src/README).  A copy remains unchanged: it may lead the caller to a data page that does not
+ * belong to the run any more, but that page's number shows it.
  *
  * Callers rely on each page beginning after the previous one: after one step forward they are
  * past the place that they were looking for.  So each step checks this.
@@ -103,12 +103,6 @@ element(const GjDirectoryCopy *copy, int i)
 	GjPlace		place = {copy->directory.keys[i], GjPackTid(&copy->directory.tids[i])};
 
 	return place;
-}
-
-static inline bool
-precedes(const GjPlace *a, const GjPlace *b)
-{
-	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
 }
 
 /*
@@ -242,7 +236,8 @@ covers(const GjDirectoryCopy *copy, const GjPlace *place)
 	if (!BlockNumberIsValid(copy->block))
 		return false;
 	first = element(copy, 0);
-	return !precedes(place, &first) && !(copy->has_next && !precedes(place, &copy->next));
+	return !GjPlaceIsBefore(place, &first) &&
+		!(copy->has_next && !GjPlaceIsBefore(place, &copy->next));
 }
 
 /*
@@ -256,13 +251,13 @@ find_element(const GjDirectoryCopy *copy, const GjPlace *place)
 	int			high = copy->n;
 
 	/* most seeks go forward a short way */
-	if (!precedes(place, &here))
+	if (!GjPlaceIsBefore(place, &here))
 	{
 		low = copy->at;
 		if (low + 1 < copy->n)
 		{
 			here = element(copy, low + 1);
-			if (precedes(place, &here))
+			if (GjPlaceIsBefore(place, &here))
 				return low;
 		}
 	}
@@ -271,7 +266,7 @@ find_element(const GjDirectoryCopy *copy, const GjPlace *place)
 		int			middle = (low + high) / 2;
 
 		here = element(copy, middle);
-		if (precedes(place, &here))
+		if (GjPlaceIsBefore(place, &here))
 			high = middle;
 		else
 			low = middle;
@@ -346,7 +341,7 @@ copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *firs
 	{
 		GjPlace		begin = element(copy, 0);
 
-		if (precedes(&begin, first) || precedes(first, &begin))
+		if (GjPlaceIsBefore(&begin, first) || GjPlaceIsBefore(first, &begin))
 			GjReportCorruption(reader->index, block,
 							   "A directory page does not begin where the one above it says.");
 	}
@@ -405,7 +400,7 @@ arrive(GjRunReader *reader)
 	reader->first = element(leaf, leaf->at);
 	reader->has_next = leaf->at + 1 < leaf->n || leaf->has_next;
 	reader->next = leaf->at + 1 < leaf->n ? element(leaf, leaf->at + 1) : leaf->next;
-	if (reader->has_next && !precedes(&reader->first, &reader->next))
+	if (reader->has_next && !GjPlaceIsBefore(&reader->first, &reader->next))
 		GjReportCorruption(reader->index, leaf->block, "A directory is not in order.");
 	return true;
 }
@@ -427,7 +422,7 @@ arrive(GjRunReader *reader)
  * locks while they look for a free page.  A block that was taken from the map and not used is
  * found again by the next VACUUM.
  *
- * Nobody reads the pages before the run is published.  If that does not happen, they are free.
+ * No process reads the pages before the run is published.  If that does not happen, they are free.
  *-------------------------------------------------------------------------
  */
 

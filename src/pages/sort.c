@@ -559,12 +559,6 @@ merge_begin(const GjIndexInfo *info, BufFile *file, const GjChunk *chunks, int n
 	return merge;
 }
 
-static inline bool
-precedes(const GjPlace *a, const GjPlace *b)
-{
-	return a->key < b->key || (a->key == b->key && a->tid < b->tid);
-}
-
 /*
  * Get the next row, valid until the next call; NULL at the end
  */
@@ -582,7 +576,7 @@ merge_next(GjMerge *merge)
 		{
 			int			other = merge->losers[node];
 
-			if (precedes(&merge->readers[other].place, &merge->readers[winner].place))
+			if (GjPlaceIsBefore(&merge->readers[other].place, &merge->readers[winner].place))
 			{
 				merge->losers[node] = winner;
 				winner = other;
@@ -624,7 +618,7 @@ play(GjMerge *merge, int node)
 		return node - merge->nreaders;
 	left = play(merge, 2 * node);
 	right = play(merge, 2 * node + 1);
-	right_wins = precedes(&merge->readers[right].place, &merge->readers[left].place);
+	right_wins = GjPlaceIsBefore(&merge->readers[right].place, &merge->readers[left].place);
 	merge->losers[node] = right_wins ? left : right;
 	return right_wins ? right : left;
 }

@@ -326,7 +326,7 @@ GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 
 /*
  * Count a finished bulk deletion, even if it deleted nothing
  *
- * Index-only answers depend on this: exec/visiblemap.c.
+ * Index-only answers depend on this: match/visible.c.
  */
 void
 GjEpochRaise(Relation index)
@@ -523,10 +523,10 @@ add_list_element(GjMetaPage meta, Page list, BlockNumber block)
 /*-------------------------------------------------------------------------
  * A new index
  *
- * Empty pages, and the pages of an index that nobody else can see yet.
+ * Empty pages, and the pages of an index that no other process can see yet.
  *
  * The fork of a new index is filled without WAL and logged as a whole at the end: until the
- * transaction commits, it is nobody else's.
+ * transaction commits, no other process can use it.
  *-------------------------------------------------------------------------
  */
 

@@ -3,21 +3,20 @@
  * aggpath.c
  *	  GpuAgg paths: GROUP BY, aggregates and SELECT DISTINCT over paths of ours.
  *
- * A GpuAgg takes the rows of a GpuScan, GpuJoin or GpuAlternative as arrays where they come
- * from index entries or nothing is left to do to a tuple, and one by one else.  It is offered
- * wherever one of these was offered for its input, if it can compute all that is asked for
- * (aggquery.c).
+ * A GpuAgg reads the rows of a GpuScan, GpuJoin or GpuAlternative in batches if they come from
+ * index entries or if nothing remains to be done to a tuple, and one by one otherwise.  We offer
+ * it wherever one of these was offered for its input, if it can compute everything that the query
+ * asks for (aggquery.c).
  *
- * Costs: a row that stock PostgreSQL aggregates is charged cpu_tuple_cost by the node that
- * returns it, and cpu_operator_cost for each column that is hashed and each aggregate.  A row
- * of an array is not returned by anybody, in a join neither by the scan nor by the join, and was
- * measured at 1 to 5 ns a column, a tenth of an operator.  Groups are charged what PostgreSQL
- * charges.
+ * Costs: PostgreSQL charges a row cpu_tuple_cost for the node that returns it, and
+ * cpu_operator_cost for each column that is hashed and for each aggregate.  No node returns the
+ * rows of a batch, in a join neither the scan nor the join.  They were measured at 1 to 5 ns a
+ * column, a tenth of an operator.  Groups are charged as in PostgreSQL.
  *
- * Of a partitioned table or a UNION ALL, the rows of all parts go into the same groups: the
- * child is an Append, from which arrays are taken as well (agg/reader.c).  So run-time pruning
- * stays the Append's.  It has, for each part, the path that is cheapest for an aggregate.
- * Nothing is offered for the parts of a partition-wise aggregation.
+ * The rows of all parts of a partitioned table or a UNION ALL go into the same groups: the child
+ * is an Append, which can also be read in batches (agg/reader.c).  So the Append does run-time
+ * pruning.  It has, for each part, the path that is cheapest for an aggregate.  We offer nothing
+ * for the parts of a partition-wise aggregation.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -27,8 +26,6 @@
 #include <math.h>
 
 #include "executor/nodeHash.h"
-#include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
@@ -38,41 +35,23 @@
 #include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "port/pg_bitutils.h"
-#include "utils/fmgroids.h"
 #include "utils/selfuncs.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "base/nodes.h"
-#include "agg.h"
-#include "alternative.h"
-#include "choice.h"
-#include "joinpath.h"
 #include "planner.h"
 
-/* A column of a row that comes in an array, in operators */
+/* Cost of a column of a batch, in operators */
 #define COLUMN_OPERATIONS		0.1
 
-/* Bytes that a row takes on disk besides its columns */
+/* Bytes of a row on disk in addition to its columns */
 #define ROW_OVERHEAD			5.0
 
-/* Bytes that a group takes besides its columns and states */
+/* Bytes of a group in addition to its columns and states, and of a state */
 #define GROUP_OVERHEAD			16.0
 #define STATE_BYTES				24.0
 
-/* A plan in the making */
-typedef struct Building
-{
-	const GjAggQuery *query;
-	List	   *child_tlist;
-	List	   *inputs;			/* Expr: the batch's columns that the child brings */
-	List	   *columns;		/* int: which of the child's each is */
-	List	   *types;			/* int: GjValueType of each column */
-	List	   *computed;		/* Expr: the columns behind them */
-	List	   *conditions;		/* int: for each of these, the column that must be true, or -1 */
-} Building;
-
-/* The parts of an Append: those that one process scans, and those that all divide */
+/* The parts of an Append: those that one process scans, and those that all processes share */
 typedef struct Parts
 {
 	List	   *whole;
@@ -95,17 +74,6 @@ static Cost scan_cost(const GjJoinScan *scan);
 static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
 static Cost spill_cost(double rows, double row_bytes, double group_bytes);
 static void cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path);
-static Plan *plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-					  List *clauses, List *custom_plans);
-static void add_inputs(Building *building, Expr *expr);
-static int	find_argument(const Building *building, Expr *expr);
-static int	find_column(Building *building, Expr *expr, int condition);
-static void add_type(Building *building, Expr *expr);
-static List *list_groupings(Building *building);
-static List *list_aggregates(Building *building);
-static List *describe_row(const Building *building);
-static List *list_row_inputs(const Building *building, List *row);
-static List *list_coded(const GjAggQuery *query);
 static void force(Path *path, double gathered);
 static Path *find_divided_input(PlannerInfo *root, RelOptInfo *input);
 static Path *append_divided_parts(PlannerInfo *root, RelOptInfo *rel);
@@ -126,20 +94,9 @@ static CustomPath *agg_make_path(PlannerInfo *root, GjAggQuery *query, RelOptInf
 static AppendPath *agg_find_append(const RelOptInfo *rel, bool is_partial);
 static bool agg_gives_batches(Path *path);
 static Cost agg_read_cost(Path *path);
-static void agg_show_read_cost(Path *path, Plan *plan);
 static double agg_estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows);
 static void add_parallel_agg_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 								  PathTarget *target, const GjAggQuery *query);
-
-const CustomPathMethods GjAggPathMethods = {
-	.CustomName = GJ_AGG_NAME,
-	.PlanCustomPath = plan_agg,
-};
-
-const CustomPathMethods GjPartialAggPathMethods = {
-	.CustomName = GJ_PARTIAL_AGG_NAME,
-	.PlanCustomPath = plan_agg,
-};
 
 /*
  * Offer a GpuAgg for a step of the query above scans and joins: the body of the hook
@@ -159,20 +116,7 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	if (gj_aggregate && stage == UPPERREL_DISTINCT && add_distinct_path(root, input, output))
 		return;
 	query = palloc(sizeof(GjAggQuery));
-	switch (stage)
-	{
-		case UPPERREL_GROUP_AGG:
-			target = output->reltarget;
-			GjAggReadGroups(root, output, (List *) ((GroupPathExtraData *) extra)->havingQual,
-							query);
-			break;
-		case UPPERREL_DISTINCT:
-			target = input->reltarget;
-			GjAggReadDistinct(root, target, query);
-			break;
-		default:
-			return;
-	}
+	target = GjAggReadQuery(root, stage, input, output, extra, query);
 	if (!gj_aggregate)
 		query->refused = "gpujoin.aggregate is off";
 	if (query->refused == NULL || GjChoiceIsNoted())
@@ -183,7 +127,8 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 }
 
 /*
- * Offer a path whose rows are distinct as they are; false: there is none
+ * Offer a path whose rows are distinct without further work; returns false if there is no such
+ * path
  */
 static bool
 add_distinct_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output)
@@ -208,10 +153,8 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 
 	if (child == NULL)
 		return;
-	if (refused == NULL && !GjAggTakesFrom(query, child->pathtarget))
-		refused = "what is grouped or aggregated is computed above an Append";
-	if (refused == NULL && !GjAggEncodes(query, child))
-		refused = "a group column's type, whose equality is not that of bits";
+	if (refused == NULL)
+		refused = GjAggRefuseInput(query, child);
 	if (refused != NULL)
 	{
 		GjChoiceAggregate(GjAggPathMethods.CustomName, child, NULL, output, refused);
@@ -251,10 +194,9 @@ agg_make_path(PlannerInfo *root, GjAggQuery *query, RelOptInfo *output, PathTarg
 }
 
 /*
- * The path of ours that gives the input's rows, with the target that the input has by now;
- * NULL if there is none
+ * Return the path of ours for the input's rows, with the input's present target, or NULL
  *
- * A subquery's is that of PostgreSQL's choice, which was made when it was planned.
+ * For a subquery, that is PostgreSQL's choice, which was made when it was planned.
  */
 static Path *
 find_input(PlannerInfo *root, RelOptInfo *input)
@@ -276,12 +218,12 @@ find_input(PlannerInfo *root, RelOptInfo *input)
 }
 
 /*
- * The parts of a partitioned table, a table with children or a UNION ALL, one after another;
- * NULL if it has none of ours, or is none of these
+ * Return an Append of the parts of a partitioned table, a table with children or a UNION ALL; NULL
+ * if it has no part of ours, or is something else
  *
- * Columns have the same places in the parts' targets and in the whole's.  Of a partitioned
- * relation, the parts have got the target that the whole has by now.  Of others they have not:
- * then it is computed above the Append, and the aggregates take their columns from below.
+ * Columns have the same positions in the targets of the parts and of the whole.  The parts of a
+ * partitioned relation already have the target of the whole.  Other parts have not: then the
+ * target is computed above the Append, and the aggregates use the columns below it.
  */
 static Path *
 append_parts(PlannerInfo *root, RelOptInfo *rel)
@@ -327,7 +269,8 @@ list_parts(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * A path that gives the same rows and is cheaper for an aggregate, if one was offered
+ * Return a path for the same rows that is cheaper for an aggregate, if one was offered; else this
+ * path
  */
 static Path *
 choose_part(PlannerInfo *root, Path *path)
@@ -340,7 +283,7 @@ choose_part(PlannerInfo *root, Path *path)
 }
 
 /*
- * If the execution chooses between two paths, let it know that rows of ours cost less
+ * If the executor chooses between two paths, make the choice again with the lower cost of our rows
  */
 static Path *
 for_arrays(PlannerInfo *root, CustomPath *path)
@@ -351,7 +294,7 @@ for_arrays(PlannerInfo *root, CustomPath *path)
 }
 
 /*
- * Find an Append among a relation's paths, or among those that each process takes a part of
+ * Find an Append among a relation's paths, or among its partial paths
  */
 static AppendPath *
 agg_find_append(const RelOptInfo *rel, bool is_partial)
@@ -372,7 +315,7 @@ agg_find_append(const RelOptInfo *rel, bool is_partial)
 }
 
 /*
- * Have a path return these columns.  All of ours can.
+ * Make a path return these columns.  All paths of ours can.
  */
 Path *
 GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target)
@@ -394,7 +337,7 @@ strip_projection(Path *path)
 }
 
 /*
- * Does a path of ours give the rows, as far as the planner can tell?
+ * Return true if a path of ours returns the rows, as far as the planner can tell
  */
 static bool
 agg_gives_batches(Path *path)
@@ -418,8 +361,9 @@ agg_gives_batches(Path *path)
 }
 
 /*
- * Do its rows come from index entries, so that nobody returns them one by one?  They do where
- * no filter needs a row.
+ * Return true if the path's rows come from index entries, so that no node returns them one by one
+ *
+ * That is the case if no filter needs a row of the table.
  */
 static bool
 gives_arrays(Path *path)
@@ -452,7 +396,7 @@ gives_arrays(Path *path)
 /* Costs ---------------------------------------------------------------------------- */
 
 /*
- * What a row costs less if nobody returns it
+ * Return the cost that is saved for a row that no node returns
  */
 static Cost
 saved_per_row(void)
@@ -461,7 +405,7 @@ saved_per_row(void)
 }
 
 /*
- * What it costs to read all rows, if those that come in arrays need not be returned
+ * Return the cost of reading all rows, without the charge for returning rows of batches
  */
 static Cost
 agg_read_cost(Path *path)
@@ -472,13 +416,13 @@ agg_read_cost(Path *path)
 }
 
 /*
- * Set the costs of a plan below a GpuAgg, and of those below it, to what the GpuAgg was charged
- * for reading its rows, so that the costs that EXPLAIN shows add up
+ * Set the costs of a plan below a GpuAgg, and of those below it, to the costs that were charged
+ * for reading its rows, so that the costs in EXPLAIN add up
  *
- * The plan has been chosen already, so this changes no choice.
+ * The plan has already been chosen, so this changes no choice.
  */
-static void
-agg_show_read_cost(Path *path, Plan *plan)
+void
+GjAggShowReadCost(Path *path, Plan *plan)
 {
 	ListCell   *lc;
 	ListCell   *lc2;
@@ -488,7 +432,7 @@ agg_show_read_cost(Path *path, Plan *plan)
 	if (IsA(path, AppendPath) && IsA(plan, Append))
 	{
 		forboth(lc, ((AppendPath *) path)->subpaths, lc2, ((Append *) plan)->appendplans)
-			agg_show_read_cost(lfirst(lc), lfirst(lc2));
+			GjAggShowReadCost(lfirst(lc), lfirst(lc2));
 	}
 	else if (gives_arrays(path) && ((CustomPath *) path)->methods == &GjJoinPathMethods &&
 			 !gj_force)
@@ -509,8 +453,8 @@ agg_show_read_cost(Path *path, Plan *plan)
 }
 
 /*
- * What is charged for returning rows that come in arrays: in a join, by the scans, too, and for
- * looking each of them up
+ * Return the charge for returning rows that come in batches: in a join, also by the scans, and for
+ * looking up each row
  */
 static Cost
 array_cost(Path *path)
@@ -554,7 +498,7 @@ agg_estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows)
 }
 
 /*
- * What is computed for each row: FILTER conditions, and arguments that are expressions
+ * Return the cost of computing FILTER conditions, and arguments that are expressions, for a row
  */
 static Cost
 compute_cost(PlannerInfo *root, const GjAggQuery *query)
@@ -573,8 +517,10 @@ compute_cost(PlannerInfo *root, const GjAggQuery *query)
 }
 
 /*
- * What it costs to write rows of groups for which there is no memory, and to read them again:
- * pages as PostgreSQL counts them for its own hash table, and a row for each time it is written
+ * Return the cost of writing the rows of groups that do not fit in memory, and of reading them
+ * again
+ *
+ * Pages are charged as for PostgreSQL's own hash table, and a row each time that it is written.
  */
 static Cost
 spill_cost(double rows, double row_bytes, double group_bytes)
@@ -589,7 +535,7 @@ spill_cost(double rows, double row_bytes, double group_bytes)
 }
 
 /*
- * All rows are read before the first group is returned
+ * Set the costs of a path.  All rows are read before the first group is returned.
  */
 static void
 cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
@@ -608,7 +554,7 @@ cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
 	if (!query->is_partial)
 		startup += spill_cost(rows, ROW_OVERHEAD + sizeof(int64) * ncolumns, ngroups * group_bytes);
 	else if (ngroups * group_bytes > get_hash_memory_limit())
-		ngroups = rows;			/* when memory is full, groups are returned before they are whole */
+		ngroups = rows;			/* when memory is full, incomplete groups are returned */
 	run = ngroups * (cpu_tuple_cost + cpu_operator_cost * list_length(query->aggregates));
 
 	path->path.rows = ngroups;
@@ -628,251 +574,28 @@ cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
 }
 
 /*-------------------------------------------------------------------------
- * Building paths and plans
- *
- * Build the plan of a GpuAgg path (agg.c).
- *
- * A batch has the columns of the child that are needed, and behind them what is computed from
- * these for each row: FILTER conditions, and arguments of aggregates that are expressions.
- * Such an expression stands in custom_exprs, where core adjusts it and sees its parameters.
- * There its Vars become columns of the node's own row, as custom_scan_tlist describes it; so
- * that has all of them, besides the groups' columns and the aggregates.
- *-------------------------------------------------------------------------
- */
-
-/*
- * PlanCustomPath
- */
-static Plan *
-plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
-		 List *custom_plans)
-{
-	CustomScan *scan = makeNode(CustomScan);
-	GjAggQuery *query = list_nth(path->custom_private, GJ_AGG_PATH_QUERY);
-	Building	building = {
-		.query = query,
-		.child_tlist = ((Plan *) linitial(custom_plans))->targetlist,
-	};
-	List	   *groupings;
-	List	   *aggregates;
-	ListCell   *lc;
-
-	GjChoiceAggregateTaken(path);
-	agg_show_read_cost(linitial(path->custom_paths), linitial(custom_plans));
-	foreach(lc, query->groupings)
-		add_inputs(&building, lfirst(lc));
-	foreach(lc, query->aggregates)
-	{
-		add_inputs(&building, GjAggregateArgument(lfirst_node(Aggref, lc)));
-		add_inputs(&building, lfirst_node(Aggref, lc)->aggfilter);
-	}
-	groupings = list_groupings(&building);
-	aggregates = list_aggregates(&building);
-
-	scan->scan.plan.targetlist = tlist;
-	scan->scan.plan.qual = query->having;
-	scan->custom_scan_tlist = describe_row(&building);
-	scan->custom_exprs = copyObject(building.computed);
-	scan->custom_plans = custom_plans;
-	scan->custom_private = list_make4(building.columns, building.types, groupings, aggregates);
-	scan->custom_private = lappend(scan->custom_private, building.conditions);
-	scan->custom_private = lappend(scan->custom_private,
-								   list_row_inputs(&building, scan->custom_scan_tlist));
-	scan->custom_private = lappend(scan->custom_private,
-								   makeInteger((int) Min(query->ngroups, INT_MAX)));
-	scan->custom_private = lappend(scan->custom_private, list_coded(query));
-	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
-	scan->flags = path->flags;
-	scan->methods = GjNodeMethods(path->methods->CustomName);
-	return &scan->scan.plan;
-}
-
-/*
- * Have a batch bring an expression, if the child does, or else the columns of which it is made
- */
-static void
-add_inputs(Building *building, Expr *expr)
-{
-	TargetEntry *entry;
-	ListCell   *lc;
-
-	if (expr == NULL || find_argument(building, expr) >= 0)
-		return;
-	entry = tlist_member(expr, building->child_tlist);
-	if (entry != NULL)
-	{
-		building->inputs = lappend(building->inputs, expr);
-		building->columns = lappend_int(building->columns, entry->resno);
-		if (list_member(building->query->coded, expr))
-			building->types = lappend_int(building->types, GJ_VALUE_INT4);
-		else
-			add_type(building, expr);
-		return;
-	}
-	if (IsA(expr, Var))
-		elog(ERROR, "a GpuAgg's input lacks a column");
-	foreach(lc, pull_var_clause((Node *) expr, 0))
-		add_inputs(building, lfirst(lc));
-}
-
-/*
- * Which column of a batch is this, from 0?  -1: none that the child brings.
- */
-static int
-find_argument(const Building *building, Expr *expr)
-{
-	ListCell   *lc;
-
-	foreach(lc, building->inputs)
-	{
-		if (equal(lfirst(lc), expr))
-			return foreach_current_index(lc);
-	}
-	return -1;
-}
-
-static void
-add_type(Building *building, Expr *expr)
-{
-	GjValueType type = GJ_VALUE_BOOL;
-
-	if (!GjValueTypeOf(exprType((Node *) expr), &type))
-		elog(ERROR, "a GpuAgg does not know a column's type");
-	building->types = lappend_int(building->types, type);
-}
-
-/*
- * Which column is an expression, that may have to be computed?  Where it is an aggregate's
- * argument, it is needed only where the condition is true, and may fail elsewhere.
- */
-static int
-find_column(Building *building, Expr *expr, int condition)
-{
-	int			n = expr == NULL ? -1 : find_argument(building, expr);
-	ListCell   *lc;
-	ListCell   *lc2;
-
-	if (expr == NULL || n >= 0)
-		return n;
-	n = list_length(building->columns);
-	forboth(lc, building->computed, lc2, building->conditions)
-	{
-		if (equal(lfirst(lc), expr) && lfirst_int(lc2) == condition)
-			return n;
-		n++;
-	}
-	building->computed = lappend(building->computed, expr);
-	building->conditions = lappend_int(building->conditions, condition);
-	add_type(building, expr);
-	return n;
-}
-
-static List *
-list_groupings(Building *building)
-{
-	List	   *groupings = NIL;
-	ListCell   *lc;
-
-	foreach(lc, building->query->groupings)
-		groupings = lappend_int(groupings, find_argument(building, lfirst(lc)));
-	return groupings;
-}
-
-static List *
-list_aggregates(Building *building)
-{
-	List	   *aggregates = NIL;
-	ListCell   *lc;
-
-	foreach(lc, building->query->aggregates)
-	{
-		Aggref	   *aggref = lfirst_node(Aggref, lc);
-		int			filter = find_column(building, aggref->aggfilter, -1);
-		int			argument = find_column(building, GjAggregateArgument(aggref), filter);
-		GjAggKind	kind = GJ_AGG_COUNT_ROWS;
-
-		GjAggregateOf(aggref, &kind);
-		/* PostgreSQL takes one state for both, which is avg()'s (aggpartial.c) */
-		if (building->query->is_partial && aggref->aggfnoid == F_SUM_INT8)
-			kind = GJ_AGG_AVG;
-		aggregates = lappend_int(aggregates, kind);
-		aggregates = lappend_int(aggregates, argument);
-		aggregates = lappend_int(aggregates, filter);
-	}
-	return aggregates;
-}
-
-/*
- * The node's own row: group columns, then aggregates, then what else is needed to compute
- * columns of a batch
- */
-static List *
-describe_row(const Building *building)
-{
-	List	   *exprs = list_concat_copy(building->query->groupings, building->query->aggregates);
-	List	   *tlist = NIL;
-	ListCell   *lc;
-
-	exprs = list_concat_unique(exprs, pull_var_clause((Node *) building->computed, 0));
-	foreach(lc, exprs)
-		tlist = lappend(tlist, makeTargetEntry(copyObject((Expr *) lfirst(lc)),
-											   list_length(tlist) + 1, NULL, false));
-	return tlist;
-}
-
-/*
- * For each column of that row, which one of a batch it is, or -1
- */
-static List *
-list_row_inputs(const Building *building, List *row)
-{
-	List	   *inputs = NIL;
-	ListCell   *lc;
-
-	foreach(lc, row)
-		inputs = lappend_int(inputs, find_argument(building, lfirst_node(TargetEntry, lc)->expr));
-	return inputs;
-}
-
-/*
- * The group columns for whose values numbers are taken
- */
-static List *
-list_coded(const GjAggQuery *query)
-{
-	List	   *coded = NIL;
-	ListCell   *lc;
-
-	foreach(lc, query->groupings)
-	{
-		if (list_member(query->coded, lfirst(lc)))
-			coded = lappend_int(coded, foreach_current_index(lc));
-	}
-	return coded;
-}
-
-/*-------------------------------------------------------------------------
  * Parallel plans
  *
- * GpuAgg in parallel plans: partial groups below Gather, which PostgreSQL finishes above.
+ * GpuAgg in parallel plans: partial groups below Gather, which PostgreSQL combines above.
  *
- * The processes divide the input's rows, as its scans and joins do anyway, and each groups its
- * share.  What a process returns for a group are its aggregates' states, in PostgreSQL's own
- * formats: so PostgreSQL's Finalize Aggregate combines them and has the results, the errors and
- * HAVING.  Of SELECT DISTINCT there is nothing to combine, and its own node drops what two
- * processes have both found.  A group goes through Gather once for each process that has rows
- * of it; so this pays where groups are few and rows are many, and the costs say so.
+ * The processes share the input's rows, as its scans and joins do in any case, and each groups its
+ * own rows.  For each group a process returns the states of its aggregates, in PostgreSQL's own
+ * formats; so PostgreSQL's Finalize Aggregate combines them, and computes the results, the errors
+ * and HAVING.  For SELECT DISTINCT no states are combined, and PostgreSQL's own node removes the
+ * duplicates that two processes have found.  A group passes through Gather once for each process
+ * that has rows of it.  So this pays off if groups are few and rows are many, which the costs
+ * express.
  *
- * count(DISTINCT) has no states.  It would need none if each group were whole in one process;
- * but how the processes divide rows is found out when they run (exec/parallel.c).
+ * count(DISTINCT) has no states.  It would need none if each group were complete in one process;
+ * but the processes share the rows dynamically (exec/tablescan.c).
  *
- * The hook for upper relations is not called for partial groups, so the whole plan is made here,
- * up to the node that finishes.
+ * The hook for upper relations is not called for partial groups, so we make the whole plan here,
+ * up to the node that combines them.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Offer a parallel plan for groups, aggregates or distinct rows of an input that is divided
+ * Offer a parallel plan for groups, aggregates or distinct rows of a partial input
  */
 static void
 add_parallel_agg_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
@@ -912,7 +635,7 @@ add_parallel_agg_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 }
 
 /*
- * With gpujoin.force, a parallel plan is taken where being parallel costs nothing
+ * Under gpujoin.force, charge only the additional cost of being parallel in full
  */
 static void
 force(Path *path, double gathered)
@@ -926,8 +649,7 @@ force(Path *path, double gathered)
 /* The input ------------------------------------------------------------------------ */
 
 /*
- * A path of ours that several processes divide, with the target that the input has by now;
- * NULL if there is none
+ * Return a partial path of ours, with the input's present target, or NULL
  */
 static Path *
 find_divided_input(PlannerInfo *root, RelOptInfo *input)
@@ -946,9 +668,11 @@ find_divided_input(PlannerInfo *root, RelOptInfo *input)
 }
 
 /*
- * The parts of a partitioned table, a table with children or a UNION ALL, as in a serial plan
- * (agg.c): divided where they can be; one that cannot is scanned by one process, while others
- * are at other parts
+ * Return a parallel Append of the parts of a partitioned table, a table with children or a UNION
+ * ALL
+ *
+ * Processes share the parts that have partial paths; each of the others is scanned by one process,
+ * while other processes scan other parts.
  */
 static Path *
 append_divided_parts(PlannerInfo *root, RelOptInfo *rel)
@@ -1017,12 +741,12 @@ list_found_parts(PlannerInfo *root, AppendPath *append, Parts *parts)
 }
 
 /*
- * Add the best path for a part, given PostgreSQL's, each of which may be NULL; return false if
- * neither can be used.
+ * Add the best path for a part, given PostgreSQL's paths, each of which may be NULL; returns false
+ * if neither can be used
  *
- * As PostgreSQL does, let one process scan a part where that is cheaper than its share.  But of two
- * paths of ours take the divided one: of the other, the Append would divide all of the cost among
- * the workers, pages included (cost.c).
+ * As PostgreSQL does, let one process scan a part if that is cheaper than its share.  But of two
+ * paths of ours choose the partial one: the Append would divide all of the other's cost among the
+ * workers, including its pages (cost.c).
  */
 static bool
 add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts)
@@ -1053,7 +777,7 @@ is_ours(const Path *path)
 }
 
 /*
- * A path of ours for the same rows, if it is cheaper for an aggregate
+ * Return a path of ours for the same rows if it is cheaper for an aggregate; else this path
  */
 static Path *
 cheaper(PlannerInfo *root, Path *path, bool is_partial)
@@ -1067,7 +791,7 @@ cheaper(PlannerInfo *root, Path *path, bool is_partial)
 }
 
 /*
- * As many workers as the part with the most has; for many parts, as many as PostgreSQL takes
+ * Return the maximum number of workers of a part; for many parts, as many as PostgreSQL uses
  */
 static int
 count_workers(const Parts *parts)
@@ -1086,7 +810,7 @@ count_workers(const Parts *parts)
 /* The plan above ------------------------------------------------------------------- */
 
 /*
- * Why groups cannot be made in parts; NULL: they can
+ * Return the reason why partial groups are not possible, or NULL
  */
 static const char *
 find_problem(PlannerInfo *root, const GjAggQuery *query, const Path *child)
@@ -1095,15 +819,11 @@ find_problem(PlannerInfo *root, const GjAggQuery *query, const Path *child)
 		return query->refused;
 	if (root->hasNonPartialAggs || root->hasNonSerialAggs)
 		return "an aggregate with DISTINCT, which has no partial states";
-	if (!GjAggTakesFrom(query, child->pathtarget))
-		return "what is grouped or aggregated is computed above an Append";
-	if (!GjAggEncodes(query, child))
-		return "a group column's type, whose equality is not that of bits";
-	return NULL;
+	return GjAggRefuseInput(query, child);
 }
 
 /*
- * The same without HAVING, and with states instead of results
+ * Copy a query without HAVING, with states instead of results
  */
 static GjAggQuery *
 make_partial(const GjAggQuery *query)
@@ -1127,8 +847,8 @@ make_partial(const GjAggQuery *query)
 }
 
 /*
- * What the processes return: group columns, under the numbers by which GROUP BY finds them, and
- * states
+ * Return the target of the processes: group columns, with the numbers by which GROUP BY refers to
+ * them, and states
  */
 static PathTarget *
 make_target(PlannerInfo *root, const PathTarget *grouped, List *clauses,
@@ -1150,7 +870,7 @@ make_target(PlannerInfo *root, const PathTarget *grouped, List *clauses,
 }
 
 /*
- * Have PostgreSQL put together what the processes return
+ * Return PostgreSQL's path that combines the rows of the processes
  */
 static Path *
 finish(PlannerInfo *root, const GjAggQuery *query, RelOptInfo *input, RelOptInfo *output,

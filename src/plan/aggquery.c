@@ -1,21 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * aggquery.c
- *	  Can GpuAgg compute what a query asks for?
+ *	  Can GpuAgg compute everything that a query asks for?
  *
- * It groups by values that are equal just when their bits are: integers, dates, times and
+ * It groups by values that are equal if and only if their bits are: integers, dates, times and
  * booleans, by the default equality of their types.  A column of a join's small side may have
- * another type that can be hashed: rows are grouped by a number for each of its values
- * (agg/reader.c).  It computes the built-in aggregates that groups.h lists, of columns.
- * Whatever else a query asks for is left to PostgreSQL.
+ * another type that can be hashed: then its values are replaced by numbers (agg/reader.c).  GpuAgg
+ * computes those built-in aggregates over columns that node/aggplan.h lists.  All other queries
+ * are left to PostgreSQL.
  *
- * Rows are grouped by what GROUP BY has, and by each other column that is used outside of
- * aggregates: PostgreSQL has found that these depend on the primary key that GROUP BY names,
- * so that they make no further groups.
+ * Rows are grouped by the GROUP BY columns, and by each other column that is used outside of
+ * aggregates: PostgreSQL has verified that these depend on the primary key in GROUP BY, so they
+ * make no further groups.
  *
- * Group columns and aggregates are told by their expressions, and two that are equal are one.  So
- * nothing in them may be volatile.  What decides which rows there are may be, for the child's rows
- * are read once.
+ * Group columns and aggregates are identified by their expressions; equal expressions are computed
+ * once.  So they must not contain volatile functions.  Conditions that decide which rows exist may
+ * contain them, because the child's rows are read once.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -23,36 +23,35 @@
 #include "postgres.h"
 
 #include "catalog/pg_type_d.h"
-#include "lib/ilist.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/tlist.h"
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
-#include "utils/hsearch.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/typcache.h"
 
-#include "agg.h"
-#include "alternative.h"
-#include "choice.h"
-#include "joinpath.h"
+#include "base/compat.h"
+#include "base/nodes.h"
 #include "planner.h"
 
-typedef struct Offer
+/* State of making a plan */
+typedef struct Building
 {
-	dlist_node	node;
-	CustomPath	path;
-} Offer;
+	const GjAggQuery *query;
+	List	   *child_tlist;
+	List	   *inputs;			/* Expr: the batch's columns that the child returns */
+	List	   *columns;		/* int: the child's column number of each */
+	List	   *types;			/* int: GjValueType of each column */
+	List	   *computed;		/* Expr: the batch's columns after these, which are computed */
+	List	   *conditions;		/* int: for each of these, the column that must be true, or -1 */
+} Building;
 
-typedef struct Offers
-{
-	const RelOptInfo *rel;		/* the key */
-	dlist_head	paths;
-} Offers;
-
+static void read_groups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery *query);
+static void read_distinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query);
 static void read_clauses(List *clauses, List *tlist, GjAggQuery *query);
 static void check_groupings(GjAggQuery *query);
 static bool refuse(GjAggQuery *query, const char *reason);
@@ -62,23 +61,59 @@ static bool is_encodable(Expr *expr);
 static const char *aggregate_problem(const Aggref *aggref);
 static const char *say(const Aggref *aggref, const char *problem);
 static const char *computation_problem(Expr *expr);
+static bool encodes(const GjAggQuery *query, const Path *child);
+static bool takes_from(const GjAggQuery *query, const PathTarget *target);
 static bool has_expr(const PathTarget *target, Expr *expr);
-static Offers *get_offers(const RelOptInfo *rel, MemoryContext context);
-static void create_table(void);
-static void forget_offers(void *rel);
-static bool has_its_index(const RelOptInfo *rel, const CustomPath *path);
+static bool value_type_of(Oid type, GjValueType *value_type);
+static bool kind_of(const Aggref *aggref, GjAggKind *kind);
+static Plan *plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+					  List *clauses, List *custom_plans);
+static void add_inputs(Building *building, Expr *expr);
+static int	find_argument(const Building *building, Expr *expr);
+static int	find_column(Building *building, Expr *expr, int condition);
+static void add_type(Building *building, Expr *expr);
+static List *list_groupings(Building *building);
+static List *list_aggregates(Building *building);
+static List *describe_row(const Building *building);
+static List *list_row_inputs(const Building *building, List *row);
+static List *list_coded(const GjAggQuery *query);
 
-static HTAB *offers = NULL;
+const CustomPathMethods GjAggPathMethods = {
+	.CustomName = GJ_AGG_NAME,
+	.PlanCustomPath = plan_agg,
+};
+
+const CustomPathMethods GjPartialAggPathMethods = {
+	.CustomName = GJ_PARTIAL_AGG_NAME,
+	.PlanCustomPath = plan_agg,
+};
 
 /*
- * Read what is to be computed for GROUP BY, aggregates and HAVING
+ * Read the computations of a step of the query: groups, or SELECT DISTINCT.  Returns its target.
  */
-void
-GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery *query)
+PathTarget *
+GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, RelOptInfo *output,
+			   void *extra, GjAggQuery *query)
+{
+	memset(query, 0, sizeof(GjAggQuery));
+	if (stage == UPPERREL_GROUP_AGG)
+	{
+		read_groups(root, output, (List *) ((GroupPathExtraData *) extra)->havingQual, query);
+		return output->reltarget;
+	}
+	Assert(stage == UPPERREL_DISTINCT);
+	read_distinct(root, input->reltarget, query);
+	return input->reltarget;
+}
+
+/*
+ * Read the computations of GROUP BY, aggregates and HAVING
+ */
+static void
+read_groups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery *query)
 {
 	Query	   *parse = root->parse;
 
-	memset(query, 0, sizeof(GjAggQuery));
 	query->having = having;
 	if (parse->groupingSets != NIL)
 		query->refused = "grouping sets";
@@ -94,14 +129,13 @@ GjAggReadGroups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery
 }
 
 /*
- * Read what is to be computed for SELECT DISTINCT of a target
+ * Read the computations of SELECT DISTINCT of a target
  */
-void
-GjAggReadDistinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query)
+static void
+read_distinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query)
 {
 	Query	   *parse = root->parse;
 
-	memset(query, 0, sizeof(GjAggQuery));
 	query->is_distinct = true;
 	if (parse->hasDistinctOn)
 		query->refused = "DISTINCT ON";
@@ -143,7 +177,7 @@ check_groupings(GjAggQuery *query)
 		refuse(query, "a volatile function makes the values that rows are grouped by");
 }
 
-/* Say why it cannot be done; the first reason stays.  True, which ends a walk. */
+/* Note the reason why we cannot compute this, keeping the first.  Returns true, to end a walk. */
 static bool
 refuse(GjAggQuery *query, const char *reason)
 {
@@ -153,7 +187,7 @@ refuse(GjAggQuery *query, const char *reason)
 }
 
 /*
- * Collect aggregates and columns; true: it cannot be done
+ * Collect aggregates and columns; returns true if we cannot compute this
  */
 static bool
 read_expr(Node *node, GjAggQuery *query)
@@ -185,7 +219,7 @@ add_grouping(GjAggQuery *query, Expr *expr)
 
 	if (is_encodable(expr))
 		query->coded = list_append_unique(query->coded, expr);
-	else if (!GjValueTypeOf(exprType((Node *) expr), &type) ||
+	else if (!value_type_of(exprType((Node *) expr), &type) ||
 			 type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8)
 	{
 		refuse(query, "a group column's type, whose equality is not that of bits");
@@ -196,8 +230,8 @@ add_grouping(GjAggQuery *query, Expr *expr)
 }
 
 /*
- * A column for whose values numbers can be taken, since nothing else can: then an aggregate or
- * a filter cannot want the values themselves
+ * Return true for a column whose values can be replaced by numbers, and must be: its type is not
+ * one whose values aggregates or filters can use
  */
 static bool
 is_encodable(Expr *expr)
@@ -205,18 +239,19 @@ is_encodable(Expr *expr)
 	GjValueType type;
 	TypeCacheEntry *entry;
 
-	if (!IsA(expr, Var) || GjValueTypeOf(((Var *) expr)->vartype, &type))
+	if (!IsA(expr, Var) || value_type_of(((Var *) expr)->vartype, &type))
 		return false;
 	entry = lookup_type_cache(((Var *) expr)->vartype, TYPECACHE_EQ_OPR | TYPECACHE_HASH_PROC);
 	return OidIsValid(entry->eq_opr) && OidIsValid(entry->hash_proc);
 }
 
 /*
- * Are the columns that must have numbers those of the child's small side?  It must fit in memory,
- * as all of its values do so then.
+ * Return true if the columns whose values are replaced by numbers belong to the child's small side
+ *
+ * The small side must fit in memory, so that all of its values do.
  */
-bool
-GjAggEncodes(const GjAggQuery *query, const Path *child)
+static bool
+encodes(const GjAggQuery *query, const Path *child)
 {
 	const GjJoinCandidate *cand;
 	ListCell   *lc;
@@ -237,7 +272,7 @@ GjAggEncodes(const GjAggQuery *query, const Path *child)
 }
 
 /*
- * Say why an aggregate cannot be computed; NULL: it can
+ * Return the reason why we cannot compute an aggregate, or NULL
  */
 static const char *
 aggregate_problem(const Aggref *aggref)
@@ -249,7 +284,7 @@ aggregate_problem(const Aggref *aggref)
 
 	if (aggref->agglevelsup > 0 || aggref->aggsplit != AGGSPLIT_SIMPLE)
 		return "an aggregate of another query level";
-	if (!GjAggregateOf(aggref, &kind))
+	if (!kind_of(aggref, &kind))
 		return say(aggref, " is not computed by gpujoin");
 	if (aggref->aggorder != NIL)
 		return say(aggref, " with ORDER BY is not computed by gpujoin");
@@ -258,13 +293,13 @@ aggregate_problem(const Aggref *aggref)
 		SortGroupClause *clause = linitial_node(SortGroupClause, aggref->aggdistinct);
 		Oid			argtype = linitial_oid(aggref->aggargtypes);
 
-		if (kind != GJ_AGG_COUNT_DISTINCT || !GjValueTypeOf(argtype, &type) ||
+		if (kind != GJ_AGG_COUNT_DISTINCT || !value_type_of(argtype, &type) ||
 			type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8 ||
 			lookup_type_cache(argtype, TYPECACHE_EQ_OPR)->eq_opr != clause->eqop)
 			return say(aggref, " with DISTINCT is not computed by gpujoin");
 	}
 	argument = GjAggregateArgument(aggref);
-	if (argument != NULL && !GjValueTypeOf(exprType((Node *) argument), &type))
+	if (argument != NULL && !value_type_of(exprType((Node *) argument), &type))
 		return say(aggref, " is not computed by gpujoin");
 	problem = computation_problem(aggref->aggfilter);
 	if (problem == NULL)
@@ -273,7 +308,7 @@ aggregate_problem(const Aggref *aggref)
 }
 
 /*
- * Make a reason of an aggregate's name, the types of its arguments, and what is wrong with it
+ * Make a reason from an aggregate's name, the types of its arguments, and a problem
  */
 static const char *
 say(const Aggref *aggref, const char *problem)
@@ -292,7 +327,7 @@ say(const Aggref *aggref, const char *problem)
 }
 
 /*
- * Say why an expression cannot be computed for each row of a batch; NULL: it can, or there is none
+ * Return the reason why an expression, if any, cannot be computed for each row of a batch, or NULL
  */
 static const char *
 computation_problem(Expr *expr)
@@ -312,7 +347,7 @@ computation_problem(Expr *expr)
 
 		if (!IsA(column, Var))
 			return " reads a value that an outer join makes";
-		if (!GjValueTypeOf(column->vartype, &type))
+		if (!value_type_of(column->vartype, &type))
 			return GjChoiceFormat(" reads a column of type %s, which gpujoin does not compute with",
 								  GjChoiceIsNoted() ? format_type_be(column->vartype) : "");
 	}
@@ -320,7 +355,7 @@ computation_problem(Expr *expr)
 }
 
 /*
- * The argument of an aggregate; NULL if it has none, or one that is never NULL and only
+ * Return the argument of an aggregate; NULL if it has none, or one that is never NULL and only
  * counted
  */
 Expr *
@@ -338,10 +373,23 @@ GjAggregateArgument(const Aggref *aggref)
 }
 
 /*
- * Does the target have all that is grouped by and aggregated?
+ * Return the reason why a child's rows cannot be grouped for this query, or NULL
  */
-bool
-GjAggTakesFrom(const GjAggQuery *query, const PathTarget *target)
+const char *
+GjAggRefuseInput(const GjAggQuery *query, const Path *child)
+{
+	if (!takes_from(query, child->pathtarget))
+		return "what is grouped or aggregated is computed above an Append";
+	if (!encodes(query, child))
+		return "a group column's type, whose equality is not that of bits";
+	return NULL;
+}
+
+/*
+ * Return true if the target has all expressions that are grouped by and aggregated
+ */
+static bool
+takes_from(const GjAggQuery *query, const PathTarget *target)
 {
 	ListCell   *lc;
 
@@ -361,7 +409,7 @@ GjAggTakesFrom(const GjAggQuery *query, const PathTarget *target)
 }
 
 /*
- * Does the target have an expression, or all columns of which it is made?
+ * Return true if the target has an expression, or all columns in it
  */
 static bool
 has_expr(const PathTarget *target, Expr *expr)
@@ -371,11 +419,11 @@ has_expr(const PathTarget *target, Expr *expr)
 }
 
 /*
- * How are the bits of a type's values to be understood?  False: they are not values of which
- * GpuAgg knows.
+ * Find the interpretation of the bits of a type's values; returns false for types that GpuAgg does
+ * not support
  */
-bool
-GjValueTypeOf(Oid type, GjValueType *value_type)
+static bool
+value_type_of(Oid type, GjValueType *value_type)
 {
 	static const struct
 	{
@@ -405,10 +453,10 @@ GjValueTypeOf(Oid type, GjValueType *value_type)
 }
 
 /*
- * Which aggregate is it?  False: none that GpuAgg computes.
+ * Find the kind of an aggregate; returns false for those that GpuAgg does not compute
  */
-bool
-GjAggregateOf(const Aggref *aggref, GjAggKind *kind)
+static bool
+kind_of(const Aggref *aggref, GjAggKind *kind)
 {
 	switch (aggref->aggfnoid)
 	{
@@ -468,112 +516,228 @@ GjAggregateOf(const Aggref *aggref, GjAggKind *kind)
 }
 
 /*-------------------------------------------------------------------------
- * Paths that were offered
+ * Plans
  *
- * Remember the paths that we offered for a relation.
+ * Make the plan of a GpuAgg path.
  *
- * What is cheapest for a million rows is not what is cheapest for what an aggregate makes of
- * them, if the aggregate takes our rows more cheaply than others'.  By the time aggregates are
- * planned, add_path() has dropped, and freed, what was not the cheapest for the rows.  So a
- * copy of each path of ours is kept.  What a path refers to is not freed with it; the paths
- * below a join are the cheapest of their relations, and stay.
- *
- * The copies live as long as their relation: they are freed with the memory context of that,
- * which may be a short one (GEQO tries joins in contexts of their own), and the relation is taken
- * out of the table then.  The table is keyed by the relation's address, since each of a thousand
- * partitions asks.
+ * A batch has the needed columns of the child, and then the columns that are computed from these
+ * for each row: FILTER conditions, and arguments of aggregates that are expressions.  Such an
+ * expression is in custom_exprs, where core adjusts it and finds its parameters.  There its Vars
+ * become columns of the node's own row, which custom_scan_tlist describes; so that row has all of
+ * them, in addition to the group columns and the aggregates.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Keep a copy of a path
+ * PlanCustomPath: make the plan
  */
-void
-GjOfferNote(const CustomPath *path)
+static Plan *
+plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List *clauses,
+		 List *custom_plans)
 {
-	MemoryContext context = GetMemoryChunkContext(path->path.parent);
-	Offer	   *offer = MemoryContextAlloc(context, sizeof(Offer));
-
-	offer->path = *path;
-	dlist_push_tail(&get_offers(path->path.parent, context)->paths, &offer->node);
-}
-
-static Offers *
-get_offers(const RelOptInfo *rel, MemoryContext context)
-{
-	MemoryContextCallback *forget;
-	Offers	   *of_rel;
-
-	if (offers == NULL)
-		create_table();
-	of_rel = hash_search(offers, &rel, HASH_FIND, NULL);
-	if (of_rel != NULL)
-		return of_rel;
-
-	/* nothing can fail between the entry and what will remove it */
-	forget = MemoryContextAlloc(context, sizeof(MemoryContextCallback));
-	forget->func = forget_offers;
-	forget->arg = unconstify(RelOptInfo *, rel);
-	of_rel = hash_search(offers, &rel, HASH_ENTER, NULL);
-	dlist_init(&of_rel->paths);
-	MemoryContextRegisterResetCallback(context, forget);
-	return of_rel;
-}
-
-static void
-create_table(void)
-{
-	HASHCTL		info = {
-		.keysize = sizeof(const RelOptInfo *),.entrysize = sizeof(Offers)
+	CustomScan *scan = makeNode(CustomScan);
+	GjAggQuery *query = list_nth(path->custom_private, GJ_AGG_PATH_QUERY);
+	Building	building = {
+		.query = query,
+		.child_tlist = ((Plan *) linitial(custom_plans))->targetlist,
 	};
+	List	   *groupings;
+	List	   *aggregates;
+	ListCell   *lc;
 
-	offers = hash_create("gpujoin offers", 64, &info, HASH_ELEM | HASH_BLOBS);
+	GjChoiceTaken(path);
+	GjAggShowReadCost(linitial(path->custom_paths), linitial(custom_plans));
+	foreach(lc, query->groupings)
+		add_inputs(&building, lfirst(lc));
+	foreach(lc, query->aggregates)
+	{
+		add_inputs(&building, GjAggregateArgument(lfirst_node(Aggref, lc)));
+		add_inputs(&building, lfirst_node(Aggref, lc)->aggfilter);
+	}
+	groupings = list_groupings(&building);
+	aggregates = list_aggregates(&building);
+
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.plan.qual = query->having;
+	scan->custom_scan_tlist = describe_row(&building);
+	scan->custom_exprs = copyObject(building.computed);
+	scan->custom_plans = custom_plans;
+	scan->custom_private = list_make4(building.columns, building.types, groupings, aggregates);
+	scan->custom_private = lappend(scan->custom_private, building.conditions);
+	scan->custom_private = lappend(scan->custom_private,
+								   list_row_inputs(&building, scan->custom_scan_tlist));
+	scan->custom_private = lappend(scan->custom_private,
+								   makeInteger((int) Min(query->ngroups, INT_MAX)));
+	scan->custom_private = lappend(scan->custom_private, list_coded(query));
+	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
+	scan->flags = path->flags;
+	scan->methods = GjNodeMethods(path->methods->CustomName);
+	return &scan->scan.plan;
+}
+
+/*
+ * Add an expression to a batch if the child returns it, or else the columns in it
+ */
+static void
+add_inputs(Building *building, Expr *expr)
+{
+	TargetEntry *entry;
+	ListCell   *lc;
+
+	if (expr == NULL || find_argument(building, expr) >= 0)
+		return;
+	entry = tlist_member(expr, building->child_tlist);
+	if (entry != NULL)
+	{
+		building->inputs = lappend(building->inputs, expr);
+		building->columns = lappend_int(building->columns, entry->resno);
+		if (list_member(building->query->coded, expr))
+			building->types = lappend_int(building->types, GJ_VALUE_INT4);
+		else
+			add_type(building, expr);
+		return;
+	}
+	if (IsA(expr, Var))
+		elog(ERROR, "a GpuAgg's input lacks a column");
+	foreach(lc, pull_var_clause((Node *) expr, 0))
+		add_inputs(building, lfirst(lc));
+}
+
+/*
+ * Return the number of an expression among the batch's columns that the child returns, from 0, or
+ * -1
+ */
+static int
+find_argument(const Building *building, Expr *expr)
+{
+	ListCell   *lc;
+
+	foreach(lc, building->inputs)
+	{
+		if (equal(lfirst(lc), expr))
+			return foreach_current_index(lc);
+	}
+	return -1;
 }
 
 static void
-forget_offers(void *rel)
+add_type(Building *building, Expr *expr)
 {
-	hash_search(offers, &rel, HASH_REMOVE, NULL);
+	GjValueType type = GJ_VALUE_BOOL;
+
+	if (!value_type_of(exprType((Node *) expr), &type))
+		elog(ERROR, "a GpuAgg does not know a column's type");
+	building->types = lappend_int(building->types, type);
 }
 
 /*
- * The cheapest path that was offered for a relation, for one process or divided among several;
- * NULL if none was.  It is a copy of the caller's own.
+ * Return the number of the column that has an expression, which may have to be computed
+ *
+ * An aggregate's argument is computed only for rows on which the condition is true, and may fail
+ * on others.
  */
-CustomPath *
-GjOfferFind(const RelOptInfo *rel, bool is_partial)
+static int
+find_column(Building *building, Expr *expr, int condition)
 {
-	Offers	   *of_rel = offers == NULL ? NULL : hash_search(offers, &rel, HASH_FIND, NULL);
-	const CustomPath *found = NULL;
-	CustomPath *copy;
-	dlist_iter	iter;
+	int			n = expr == NULL ? -1 : find_argument(building, expr);
+	ListCell   *lc;
+	ListCell   *lc2;
 
-	if (of_rel == NULL)
-		return NULL;
-	dlist_foreach(iter, &of_rel->paths)
+	if (expr == NULL || n >= 0)
+		return n;
+	n = list_length(building->columns);
+	forboth(lc, building->computed, lc2, building->conditions)
 	{
-		const CustomPath *path = &dlist_container(Offer, node, iter.cur)->path;
-
-		if ((path->path.parallel_workers > 0) == is_partial && has_its_index(rel, path) &&
-			(found == NULL || path->path.total_cost < found->path.total_cost))
-			found = path;
+		if (equal(lfirst(lc), expr) && lfirst_int(lc2) == condition)
+			return n;
+		n++;
 	}
-	if (found == NULL)
-		return NULL;
-	copy = palloc(sizeof(CustomPath));
-	*copy = *found;
-	return copy;
+	building->computed = lappend(building->computed, expr);
+	building->conditions = lappend_int(building->conditions, condition);
+	add_type(building, expr);
+	return n;
+}
+
+static List *
+list_groupings(Building *building)
+{
+	List	   *groupings = NIL;
+	ListCell   *lc;
+
+	foreach(lc, building->query->groupings)
+		groupings = lappend_int(groupings, find_argument(building, lfirst(lc)));
+	return groupings;
+}
+
+static List *
+list_aggregates(Building *building)
+{
+	List	   *aggregates = NIL;
+	ListCell   *lc;
+
+	foreach(lc, building->query->aggregates)
+	{
+		Aggref	   *aggref = lfirst_node(Aggref, lc);
+		int			filter = find_column(building, aggref->aggfilter, -1);
+		int			argument = find_column(building, GjAggregateArgument(aggref), filter);
+		GjAggKind	kind = GJ_AGG_COUNT_ROWS;
+
+		kind_of(aggref, &kind);
+		/* PostgreSQL uses avg()'s state for both (groups/aggstate.c) */
+		if (building->query->is_partial && aggref->aggfnoid == F_SUM_INT8)
+			kind = GJ_AGG_AVG;
+		aggregates = lappend_int(aggregates, kind);
+		aggregates = lappend_int(aggregates, argument);
+		aggregates = lappend_int(aggregates, filter);
+	}
+	return aggregates;
 }
 
 /*
- * Is the index of a scan still there?  pg_hint_plan takes those off the planner's list that a hint
- * forbids, and may free them; where it was loaded after us, that is after we have offered a path.
+ * Describe the node's own row: group columns, then aggregates, then other columns that are needed
+ * to compute columns of a batch
  */
-static bool
-has_its_index(const RelOptInfo *rel, const CustomPath *path)
+static List *
+describe_row(const Building *building)
 {
-	if (path->methods == &GjAlternativePathMethods)
-		return GjAlternativeIsListed(rel, path);
-	return path->methods != &GjScanPathMethods ||
-		list_member_ptr(rel->indexlist, list_nth(path->custom_private, GJ_SCAN_PATH_INDEX));
+	List	   *exprs = list_concat_copy(building->query->groupings, building->query->aggregates);
+	List	   *tlist = NIL;
+	ListCell   *lc;
+
+	exprs = list_concat_unique(exprs, pull_var_clause((Node *) building->computed, 0));
+	foreach(lc, exprs)
+		tlist = lappend(tlist, makeTargetEntry(copyObject((Expr *) lfirst(lc)),
+											   list_length(tlist) + 1, NULL, false));
+	return tlist;
+}
+
+/*
+ * List the column of a batch for each column of that row, or -1
+ */
+static List *
+list_row_inputs(const Building *building, List *row)
+{
+	List	   *inputs = NIL;
+	ListCell   *lc;
+
+	foreach(lc, row)
+		inputs = lappend_int(inputs, find_argument(building, lfirst_node(TargetEntry, lc)->expr));
+	return inputs;
+}
+
+/*
+ * List the group columns whose values are replaced by numbers
+ */
+static List *
+list_coded(const GjAggQuery *query)
+{
+	List	   *coded = NIL;
+	ListCell   *lc;
+
+	foreach(lc, query->groupings)
+	{
+		if (list_member(query->coded, lfirst(lc)))
+			coded = lappend_int(coded, foreach_current_index(lc));
+	}
+	return coded;
 }

@@ -1,10 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * choice.c
- *	  What the planner's files note for gpujoin_explain_choice() (choice.c).
+ *	  Notes about the planner's choices, for gpujoin_explain_choice(): which of our indexes a
+ *	  query could use, which it uses, and the reasons against the others.
  *
- * Each test that decides whether a path is offered returns its reason, a constant where
- * nobody wants to know.
+ * EXPLAIN shows the plan that won.  The other paths are gone by then, so our hooks take notes
+ * while the planner runs, from GjChoiceStart() to GjChoiceStop().  An index has been chosen if the
+ * planner asks for a plan of its path.
+ *
+ * Each test that decides whether a path is offered returns its reason; if no notes are taken, the
+ * reason is a constant.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -15,32 +20,33 @@
 #include "catalog/index.h"
 #include "mb/pg_wchar.h"
 #include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
+#include "utils/datum.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
 #include "base/gpujoin.h"
-#include "advise.h"
-#include "agg.h"
-#include "alternative.h"
-#include "choice.h"
-#include "joinpath.h"
 #include "planner.h"
 
-/* Reasons of paths that were offered and not taken */
+/* Reasons against paths that were offered and not chosen */
 #define COSTS_LESS_THERE		"another plan costs less there"
 #define COSTS_LESS \
 	"another plan of the whole query costs less: join order, parallel workers, order or LIMIT"
 
-/* Characters of a condition that are shown */
+/* Reasons against an index whose table has no condition on its key; a join may replace them */
+#define NO_CONDITION		"no condition on its key"
+#define ONLY_IN_JOINS		"no condition on its key, other than in joins"
+
+/* Maximum number of characters shown of a condition */
 #define SHOWN_CHARACTERS		200
 
-/* Bytes of a reason that is formatted: names of a function and its argument types may be in it */
+/* Maximum length of a reason, which may contain names of a function and its argument types */
 #define FORMATTED_BYTES			1024
 
 static bool is_joined(PlannerInfo *root, IndexOptInfo *index);
@@ -56,27 +62,19 @@ static CustomPath *find_leaf(Path *path);
 static GjChoice *find_aggregate(const char *node, Path *input);
 static Cost cheapest_other(PlannerInfo *root, RelOptInfo *rel);
 static const char *deparse(PlannerInfo *root, List *rinfos);
+static Node *hide_values(PlannerInfo *root, Node *expr);
+static Node *put_params(Node *node, void *params);
 static bool is_deparsable(Node *clause);
 static const char *choice_text(const char *text);
 static GjChoice *choice_add(Oid relation, Oid index, const char *node);
 static GjChoice *choice_find(Oid relation, Oid index, const char *node);
 
-/* The notes; NULL: none are taken */
+/* Memory context of the notes, or NULL if no notes are taken; and the notes */
 static MemoryContext notes_context = NULL;
 static List *notes = NIL;
 
 /*
- * Note that an index was taken out of the planner's list
- */
-void
-GjChoiceHidden(Oid relation, const IndexOptInfo *index)
-{
-	GjChoiceRefused(relation, index->indexoid,
-					gj_enabled ? "old_snapshot_threshold is set" : "gpujoin.enabled is off");
-}
-
-/*
- * Note why no path was offered for an index, or for a table that has none of ours
+ * Note the reason why no path was offered for an index, or for a table that has no index of ours
  */
 void
 GjChoiceRefused(Oid relation, Oid index, const char *reason)
@@ -86,19 +84,21 @@ GjChoiceRefused(Oid relation, Oid index, const char *reason)
 }
 
 /*
- * Return the reason of an index whose table has no condition on its key; which one does not matter
- * unless notes are taken
+ * Return the reason against an index whose table has no condition on its key; without notes,
+ * either reason will do
  */
 const char *
 GjChoiceNoCondition(PlannerInfo *root, IndexOptInfo *index)
 {
-	return GjChoiceIsNoted() && is_joined(root, index) ? GJ_CHOICE_ONLY_IN_JOINS :
-		GJ_CHOICE_NO_CONDITION;
+	return GjChoiceIsNoted() && is_joined(root, index) ? ONLY_IN_JOINS :
+		NO_CONDITION;
 }
 
 /*
- * Return true if a join may have a condition on the index's key.  A partition has a row of its own,
- * but joins name its parent: of it we say so wherever there is a join.
+ * Return true if a join may have a condition on the index's key
+ *
+ * A partition has a row of its own, but joins refer to its parent: return true for a partition if
+ * there is any join.
  */
 static bool
 is_joined(PlannerInfo *root, IndexOptInfo *index)
@@ -135,11 +135,11 @@ is_joined(PlannerInfo *root, IndexOptInfo *index)
 }
 
 /*
- * Note why the indexes of a side cannot answer a join; refused is NULL where only its clauses
- * can be the reason
+ * Note the reason why the indexes of a side cannot answer a join; refused is NULL if only the
+ * join's clauses can be the reason
  *
- * When a table was looked at alone, nothing could be said of an index whose key only joins
- * name.  Here that note gets a better reason.
+ * When the planner considered the table alone, it found no condition on an index whose key is used
+ * in joins only.  Replace the reason in that note by a better one.
  */
 void
 GjChoiceJoinRefused(PlannerInfo *root, RelOptInfo *big, RelOptInfo *small, List *restrictlist,
@@ -158,7 +158,7 @@ GjChoiceJoinRefused(PlannerInfo *root, RelOptInfo *big, RelOptInfo *small, List 
 }
 
 /*
- * List the tables that a side stands for: itself, or those below it
+ * List the tables that a side consists of: itself, or its children
  */
 static List *
 list_tables(PlannerInfo *root, RelOptInfo *big)
@@ -180,7 +180,7 @@ list_tables(PlannerInfo *root, RelOptInfo *big)
 }
 
 /*
- * Was a GpuJoin offered for these tables?  It was noted with one of them.
+ * Return true if a GpuJoin was offered for these tables.  The note has one of them.
  */
 static bool
 is_offered(PlannerInfo *root, List *tables)
@@ -204,7 +204,7 @@ is_offered(PlannerInfo *root, List *tables)
 }
 
 /*
- * Put a better reason in the place of "no condition on its key"
+ * Replace the reason "no condition on its key" by a better one
  */
 static void
 improve_notes(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big, RelOptInfo *small,
@@ -219,8 +219,8 @@ improve_notes(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big, RelOptInfo 
 		GjChoice   *choice = choice_find(relid, index->indexoid, NULL);
 		ListCell   *lc2;
 
-		if (choice == NULL || (strcmp(choice->reason, GJ_CHOICE_NO_CONDITION) != 0 &&
-							   strcmp(choice->reason, GJ_CHOICE_ONLY_IN_JOINS) != 0))
+		if (choice == NULL || (strcmp(choice->reason, NO_CONDITION) != 0 &&
+							   strcmp(choice->reason, ONLY_IN_JOINS) != 0))
 			continue;
 
 		foreach(lc2, restrictlist)
@@ -236,7 +236,7 @@ improve_notes(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big, RelOptInfo 
 }
 
 /*
- * Say why the index does not answer this clause, in which its key is
+ * Return the reason why the index does not answer this clause, which contains its key
  */
 static const char *
 refuse_clause(PlannerInfo *root, RelOptInfo *table, IndexOptInfo *index, RestrictInfo *rinfo,
@@ -254,7 +254,7 @@ refuse_clause(PlannerInfo *root, RelOptInfo *table, IndexOptInfo *index, Restric
 }
 
 /*
- * Format a reason; if nobody asks for reasons, return the format itself, to save the time
+ * Format a reason; if no notes are taken, return the format itself, to save time
  */
 const char *
 GjChoiceFormat(const char *format,...)
@@ -274,7 +274,7 @@ GjChoiceFormat(const char *format,...)
 }
 
 /*
- * Make a reason of what is wrong with a condition, and of its text if it can be shown
+ * Make a reason from a problem with a condition, and from the condition's text if it can be shown
  */
 const char *
 GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what)
@@ -286,7 +286,8 @@ GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what)
 }
 
 /*
- * Does the condition name the index's column?  Of an indexed expression we do not know.
+ * Return true if a condition contains the index's column.  For an indexed expression we return
+ * false.
  */
 bool
 GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index)
@@ -305,8 +306,10 @@ is_key(const IndexOptInfo *index, const Bitmapset *attnos)
 }
 
 /*
- * Note a path of ours that is about to be added.  Of several in one place (joins in another
- * order) the cheapest is noted, compared with what is there.
+ * Note a path of ours that is about to be added
+ *
+ * Of several paths in one place (joins in different orders), note the cheapest, and compare it
+ * with the existing paths.
  */
 void
 GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path)
@@ -339,24 +342,8 @@ GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path)
 }
 
 /*
- * Note that a plan is made of a path of ours
- */
-void
-GjChoiceTaken(CustomPath *path)
-{
-	Oid			index = path_index(path);
-	GjChoice   *choice;
-
-	if (!GjChoiceIsNoted())
-		return;
-	choice = choice_find(IndexGetRelation(index, false), index, path->methods->CustomName);
-	if (choice != NULL)
-		choice->chosen = true;
-}
-
-/*
- * Note what became of a GpuAgg over an input of ours, or of a partial one: the path, finished, that
- * is about to be added, or the reason why there is none
+ * Note a GpuAgg, or partial GpuAgg, over an input of ours: the finished path that is about to be
+ * added, or the reason why it is not offered
  */
 void
 GjChoiceAggregate(const char *node, Path *input, const Path *path, const RelOptInfo *output,
@@ -387,20 +374,30 @@ GjChoiceAggregate(const char *node, Path *input, const Path *path, const RelOptI
 }
 
 /*
- * Note that a plan is made of a GpuAgg path
+ * Note that the planner makes a plan from a path of ours
  */
 void
-GjChoiceAggregateTaken(const CustomPath *path)
+GjChoiceTaken(CustomPath *path)
 {
+	const char *node = path->methods->CustomName;
 	GjChoice   *choice;
+	Oid			index;
 
-	if (GjChoiceIsNoted() &&
-		(choice = find_aggregate(path->methods->CustomName, linitial(path->custom_paths))) != NULL)
+	if (!GjChoiceIsNoted())
+		return;
+	if (!GjPathIsOurs(&path->path))
+		choice = find_aggregate(node, linitial(path->custom_paths));
+	else
+	{
+		index = path_index(path);
+		choice = choice_find(IndexGetRelation(index, false), index, node);
+	}
+	if (choice != NULL)
 		choice->chosen = true;
 }
 
 /*
- * The note of a GpuAgg stands with the first index that its input uses
+ * Find the note of a GpuAgg, which belongs to the first index that its input uses
  */
 static GjChoice *
 find_aggregate(const char *node, Path *input)
@@ -419,7 +416,7 @@ find_aggregate(const char *node, Path *input)
 }
 
 /*
- * Return the first GpuScan or GpuJoin path below; NULL if there is none
+ * Return the first GpuScan or GpuJoin path in a tree of paths, or NULL
  */
 static CustomPath *
 find_leaf(Path *path)
@@ -449,7 +446,7 @@ find_leaf(Path *path)
 }
 
 /*
- * Return the index of a path; for a join with several tables, the first one's
+ * Return the index of a path; for a join with several tables, that of the first
  */
 static Oid
 path_index(CustomPath *path)
@@ -464,10 +461,10 @@ path_index(CustomPath *path)
 }
 
 /*
- * Return the cost of the cheapest path that is not ours; 0 if there is none
+ * Return the cost of the cheapest path that is not ours, or 0
  *
- * A bitmap scan of our index may have driven out other paths of a table before, and be gone itself:
- * these paths are made again.
+ * A bitmap scan of our index may have replaced other paths of a table, and have been removed
+ * itself: make these paths again.
  */
 static Cost
 cheapest_other(PlannerInfo *root, RelOptInfo *rel)
@@ -494,8 +491,8 @@ cheapest_other(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * Turn clauses into text, which is cut if it is long; NULL if there is something in them that
- * only a finished plan could show
+ * Turn clauses into text, truncated if it is long; returns NULL if they contain something that
+ * only a finished plan can show
  */
 static const char *
 deparse(PlannerInfo *root, List *rinfos)
@@ -508,7 +505,7 @@ deparse(PlannerInfo *root, List *rinfos)
 
 	if (!is_deparsable(clause))
 		return NULL;
-	clause = GjAssumedHide(root, clause);
+	clause = hide_values(root, clause);
 
 	for (int i = 1; i <= list_length(root->parse->rtable); i++)
 		used = bms_add_member(used, i);
@@ -519,6 +516,42 @@ deparse(PlannerInfo *root, List *rinfos)
 	if (strlen(text) > SHOWN_CHARACTERS)
 		text = psprintf("%.*s...", pg_mbcliplen(text, strlen(text), SHOWN_CHARACTERS), text);
 	return choice_text(text);
+}
+
+/*
+ * Replace assumed values by their parameters, if the query is planned with assumed values
+ */
+static Node *
+hide_values(PlannerInfo *root, Node *expr)
+{
+	return GjNewIndexPlansWithout(root) ? put_params(expr, root->glob->boundParams) : expr;
+}
+
+static Node *
+put_params(Node *node, void *params)
+{
+	const ParamListInfo list = params;
+
+	if (node == NULL)
+		return NULL;
+	for (int i = 0; IsA(node, Const) && i < list->numParams; i++)
+	{
+		const Const *value = (const Const *) node;
+		Param	   *param;
+
+		if (value->constisnull || list->params[i].ptype != value->consttype ||
+			!datumIsEqual(value->constvalue, list->params[i].value, false, -1))
+			continue;
+		param = makeNode(Param);
+		param->paramkind = PARAM_EXTERN;
+		param->paramid = i + 1;
+		param->paramtype = value->consttype;
+		param->paramtypmod = value->consttypmod;
+		param->paramcollid = value->constcollid;
+		param->location = -1;
+		return (Node *) param;
+	}
+	return expression_tree_mutator(node, put_params, params);
 }
 
 static bool
@@ -540,17 +573,13 @@ is_deparsable(Node *clause)
 /*-------------------------------------------------------------------------
  * Notes
  *
- * The notes for gpujoin_explain_choice(): which of our indexes a query could
- * use, which it does, and why not.
- *
- * EXPLAIN shows the plan that won.  The other paths are gone by then, so our hooks take notes while
- * the planner is at work (choice.c), from GjChoiceStart() to GjChoiceStop().  Which index is chosen
- * is known from the request to make a plan of the path.
+ * The list of notes, which exists from GjChoiceStart() to GjChoiceStop().
  *-------------------------------------------------------------------------
  */
 
 /*
- * Take notes of all that is planned, in the current memory context; false: they are taken already
+ * Start taking notes of everything that is planned, in the current memory context; returns false
+ * if notes are being taken already
  */
 bool
 GjChoiceStart(void)
@@ -563,7 +592,7 @@ GjChoiceStart(void)
 }
 
 /*
- * Take no more notes; returns those that were taken
+ * Stop taking notes, and return them
  */
 List *
 GjChoiceStop(void)
@@ -575,23 +604,6 @@ GjChoiceStop(void)
 	return result;
 }
 
-/*
- * Plan a query with parameters, and take notes
- *
- * It is planned first without, to find out for which parameters to assume values.
- */
-void
-GjChoiceNote(const Query *query, const char *text)
-{
-	MemoryContext context = notes_context;
-	GjTrial    *trial = GjTrialMake(query, text);
-
-	notes_context = NULL;
-	(void) GjTrialStart(trial);
-	notes_context = context;
-	(void) GjNewIndexPlan(trial, NIL);
-}
-
 bool
 GjChoiceIsNoted(void)
 {
@@ -599,7 +611,8 @@ GjChoiceIsNoted(void)
 }
 
 /*
- * Copy a string to where the notes are: the planner's memory is gone before they are read
+ * Copy a string to the notes' memory context: the planner's memory is freed before the notes are
+ * read
  */
 static const char *
 choice_text(const char *text)
@@ -608,7 +621,7 @@ choice_text(const char *text)
 }
 
 /*
- * Make a note, to be filled in
+ * Add a note, to be filled in
  */
 static GjChoice *
 choice_add(Oid relation, Oid index, const char *node)

@@ -1,16 +1,13 @@
 /*-------------------------------------------------------------------------
  *
  * conditions.c
- *	  Fold a clause into a condition on the key: sources of keys, combined by AND
- *	  and OR.
+ *	  Fold a clause into a condition on the key: sources of keys, combined by AND and OR.
  *
- * A comparison is recognised by its operator's place in the index's operator family, never
- * by what its types look like.  A join's clause is a comparison, too, with a value of the
- * other side.
+ * A comparison is recognized by its operator's place in the index's operator family, never by the
+ * names of its types.  A join's clause is a comparison, too, with a value of the other side.
  *
- * In WHERE, a clause lets a row pass if it is true; whether it is false or NULL
- * otherwise makes no difference.  So what is folded is the set of keys for which a
- * clause is true, and
+ * In WHERE, a clause lets a row pass if it is true; false and NULL are equivalent.  So we fold a
+ * clause into the set of keys for which it is true:
  *
  *	  x OR y				is the union, x AND y the intersection
  *	  x IS TRUE,
@@ -18,16 +15,16 @@
  *	  key <> value,
  *	  key <> ALL (array)	is a complement
  *
- * None of these is negated here: PostgreSQL has pushed NOT down to the comparisons
- * before, and what it has left as a NOT is not folded.
+ * We never negate one of these: PostgreSQL has already pushed NOT down to the comparisons, and we
+ * do not fold a NOT that remains.
  *
  *	  key IS NULL AND x		asks for rows that are in no index: see below
  *
- * Of an AND, operands that say nothing about the key may be left out: the set is too
- * large then, and the clause is tested on each row besides.  Of an OR, none may.
+ * Operands of an AND that do not restrict the key may be left out: the set is too large then, and
+ * the clause must also be tested on each row.  No operand of an OR may be left out.
  *
- * The key may be cast, if the cast is one to one: int4 to int8, or to numeric as in
- * key IN (1.0, 2.5).  match/values.c finds the keys that become a given value.
+ * The key may be cast if the cast is one to one: int4 to int8, or to numeric as in key IN (1.0,
+ * 2.5).  match/values.c finds the keys that become a given value.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -47,20 +44,19 @@
 #include "utils/lsyscache.h"
 
 #include "pages/pages.h"
-#include "choice.h"
 #include "planner.h"
 
-/* What a clause is folded for */
+/* State of folding a clause */
 typedef struct Fold
 {
 	PlannerInfo *root;
 	RelOptInfo *rel;
 	IndexOptInfo *index;
-	Relids		small;			/* of a join's clause: tables that a value may be of */
-	bool		exact;
+	Relids		small;			/* of a join's clause: tables that the value may use */
+	bool		exact;			/* false if the clause must also be tested on each row */
 	List	   *siblings;		/* operands of the OR that is being folded */
 
-	/* the operator that was looked up last: long OR chains have but one */
+	/* result for the last operator looked up: long OR chains have only one */
 	Oid			equality;
 	Oid			cast;			/* of the key */
 	bool		is_answered;
@@ -102,9 +98,9 @@ static GjKeyNode *fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr
 								List *siblings, bool *exact);
 
 /*
- * Fold a restriction of a table for an index; NULL if it says nothing about the key
+ * Fold a restriction of a table for an index; returns NULL if it does not restrict the key
  *
- * Where reasons are wanted, *refused becomes the reason why a clause with the key is not folded.
+ * If reasons are wanted, *refused becomes the reason why a clause with the key was not folded.
  */
 GjKeyCondition *
 GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo,
@@ -130,9 +126,9 @@ GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictIn
 }
 
 /*
- * Fold a join's clause; false if it is not "key = value", with a value of the small side
+ * Fold a join's clause; returns false if it is not "key = value", with a value of the small side
  *
- * The key must not be cast: the join makes the key of a small row by a key extraction function,
+ * The key must not be cast: the join computes the key of a small row by a key extraction function,
  * not by the conversions that a scan has for its list of values.  *refused is as above.
  */
 bool
@@ -154,8 +150,8 @@ GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Restri
 }
 
 /*
- * May our nodes test this clause before all others?  It must depend on the row, and no security
- * barrier may stand before it.
+ * Return true if our nodes may test this clause before all others: it must depend on the row, and
+ * no security barrier may precede it
  */
 static bool
 may_go_first(RelOptInfo *rel, RestrictInfo *rinfo)
@@ -164,7 +160,7 @@ may_go_first(RelOptInfo *rel, RestrictInfo *rinfo)
 }
 
 /*
- * Find the reason why a clause that has the key was not folded, if somebody wants to know
+ * Find the reason why a clause with the key was not folded, if reasons are wanted
  */
 static void
 say_why(Fold *cx, RestrictInfo *rinfo, const char **refused)
@@ -192,7 +188,7 @@ say_why(Fold *cx, RestrictInfo *rinfo, const char **refused)
 }
 
 /*
- * Is the key alone on a side of this comparison?  True also if it is no comparison.
+ * Return true if the key alone is one side of a comparison, or if the clause is not a comparison
  */
 static bool
 has_key_as_side(Fold *cx, Expr *clause)
@@ -238,8 +234,8 @@ fold(Fold *cx, Node *expr)
 }
 
 /*
- * Fold an OR: each operand must yield a set, and one of them keys, since an index is not for
- * reading the whole table
+ * Fold an OR: each operand must yield a set, and one of them must have keys, because an index is
+ * not meant for reading the whole table
  */
 static GjKeyNode *
 fold_or(Fold *cx, BoolExpr *expr)
@@ -270,7 +266,7 @@ static GjKeyNode *
 fold_and(Fold *cx, BoolExpr *expr)
 {
 	GjKeyNode  *null_key = fold_null_key(cx->root, cx->index, expr, cx->siblings,
-										  &cx->exact);
+										 &cx->exact);
 	List	   *operands = NIL;
 	ListCell   *lc;
 
@@ -290,7 +286,7 @@ fold_and(Fold *cx, BoolExpr *expr)
 }
 
 /*
- * Fold COALESCE(x, false) as x: false and NULL are the same here
+ * Fold COALESCE(x, false) as x: false and NULL are equivalent here
  */
 static GjKeyNode *
 fold_coalesce(Fold *cx, CoalesceExpr *expr)
@@ -308,7 +304,7 @@ fold_coalesce(Fold *cx, CoalesceExpr *expr)
 }
 
 /*
- * Fold key = value, key <> value, or one of these turned round
+ * Fold key = value or key <> value, with the operands in either order
  */
 static GjKeyNode *
 fold_comparison(Fold *cx, OpExpr *op)
@@ -345,8 +341,9 @@ fold_comparison(Fold *cx, OpExpr *op)
 }
 
 /*
- * Fold key = ANY (array) or key <> ALL (array); = ALL and <> ANY ask for something else, and
- * <> ALL ('{}') for all rows
+ * Fold key = ANY (array) or key <> ALL (array)
+ *
+ * = ALL and <> ANY have other meanings, and <> ALL ('{}') asks for all rows.
  */
 static GjKeyNode *
 fold_array(Fold *cx, ScalarArrayOpExpr *op)
@@ -375,7 +372,8 @@ is_empty_array(Node *array)
 }
 
 /*
- * Is this the index's key, or an exact cast of it?  Joins take the key alone.
+ * Return true if an expression is the index's key or an exact cast of it.  Joins accept the key
+ * only.
  */
 static bool
 match_key(Fold *cx, Node *expr, Oid *cast)
@@ -394,8 +392,8 @@ match_key(Fold *cx, Node *expr, Oid *cast)
 }
 
 /*
- * Is this a cast of integers after which = says the same as before, or one for which
- * match/values.c finds the integers that become equal to a value?
+ * Return true for a cast of integers that preserves equality, or one for which match/values.c
+ * finds the integers that become equal to a value
  */
 static bool
 cast_is_exact(Oid cast)
@@ -418,8 +416,8 @@ cast_is_exact(Oid cast)
 }
 
 /*
- * Is this operator an equality that the index can answer, the key being on the left?
- * If so, fill in how its right side becomes a key.
+ * Return true if an operator is an equality that the index can answer, with the key on the left;
+ * then fill in the conversion of its right side to a key
  */
 static bool
 look_up_operator(Fold *cx, Oid equality, GjSource *source)
@@ -475,7 +473,7 @@ find_operator(Fold *cx, Oid equality, GjSource *source)
 }
 
 /*
- * Are the index's keys the indexed integers themselves?
+ * Return true if the index's keys are the indexed integers themselves
  */
 static bool
 key_is_integer(const IndexOptInfo *index)
@@ -486,10 +484,11 @@ key_is_integer(const IndexOptInfo *index)
 }
 
 /*
- * Is this the same value for each row of the table, so that it can be evaluated before any
- * of them is read?  Subplans are not: they would have to be initialised where no row stands
- * behind them.  Uncorrelated ones are parameters by now, and run when the scan starts, as
- * they are for a btree's scan.
+ * Return true if a value is the same for each row of the table, so that it can be evaluated before
+ * the scan
+ *
+ * Subplans are not usable: they would have to be initialized where no row is available.
+ * Uncorrelated ones have become parameters, and run when the scan starts, as for a btree scan.
  */
 static bool
 value_is_usable(Fold *cx, Node *value)
@@ -503,12 +502,11 @@ value_is_usable(Fold *cx, Node *value)
 /*-------------------------------------------------------------------------
  * Trees of clauses
  *
- * The tree that clauses are folded into (fold.c), and how it is written
- * into a plan.
+ * The tree into which clauses are folded, and its representation in a plan.
  *
- * Tools write chains of hundreds of "key = value".  Operands of an OR that differ in
- * the value only become one array here, so that the plan is short and all of them
- * are evaluated and converted in one go.
+ * Tools write chains of hundreds of "key = value".  We combine operands of an OR that differ only
+ * in the value into one array, so that the plan is short, and all values are evaluated and
+ * converted together.
  *-------------------------------------------------------------------------
  */
 
@@ -552,8 +550,7 @@ make_or(List *operands)
 }
 
 /*
- * Of an OR's operands, make those that are "key = value" by the same operator one
- * array
+ * Combine the operands of an OR that are "key = value" with the same operator into one array
  */
 static List *
 merge_values(List *operands)
@@ -599,7 +596,7 @@ make_array_source(List *nodes)
 }
 
 /*
- * Make an array of the sources' values, a constant if they all are
+ * Make an array of the sources' values; a constant if all of them are
  */
 static Expr *
 make_array(Oid type, List *nodes)
@@ -643,7 +640,8 @@ make_array(Oid type, List *nodes)
 }
 
 /*
- * Write conditions, all of which are to hold, as a key plan; their values go to *values
+ * Represent conditions, all of which must hold, as a key plan; *values becomes the list of their
+ * values
  */
 List *
 GjMakeKeyPlan(List *conditions, List **values)
@@ -694,27 +692,27 @@ add_step(GjKeyNode *node, List **lists, List **values)
  *
  * Fold "key IS NULL AND condition".
  *
- * A row-independent condition beside "key IS NULL" (as in what the Entity Framework
- * writes, key = ANY ($1) OR (key IS NULL AND array_position($1, NULL) IS NOT NULL))
- * is a source, too: our indexes do not have such rows, so the scan reads the whole
- * table if the condition turns out to be true.  That is right, and rare.  A plain
- * "key IS NULL" asks for them always: nothing is offered then.
+ * A row-independent condition beside "key IS NULL" is a source, too, as in the clause that the
+ * Entity Framework writes: key = ANY ($1) OR (key IS NULL AND array_position($1, NULL) IS NOT
+ * NULL).  Our indexes do not contain such rows, so the scan reads the whole table if the condition
+ * turns out to be true.  That is correct, and rare.  A plain "key IS NULL" always asks for such
+ * rows; we offer nothing for it.
  *
- * Such a condition is looked at before the scan, though PostgreSQL looks at it only
- * when it meets a NULL key.  So it must be one that nobody can tell has been looked at:
- * it cannot fail, and no subquery is run for it, which could also write.  array_position()
- * can fail, with a multidimensional array: the scan looks into the array by itself, takes
- * such a one for one that may have a NULL, and the whole clause is tested on each row
- * besides.  The array may be any expression, if keys are taken from the same one.
+ * We evaluate such a condition before the scan, but PostgreSQL only when it finds a NULL key.  So
+ * its evaluation must have no visible effect: it cannot fail, and it runs no subquery, which might
+ * also write.  array_position() can fail, if its array is multidimensional: instead the scan
+ * itself searches the array, assumes that a multidimensional one may contain a NULL, and tests the
+ * whole clause on each row, too.  The array may be any expression, if keys are taken from the same
+ * one.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Fold an AND that has "key IS NULL" among conditions that are the same for each row;
- * NULL if it is none, or they may not be evaluated before the scan
+ * Fold an AND that combines "key IS NULL" with conditions that are the same for each row; returns
+ * NULL if it is something else, or if these must not be evaluated before the scan
  *
- * siblings are the operands of the OR that it stands in.  exact becomes false if the clause
- * is to be tested on each row besides.
+ * siblings are the operands of the OR that contains it.  *exact becomes false if the clause must
+ * also be tested on each row.
  */
 static GjKeyNode *
 fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr, List *siblings,
@@ -757,7 +755,7 @@ is_null_key(Node *test, IndexOptInfo *index)
 }
 
 /*
- * Return the array of array_position(array, NULL) IS NOT NULL; NULL if it is something else
+ * Return the array of array_position(array, NULL) IS NOT NULL, or NULL for other conditions
  */
 static Expr *
 array_searched_for_null(Node *condition)
@@ -778,7 +776,7 @@ array_searched_for_null(Node *condition)
 }
 
 /*
- * Is this an array that cannot fail, or one from which keys are taken anyway?
+ * Return true if an array cannot fail, or if keys are taken from it anyway
  */
 static bool
 array_is_harmless(PlannerInfo *root, Expr *array, List *siblings)
@@ -796,7 +794,7 @@ array_is_harmless(PlannerInfo *root, Expr *array, List *siblings)
 }
 
 /*
- * Is this an expression of parameters and constants that can be evaluated at any time?
+ * Return true for an expression of parameters and constants that can be evaluated at any time
  */
 static bool
 cannot_fail(PlannerInfo *root, Node *condition)
@@ -837,10 +835,11 @@ all_cannot_fail(PlannerInfo *root, List *conditions)
 }
 
 /*
- * Does an uncorrelated subquery compute this, when its value is first wanted?
+ * Return true if a parameter is computed by an uncorrelated subquery when its value is first
+ * needed
  *
- * It is one of this query level, or of one above whose condition was pushed down to here.
- * Other parameters of the executor have their values before a scan starts.
+ * The subquery belongs to this query level, or to one above whose condition was pushed down.
+ * Other parameters of the executor are set before a scan starts.
  */
 static bool
 runs_subquery(PlannerInfo *root, const Param *param)

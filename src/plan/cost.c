@@ -1,36 +1,36 @@
 /*-------------------------------------------------------------------------
  *
  * cost.c
- *	  What a search and the heap fetch behind it cost, in the planner's units
+ *	  The cost of a search and of the heap fetch after it, in the planner's units
  *	  (one page read in sequence = seq_page_cost).
  *
- *	  K  keys of the set, E  index entries, D  the same and the deleted ones,
+ *	  K  keys of the set, E  index entries, D  index entries including deleted ones,
  *	  M  matching TIDs, N  rows of the table,
- *	  P  index pages in order, in R runs, U  others, T  heap pages, F  heap pages fetched,
- *	  C  correlation of the key with the rows' place, from ANALYZE
+ *	  P  pages of runs, U  other index pages, T  heap pages, F  heap pages fetched,
+ *	  C  correlation of the key with the rows' positions, from ANALYZE
  *
  *	  set	 =	4 K cpu_operator_cost				collect, sort, drop duplicates
  *	  match	 =	set + M gpujoin.tid_cost			hand over and order the matches
  *			  + (on the CPU)
  *				gpujoin.setup_cost
- *			  + U seq_page_cost						read what is in no order
- *			  + Q run_cost							and of runs what may match
+ *			  + U seq_page_cost						read the unordered pages
+ *			  + Q run_cost							read the pages of runs that may match
  *			  + D (U + Q) / (U + P) gpujoin.search_cost		look up entries in the set
  *			  + (or on a device)
  *				gpujoin.device_setup_cost			a request's latency
  *			  + E gpujoin.device_search_cost
  *	  bitmap =	match + M cpu_tuple_cost			put the matches into a TIDBitmap
  *	  heap	 =	pages + M (cpu_tuple_cost + 2 cpu_operator_cost + quals)
- *	  filter =	M (gpujoin.tid_cost + tests)		test each entry by the filters it can be
- *	  tests  =	2.2e-5 for each byte of a column, each time that it is compared; a list of more
- *				than eight values is looked up, for as much as 64 bytes
+ *	  filter =	M (gpujoin.tid_cost + tests)		test each entry by the filters of entries
+ *	  tests  =	2.2e-5 for each byte of a column and each comparison; a look-up in a list of more
+ *				than eight values costs as much as 64 bytes
  *
- *	  Q		 =	2 P V / (2 P + V), at most P, of each run; P if the keys are those of no list
+ *	  Q		 =	2 P V / (2 P + V), at most P, for each run; P for keys that are not in a list
  *	  V		 =	K, or P M / E if that is more		as PostgreSQL counts a btree's leaves
  *	  page_cost = random_page_cost - (random_page_cost - seq_page_cost) sqrt(Q / P)
  *	  run_cost = cached + (page_cost - cached) L / (Q / P)
  *	  cached =	50 cpu_operator_cost
- *	  L		 =	the least Q / P of all runs, that of the longest
+ *	  L		 =	the minimum of Q / P over all runs, which is that of the longest
  *
  *	  pages	 =	scattered + C^2 (clustered - scattered)
  *	  scattered	= F page_cost
@@ -39,51 +39,51 @@
  *	  page_cost = random_page_cost - (random_page_cost - seq_page_cost) sqrt(F / T)
  *
  * Each key leads to a page of each run, whether or not the run has the key.  So a page of a short
- * run is read more often than one of a long run, and is likelier to be cached.  PostgreSQL charges
- * the upper pages of a btree 50 operators each for the same reason.  A page of a run is charged
- * as read as often as one of the longest run is, and as cached otherwise.  So an index does not
- * cost one random page more per key for each run that updates leave behind.  Of a million entries,
- * a fifth of them updated, 300 keys read 562 pages of three runs; with the heap that took 1.5 ms,
- * a btree 3.0.
+ * run is read more often than one of a long run, and is more likely to be cached.  PostgreSQL
+ * charges the upper pages of a btree 50 operators each for the same reason.  We charge a page of a
+ * run as read as often as a page of the longest run, and as cached for the other visits.  So an
+ * index does not cost an additional random page per key for each run that updates leave behind.
+ * In an index of a million entries, a fifth of them updated, 300 keys read 562 pages of three runs;
+ * with the heap that took 1.5 ms, and 3.0 ms with a btree.
  *
- * Of a table that is partitioned by the key, each of n partitions is charged for K / n keys;
- * what is collected once for all is thus charged once.  M is what PostgreSQL expects in that
- * partition: its own scans are charged for as many rows.
+ * Of a table that is partitioned by the key, each of n partitions is charged for K / n keys, so
+ * that keys which are collected once for all partitions are charged once.  M is PostgreSQL's
+ * estimate for that partition: its own scans are charged for as many rows.
  *
- * No tuple comes before the match is done.  But index-only answers of the CPU come in pieces of
- * some 50,000 entries.  The search for the other entries is part of the run cost, so that a LIMIT
- * may save it.
+ * No tuple is returned before the match is done.  But index-only answers of the CPU come in pieces
+ * of some 50,000 entries.  The search for the other entries is part of the run cost, so that a
+ * LIMIT may save it.
  *
  *	  startup =	set + (match - set) / 4
  *			  = set									for a cursor
  *
  * The rest of match is part of the run cost, too.  A LIMIT compares the start-up cost with a part
- * of a sequential scan, whose unit takes four times as long (see below).  For a cursor,
- * PostgreSQL assumes that the client fetches a part of the rows, cursor_tuple_fraction, by default
- * a tenth.  But most clients fetch all.  They would wait for a sequential scan (160 ms for 436,000
- * of 2.4 M rows) instead of a GpuScan (50 ms), and a tenth of both takes equally long.  So all rows
- * of a cursor share the cost of the match, unless cursor_tuple_fraction is below its default.
+ * of a sequential scan, whose unit takes four times as long (see below).  For a cursor, PostgreSQL
+ * assumes that the client fetches a fraction of the rows, cursor_tuple_fraction, by default a
+ * tenth.  But most clients fetch all of them, and would wait for a sequential scan (160 ms for
+ * 436,000 of 2.4 M rows) instead of a GpuScan (50 ms), while a tenth of either takes equally long.
+ * So all rows of a cursor share the cost of the match, unless cursor_tuple_fraction is below its
+ * default.
  *
- * Where filters can be tested on entries, entries are what is matched, each costs the test,
- * and M is in heap, and in F, the number of those that PostgreSQL expects to pass.
+ * If filters can be tested on entries, the match returns entries, and each of them is charged for
+ * the test.  In heap and in F, M is then the number of entries that PostgreSQL expects to pass.
  *
- * A device counts if the index's mirror is there when the plan is made, and the set
- * is a list (resident.c).  Who answers is decided when the scan starts; a plan whose
- * mirror has gone is right, only dearer.
+ * The costs of a device are used if the index has a mirror when the plan is made, and the set is a
+ * list.  The scan decides when it starts whether the device or the CPU searches; a plan whose
+ * mirror has disappeared is correct, but costs more.
  *
- * Where the index has all columns that are needed, F is only the share of pages that
- * are not all-visible, as for PostgreSQL's index-only scans, and only their rows' keys
- * are rechecked.
+ * If the index has all columns that are needed, F is only the fraction of pages that are not
+ * all-visible, as for PostgreSQL's index-only scans, and only the keys of their rows are rechecked.
  *
- * The heap part is what PostgreSQL charges its own scans, the place of the rows
- * included, so that both are compared fairly; 2 cpu_operator_cost is the recheck of
- * the key, as much as PostgreSQL charges to look up a value in a hashed constant
- * array.  Pages count whether they are cached or not, as for its own scans.
+ * The heap part is the same as for PostgreSQL's own scans, including the effect of the rows'
+ * positions, so that the comparison is fair.  2 cpu_operator_cost is the recheck of the key, as
+ * much as PostgreSQL charges to look up a value in a hashed constant array.  Cached pages are
+ * charged like others, as for its own scans.
  *
- * That is also how the settings are calibrated.  Two measures are there to be had:
- * a sequential scan in memory takes 2.6 us a unit of cost, a btree search (5.3 us a
- * key, estimated at 8 units) takes 0.66.  Which index answers few keys is the closer
- * race, and there a wrong choice costs more, so the costs are in units of the latter:
+ * The settings are calibrated accordingly.  There are two possible scales: a sequential scan in
+ * memory takes 2.6 us a unit of cost, a btree search (5.3 us a key, estimated at 8 units) takes
+ * 0.66.  The choice between indexes for few keys is the closer one, and a wrong choice is more
+ * expensive there, so the costs are on the scale of the btree search:
  *
  *						measured								units
  *	  CPU search		25 ms for 20 M entries, 25,000 pages	38,000	29,000 charged
@@ -92,79 +92,80 @@
  *	  a TID				1.3 to 5 ns								0.002 to 0.0075
  *
  * Each term of a filter is tested on each entry, a column at a time: a pair of 4-byte integers
- * takes 0.45 ns, of 8-byte ones 0.9.  Long filters race against plans that take a scan, or an
- * expression's evaluation, for each of their terms, and so they are in units of a scan.
+ * takes 0.45 ns, a pair of 8-byte integers 0.9.  Long filters compete with plans that need a scan,
+ * or an expression's evaluation, for each of their terms, so their costs are on the scale of a
+ * scan.
  *
- * Sets of many keys race against scans, and so the cost of a key of the set, 15 to 25 ns
- * by a radix sort and what is built for the look-ups, is in units of a scan.
+ * Sets of many keys compete with scans.  So the cost of a key of the set, 15 to 25 ns for a radix
+ * sort and for building the look-up structures, is on the scale of a scan.
  *
- * An index-only answer of a device comes in as many requests as it needs pieces to fit in
- * memory, and one more, which shows that it does not fit.
+ * An index-only answer of a device takes as many requests as it needs pieces to fit in memory, and
+ * one more, which shows that the whole does not fit.
  *
- * A scan that gives rows in an order fetches them one by one, each from another page:
+ * A scan that returns rows in order fetches them one by one, each from another page:
  *
  *	  ordered =	match + M cpu_operator_cost + 2 B log2(B) cpu_operator_cost		(B: first batch)
  *			  + rows of batches (random_page_cost + cpu_tuple_cost + 2 cpu_operator_cost + quals)
  *			  + further batches (match + M cpu_operator_cost)
- *			  + (if that is not all) match, heap and a sort of the others
+ *			  + (if more rows are needed) match, heap and a sort of the others
  *
- * In a parallel plan one process does the match, but for one of entries, which all do
- * together, on the CPU or, if the keys are divided (match/divide.c), with some requests of each
- * to the device; what is done for each tuple is divided, reading pages is not, as for
- * PostgreSQL's own parallel scans.
+ * In a parallel plan one process does the match.  But all processes share a match of entries, on
+ * the CPU or, if the keys are divided (match/divide.c), with some requests of each process to the
+ * device.  The work for each tuple is divided, but reading pages is not, as for PostgreSQL's own
+ * parallel scans.
  *
- * A parallel plan is charged for each of its workers, besides what a Gather node is charged once:
+ * A parallel plan is charged for each of its workers, in addition to the cost of a Gather node:
  *
  *	  W		 =	workers
  *	  unit	 =	the time that a unit of the path's cost takes, in units of a Gather node
  *	  workers = parallel_setup_cost ((W + 1) / unit - 1)
  *
- * So workers pay if unit times the cost that they save exceeds (W + 1) parallel_setup_cost.  The
- * pages that a search reads are charged to each process in full.  Only processor time can be saved,
- * and random_page_cost, which counts cached pages as reads, makes no plan parallel.
+ * So workers pay off if unit times the cost that they save exceeds (W + 1) parallel_setup_cost.
+ * The pages that a search reads are charged to each process in full, so only processor time can be
+ * saved; random_page_cost, which counts cached pages as reads, makes no plan parallel.
  *
  * The unit is 1 for a path that fetches rows.  Starting workers and waiting for their end took
- * 2.6 us a unit if each worker counts parallel_setup_cost, in ms:
+ * 2.6 us a unit, at parallel_setup_cost per worker, in ms:
  *
  *	  workers			1		2		4		8
  *	  2 processors		5.1		8.2		13.2
  *	  16 processors								10		(above a ninth of one process's time)
  *
- * It is 1/6 for an index-only answer, with the aggregate or join above: 3 M rows of a join took
- * 13.6 ms to count (31,000 units) and 56 ms to return (91,000 units), 0.4 to 0.6 us a unit.
+ * It is 1/6 for an index-only answer including the aggregate or join above it: 3 M rows of a join
+ * took 13.6 ms to count (31,000 units) and 56 ms to return (91,000 units), 0.4 to 0.6 us a unit.
  *
  * The tables of an Append share one set of workers.  Each is charged for a part, in proportion to
  * its rows.  But PostgreSQL's Parallel Append compares each table's partial path with the path for
  * one process.  If the latter is cheaper, one process scans the whole table, and PostgreSQL divides
- * all of the table's cost among the workers, pages included.  Twelve partitions that took 1.5 ms in
- * one process were so given to two workers, which took 8 ms to start.  A table's partial path
- * therefore remains cheaper than its path for one process:
+ * all of the table's cost among the workers, including its pages.  In this way two workers, which
+ * took 8 ms to start, were used for twelve partitions that took 1.5 ms in one process.  We
+ * therefore keep a table's partial path cheaper than its path for one process:
  *
  *	  saved	 =	the cost in one process - the cost in each of W + 1
  *	  charge =	Min(the table's part of workers, saved (1 - unit / (W + 1)))
  *
- * The second is less where workers do not pay.  The rest of saved, added up over all tables, is
+ * The second is less if workers do not pay off.  The rest of saved, added up over all tables, is
  * then less than parallel_setup_cost, so that PostgreSQL does not choose the Gather node.
  *
- * A bitmap index scan hands the matches over through a hash table, which was
- * measured at 40 ns a TID, as much as a sequential scan takes for a tuple; a node of
- * ours needs 5.  Without that difference, parallel bitmap heap scans look cheaper
- * than GpuScan where they take twice its time.
+ * A bitmap index scan passes the matches on through a hash table, which was measured at 40 ns a
+ * TID, as much as a sequential scan takes for a tuple; our own nodes take 5 ns.  Without that
+ * difference, parallel bitmap heap scans would look cheaper than GpuScan where they take twice its
+ * time.
  *
- * What follows for 20 M rows on a column that has a btree: with a mirror, sets from
- * some 70 keys on leave the btree, without one from 7,000 on.  Without a btree,
- * reading the index, a fifth of the table's pages and without its tuples, beats the
- * sequential scan until about three quarters of the rows match.
+ * For 20 M rows and a column that also has a btree, the results are: with a mirror, our index is
+ * chosen from about 70 keys on, without a mirror from 7,000 on.  Without a btree, our index, which
+ * has a fifth of the table's pages and no tuples to deform, is cheaper than the sequential scan
+ * until about three quarters of the rows match.
  *
- * "make no-regret" looks for choices that are not the best.  Three kinds remain, where the
- * planner knows no better:
+ * "make no-regret" looks for choices that are not the best.  Three kinds remain, in which the
+ * planner lacks the information:
  *
- *	- keys that no row has: PostgreSQL expects rows for each, so a btree looks dearer than it
- *	  is, and a LIMIT above a sequential scan cheaper;
- *	- parallel plans of some 10 to 20 ms of work: how long workers take to start is the
- *	  machine's affair, which parallel_setup_cost may be told;
- *	- conditions that nearly all rows satisfy: both ways read all of the table, and a row is
- *	  charged alike, though GpuScan takes half of a sequential scan's time for it.
+ *	- keys that no row has: PostgreSQL expects rows for each, and overestimates a btree and
+ *	  underestimates a LIMIT above a sequential scan;
+ *	- parallel plans of some 10 to 20 ms of work: the time that workers take to start depends
+ *	  on the machine, and can be set as parallel_setup_cost;
+ *	- conditions that nearly all rows satisfy: both plans read all of the table, and are
+ *	  charged the same for a row, although GpuScan takes half as long as a sequential scan.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -173,60 +174,89 @@
 
 #include <math.h>
 
+#include "access/genam.h"
+#include "catalog/pg_statistic.h"
 #include "executor/nodeHash.h"
+#include "match/match.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/planmain.h"
 #include "port/pg_bitutils.h"
+#include "utils/hsearch.h"
+#include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
 #include "utils/spccache.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "match/match.h"
+#include "mirror/mirror.h"
 #include "node/scanplan.h"
+#include "pages/pages.h"
 #include "planner.h"
 
-/* The part of its time that a leader loses to each worker, as PostgreSQL sees it */
+/* Fraction of its time that a leader spends on each worker, as PostgreSQL assumes */
 #define LEADER_LOSS				0.3
 
-/* What a key of the set costs, in operators; sorting is by radix */
+/* Cost of a key of the set in operators; keys are radix-sorted */
 #define SET_OPERATIONS			4.0
 
-/* The time that a unit of a match takes, in units of a sequential scan */
+/* Time that a unit of a match takes, in units of a sequential scan */
 #define MATCH_UNIT				0.25
-/* What a byte of a column costs that a filter compares; as many are a look-up in a list */
+
+/* Cost of comparing a byte of a column; a look-up in a longer list counts as LOOK_UP_BYTES */
 #define TEST_BYTE_COST			2.2e-5
 #define LOOK_UP_BYTES			64.0
 #define FEW_LISTED				8.0
 
-/* What a page costs that is read so often that it is cached, in operators, as in a btree */
+/* Cost of a cached page in operators, as for the upper pages of a btree */
 #define CACHED_PAGE_OPERATIONS	50.0
 
-/* Entries of an index-only answer that come first */
+/* Number of entries in the first piece of an index-only answer */
 #define FIRST_ENTRIES			50000.0
 
-/* The time that a unit of an index-only answer takes, in units of a Gather node */
+/* Time that a unit of an index-only answer takes, in units of a Gather node */
 #define INDEX_ONLY_UNIT			(1.0 / 6.0)
 
-/* The least part of its cost that a table of an Append saves in a parallel plan */
+/* Minimum fraction of its cost that a table of an Append saves in a parallel plan */
 #define LEAST_SAVED				1.0e-4
 
-/* An ordered scan: what its parts cost */
+/* Costs of the parts of an ordered scan */
 typedef struct OrderedCosts
 {
-	uint64		bound;			/* entries of the first batch, if there is memory for them */
-	uint64		most;			/* entries that there is memory for */
-	double		searched;		/* entries of the index that the CPU looks at for a batch */
-	double		matched;		/* entries that match and pass the filters of entries */
+	uint64		bound;			/* number of entries in the first batch, memory permitting */
+	uint64		most;			/* number of entries that fit in memory */
+	double		searched;		/* number of index entries that the CPU searches for a batch */
+	double		matched;		/* number of entries that match and pass the filters */
 	Cost		match;			/* first search */
-	Cost		select;			/* look at all matches */
-	Cost		again;			/* select a further batch */
-	Cost		fetch;			/* fetch one row by itself */
-	Cost		scan;			/* make all rows, in no order */
-	Cost		sort;			/* sort them */
+	Cost		select;			/* selection among all matches */
+	Cost		again;			/* selection of a further batch */
+	Cost		fetch;			/* fetch of a single row */
+	Cost		scan;			/* scan of all rows, unordered */
+	Cost		sort;			/* sort of these rows */
 } OrderedCosts;
+
+/* Pages and entries of an index, as far as known */
+typedef struct IndexPages
+{
+	double		entries;		/* number of entries, including deleted ones */
+	double		unsorted;		/* pages of tails and deltas, all of which a search reads */
+	int			nruns;
+	double		runs[GJ_MAX_RUNS];	/* pages of each run */
+} IndexPages;
+
+#define FEW_INDEXES				16
+
+typedef struct IndexNote
+{
+	Oid			index;			/* hash key */
+	bool		resident;
+	bool		counted;		/* what follows is known */
+	IndexPages	pages;
+} IndexNote;
+
+static HTAB *notes = NULL;
 
 static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool all,
 					   bool device, double divisor);
@@ -244,18 +274,25 @@ static void cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, doub
 							   OrderedCosts *costs);
 static Cost cost_ordered_run(const GjCostInput *input, const OrderedCosts *costs, double taken,
 							 double all);
+static double share_taken(PlannerInfo *root, const RelOptInfo *rel);
+static double key_correlation(PlannerInfo *root, IndexOptInfo *index);
+static IndexNote *find_note(Oid index_oid);
+static bool would_be_resident(const IndexOptInfo *index);
+static void count_pages(Relation index, IndexPages *pages);
+static bool is_resident(Oid index_oid);
+static const IndexPages *get_pages(const IndexOptInfo *index);
 
 /*
- * Return the cost of one match
+ * Return the cost of a match
  */
 Cost
 GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches)
 {
-	return cost_match(index, nkeys, nmatches, false, GjIndexIsResident(index->indexoid), 1.0);
+	return cost_match(index, nkeys, nmatches, false, is_resident(index->indexoid), 1.0);
 }
 
 /*
- * Return the cost of a match by a device, or on the CPU, divided among divisor processes
+ * Return the cost of a match by a device or on the CPU, divided among divisor processes
  */
 static Cost
 cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool all, bool device,
@@ -275,14 +312,16 @@ cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool all, b
 }
 
 /*
- * Return what reading the index costs for so many keys and matches, or for all of it; how many
- * pages that is, and how many entries they have, deleted ones included
+ * Return the cost of reading the index for nkeys keys and nmatches matches, or all of it
+ *
+ * *npages becomes the number of pages read, *nentries the number of their entries, including
+ * deleted ones.
  */
 static Cost
 cost_reading(const IndexOptInfo *index, double nkeys, double nmatches, bool all, double *npages,
 			 double *nentries)
 {
-	const GjIndexPages *pages = GjIndexGetPages(index);
+	const IndexPages *pages = get_pages(index);
 	double		cached_page = CACHED_PAGE_OPERATIONS * cpu_operator_cost;
 	double		total = pages->unsorted;
 	double		parts[GJ_MAX_RUNS];
@@ -317,7 +356,7 @@ cost_reading(const IndexOptInfo *index, double nkeys, double nmatches, bool all,
 }
 
 /*
- * Return the cost of a match of entries, which so many workers help with
+ * Return the cost of a match of entries, which this many workers share
  */
 static Cost
 cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device, int workers)
@@ -347,17 +386,17 @@ cost_set(double nkeys)
 }
 
 /*
- * Estimate the cost of a match and of fetching what it found
+ * Estimate the cost of a match and of fetching the matching rows
  */
 void
 GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *run)
 {
 	GjCostSearchBy(root, input,
-				   !input->complement && GjIndexIsResident(input->index->indexoid), startup, run);
+				   !input->complement && is_resident(input->index->indexoid), startup, run);
 }
 
 /*
- * Estimate the same for a match by a device, or for one on the CPU
+ * Estimate the same for a match by a device, or for a match on the CPU
  */
 void
 GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *startup,
@@ -393,7 +432,7 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 /*
  * Return true if the query is a cursor's and the client is assumed to fetch all rows
  *
- * Of queries without LIMIT, PostgreSQL plans only those of cursors for less than all rows.
+ * Of the queries without LIMIT, PostgreSQL plans only those of cursors for a fraction of the rows.
  */
 bool
 GjIsForCursor(const PlannerInfo *root)
@@ -403,7 +442,7 @@ GjIsForCursor(const PlannerInfo *root)
 }
 
 /*
- * Return the cost of comparing one value of a column, of so many bytes, with so many others
+ * Return the cost of comparing a value of width bytes with nvalues others
  */
 Cost
 GjCostTest(int width, double nvalues)
@@ -412,8 +451,10 @@ GjCostTest(int width, double nvalues)
 }
 
 /*
- * Return for how many rows each process is charged.  For an array of unknown length they are more
- * than the path says that it returns: what is above it in the plan is PostgreSQL's estimate.
+ * Return the number of rows for which each process is charged
+ *
+ * For an array of unknown length, these are more than the path's row count, which is PostgreSQL's
+ * estimate, like the nodes above it.
  */
 double
 GjCostReturned(const GjCostInput *input)
@@ -424,13 +465,13 @@ GjCostReturned(const GjCostInput *input)
 }
 
 /*
- * Estimate the cost of a match, of putting what it found in an order, and of fetching row by row
+ * Estimate the cost of a match, of sorting the matches, and of fetching row by row
  *
- * All of the match comes before the first row.  If more rows are taken than the bound allows for,
- * batches follow, for each of which the CPU searches again, and then a sort of the rest
- * (sets/top.c).  A limit takes its part of the run cost, as if each row cost the same.  So
- * run is what makes that part right for the rows that are expected to be taken; but never less than
- * what all rows cost, for a join that takes more of them.
+ * The whole match comes before the first row.  If more rows are fetched than the bound allows for,
+ * further batches follow, for each of which the CPU searches again, and then a sort of the rest
+ * (sets/top.c).  A LIMIT counts a fraction of the run cost, as if each row cost the same.  So the
+ * run cost is chosen so that this fraction is right for the expected number of rows.  But it is
+ * never less than the cost of all rows, because a join may fetch more of them.
  */
 void
 GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Size entry_bytes,
@@ -440,7 +481,7 @@ GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Size en
 	double		nmatches = clamp_row_est(input->nmatches);
 	double		npassing = clamp_row_est(nmatches * (1.0 - input->filtered));
 	double		entries = Min(input->rel->rows * input->per_row, npassing);
-	double		share = Max(GjOrderTaken(root, input->rel), 1.0 / Max(entries, 1.0));
+	double		share = Max(share_taken(root, input->rel), 1.0 / Max(entries, 1.0));
 
 	costs.most = GjTopMaxWanted(entry_bytes, get_ordered_memory(input));
 	costs.matched = npassing;
@@ -452,7 +493,7 @@ GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Size en
 }
 
 /*
- * Return the memory for one batch, as the executor will find it
+ * Return the memory for one batch, as the executor will compute it
  */
 static Size
 get_ordered_memory(const GjCostInput *input)
@@ -464,13 +505,13 @@ get_ordered_memory(const GjCostInput *input)
 }
 
 /*
- * Fill in what the parts of an ordered scan cost
+ * Compute the costs of the parts of an ordered scan
  */
 static void
 cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 				   OrderedCosts *costs)
 {
-	bool		device = !input->complement && GjIndexIsResident(input->index->indexoid);
+	bool		device = !input->complement && is_resident(input->index->indexoid);
 	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
 	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
 	double		random_page;
@@ -497,8 +538,8 @@ cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 }
 
 /*
- * Return what it costs after the match to take so many entries, of all that lead to rows which
- * PostgreSQL expects
+ * Return the cost after the match of fetching taken entries, out of all entries that lead to the
+ * rows that PostgreSQL expects
  */
 static Cost
 cost_ordered_run(const GjCostInput *input, const OrderedCosts *costs, double taken, double all)
@@ -522,8 +563,24 @@ cost_ordered_run(const GjCostInput *input, const OrderedCosts *costs, double tak
 }
 
 /*
- * Return the number of processes by which the work of a node with so many workers is divided:
- * the leader helps as far as reading the workers' rows leaves it time
+ * Estimate the fraction of a table's rows that are fetched in order
+ *
+ * For a joined table, PostgreSQL only says how many rows of the join are wanted.
+ */
+static double
+share_taken(PlannerInfo *root, const RelOptInfo *rel)
+{
+	double		rows = root->limit_tuples > 0.0 ? root->limit_tuples : root->tuple_fraction;
+
+	if (root->limit_tuples <= 0.0 && root->tuple_fraction < 1.0)
+		return root->tuple_fraction;
+	return Min(rows / Max(rel->rows, 1.0), 1.0);
+}
+
+/*
+ * Return the number of processes among which the work of a node is divided
+ *
+ * The leader takes part in the time that is left after reading the workers' rows.
  */
 double
 GjParallelDivisor(int workers)
@@ -536,8 +593,8 @@ GjParallelDivisor(int workers)
 }
 
 /*
- * Return how many workers can help: with the heap's pages, or with the index's if the index
- * alone may answer
+ * Return the number of workers that can be used: for the heap's pages, or for the index's if the
+ * answer may be index-only
  */
 int
 GjCountWorkers(const GjCostInput *input)
@@ -564,8 +621,8 @@ GjCountWorkers(const GjCostInput *input)
 /*
  * Return the cost of starting workers, without the cost of a Gather node
  *
- * divided is the cost of a path for this number of workers, alone the cost of the same path for one
- * process, and unit the time that a unit of both takes, in units of a Gather node.
+ * divided is the cost of a path with this number of workers, alone the cost of the same path for
+ * one process, and unit the time that a unit of both takes, in units of a Gather node.
  */
 Cost
 GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers, double unit, Cost alone,
@@ -588,7 +645,7 @@ GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers, double unit
 }
 
 /*
- * Return the number of workers that PostgreSQL plans for an Append, given that of one child
+ * Return the number of workers that PostgreSQL plans for an Append, given the number for one child
  */
 static int
 count_append_workers(PlannerInfo *root, const RelOptInfo *rel, const RelOptInfo *top,
@@ -618,7 +675,7 @@ GjCostUnit(const RelOptInfo *rel, bool index_only)
 }
 
 /*
- * Return on how many of the heap's pages matches lie if they have no order
+ * Return the number of heap pages that contain matches, if these are in random order
  */
 static double
 count_heap_pages(const RelOptInfo *rel, double nmatches)
@@ -634,7 +691,7 @@ cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches)
 {
 	RelOptInfo *rel = input->rel;
 	double		total = Max(rel->pages, 1.0);
-	double		correlation = GjKeyCorrelation(root, input->index);
+	double		correlation = key_correlation(root, input->index);
 	double		random_page;
 	double		seq_page;
 	double		fetched;
@@ -651,7 +708,31 @@ cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches)
 }
 
 /*
- * Estimate a bitmap index scan
+ * Return the correlation of the key with the rows' positions, from ANALYZE
+ */
+static double
+key_correlation(PlannerInfo *root, IndexOptInfo *index)
+{
+	TargetEntry *column = linitial_node(TargetEntry, index->indextlist);
+	VariableStatData variable;
+	AttStatsSlot slot;
+	double		correlation = 0.0;
+
+	examine_variable(root, (Node *) column->expr, 0, &variable);
+	if (HeapTupleIsValid(variable.statsTuple) &&
+		get_attstatsslot(&slot, variable.statsTuple, STATISTIC_KIND_CORRELATION, InvalidOid,
+						 ATTSTATSSLOT_NUMBERS))
+	{
+		if (slot.nnumbers == 1)
+			correlation = slot.numbers[0];
+		free_attstatsslot(&slot);
+	}
+	ReleaseVariableStats(variable);
+	return correlation;
+}
+
+/*
+ * amcostestimate: estimate a bitmap index scan
  */
 void
 gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
@@ -677,7 +758,147 @@ gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	*correlation = 0.0;
 	*pages = index->pages;
 
-	/* the bitmap is there only when the search is over */
+	/* the bitmap is complete only after the search */
 	*startup = *total = GjCostMatch(index, nkeys, *selectivity * index->rel->tuples) +
 		*selectivity * index->rel->tuples * cpu_tuple_cost;
+}
+
+/*-------------------------------------------------------------------------
+ * Mirrors and pages
+ *
+ * Properties of our indexes that the formulas use: does an index have a mirror on a device, and
+ * how many of its pages are in order?
+ *
+ * We look up the table of mirrors once for each index and query, when the planner collects a
+ * table's indexes, and the metapage when the first cost is computed, not for each of the many
+ * costs of a join.  The results are kept in this process.  They are hints: of mirrors we compare
+ * the file, not the contents, and everything may have changed when the plan is executed.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Look up the indexes of a table that is being planned; they are locked
+ */
+void
+GjNoteIndexes(RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+		IndexNote  *note;
+
+		if (!GjIndexIsOurs(index))
+			continue;
+		note = find_note(index->indexoid);
+		note->counted = false;
+		note->resident = index->hypothetical && would_be_resident(index);
+		if (GjMirrorTableExists() && !index->hypothetical)
+		{
+			Relation	rd = index_open(index->indexoid, NoLock);
+
+			note->resident = GjMirrorIsResident(rd);
+			index_close(rd, NoLock);
+		}
+	}
+}
+
+/*
+ * Return true if an index that does not exist would be loaded once it has been built
+ *
+ * As long as other mirrors do not need the memory, it would: by the loader, or by the first
+ * queries.
+ */
+static bool
+would_be_resident(const IndexOptInfo *index)
+{
+	GjServiceStatus status;
+
+	if (!GjMirrorTableExists() || !gj_auto_load || index->pages < GJ_MIN_DEVICE_BLOCKS ||
+		!GjServiceReady(NULL))
+		return false;
+	GjServiceGetStatus(&status);
+	return (uint64) index->pages * BLCKSZ <= status.memory_columns_limit;
+}
+
+static IndexNote *
+find_note(Oid index_oid)
+{
+	IndexNote  *note;
+	bool		found;
+
+	if (notes == NULL)
+	{
+		HASHCTL		control = {.keysize = sizeof(Oid),.entrysize = sizeof(IndexNote)};
+
+		notes = hash_create("gpujoin indexes in plans", FEW_INDEXES, &control,
+							HASH_ELEM | HASH_BLOBS);
+	}
+	note = hash_search(notes, &index_oid, HASH_ENTER, &found);
+	if (!found)
+		note->resident = note->counted = false;
+	return note;
+}
+
+/*
+ * Return true if the index had a mirror when we last looked
+ */
+static bool
+is_resident(Oid index_oid)
+{
+	return find_note(index_oid)->resident;
+}
+
+/*
+ * Return the pages of an index; for an index that does not exist, as if it had just been built
+ */
+static const IndexPages *
+get_pages(const IndexOptInfo *index)
+{
+	static IndexPages built;
+	IndexNote  *note;
+	Relation	rd;
+
+	if (index->hypothetical)
+	{
+		built = (IndexPages) {.unsorted = GJ_DEFAULT_LANES,.nruns = 1};
+		built.entries = index->tuples;
+		built.runs[0] = Max((double) index->pages - GJ_FIRST_TAIL_BLOCK - GJ_DEFAULT_LANES, 1.0);
+		return &built;
+	}
+	note = find_note(index->indexoid);
+	if (!note->counted)
+	{
+		rd = index_open(index->indexoid, NoLock);
+		count_pages(rd, &note->pages);
+		index_close(rd, NoLock);
+		note->counted = true;
+	}
+	return &note->pages;
+}
+
+static void
+count_pages(Relation index, IndexPages *pages)
+{
+	GjIndexInfo info;
+	GjIndexState state;
+
+	GjIndexGetInfo(index, &info);
+	GjIndexGetState(index, &state);
+	pages->unsorted = info.nlanes;
+	pages->entries = 0.0;
+	for (int i = 0; i < lengthof(state.deltas); i++)
+	{
+		if (state.deltas[i].run == 0)
+			continue;
+		pages->unsorted += state.deltas[i].data_pages;
+		pages->entries += (double) state.deltas[i].data_pages * info.slots;
+	}
+	pages->nruns = state.nruns;
+	for (int i = 0; i < state.nruns; i++)
+	{
+		pages->runs[i] = state.runs[i].data_pages;
+		pages->entries += state.runs[i].entries;
+	}
 }

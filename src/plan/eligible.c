@@ -1,11 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * eligible.c
- *	  Which tables and indexes gpujoin can use.
+ *	  Which tables and indexes gpujoin can use, and through which partitions a table is reached.
  *
- * Only indexes that the planner itself listed are looked at: it has left out
- * those that are not valid, or not yet usable by this transaction's snapshot.
- * Which clauses they answer, conditions.c knows.
+ * We look only at indexes that the planner has listed: it leaves out those that are not valid, or
+ * not yet usable by this transaction's snapshot.  conditions.c decides which clauses they answer.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -16,19 +15,20 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/catalog.h"
+#include "optimizer/pathnode.h"
+#include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
-#include "advise.h"
-#include "choice.h"
 #include "pages/pages.h"
 #include "planner.h"
 
 static bool has_current_of(const RelOptInfo *rel);
 static bool is_heap(Oid relid);
+static bool is_partitioned_by(const RelOptInfo *parent, AttrNumber attno);
 
 /*
- * Is this a user's table that is scanned itself, not expanded into its children?
+ * Return true if this is a user's table that is scanned itself, not expanded into its children
  */
 bool
 GjIsUserTable(const RangeTblEntry *rte)
@@ -37,11 +37,11 @@ GjIsUserTable(const RangeTblEntry *rte)
 }
 
 /*
- * Say why a user's table cannot be scanned by us, or is not worth it; NULL if nothing is
- * against it
+ * Return the reason why we cannot scan a user's table, or why that is not worthwhile; NULL if we
+ * can
  *
- * Of a sampled table the sample decides which rows exist; a cursor's row is found by its TID
- * only.  The fetch reads heap pages, so other table access methods are out.
+ * The rows of a sampled table depend on the sample; a cursor's row can be found by its TID only.
+ * The fetch reads heap pages, so other table access methods are not supported.
  */
 const char *
 GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows)
@@ -63,7 +63,7 @@ GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows)
 }
 
 /*
- * Is the row wanted on which a cursor stands?  Row security may have added other conditions.
+ * Return true if there is a WHERE CURRENT OF.  Row security may have added other conditions to it.
  */
 static bool
 has_current_of(const RelOptInfo *rel)
@@ -79,7 +79,7 @@ has_current_of(const RelOptInfo *rel)
 }
 
 /*
- * Is this a heap?  The planner has it locked.
+ * Return true if this is a heap.  The planner holds a lock on it.
  */
 static bool
 is_heap(Oid relid)
@@ -92,8 +92,8 @@ is_heap(Oid relid)
 }
 
 /*
- * Is it an index of our access method?  Its cost function says so without a look
- * at the catalog.
+ * Return true if an index is of our access method.  Its cost function shows that without a catalog
+ * look-up.
  */
 bool
 GjIndexIsOurs(const IndexOptInfo *index)
@@ -102,27 +102,19 @@ GjIndexIsOurs(const IndexOptInfo *index)
 }
 
 /*
- * Is it one of ours, and does it hold every row that the query may ask for?
- */
-bool
-GjIndexEligible(const IndexOptInfo *index)
-{
-	return GjIndexIsOurs(index) && GjRefuseIndex(index) == NULL;
-}
-
-/*
- * Say why an index of ours does not hold every row that the query may ask for; NULL if it does
+ * Return the reason why an index of ours may lack rows that the query may return; NULL if it has
+ * all
  *
- * A partial index does if the query's clauses imply its predicate.  They must also keep
- * out what it does not hold: a TID that a mirror still has may lead to a row that is
- * outside the predicate, and where the whole heap is taken many do.  So our nodes test
- * all of the table's baserestrictinfo; they leave out those clauses alone that the
- * recheck of the key answers exactly.  Core's plain index scans test indrestrictinfo, which
- * lacks what the predicate implies: they know of each TID that it is the index's own.
+ * A partial index has all of them if the query's clauses imply its predicate.  These clauses must
+ * also exclude the rows that the index lacks: a TID that a mirror still has may lead to a row
+ * outside the predicate, and if the whole heap is read, many rows are outside.  So our nodes test
+ * all of the table's baserestrictinfo, except clauses that the recheck of the key answers exactly.
+ * Core's plain index scans test indrestrictinfo, which omits the clauses that the predicate
+ * implies, because every TID that they find is the index's own.
  *
- * Core may have proved the predicate from a join clause, too.  That is tested above
- * the scan, be the index partial or not: a row too many is one that a sequential scan with
- * the same clauses would deliver as well.  (Core's bitmap scans: am/bitmap.c.)
+ * Core may also have proved the predicate from a join clause.  That clause is tested above the
+ * scan, whether or not the index is partial: an additional row is one that a sequential scan with
+ * the same clauses would return as well.  (For core's bitmap scans see am/handler.c.)
  */
 const char *
 GjRefuseIndex(const IndexOptInfo *index)
@@ -135,18 +127,10 @@ GjRefuseIndex(const IndexOptInfo *index)
 }
 
 /*
- * Return what must be tested before a row's key is read: the predicate of a partial index whose
- * key is an expression, which may fail for other rows.  Reading a column never fails.
- */
-List *
-GjKeyPredicate(const IndexOptInfo *index)
-{
-	return index->indexkeys[0] == 0 ? copyObject(index->indpred) : NIL;
-}
-
-/*
- * Are the index's keys the indexed values themselves, as all our operator classes make them?
- * Only then can the value be had back from a key, or the key's partition be told.
+ * Return true if the index's keys are the indexed values themselves, as with all our operator
+ * classes
+ *
+ * Only then can the value be computed from a key, or the partition that the key belongs to.
  */
 bool
 GjIndexKeepsValues(const IndexOptInfo *index)
@@ -161,11 +145,81 @@ GjIndexKeepsValues(const IndexOptInfo *index)
 	return GjKeyProcKeepsValue(key_proc.fn_addr);
 }
 
-/*
- * Return the indexed column or expression
+/*-------------------------------------------------------------------------
+ * Partitions
+ *
+ * Find the partitions through which a table is reached.
+ *
+ * A leaf of a partitioned table is planned like any table, with the whole condition.  When its
+ * scan starts, it uses only those keys that can be in the partition (rows/source.c).  For that
+ * purpose the plan lists the partitions on the way to it.  Levels that are partitioned by another
+ * column, or by more than the key, only identify the partition.  A partition that the query names
+ * itself has no parent here; it is searched for all keys.
+ *-------------------------------------------------------------------------
  */
-Expr *
-GjIndexKeyExpr(const IndexOptInfo *index)
+
+/*
+ * List the partitions on the way from the top down to a table; returns NIL if the key divides no
+ * level
+ *
+ * For each level, the list has the OID of the partitioned table, or InvalidOid if the index's key
+ * does not divide it, and the OID of the partition.  *share becomes the fraction of the keys that
+ * is expected to be in this table.
+ */
+List *
+GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, double *share)
 {
-	return copyObject(linitial_node(TargetEntry, index->indextlist)->expr);
+	AttrNumber	attno = index->indexkeys[0];
+	Index		relid = rel->relid;
+	List	   *partitions = NIL;
+	bool		divided = false;
+	AppendRelInfo *appinfo;
+
+	*share = 1.0;
+	while (root->append_rel_array != NULL && attno > 0 &&
+		   (appinfo = root->append_rel_array[relid]) != NULL)
+	{
+		RelOptInfo *parent = root->simple_rel_array[appinfo->parent_relid];
+		bool		by_key;
+
+		/* translate to the parent's column number; the parent of a UNION ALL has no columns */
+		if (!OidIsValid(appinfo->parent_reloid) || attno > appinfo->num_child_cols)
+			break;
+		attno = appinfo->parent_colnos[attno - 1];
+
+		by_key = is_partitioned_by(parent, attno);
+		partitions = lcons_oid(planner_rt_fetch(relid, root)->relid, partitions);
+		partitions = lcons_oid(by_key ? appinfo->parent_reloid : InvalidOid, partitions);
+		if (by_key)
+			*share /= Max(bms_num_members(parent->live_parts), 1);
+		divided |= by_key;
+		relid = appinfo->parent_relid;
+	}
+	if (divided && GjIndexKeepsValues(index))
+		return partitions;
+	*share = 1.0;
+	return NIL;
+}
+
+static bool
+is_partitioned_by(const RelOptInfo *parent, AttrNumber attno)
+{
+	const Var  *key = GjOnlyPartitionKey(parent);
+
+	return key != NULL && attno > 0 && key->varattno == attno;
+}
+
+/*
+ * Return the column by which alone a table is partitioned; NULL if there is no such column
+ */
+Var *
+GjOnlyPartitionKey(const RelOptInfo *rel)
+{
+	Node	   *key;
+
+	if (rel->part_scheme == NULL || rel->part_scheme->partnatts != 1 ||
+		list_length(rel->partexprs[0]) != 1)
+		return NULL;
+	key = linitial(rel->partexprs[0]);
+	return IsA(key, Var) ? (Var *) key : NULL;
 }

@@ -1,39 +1,61 @@
 /*-------------------------------------------------------------------------
  *
  * hooks.c
- *	  The doors into the planner, and the two switches that stand beside them.
+ *	  The planner's hooks: add our paths and remember them, and apply gpujoin.enabled and
+ *	  gpujoin.force.
  *
- * gpujoin.enabled = off takes our indexes out of the planner's list of a table's
- * indexes, so that no path of any kind, a bitmap path included, can use one.  A
- * prohibitive cost would not do: a path made expensive still wins where all
- * others are disabled.
+ * gpujoin.enabled = off removes our indexes from the planner's list of a table's indexes, so that
+ * no path of any kind, not even a bitmap path, can use one.  A prohibitive cost would not do: an
+ * expensive path still wins where all others are disabled.
  *
- * gpujoin.force (for tests) leaves our paths alone in the lists where there are
- * some, and costs them so low that whatever is planned above prefers them.
+ * gpujoin.force (for tests) removes all other paths from lists that have paths of ours, and scales
+ * the costs of ours down so far that everything planned above prefers them.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "lib/ilist.h"
 #include "miscadmin.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
+#include "optimizer/tlist.h"
+#include "utils/hsearch.h"
+#include "utils/memutils.h"
 #include "utils/varlena.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "advise.h"
-#include "agg.h"
-#include "choice.h"
 #include "planner.h"
+
+typedef struct Offer
+{
+	dlist_node	node;
+	CustomPath	path;
+} Offer;
+
+typedef struct Offers
+{
+	const RelOptInfo *rel;		/* hash key */
+	dlist_head	paths;
+} Offers;
+
+/* Number of arms "key = value" from which one set is certainly better than bitmaps */
+#define LONG_CHAIN				32
+
+static HTAB *offers = NULL;
 
 static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type prev_set_join_pathlist_hook = NULL;
 static create_upper_paths_hook_type prev_create_upper_paths_hook = NULL;
+
+void		(*GjNoteTableHook) (PlannerInfo *root, RelOptInfo *rel) = NULL;
 
 static void require_citus_first(void);
 static void hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
@@ -46,9 +68,22 @@ static void add_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptIn
 static void force_paths(RelOptInfo *rel);
 static void set_costs(CustomPath *path, Cost startup, Cost run);
 static List *list_our_paths(List *paths);
+static void hide_from_chains(PlannerInfo *root, RelOptInfo *rel);
+static bool has_long_chain(Node *jointree, Index varno, AttrNumber attno);
+static bool is_long_chain(Node *qual, Index varno, AttrNumber attno);
+static bool find_in_query(PlannerInfo *root, Index *varno, AttrNumber *attno);
+static void add_subquery_paths(PlannerInfo *root, RelOptInfo *rel);
+static bool is_unlimited_after_all(const RelOptInfo *rel);
+static bool rows_are_parallel_safe(PlannerInfo *root, const RelOptInfo *rel);
+static bool has_path_of_ours(const Path *path);
+static bool is_trivial_target(const RelOptInfo *rel);
+static Offers *get_offers(const RelOptInfo *rel, MemoryContext context);
+static void create_table(void);
+static void forget_offers(void *rel);
+static bool has_its_index(const RelOptInfo *rel, const CustomPath *path);
 
 /*
- * Install the hooks, in front of those that are there
+ * Install the hooks, in front of those that are installed already
  */
 void
 GjPlanInit(void)
@@ -67,9 +102,11 @@ GjPlanInit(void)
 }
 
 /*
- * Citus replaces the planner's hooks and does not call those that it finds: loaded after us, it
- * would leave our indexes without use, and gpujoin.enabled without effect.  It is there before us
- * if there is a planner_hook: Citus sets one, and does not follow others who do.
+ * Raise an error if Citus is loaded after us
+ *
+ * Citus replaces the planner's hooks without calling the previous ones.  If it is loaded after us,
+ * our indexes are not used, and gpujoin.enabled has no effect.  Citus has been loaded before us if
+ * planner_hook is set: it sets that hook, and does not tolerate others that do.
  */
 static void
 require_citus_first(void)
@@ -92,10 +129,10 @@ require_citus_first(void)
 }
 
 /*
- * Look at the indexes of a table
+ * get_relation_info_hook: look at the indexes of a table
  *
- * Hide ours while gpujoin is off, and where snapshots may expire: searches do
- * not test the pages they read for that.
+ * Hide ours while gpujoin is off.  Hide them also where snapshots may expire, because searches do
+ * not test the pages that they read for that.
  */
 static void
 hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
@@ -109,7 +146,7 @@ hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 	if (gj_enabled && !GjOldSnapshotsExpire())
 	{
 		GjNoteIndexes(rel);
-		GjHideFromChains(root, rel);
+		hide_from_chains(root, rel);
 		return;
 	}
 
@@ -119,28 +156,35 @@ hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 
 		if (!GjIndexIsOurs(index))
 			continue;
-		GjChoiceHidden(relid, index);
+		GjChoiceRefused(relid, index->indexoid,
+						gj_enabled ? "old_snapshot_threshold is set" : "gpujoin.enabled is off");
 		rel->indexlist = foreach_delete_current(rel->indexlist, lc);
 	}
 }
 
+/*
+ * set_rel_pathlist_hook
+ */
 static void
 add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
 {
 	if (prev_set_rel_pathlist_hook)
 		prev_set_rel_pathlist_hook(root, rel, rti, rte);
-	GjAdviseNoteTable(root, rel);
-	GjAssumeNoteTable(root, rel);
+	if (GjNoteTableHook)
+		GjNoteTableHook(root, rel);
 
 	if (!gj_enabled)
 		return;
 
 	GjAddScanPaths(root, rel, rti, rte);
 	if (rte->rtekind == RTE_SUBQUERY)
-		GjAddSubqueryPaths(root, rel);
+		add_subquery_paths(root, rel);
 	force_paths(rel);
 }
 
+/*
+ * set_join_pathlist_hook
+ */
 static void
 add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 			   RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
@@ -155,6 +199,9 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	force_paths(joinrel);
 }
 
+/*
+ * create_upper_paths_hook
+ */
 static void
 add_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 				RelOptInfo *output, void *extra)
@@ -167,7 +214,7 @@ add_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 }
 
 /*
- * Give a path of ours its costs and add it to the relation
+ * Set the costs of a path of ours and add it to its relation
  */
 void
 GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
@@ -184,8 +231,10 @@ GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Co
 }
 
 /*
- * Do the same with a partial path, and charge it for its workers (cost.c), given the cost of the
- * path for one process, and the time that a unit of both takes
+ * Set the costs of a partial path and add it to its relation
+ *
+ * Charge the path for its workers (cost.c).  alone is the cost of the same path for one process,
+ * unit the time that a unit of both costs takes.
  */
 void
 GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Cost run,
@@ -213,11 +262,11 @@ set_costs(CustomPath *path, Cost startup, Cost run)
 }
 
 /*
- * Under gpujoin.force, drop other paths of a relation that has a path of ours
+ * Under gpujoin.force, remove the other paths of a relation that has a path of ours
  *
- * Ours have no parameters, so that set_cheapest() finds what it needs.  Core asks
- * the join hook once for each pair of inputs and goes on adding paths in between:
- * each call cleans up behind the last.
+ * Our paths have no parameters, so set_cheapest() finds the paths that it needs.  Core calls the
+ * join hook for each pair of inputs, and adds other paths between two calls; each call removes
+ * those.
  */
 static void
 force_paths(RelOptInfo *rel)
@@ -249,10 +298,367 @@ list_our_paths(List *paths)
 	return ours;
 }
 
+/*
+ * Return true if a path is a GpuScan or a GpuJoin
+ */
 bool
 GjPathIsOurs(const Path *path)
 {
 	return IsA(path, CustomPath) &&
 		(((const CustomPath *) path)->methods == &GjScanPathMethods ||
 		 ((const CustomPath *) path)->methods == &GjJoinPathMethods);
+}
+
+/*-------------------------------------------------------------------------
+ * Offered paths
+ *
+ * Remember the paths that we offered for a relation.
+ *
+ * The cheapest path for a million rows need not be the cheapest input of an aggregate, which can
+ * read our rows at a lower cost than those of other nodes.  But when aggregates are planned,
+ * add_path() has already freed all but the cheapest paths.  So we keep a copy of each path of
+ * ours.  Freeing a path does not free the nodes that it refers to, and the paths below a join are
+ * the cheapest of their relations, which remain.
+ *
+ * The copies live as long as their relation: they are allocated in its memory context, which may
+ * be short-lived (GEQO tries joins in contexts of their own), and a reset callback then removes
+ * the relation from the hash table.  The hash table is keyed by the relation's address, because we
+ * look up each of possibly a thousand partitions.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Keep a copy of a path
+ */
+void
+GjOfferNote(const CustomPath *path)
+{
+	MemoryContext context = GetMemoryChunkContext(path->path.parent);
+	Offer	   *offer = MemoryContextAlloc(context, sizeof(Offer));
+
+	offer->path = *path;
+	dlist_push_tail(&get_offers(path->path.parent, context)->paths, &offer->node);
+}
+
+static Offers *
+get_offers(const RelOptInfo *rel, MemoryContext context)
+{
+	MemoryContextCallback *forget;
+	Offers	   *of_rel;
+
+	if (offers == NULL)
+		create_table();
+	of_rel = hash_search(offers, &rel, HASH_FIND, NULL);
+	if (of_rel != NULL)
+		return of_rel;
+
+	/* no error can occur between adding the entry and registering its removal */
+	forget = MemoryContextAlloc(context, sizeof(MemoryContextCallback));
+	forget->func = forget_offers;
+	forget->arg = unconstify(RelOptInfo *, rel);
+	of_rel = hash_search(offers, &rel, HASH_ENTER, NULL);
+	dlist_init(&of_rel->paths);
+	MemoryContextRegisterResetCallback(context, forget);
+	return of_rel;
+}
+
+static void
+create_table(void)
+{
+	HASHCTL		info = {
+		.keysize = sizeof(const RelOptInfo *),.entrysize = sizeof(Offers)
+	};
+
+	offers = hash_create("gpujoin offers", 64, &info, HASH_ELEM | HASH_BLOBS);
+}
+
+static void
+forget_offers(void *rel)
+{
+	hash_search(offers, &rel, HASH_REMOVE, NULL);
+}
+
+/*
+ * Find the cheapest path that was offered for a relation, for one process or, if is_partial,
+ * divided among several; returns NULL if none was
+ *
+ * The result is a copy, which the caller may change.
+ */
+CustomPath *
+GjOfferFind(const RelOptInfo *rel, bool is_partial)
+{
+	Offers	   *of_rel = offers == NULL ? NULL : hash_search(offers, &rel, HASH_FIND, NULL);
+	const CustomPath *found = NULL;
+	CustomPath *copy;
+	dlist_iter	iter;
+
+	if (of_rel == NULL)
+		return NULL;
+	dlist_foreach(iter, &of_rel->paths)
+	{
+		const CustomPath *path = &dlist_container(Offer, node, iter.cur)->path;
+
+		if ((path->path.parallel_workers > 0) == is_partial && has_its_index(rel, path) &&
+			(found == NULL || path->path.total_cost < found->path.total_cost))
+			found = path;
+	}
+	if (found == NULL)
+		return NULL;
+	copy = palloc(sizeof(CustomPath));
+	*copy = *found;
+	return copy;
+}
+
+/*
+ * Return true if the planner still lists the index of a scan
+ *
+ * pg_hint_plan removes indexes that a hint forbids from the planner's list, and may free them.  If
+ * it was loaded after us, it does so after we have offered a path.
+ */
+static bool
+has_its_index(const RelOptInfo *rel, const CustomPath *path)
+{
+	if (path->methods == &GjAlternativePathMethods)
+		return GjAlternativeIsListed(rel, path);
+	return path->methods != &GjScanPathMethods ||
+		list_member_ptr(rel->indexlist, list_nth(path->custom_private, GJ_SCAN_PATH_INDEX));
+}
+
+/*-------------------------------------------------------------------------
+ * Long OR chains
+ *
+ * Some tools write chains of hundreds of "key = value" with OR between them.  Core considers a
+ * bitmap scan for each arm and each index that answers it.  GpuScan makes one set of all arms
+ * (conditions.c); a search of the whole index for each arm would be the worst plan of all, and
+ * considering a thousand of them takes a fifth of the planning time.  So if a query has such a
+ * chain, we mark the index as one without bitmap scans for this query.  That costs at most a
+ * BitmapAnd or BitmapOr with other conditions.
+ *
+ * We do this when the planner collects a table's indexes, which is before it distributes the
+ * clauses.  So we look at the query tree, in which a partition's columns are those of the table
+ * that the query names.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Disable bitmap scans of those of our indexes whose key is in a long OR chain
+ */
+static void
+hide_from_chains(PlannerInfo *root, RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	/* CREATE INDEX and CLUSTER compare costs with an empty query */
+	if (root->parse->jointree == NULL)
+		return;
+
+	foreach(lc, rel->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+		AttrNumber	attno = index->indexkeys[0];
+		Index		varno = rel->relid;
+
+		if (GjIndexIsOurs(index) && find_in_query(root, &varno, &attno) &&
+			has_long_chain((Node *) root->parse->jointree, varno, attno))
+			index->amhasgetbitmap = false;
+	}
+}
+
+/*
+ * Translate a column of a partition or child to that of the table that the query names; returns
+ * false if that table has no such column, or the column is an expression
+ */
+static bool
+find_in_query(PlannerInfo *root, Index *varno, AttrNumber *attno)
+{
+	while (*attno > 0 && root->append_rel_array != NULL &&
+		   root->append_rel_array[*varno] != NULL)
+	{
+		AppendRelInfo *appinfo = root->append_rel_array[*varno];
+
+		*varno = appinfo->parent_relid;
+		*attno = *attno <= appinfo->num_child_cols ? appinfo->parent_colnos[*attno - 1] : 0;
+	}
+	return *attno > 0;
+}
+
+static bool
+has_long_chain(Node *jointree, Index varno, AttrNumber attno)
+{
+	List	   *parts = NIL;
+	Node	   *quals = NULL;
+	ListCell   *lc;
+
+	if (IsA(jointree, FromExpr))
+	{
+		parts = ((FromExpr *) jointree)->fromlist;
+		quals = ((FromExpr *) jointree)->quals;
+	}
+	else if (IsA(jointree, JoinExpr))
+	{
+		parts = list_make2(((JoinExpr *) jointree)->larg, ((JoinExpr *) jointree)->rarg);
+		quals = ((JoinExpr *) jointree)->quals;
+	}
+
+	/* the planner has already turned the quals into lists */
+	if (quals != NULL && IsA(quals, List))
+	{
+		foreach(lc, (List *) quals)
+		{
+			if (is_long_chain(lfirst(lc), varno, attno))
+				return true;
+		}
+	}
+	foreach(lc, parts)
+	{
+		if (has_long_chain(lfirst(lc), varno, attno))
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_long_chain(Node *qual, Index varno, AttrNumber attno)
+{
+	int			narms = 0;
+	ListCell   *lc;
+
+	if (!is_orclause(qual) || list_length(((BoolExpr *) qual)->args) < LONG_CHAIN)
+		return false;
+
+	foreach(lc, ((BoolExpr *) qual)->args)
+	{
+		OpExpr	   *arm = lfirst(lc);
+		ListCell   *lc2;
+
+		if (!IsA(arm, OpExpr))
+			continue;
+		foreach(lc2, arm->args)
+		{
+			Var		   *var = lfirst(lc2);
+
+			narms += IsA(var, Var) && var->varno == varno && var->varattno == attno;
+		}
+	}
+	return narms >= LONG_CHAIN;
+}
+
+/*-------------------------------------------------------------------------
+ * Subqueries with OFFSET 0
+ *
+ * Run a subquery with OFFSET 0 in parallel if it has a scan or join of ours.
+ *
+ * OFFSET 0 is a way to keep a subquery separate from the query around it.  It limits nothing, and
+ * the planner knows that when it has planned the subquery, which may have partial paths.  But the
+ * planner decides earlier whether the outer query may use them, when the 0 is still an expression
+ * to be evaluated, and then any OFFSET forbids it.  Then a Gather node has to pass a million rows
+ * one by one to a single process, which aggregates all of them, although each process could have
+ * aggregated its own.
+ *
+ * So, after the subquery has been planned, we repeat that decision with the tests that PostgreSQL
+ * uses for a subquery without OFFSET: neither the expressions that this query level computes from
+ * the subquery's rows nor its filters may be unsafe in a worker, and the subquery must have
+ * partial paths.  We do not change subqueries without a path of ours.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Add the parallel paths that PostgreSQL left out because the subquery has an OFFSET
+ */
+static void
+add_subquery_paths(PlannerInfo *root, RelOptInfo *rel)
+{
+	RelOptInfo *final;
+	ListCell   *lc;
+
+	if (rel->consider_parallel || !root->glob->parallelModeOK || rel->subroot == NULL ||
+		rel->reloptkind != RELOPT_BASEREL || IS_DUMMY_REL(rel) ||
+		!bms_is_empty(rel->lateral_relids) || !is_unlimited_after_all(rel) ||
+		!rows_are_parallel_safe(root, rel))
+		return;
+
+	final = fetch_upper_rel(rel->subroot, UPPERREL_FINAL, NULL);
+	foreach(lc, final->partial_pathlist)
+	{
+		Path	   *path = lfirst(lc);
+		List	   *pathkeys;
+
+		if (!has_path_of_ours(path))
+			continue;
+		rel->consider_parallel = true;
+		pathkeys = convert_subquery_pathkeys(root, rel, path->pathkeys,
+											 make_tlist_from_pathtarget(path->pathtarget));
+		add_partial_path(rel, (Path *) GjSubqueryScanPath(root, rel, path,
+														  is_trivial_target(rel), pathkeys));
+	}
+}
+
+/*
+ * Return true if the subquery has an OFFSET or LIMIT that limits nothing
+ */
+static bool
+is_unlimited_after_all(const RelOptInfo *rel)
+{
+	Query	   *query = rel->subroot->parse;
+
+	return (query->limitOffset != NULL || query->limitCount != NULL) && !limit_needed(query);
+}
+
+static bool
+rows_are_parallel_safe(PlannerInfo *root, const RelOptInfo *rel)
+{
+	return is_parallel_safe(root, (Node *) rel->baserestrictinfo) &&
+		is_parallel_safe(root, (Node *) rel->reltarget->exprs);
+}
+
+/*
+ * Return true if a partial path contains one of our paths
+ */
+static bool
+has_path_of_ours(const Path *path)
+{
+	ListCell   *lc;
+
+	switch (nodeTag(path))
+	{
+		case T_ProjectionPath:
+			return has_path_of_ours(((const ProjectionPath *) path)->subpath);
+		case T_SubqueryScanPath:
+			return has_path_of_ours(((const SubqueryScanPath *) path)->subpath);
+		case T_NestPath:
+		case T_MergePath:
+		case T_HashPath:
+			return has_path_of_ours(((const JoinPath *) path)->outerjoinpath) ||
+				has_path_of_ours(((const JoinPath *) path)->innerjoinpath);
+		case T_AppendPath:
+			foreach(lc, ((const AppendPath *) path)->subpaths)
+			{
+				if (has_path_of_ours(lfirst(lc)))
+					return true;
+			}
+			return false;
+		default:
+			return GjPathIsOurs(path);
+	}
+}
+
+/*
+ * Return true if all columns of the subquery are wanted, in their order
+ */
+static bool
+is_trivial_target(const RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	if (list_length(rel->reltarget->exprs) != list_length(rel->subroot->parse->targetList))
+		return false;
+	foreach(lc, rel->reltarget->exprs)
+	{
+		Var		   *var = lfirst(lc);
+
+		if (!IsA(var, Var) || var->varno != rel->relid ||
+			var->varattno != foreach_current_index(lc) + 1)
+			return false;
+	}
+	return true;
 }

@@ -1,47 +1,46 @@
 /*-------------------------------------------------------------------------
  *
  * joinpath.c
- *	  Recognise small JOIN big ON big.key = small.k, offer GpuJoin paths.
+ *	  GpuJoin paths: recognize small JOIN big ON big.key = small.k.
  *
- * A GpuJoin replaces a join and the scan of the big table, so it answers for all
- * that these two would have tested: every restriction of the big table (also the
- * pseudoconstant ones, for which core makes a gating node only above the scan that
- * it plans itself) and every clause of the join.  The clause that the index answers
- * is left out, since the look-up in the table of small rows tests just that.
+ * A GpuJoin replaces a join and the scan of the big table, so it must test everything that these
+ * two would have tested: every restriction of the big table (including pseudoconstant ones, for
+ * which core makes a gating node only above scans that it plans itself) and every clause of the
+ * join.  It omits the clause that the index answers, because the look-up in the table of small
+ * rows tests just that.
  *
- * What is not offered, and why:
+ * We do not offer:
  *
- *	- Joins of an UPDATE, DELETE or MERGE of a partitioned table or one with children:
- *	  what identifies a row to be changed is a column of no table there (ROWID_VAR),
- *	  which a description of the joined row cannot have.
- *	- A UNION ALL as the big side where rows are locked or changed: EvalPlanQual keeps a
- *	  row of the whole, but a scan of one of its tables must know which is its own.
- *	- JOIN_UNIQUE_OUTER and JOIN_UNIQUE_INNER: there the caller has to make a side
- *	  unique.  FULL joins, and those that keep big rows without a match.
- *	- Joins with a lateral reference left open, and pseudoconstant join clauses.
- *	- Outer and anti joins whose clauses or target have a placeholder that needs
- *	  the big table.  Such a value has to become NULL where there is no match, but
- *	  here it would be computed above the join.  In other joins, the same value
- *	  comes out above and below.
- *	- Sides of which a column of type record is wanted, as SEARCH BREADTH FIRST adds one to a
- *	  recursive query.  What the fields of such a column are called, EXPLAIN finds in the
- *	  plan that computes it.  From a joined row it looks no further than the description of
- *	  that, and gives up: it prints a wrong name, or fails where assertions are enabled.
- *	  Whole rows are no trouble, their fields are those of the range table entry.
+ *	- Joins of an UPDATE, DELETE or MERGE of a partitioned table or one with children: there the
+ *	  column that identifies the row to be changed belongs to no table (ROWID_VAR), and cannot be
+ *	  part of a joined row's description.
+ *	- A UNION ALL as the big side if rows are locked or changed: EvalPlanQual keeps a row of the
+ *	  whole, but the scan of one of its tables must know which row is its own.
+ *	- JOIN_UNIQUE_OUTER and JOIN_UNIQUE_INNER, in which the caller has to make a side unique; FULL
+ *	  joins, and those that keep big rows without a match.
+ *	- Joins with an unresolved lateral reference, and with pseudoconstant join clauses.
+ *	- Outer and anti joins whose clauses or target have a placeholder that needs the big table.
+ *	  Its value must become NULL for rows without a match, but GpuJoin would compute it above the
+ *	  join.  In other joins, the value is the same above and below.
+ *	- Sides from which a column of type record is needed, like the one that SEARCH BREADTH FIRST
+ *	  adds to a recursive query.  EXPLAIN finds the names of such a column's fields in the plan
+ *	  that computes it.  In a joined row it finds only the row's description; it then prints a
+ *	  wrong name, or fails if assertions are enabled.  Whole rows are not affected, because their
+ *	  fields are those of the range table entry.
  *
- * Where rows are changed or locked, what EvalPlanQual needs of either side (TIDs, whole
- * rows) is in the join's target like any other column, and each table's scan can take a
- * replaced row (join/scan.c).
+ * If rows are changed or locked, the columns that EvalPlanQual needs of either side (TIDs, whole
+ * rows) are in the join's target like any other column, and each table's scan can return a
+ * replaced row (join/bigscan.c).
  *
- * In an outer join the ON clauses decide whether a row has a match and the others
- * whether it is returned; both kinds are kept apart up to the executor.  The
- * index's clause must be one of ON.
+ * In an outer join the ON clauses decide whether a row has a match, and the others whether it is
+ * returned; the two kinds remain separate up to the executor.  The index's clause must be one of
+ * ON.
  *
- * The big side may be a partitioned table, a table with children or a UNION ALL:
- * then the small side is joined with one table after another (jointables.c).
+ * The big side may be a partitioned table, a table with children or a UNION ALL: then the small
+ * side is joined with one table after another (see "The big side").
  *
- * Nothing here is parameterised by another relation, so core never has to translate
- * a path for a child; a partition-wise join asks for a path of its own.
+ * No path is parameterized by another relation, so core never has to translate a path for a child;
+ * a partition-wise join asks for a path of its own.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -50,10 +49,8 @@
 
 #include <math.h>
 
+#include "catalog/pg_class_d.h"
 #include "catalog/pg_type_d.h"
-#include "nodes/makefuncs.h"
-#include "nodes/nodeFuncs.h"
-#include "nodes/value.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
@@ -64,19 +61,15 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "base/nodes.h"
-#include "choice.h"
-#include "joinpath.h"
 #include "planner.h"
 
-#define PULL_ALL_VARS \
-	(PVC_RECURSE_AGGREGATES | PVC_RECURSE_WINDOWFUNCS | PVC_RECURSE_PLACEHOLDERS)
-
-/* Bytes that a collected row takes besides its columns */
+/* Bytes of a collected row in addition to its columns */
 #define SMALL_ROW_OVERHEAD		80
 
-/* What a pair costs that a further join clause drops, beyond its tuple */
+/* Additional cost of a pair that a further join clause removes */
 #define DROPPED_PAIR_COST		0.2
+
+
 
 static const char *refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist);
 static bool changes_rows(PlannerInfo *root);
@@ -97,17 +90,6 @@ static Cost add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost
 static double cost_unit(const GjJoinCandidate *cand);
 static bool joins_are_disabled(void);
 static List *copy_scans(List *scans);
-static Plan *plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-					   List *clauses, List *custom_plans);
-static Expr *key_qual(const GjJoinCandidate *cand);
-static List *partitions(PlannerInfo *root, const GjJoinCandidate *cand);
-static void split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
-							   List **joinquals, List **otherquals);
-static List *big_columns(const GjJoinCandidate *cand, List *needed);
-static List *build_scan_tlist(List *columns, Plan *small_plan);
-static bool has_column(List *columns, const Var *var);
-static Node *match_scan_tlist(Node *node, List *scan_tlist);
-static bool goes_before(PlannerInfo *root, RestrictInfo *a, RestrictInfo *b);
 static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
 static Selectivity pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand,
 									List *clauses);
@@ -117,18 +99,24 @@ static bool has_index_lookups(const GjJoinCandidate *cand);
 static void cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 static void cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 static void join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run);
-
-const CustomPathMethods GjJoinPathMethods = {
-	.CustomName = GJ_JOIN_NAME,
-	.PlanCustomPath = plan_join,
-};
+static bool add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables);
+static bool has_eligible_index(const RelOptInfo *rel);
+static bool is_eligible(const IndexOptInfo *index);
+static bool add_members(PlannerInfo *root, RelOptInfo *rel, List **tables);
+static void keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index,
+						 const GjSource *key);
+static bool scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
+						 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key);
+static List *list_tables(PlannerInfo *root, RelOptInfo *big);
+static bool is_by_key(PlannerInfo *root, const GjJoinCandidate *cand);
+static GjJoinScan *choose_scan(PlannerInfo *root, const GjJoinCandidate *cand,
+							   RelOptInfo *table);
 
 /*
- * Offer the ways in which one side of this join can be the big table
+ * Offer paths with either side of this join as the big one
  *
- * The hook is called with either order of an inner join, so that each call has to
- * try one side only.  A semijoin may come as an inner join when a side has been made unique;
- * that is for core's own nodes.
+ * The hook is called with both orders of an inner join, so each call has to try one side only.  A
+ * semijoin may come as an inner join if a side has been made unique; that is for core's own nodes.
  */
 void
 GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
@@ -172,7 +160,8 @@ GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 }
 
 /*
- * Say why this node cannot run the join, whichever side is the big one; NULL if it can
+ * Return the reason why this node cannot run the join, whichever side is the big one; NULL if it
+ * can
  */
 static const char *
 refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist)
@@ -200,7 +189,7 @@ changes_rows(PlannerInfo *root)
 }
 
 /*
- * Consider a side as the big one, unless the join was refused before
+ * Consider a side as the big one, unless the join has already been refused
  */
 static void
 consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big, RelOptInfo *small,
@@ -217,12 +206,10 @@ consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big, RelOptInf
 }
 
 /*
- * Say why these sides cannot be joined by us, or why it is not worth it; NULL if nothing is
- * against it
+ * Return the reason why we cannot join these sides, or why it is not worthwhile; NULL if we can
  *
- * If the small side is not smaller than the big one, there is nothing to select.  That is
- * tested first, so that a join of many tables of one size is planned without looking at each
- * pair.
+ * If the small side is not smaller than the big one, no rows are saved.  Test that first, so that
+ * a join of many tables of the same size is planned without examining each pair.
  */
 static const char *
 refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand)
@@ -255,7 +242,7 @@ refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand)
 }
 
 /*
- * Offer a path for each clause that could be the one that the indexes answer
+ * Offer a path for each clause that the indexes might answer
  */
 static void
 add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
@@ -269,7 +256,7 @@ add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
 		if (!clause_joins_sides(cand, cand->rinfo))
 			continue;
 		if (cand->tables == NIL)
-			cand->tables = GjJoinTables(root, cand->big);
+			cand->tables = list_tables(root, cand->big);
 		if (cand->tables == NIL)
 			return;
 		if (choose_scans(root, cand))
@@ -278,7 +265,7 @@ add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
 }
 
 /*
- * Is a column of type record wanted of this side, the whole row apart?
+ * Return true if a column of type record is needed of this side, other than the whole row
  */
 static bool
 has_record_column(const RelOptInfo *rel)
@@ -299,7 +286,7 @@ has_record_column(const RelOptInfo *rel)
 }
 
 /*
- * Is there a placeholder in these expressions that is computed from the big table?
+ * Return true if these expressions have a placeholder that is computed from the big table
  */
 static bool
 needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big)
@@ -322,8 +309,8 @@ needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big)
 }
 
 /*
- * Does this clause compare something of the big side with something of the small side?
- * Only if it does are the indexes looked at.
+ * Return true if a clause compares an expression over the big side with one over the small side.
+ * Indexes are examined for such clauses only.
  */
 static bool
 clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo)
@@ -351,7 +338,7 @@ choose_scans(PlannerInfo *root, GjJoinCandidate *cand)
 	cand->scans = NIL;
 	foreach(lc, cand->tables)
 	{
-		GjJoinScan *scan = GjJoinChooseScan(root, cand, lfirst_node(RelOptInfo, lc));
+		GjJoinScan *scan = choose_scan(root, cand, lfirst_node(RelOptInfo, lc));
 
 		if (scan == NULL)
 			return false;
@@ -379,10 +366,12 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 }
 
 /*
- * Return a path of the small side that each process of a parallel plan can run; NULL if the
- * join cannot be parallel.  It cannot where one must know which small rows had a match, since
- * no process sees all big rows, nor where processes might collect different rows, or filter
- * entries for others by values that these have not.
+ * Return a path of the small side that each process of a parallel plan can run; NULL if the join
+ * cannot be parallel
+ *
+ * It cannot be parallel if we must know which small rows had a match, because no process sees all
+ * big rows.  It cannot be either if processes might collect different rows, or if one process
+ * would filter entries for the others by values that differ.
  */
 static Path *
 parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
@@ -404,20 +393,16 @@ filters_are_same(PlannerInfo *root, const GjJoinCandidate *cand)
 	foreach(lc, cand->scans)
 	{
 		const GjJoinScan *scan = lfirst(lc);
-		List	   *clauses = scan->table->baserestrictinfo;
 
-		if (!GjValuesAreSameEverywhere(root, GjFilterClauses(scan->table, scan->index, clauses)))
-			return false;
-		if (scan->other != NULL &&
-			!GjValuesAreSameEverywhere(root, GjFilterClauses(scan->table, scan->other->index,
-															 clauses)))
+		if (!GjValuesAreSameEverywhere(root, scan->filters) ||
+			(scan->other != NULL && !GjValuesAreSameEverywhere(root, scan->other->filters)))
 			return false;
 	}
 	return true;
 }
 
 /*
- * Return the number of workers that the largest table's fetch would have
+ * Return the number of workers for fetching from the largest table
  */
 static int
 count_workers(const GjJoinCandidate *cand)
@@ -438,7 +423,7 @@ count_workers(const GjJoinCandidate *cand)
 }
 
 /*
- * Add a path for one process, or for one with workers, given the cost of the former; return its
+ * Add a path for one process, or for several, given the cost of the former; returns the path's
  * cost without the charge for workers
  */
 static Cost
@@ -479,7 +464,7 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost alone)
 }
 
 /*
- * Return the time that a unit of the join's cost takes (cost.c), on average over the big rows
+ * Return the time that a unit of the join's cost takes (cost.c), averaged over the big rows
  */
 static double
 cost_unit(const GjJoinCandidate *cand)
@@ -499,8 +484,10 @@ cost_unit(const GjJoinCandidate *cand)
 }
 
 /*
- * Are joins of all kinds disabled?  So pg_hint_plan lets the planner know that it should not join
- * these two, where a hint says in which order tables are to be joined.
+ * Return true if all kinds of joins are disabled
+ *
+ * pg_hint_plan disables them to keep the planner from joining these two sides, if a hint gives the
+ * join order.
  */
 static bool
 joins_are_disabled(void)
@@ -509,7 +496,7 @@ joins_are_disabled(void)
 }
 
 /*
- * Copy the scans, as each path keeps costs of its own in them
+ * Copy the scans, because each path stores its costs in them
  */
 static List *
 copy_scans(List *scans)
@@ -528,275 +515,219 @@ copy_scans(List *scans)
 }
 
 /*-------------------------------------------------------------------------
- * Plans
+ * The big side
  *
- * Build the plan of a GpuJoin path (join.c).
+ * The tables of the big side, and how each of them is scanned.
  *
- * A join has no scan relation, so all expressions of the node are over a joined row
- * that custom_scan_tlist describes; setrefs.c turns their Vars into columns of it.
- * Expressions stand in custom_exprs and the plan's qual only, since what stands in
- * custom_private is adjusted by nobody.
+ * The big side is an ordinary table, or a partitioned table, a table with children, or a UNION ALL
+ * of tables that was pulled up.  The latter consist of their leaves, which core has already found:
+ * those that pruning or constraints exclude have no RelOptInfo or are dummies.  We translate the
+ * parent's columns and clauses for each leaf, as core does for an Append: columns and clauses by
+ * translating their Vars (so that dropped columns, different column orders, whole rows and
+ * expressions of a UNION ALL are handled), and filters by using the leaf's own list, which
+ * contains the parent's filters with their security levels.  In SQL, row security and privileges
+ * belong to the parent; they are in that list or were checked with the parent's range table entry.
+ *
+ * Each leaf must have an index of ours that answers the clause; a join with a leaf that has no
+ * such index is left to core.
  *-------------------------------------------------------------------------
  */
 
 /*
- * PlanCustomPath: make the plan.  The target list may be empty, then core puts its own there
- * later.  In either case it can use no more than the path's target.
- */
-static Plan *
-plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
-		  List *clauses, List *custom_plans)
-{
-	CustomScan *scan = makeNode(CustomScan);
-	GjJoinCandidate *cand = list_nth(path->custom_private, GJ_JOIN_PATH_CANDIDATE);
-	List	   *columns;
-	List	   *exprs;
-	List	   *joinquals;
-	List	   *otherquals;
-	ListCell   *lc;
-
-	GjChoiceTaken(path);
-	split_join_clauses(root, cand, &joinquals, &otherquals);
-	exprs = list_make4(list_make1(key_qual(cand)), cand->key.value, joinquals,
-					   otherquals);
-	Assert(list_length(exprs) == GJ_JOIN_EXPRS_COUNT);
-
-	/* The target comes first: its Vars are those that the nodes above know */
-	columns = big_columns(cand, list_make3(path->path.pathtarget->exprs, tlist, exprs));
-	scan->custom_scan_tlist = build_scan_tlist(columns, linitial(custom_plans));
-	foreach(lc, cand->scans)
-		custom_plans = lappend(custom_plans, GjPlanJoinScan(root, cand, lfirst(lc), columns));
-
-	scan->scan.plan.targetlist = tlist;
-	scan->custom_exprs = (List *) match_scan_tlist((Node *) exprs, scan->custom_scan_tlist);
-	scan->custom_plans = custom_plans;
-	scan->custom_private = list_make4(makeInteger(cand->kind),
-									  makeInteger(list_length(columns)),
-									  list_make1_oid(cand->key.key_proc),
-									  partitions(root, cand));
-	Assert(list_length(scan->custom_private) == GJ_JOIN_PRIVATE_COUNT);
-	scan->flags = path->flags;
-	scan->methods = GjNodeMethods(GJ_JOIN_NAME);
-
-	return &scan->scan.plan;
-}
-
-/*
- * Write the clause that the indexes answer, for EXPLAIN: over the big side, with the key on
- * the left, however the query or the planner wrote it
- */
-static Expr *
-key_qual(const GjJoinCandidate *cand)
-{
-	OpExpr	   *written = castNode(OpExpr, cand->rinfo->clause);
-
-	return make_opclause(cand->key.opno, BOOLOID, false, GjJoinKeyExpr(cand),
-						 cand->key.value, written->opcollid, written->inputcollid);
-}
-
-/*
- * List the partitions that each table belongs to, if the join goes by partitions; else NIL
+ * List the tables of the big side; returns NIL if we cannot scan one of them, or if they are too
+ * small together
  */
 static List *
-partitions(PlannerInfo *root, const GjJoinCandidate *cand)
+list_tables(PlannerInfo *root, RelOptInfo *big)
 {
-	List	   *result = NIL;
+	List	   *tables = NIL;
+	double		rows = 0.0;
 	ListCell   *lc;
 
-	if (!cand->by_key)
+	if (!add_tables(root, big, &tables))
 		return NIL;
-	foreach(lc, cand->tables)
-		result = lappend(result, GjJoinPartitions(root, lfirst(lc), cand->big));
-	return result;
-}
 
-/*
- * Separate the clauses that decide on a match from those that decide on a result row
- */
-static void
-split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
-				   List **joinquals, List **otherquals)
-{
-	List	   *rinfos = list_difference_ptr(cand->restrictlist, list_make1(cand->rinfo));
-
-	rinfos = GjOrderClauses(root, rinfos);
-	if (GjJoinKeepsUnmatched(cand->kind))
-		extract_actual_join_clauses(rinfos, cand->joinrel->relids, joinquals, otherquals);
-	else
-	{
-		*joinquals = extract_actual_clauses(rinfos, false);
-		*otherquals = NIL;
-	}
-}
-
-/*
- * List the Vars of the big side that anything needs; there is one at least, in the
- * clause that the indexes answer.  The tables' filters are tested before the joined row
- * is made.
- */
-static List *
-big_columns(const GjJoinCandidate *cand, List *needed)
-{
-	List	   *columns = NIL;
-	ListCell   *lc;
-
-	foreach(lc, pull_var_clause((Node *) needed, PULL_ALL_VARS))
-	{
-		Var		   *var = lfirst_node(Var, lc);
-
-		if (var->varno == cand->big->relid && !has_column(columns, var))
-			columns = lappend(columns, var);
-	}
-	Assert(columns != NIL);
-	return columns;
+	foreach(lc, tables)
+		rows += lfirst_node(RelOptInfo, lc)->tuples;
+	return gj_force || rows >= gj_min_rows ? tables : NIL;
 }
 
 static bool
-has_column(List *columns, const Var *var)
+add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables)
+{
+	RangeTblEntry *rte = planner_rt_fetch(rel->relid, root);
+
+	if (IS_DUMMY_REL(rel))
+		return true;
+	if (rte->inh)
+		return add_members(root, rel, tables);
+	if (!GjIsUserTable(rte) || !has_eligible_index(rel) || GjRefuseTable(rel, rte, 0) != NULL)
+		return false;
+
+	*tables = lappend(*tables, rel);
+	return true;
+}
+
+static bool
+has_eligible_index(const RelOptInfo *rel)
 {
 	ListCell   *lc;
 
-	foreach(lc, columns)
+	foreach(lc, rel->indexlist)
 	{
-		if (lfirst_node(Var, lc)->varattno == var->varattno)
+		if (is_eligible(lfirst_node(IndexOptInfo, lc)))
 			return true;
 	}
 	return false;
 }
 
 /*
- * Describe the joined row: the columns of the big side, then the small plan's
- * output as it is
+ * Return true if an index is one of ours that has all rows which the query may return
  */
-static List *
-build_scan_tlist(List *columns, Plan *small_plan)
+static bool
+is_eligible(const IndexOptInfo *index)
 {
-	List	   *tlist = NIL;
-	ListCell   *lc;
-
-	foreach(lc, columns)
-		tlist = lappend(tlist, makeTargetEntry(copyObject(lfirst(lc)), list_length(tlist) + 1,
-											   NULL, false));
-	foreach(lc, small_plan->targetlist)
-	{
-		Expr	   *expr = copyObject(lfirst_node(TargetEntry, lc)->expr);
-
-		tlist = lappend(tlist, makeTargetEntry(expr, list_length(tlist) + 1, NULL, false));
-	}
-	return tlist;
-}
-
-/*
- * Write Vars as the joined row's description has them
- *
- * Since PostgreSQL 16 a Var says which outer joins may have made it NULL.  ON
- * clauses have it without the mark of their own join, the target with it; a scan's
- * expressions must match its description exactly, in which a column stands once.
- */
-static Node *
-match_scan_tlist(Node *node, List *scan_tlist)
-{
-	if (node == NULL)
-		return NULL;
-	if (IsA(node, Var))
-	{
-		Var		   *var = (Var *) node;
-		ListCell   *lc;
-
-		foreach(lc, scan_tlist)
-		{
-			Var		   *other = (Var *) lfirst_node(TargetEntry, lc)->expr;
-
-			if (IsA(other, Var) && other->varno == var->varno &&
-				other->varattno == var->varattno && var->varlevelsup == 0)
-				return copyObject((Node *) other);
-		}
-	}
-	return expression_tree_mutator(node, match_scan_tlist, (void *) scan_tlist);
-}
-
-/*-------------------------------------------------------------------------
- * Clauses
- *
- * The order in which the nodes of a GpuJoin test their clauses.
- *-------------------------------------------------------------------------
- */
-
-/*
- * Sort clauses into the order in which they have to be tested
- *
- * Security barriers go first of all, then what is cheap.  Core lets a leakproof
- * clause pass a barrier; here it keeps its place.  Insertion keeps the order of
- * equals.
- */
-List *
-GjOrderClauses(PlannerInfo *root, List *rinfos)
-{
-	List	   *result = NIL;
-	ListCell   *lc;
-
-	foreach(lc, rinfos)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-		int			pos = list_length(result);
-
-		while (pos > 0 && goes_before(root, rinfo, list_nth(result, pos - 1)))
-			pos--;
-		result = list_insert_nth(result, pos, rinfo);
-	}
-	return result;
+	return GjIndexIsOurs(index) && GjRefuseIndex(index) == NULL;
 }
 
 static bool
-goes_before(PlannerInfo *root, RestrictInfo *a, RestrictInfo *b)
+add_members(PlannerInfo *root, RelOptInfo *rel, List **tables)
 {
-	QualCost	cost_a;
-	QualCost	cost_b;
+	ListCell   *lc;
 
-	if (a->security_level != b->security_level)
-		return a->security_level < b->security_level;
+	if (rel->part_rels != NULL)
+	{
+		for (int i = 0; i < rel->nparts; i++)
+		{
+			if (rel->part_rels[i] != NULL && !add_tables(root, rel->part_rels[i], tables))
+				return false;
+		}
+		return true;
+	}
 
-	cost_qual_eval_node(&cost_a, (Node *) a, root);
-	cost_qual_eval_node(&cost_b, (Node *) b, root);
-	return cost_a.per_tuple < cost_b.per_tuple;
+	foreach(lc, root->append_rel_list)
+	{
+		AppendRelInfo *appinfo = lfirst_node(AppendRelInfo, lc);
+
+		if (appinfo->parent_relid == rel->relid &&
+			!add_tables(root, find_base_rel(root, appinfo->child_relid), tables))
+			return false;
+	}
+	return true;
 }
 
 /*
- * List the bare clauses, pseudoconstant ones included: nobody else tests them
+ * Return true if the key determines the partition of the big side
  */
-List *
-GjBareClauses(List *rinfos)
+static bool
+is_by_key(PlannerInfo *root, const GjJoinCandidate *cand)
 {
-	List	   *result = NIL;
+	RelOptInfo *big = cand->big;
+	Var		   *key = GjOnlyPartitionKey(big);
 	ListCell   *lc;
 
-	foreach(lc, rinfos)
-		result = lappend(result, lfirst_node(RestrictInfo, lc)->clause);
-	return result;
+	if (planner_rt_fetch(big->relid, root)->relkind != RELKIND_PARTITIONED_TABLE ||
+		key == NULL || !equal(key, GjJoinKeyExpr(cand)))
+		return false;
+
+	foreach(lc, cand->scans)
+	{
+		if (!GjIndexKeepsValues(((GjJoinScan *) lfirst(lc))->index))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Choose how to scan a table for the candidate's clause; returns NULL if no index answers it
+ *
+ * The smallest of several indexes is best, as each is read from end to end; but a bigger one may
+ * make the heap unnecessary.  Then keep both, and let costs decide.
+ */
+static GjJoinScan *
+choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
+{
+	RestrictInfo *rinfo = NULL;
+	GjJoinScan *scan = NULL;
+	GjJoinScan *covering = NULL;
+	ListCell   *lc;
+
+	foreach(lc, table->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+		GjSource	key;
+		List	   *attnos;
+
+		if (!is_eligible(index))
+			continue;
+		if (rinfo == NULL)
+			rinfo = GjJoinClauseOf(root, cand->rinfo, table, cand->big);
+		if (!scan_answers(root, cand, index, table, rinfo, &key))
+			continue;
+		keep_smaller(&scan, table, index, &key);
+		if (GjIndexOnlyCovers(table, index, table->baserestrictinfo, &attnos))
+			keep_smaller(&covering, table, index, &key);
+	}
+	if (covering == NULL)
+		return scan;
+
+	covering->index_only = true;
+	if (covering->index == scan->index)
+		return covering;
+	if (covering->key.key_proc == scan->key.key_proc && covering->key.opno == scan->key.opno)
+		scan->other = covering;
+	return scan;
+}
+
+static void
+keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const GjSource *key)
+{
+	if (*scan != NULL && (*scan)->index->pages <= index->pages)
+		return;
+	if (*scan == NULL)
+		*scan = palloc0(sizeof(GjJoinScan));
+	(*scan)->table = table;
+	(*scan)->index = index;
+	(*scan)->key = *key;
+}
+
+/*
+ * Return true if the index answers the clause with the same operator and key extraction as the
+ * other tables' indexes.  The keys of the small side are computed only once.
+ */
+static bool
+scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
+			 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key)
+{
+	const char *refused;
+
+	return GjFoldJoinClause(root, table, index, rinfo, cand->small->relids, key, &refused) &&
+		(cand->scans == NIL ||
+		 (cand->key.key_proc == key->key_proc && cand->key.opno == key->opno));
 }
 
 /*-------------------------------------------------------------------------
  * Costs
  *
- * What a GpuJoin costs: its small side, the scans of its tables, the pairs.
+ * The cost of a GpuJoin: of its small side, the scans of its tables, the pairs.
  *-------------------------------------------------------------------------
  */
 
 /*
  * Estimate the cost of the join:
  *
- *	  small side		its path, then what a hash join charges to build its table;
- *						where it exceeds the memory limit, a sort besides
- *	  batches			each searches the index anew: a match a batch
+ *	  small side		its path, and the hash table as in a hash join; also a sort
+ *						if it exceeds the memory limit
+ *	  batches			each searches the index again: one match for each
  *	  big rows			GjCostSearch, over all tables and batches
- *	  pairs				the join quals on each pair with equal keys; if these quals drop
+ *	  pairs				the join quals on each pair with equal keys; if these quals remove
  *						pairs, see dropped_pairs_cost()
  *	  result			cpu_tuple_cost and the target list
  *
  * All rows of a cursor share the cost of the small side and of the match (cost.c).
  *
- * In a parallel plan each process collects the small side; what is done for each big row,
- * pair and result row is divided.
+ * In a parallel plan each process collects the small side; the work for each big row, pair and
+ * result row is divided.
  */
 static void
 join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
@@ -812,10 +743,10 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	cand->nkeys = estimate_num_groups(root, list_make1(cand->key.value),
 									  cand->small->rows, NULL, NULL);
 	cand->nbatches = cost_collect(cand, startup);
-	cand->by_key = GjJoinIsByKey(root, cand);
+	cand->by_key = is_by_key(root, cand);
 	*run = 0.0;
 
-	/* No row comes before the first table has been searched; the others come later */
+	/* No row is returned before the first table has been searched; the others are searched later */
 	foreach(lc, cand->scans)
 	{
 		GjJoinScan *scan = lfirst(lc);
@@ -843,8 +774,7 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 }
 
 /*
- * Estimate the share of all pairs for which join clauses are true, whatever the join's type makes
- * of these pairs
+ * Estimate the fraction of all pairs for which join clauses are true, whatever the join's type
  */
 static Selectivity
 pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
@@ -861,13 +791,13 @@ pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
 }
 
 /*
- * Estimate what the pairs cost that the other join clauses drop, beyond their tuples' usual charge
+ * Estimate the additional cost of the pairs that the other join clauses remove
  *
- * A nested loop whose inner side is an index scan by all of the clauses never meets these pairs.
- * PostgreSQL charges each of its look-ups for pages from disk.  In memory such a unit of cost takes
- * a quarter of the time that a unit of a tuple's takes, so that many dropped pairs look too cheap
- * beside it: 3,000 look-ups took 9.8 ms and 149,000 pairs of 1 M rows 21.9 ms, estimated at 18,500
- * and 10,900.  Where no such nested loop competes, nothing is added.
+ * A nested loop whose inner side is an index scan by all of the clauses never forms these pairs.
+ * PostgreSQL charges each of its look-ups for pages from disk.  In memory such a unit of cost
+ * takes a quarter of the time that a unit of a tuple's takes, so that many removed pairs look too
+ * cheap in comparison: 3,000 look-ups took 9.8 ms and 149,000 pairs of 1 M rows 21.9 ms, estimated
+ * at 18,500 and 10,900.  If no such nested loop competes, add nothing.
  */
 static Cost
 dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand, List *others, double pairs)
@@ -900,7 +830,7 @@ has_index_lookups(const GjJoinCandidate *cand)
 }
 
 /*
- * Estimate the cost of the small side; returns into how many batches it will fall
+ * Estimate the cost of the small side; returns the number of its batches
  */
 static double
 cost_collect(const GjJoinCandidate *cand, Cost *cost)
@@ -918,8 +848,8 @@ cost_collect(const GjJoinCandidate *cand, Cost *cost)
 }
 
 /*
- * Estimate what a scan costs over all batches, and how many rows it yields; of two ways to
- * scan, the cheaper one stays
+ * Estimate the cost of a scan over all batches, and its number of rows; of two ways to scan,
+ * choose the cheaper one
  */
 static void
 cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
@@ -933,7 +863,7 @@ cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 	if (scan->other->startup + scan->other->run >= scan->startup + scan->run)
 		return;
 
-	/* both stay known: a parallel plan chooses anew */
+	/* keep both: a parallel plan chooses again */
 	this = *scan;
 	*scan = *this.other;
 	scan->other = palloc(sizeof(GjJoinScan));
@@ -943,9 +873,9 @@ cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 /*
  * Estimate one way to scan
  *
- * Matches are taken to be spread evenly over the big side's rows.  Where the key tells the
- * partition, a table is not searched if none of the keys is its own; n of them hit
- * one of p tables with probability 1 - (1 - 1/p)^n.
+ * We assume that matches are spread evenly over the big side's rows.  If the key determines the
+ * partition, a table is not searched if no key belongs to it; n keys hit one of p tables with
+ * probability 1 - (1 - 1/p)^n.
  */
 static void
 cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
@@ -960,7 +890,7 @@ cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 		1.0 - pow(1.0 - 1.0 / list_length(cand->tables), cand->nkeys) : 1.0;
 
 	input.filtered = GjFilterShare(root, table, scan->index, table->baserestrictinfo,
-								   &input.filter_cost);
+								   &scan->filters, &input.filter_cost);
 	scan->nmatches = input.nmatches;
 	scan->filtered = input.filtered;
 	input.searched = searched;

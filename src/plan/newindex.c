@@ -1,20 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * newindex.c
- *	  Planning a query as if there were more indexes of ours.
+ *	  Plan a query as if it had more indexes of ours.
  *
- * The planner asks for a table's indexes once, and believes what it is told.  So an
- * IndexOptInfo of an index that nobody has built goes through all that a real one goes
- * through: the tests, the costs, the competition with other plans.  Its size is reckoned by the
- * rules by which it would be built: all entries in one run, nothing in deltas.  It would have
- * a mirror if one would be made of its own accord (resident.c).
+ * The planner asks for a table's indexes once and trusts the answer.  So an IndexOptInfo of an
+ * index that does not exist takes part in everything that a real one takes part in: the tests, the
+ * costs, the competition with other plans.  We estimate its size by the rules for building it: all
+ * entries in one run, no deltas.  It counts as mirrored if a mirror would be loaded automatically
+ * (cost.c).
  *
- * They bear their table's OID: other extensions look for the name of each index that the planner
- * lists, to compare it with one that a hint names, and would not expect to find none.
+ * Such indexes have their table's OID: other extensions look up the name of each index that the
+ * planner lists, to compare it with the one that a hint names, and would fail if there were no
+ * relation with that OID.
  *
- * The plan is looked at and thrown away.  It must not reach anybody who would run it: while the
- * planner evaluates a function, the query in that is planned as well, and executed.  What
- * belongs to our planning is known by its list of parameters, which no other planning has.
+ * The plan is examined and discarded.  It must never be executed: while the planner evaluates a
+ * function, the queries in that function are planned and executed, too.  We recognize our own
+ * planning by its list of parameters, which is unique.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -39,11 +40,11 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "advise.h"
 #include "base/gpujoin.h"
+#include "pages/pages.h"
 #include "planner.h"
 
-/* The planning that is going on, and the indexes that it gets to see */
+/* The parameters of the query that is being planned, and the indexes that are added */
 static ParamListInfo planning = NULL;
 static const List *new_indexes = NIL;
 
@@ -58,7 +59,7 @@ static BlockNumber count_pages(Relation table, const GjNewIndex *index, double t
 static double null_share(Oid relid, AttrNumber attno);
 
 /*
- * Plan a query as if there were these indexes (GjNewIndex), or, with NIL, as it is
+ * Plan a query as if these indexes (GjNewIndex) existed; with NIL, plan it as it is
  */
 PlannedStmt *
 GjNewIndexPlan(const GjTrial *trial, const List *indexes)
@@ -84,21 +85,8 @@ GjNewIndexPlan(const GjTrial *trial, const List *indexes)
 }
 
 /*
- * Return what a query would cost
+ * Return true if this planner run is ours
  */
-Cost
-GjNewIndexCost(const GjTrial *trial, const List *indexes)
-{
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin plan",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-	Cost		cost = GjNewIndexPlan(trial, indexes)->planTree->total_cost;
-
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
-	return cost;
-}
-
 static bool
 is_ours(const PlannerInfo *root)
 {
@@ -106,7 +94,7 @@ is_ours(const PlannerInfo *root)
 }
 
 /*
- * Is this a part of our planning, of a query as it is?
+ * Return true if this planner run is ours and has no additional indexes
  */
 bool
 GjNewIndexPlansWithout(const PlannerInfo *root)
@@ -115,7 +103,7 @@ GjNewIndexPlansWithout(const PlannerInfo *root)
 }
 
 /*
- * Is this an index of ours that does not exist, and which a plan may nevertheless use?
+ * Return true if this is one of our indexes that do not exist but may be used in plans
  */
 bool
 GjNewIndexIs(const IndexOptInfo *index)
@@ -124,7 +112,7 @@ GjNewIndexIs(const IndexOptInfo *index)
 }
 
 /*
- * Add the new indexes to those of their table, or of one of its partitions
+ * Add the new indexes of a table, or of the partitioned table that it belongs to
  */
 void
 GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
@@ -156,7 +144,7 @@ concerns(const GjNewIndex *index, Oid relid)
 }
 
 /*
- * Name an index's columns by their numbers in a partition
+ * Translate an index's column numbers to those of a partition
  */
 static GjNewIndex *
 translate(const GjNewIndex *index, Oid relid)
@@ -238,7 +226,7 @@ set_method(IndexOptInfo *info)
 }
 
 /*
- * Return the operator class by which a column could be indexed; invalid if there is none
+ * Return the operator class for an index on a column; InvalidOid if the column cannot be indexed
  */
 Oid
 GjNewIndexClass(Oid table, AttrNumber attno)
@@ -247,7 +235,7 @@ GjNewIndexClass(Oid table, AttrNumber attno)
 }
 
 /*
- * Return the type as which keys are stored
+ * Return the type in which keys are stored
  */
 static Oid
 stored_type(Oid opclass, Oid type)
@@ -263,7 +251,7 @@ stored_type(Oid opclass, Oid type)
 }
 
 /*
- * Return how many pages an index of so many rows would have
+ * Return the number of pages of an index on a table with this many rows
  */
 static BlockNumber
 count_pages(Relation table, const GjNewIndex *index, double tuples)
@@ -311,7 +299,7 @@ null_share(Oid relid, AttrNumber attno)
 }
 
 /*
- * Return how many bytes an index would have, on all partitions together
+ * Return the size of an index in bytes, summed up over all partitions
  */
 int64
 GjNewIndexSize(const GjNewIndex *index)

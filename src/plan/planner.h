@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * planner.h
- *	  What the planner's files use of each other: which clauses an index answers,
- *	  what a path carries, what it costs.
+ *	  Declarations shared by the planner's files: the conditions that an index answers,
+ *	  the contents of paths, and costs.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -13,35 +13,26 @@
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
 
+#include "node/aggplan.h"
+#include "node/joinplan.h"
 #include "node/keyplan.h"
-#include "pages/pages.h"
 #include "plan.h"
 
-/* eligible.c: which tables and indexes are for us */
-extern bool GjIsUserTable(const RangeTblEntry *rte);
-extern const char *GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows);
-extern bool GjIndexIsOurs(const IndexOptInfo *index);
-extern bool GjIndexEligible(const IndexOptInfo *index);
-extern const char *GjRefuseIndex(const IndexOptInfo *index);
-extern bool GjIndexKeepsValues(const IndexOptInfo *index);
-extern List *GjKeyPredicate(const IndexOptInfo *index);
-extern Expr *GjIndexKeyExpr(const IndexOptInfo *index);
-
-/* With gpujoin.force: keeps the order among our own paths, and puts all before any other */
+/* Cost factor of gpujoin.force: our paths keep their order and precede all others */
 #define GJ_FORCED_COST_SCALE	1.0e-6
 
 /*
- * A condition on the key, folded into sources of keys.  Planner's memory; no Node.
+ * A condition on the key, folded into sources of keys.  Lives in the planner's memory; not a Node.
  */
 typedef struct GjSource
 {
 	GjSourceKind kind;
 	GjConversion conversion;
 	Expr	   *value;			/* a value, an array, or for GJ_SOURCE_NULL a boolean */
-	Oid			opno;			/* the comparison, with the key on the left */
-	Oid			cast;			/* of the key by a function, or invalid */
-	Oid			value_type;		/* of the value, or of the array's elements */
-	Oid			key_proc;		/* GJ_CONVERT_PROC: key extraction */
+	Oid			opno;			/* comparison operator, with the key on the left */
+	Oid			cast;			/* function that casts the key, or InvalidOid */
+	Oid			value_type;		/* type of the value, or of the array's elements */
+	Oid			key_proc;		/* GJ_CONVERT_PROC: key extraction function */
 } GjSource;
 
 typedef struct GjKeyNode
@@ -55,55 +46,156 @@ typedef struct GjKeyCondition
 {
 	RestrictInfo *rinfo;
 	GjKeyNode  *node;
-	bool		exact;			/* else the clause is to be tested on each row besides */
+	bool		exact;			/* if not, the clause must also be tested on each row */
 } GjKeyCondition;
 
-/* conditions.c: clauses to conditions on the key */
+/* Input of the cost formulas for one search */
+typedef struct GjCostInput
+{
+	RelOptInfo *rel;			/* the big table */
+	IndexOptInfo *index;
+	double		nkeys;			/* expected number of distinct keys */
+	double		key_share;		/* fraction of them that this table is searched for; 0: all */
+	double		searched;		/* probability that the table is searched; 0: certain */
+	double		nmatches;		/* expected number of TIDs */
+	Selectivity filtered;		/* fraction of them that filters of entries remove */
+	Cost		filter_cost;	/* cost of these filters for each entry */
+	double		per_row;		/* number of the remaining entries for each result row */
+	bool		complement;		/* true for keys not in a list: only the CPU can search */
+	QualCost	quals;			/* evaluated on each fetched tuple */
+	bool		index_only;		/* true if all-visible pages need not be read */
+	int			workers;		/* number of workers sharing the fetch, without the leader */
+} GjCostInput;
+
+/*
+ * Indexes into the custom_private list of a GpuScan path.  A path is never copied, so the list may
+ * contain planner nodes.
+ */
+typedef enum GjScanPathPrivate
+{
+	GJ_SCAN_PATH_INDEX,			/* IndexOptInfo */
+	GJ_SCAN_PATH_CLAUSES,		/* list of RestrictInfo that the index answers */
+	GJ_SCAN_PATH_CONDITIONS,	/* the same, folded: list of GjKeyCondition, not Nodes */
+	GJ_SCAN_PATH_INDEX_ONLY,	/* Boolean: may rows come from the index alone? */
+	GJ_SCAN_PATH_ATTNOS,		/* int list: attributes that such rows have */
+	GJ_SCAN_PATH_ORDER,			/* like GJ_SCAN_ORDER in the plan */
+	GJ_SCAN_PATH_BOUND,			/* Integer: like GJ_SCAN_BOUND */
+	GJ_SCAN_PATH_CHARGED,		/* Integer: number of rows charged, see GjCostReturned() */
+	GJ_SCAN_PATH_COUNT
+} GjScanPathPrivate;
+
+/* Contents of a GpuJoin path */
+typedef struct GjJoinCandidate
+{
+	RelOptInfo *joinrel;
+	RelOptInfo *big;			/* a table, or the parent of several (Append) */
+	RelOptInfo *small;
+	List	   *tables;			/* RelOptInfo of each scanned table of the big side */
+	List	   *scans;			/* GjJoinScan of each of these tables */
+	RestrictInfo *rinfo;		/* clause that the indexes answer */
+	GjSource	key;			/* that clause, as the first table's index answers it */
+	GjJoinKind	kind;
+	List	   *restrictlist;	/* all clauses of the join */
+	bool		by_key;			/* true if the big side is partitioned by the key alone */
+	Path	   *small_path;
+	int			workers;		/* number of workers sharing the big side, without the leader */
+	double		nkeys;			/* estimated number of distinct keys of the small side */
+	double		nbatches;		/* number of batches of the small side */
+	Selectivity selectivity;	/* fraction of all pairs that have equal keys */
+} GjJoinCandidate;
+
+/* The scan of one table of the big side */
+typedef struct GjJoinScan
+{
+	RelOptInfo *table;
+	IndexOptInfo *index;
+	GjSource	key;			/* the join's clause, translated for this table */
+	bool		index_only;		/* true if the index has all columns that are needed */
+	struct GjJoinScan *other;	/* alternative, or NULL: of the two, one uses a bigger index
+								 * that has all columns */
+	double		nmatches;		/* expected number of TIDs */
+	List	   *filters;		/* RestrictInfo: clauses that entries can be tested by */
+	Selectivity filtered;		/* fraction of the TIDs that these remove */
+	double		rows;			/* expected number of rows after the filters, in a process */
+	Cost		startup;
+	Cost		run;
+} GjJoinScan;
+
+/* Indexes into the custom_private list of a GpuJoin path */
+typedef enum GjJoinPathPrivate
+{
+	GJ_JOIN_PATH_CANDIDATE,		/* GjJoinCandidate, not a Node */
+	GJ_JOIN_PATH_COUNT
+} GjJoinPathPrivate;
+
+/* Computations of a GpuAgg.  Lives in the planner's memory; not a Node. */
+typedef struct GjAggQuery
+{
+	List	   *groupings;		/* Expr: grouping expressions */
+	List	   *aggregates;		/* Aggref, without duplicates */
+	List	   *having;			/* clauses, implicitly ANDed */
+	bool		is_distinct;	/* SELECT DISTINCT */
+	bool		is_partial;		/* the aggregates are states, for a node above Gather */
+	double		ngroups;		/* estimate, before HAVING */
+	List	   *coded;			/* Var: those of groupings whose values are replaced by numbers */
+	const char *refused;		/* reason why we cannot compute this, or NULL */
+} GjAggQuery;
+
+/* Indexes into the custom_private list of a GpuAgg path */
+typedef enum GjAggPathPrivate
+{
+	GJ_AGG_PATH_QUERY,			/* GjAggQuery, not a Node */
+	GJ_AGG_PATH_COUNT
+} GjAggPathPrivate;
+
+/*
+ * hooks.c: our versions of add_path() and add_partial_path().  They set the path's costs, which
+ * gpujoin.force scales down.  Under gpujoin.force they first remove the other paths, since
+ * add_path() would free a path of ours that costs more than another.
+ */
+extern void GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup,
+					  Cost run);
+extern void GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup,
+							 Cost run, Cost alone, double unit);
+extern bool GjPathIsOurs(const Path *path);
+extern void GjOfferNote(const CustomPath *path);
+extern CustomPath *GjOfferFind(const RelOptInfo *rel, bool is_partial);
+
+/* eligible.c: tables and indexes that gpujoin can use */
+extern bool GjIsUserTable(const RangeTblEntry *rte);
+extern const char *GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows);
+extern bool GjIndexIsOurs(const IndexOptInfo *index);
+extern const char *GjRefuseIndex(const IndexOptInfo *index);
+extern bool GjIndexKeepsValues(const IndexOptInfo *index);
+extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
+							  double *share);
+extern Var *GjOnlyPartitionKey(const RelOptInfo *rel);
+
+/* newindex.c: indexes that do not exist */
+extern bool GjNewIndexPlansWithout(const PlannerInfo *root);
+extern bool GjNewIndexIs(const IndexOptInfo *index);
+extern void GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
+
+/* conditions.c: conditions on the key */
 extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 									RestrictInfo *rinfo, const char **refused);
 extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 							 RestrictInfo *rinfo, Relids small, GjSource *key,
 							 const char **refused);
-
-/* conditions.c: the tree, and the plan made of it */
 extern List *GjMakeKeyPlan(List *conditions, List **values);
 
-/* partition.c: through which partitions one comes to a table */
-extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-							  double *share);
-extern Var *GjOnlyPartitionKey(const RelOptInfo *rel);
-
-/* covers.c: can the heap be left out? */
+/* entryfilter.c: what index entries decide without the heap */
+extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
+extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
+								 List *rinfos, List **clauses, Cost *per_entry);
 extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,
 							  List **attnos);
 extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
-
-/* filter.c: which filters can be tested on entries? */
-extern List *GjFilterClauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
-extern List *GjMakeFilterPlan(const IndexOptInfo *index, Index varno, List **quals,
-							  List **filters, List **values);
-extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
-extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-								 List *rinfos, Cost *per_entry);
+extern void GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only,
+						List *attnos);
 
 /* cost.c: the formulas */
-typedef struct GjCostInput
-{
-	RelOptInfo *rel;			/* the big table */
-	IndexOptInfo *index;
-	double		nkeys;			/* distinct keys expected */
-	double		key_share;		/* of which the table is searched for this part; 0: all */
-	double		searched;		/* probability that the table is searched; 0: it is */
-	double		nmatches;		/* TIDs expected */
-	Selectivity filtered;		/* the share of them that filters of entries drop */
-	Cost		filter_cost;	/* of these filters, for each entry */
-	double		per_row;		/* how many of those that are left lead to one row */
-	bool		complement;		/* the keys are those of no list: the CPU has to search */
-	QualCost	quals;			/* evaluated on each fetched tuple */
-	bool		index_only;		/* all-visible pages need not be read */
-	int			workers;		/* that share the fetch, besides the leader */
-} GjCostInput;
-
+extern void GjNoteIndexes(RelOptInfo *rel);
 extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches);
 extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
 						 Cost *startup, Cost *run);
@@ -120,87 +212,64 @@ extern Cost GjCostWorkers(PlannerInfo *root, const RelOptInfo *rel, int workers,
 						  Cost alone, Cost divided);
 extern double GjCostUnit(const RelOptInfo *rel, bool index_only);
 
-/* order.c: rows in the order that a LIMIT wants */
-extern List *GjOrderPathkeys(PlannerInfo *root, IndexOptInfo *index, List **order);
-extern double GjOrderBound(PlannerInfo *root, double per_row);
-extern double GjOrderTaken(PlannerInfo *root, const RelOptInfo *rel);
-extern Size GjOrderEntryBytes(const RelOptInfo *rel, List *order, List *kept);
-extern List *GjOrderColumns(IndexOptInfo *index, List *order);
-
-/* rows.c: how many keys a scan's conditions bring, and what share of the rows they take */
-extern Selectivity GjEstimateConditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-										List *conditions, double *nkeys);
-extern double GjAssumedKeys(double ndistinct);
-extern bool GjSourceIsUnknown(const GjSource *source);
-extern bool GjNodeIsComplement(GjKeyNode *node);
-extern double GjKeyCorrelation(PlannerInfo *root, IndexOptInfo *index);
-
-/* bitmap.c: which indexes core need not make bitmap scans of */
-extern void GjHideFromChains(PlannerInfo *root, RelOptInfo *rel);
-
-/* alternative.c */
-extern Path *GjCheapestOther(const RelOptInfo *rel);
-
-/* resident.c: which indexes a device holds, and where their pages are, as far as is known */
-typedef struct GjIndexPages
-{
-	double		entries;		/* deleted ones included */
-	double		unsorted;		/* of tails and deltas: each search reads them all */
-	int			nruns;
-	double		runs[GJ_MAX_RUNS];	/* of each run: it reads what may match */
-} GjIndexPages;
-
-extern void GjNoteIndexes(RelOptInfo *rel);
-extern bool GjIndexIsResident(Oid index_oid);
-extern const GjIndexPages *GjIndexGetPages(const IndexOptInfo *index);
-
-/*
- * custom_private of a GpuScan path: a list indexed by these.  A path is never
- * copied, so planner nodes may be in it.
- */
-typedef enum GjScanPathPrivate
-{
-	GJ_SCAN_PATH_INDEX,			/* IndexOptInfo */
-	GJ_SCAN_PATH_CLAUSES,		/* list of RestrictInfo: what the index answers */
-	GJ_SCAN_PATH_CONDITIONS,	/* list of GjKeyCondition, no Node: the same, folded */
-	GJ_SCAN_PATH_INDEX_ONLY,	/* Boolean: may rows come from the index alone? */
-	GJ_SCAN_PATH_ATTNOS,		/* int list: attributes they then have */
-	GJ_SCAN_PATH_ORDER,			/* as GJ_SCAN_ORDER in the plan */
-	GJ_SCAN_PATH_BOUND,			/* Integer: as GJ_SCAN_BOUND */
-	GJ_SCAN_PATH_CHARGED,		/* Integer: rows that are charged for, see GjCostReturned() */
-	GJ_SCAN_PATH_COUNT
-} GjScanPathPrivate;
-
-/* scan.c, joinpath.c: the bodies of the two path list hooks */
-extern void GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
-extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
-						   RelOptInfo *innerrel, JoinType jointype,
-						   JoinPathExtraData *extra);
-
-/* same.c: what each process of a parallel plan may run or evaluate for itself */
+/* same.c: clauses and relations that each process of a parallel plan may evaluate for itself */
 extern bool GjRowsAreSameEverywhere(PlannerInfo *root, const RelOptInfo *rel);
 extern bool GjValuesAreSameEverywhere(PlannerInfo *root, List *rinfos);
 
-/* subquery.c: the same as scan.c and joinpath.c for a subquery */
-extern void GjAddSubqueryPaths(PlannerInfo *root, RelOptInfo *rel);
+/* scanpath.c: GpuScan */
+extern const CustomPathMethods GjScanPathMethods;
+extern void GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
+extern List *GjScanPathFilters(const CustomPath *path);
+extern bool GjSourceIsUnknown(const GjSource *source);
+
+/* choosepath.c: GpuAlternative */
+extern const CustomPathMethods GjAlternativePathMethods;
+extern void GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
+								 CustomPath *ours);
+extern bool GjAlternativeIsListed(const RelOptInfo *rel, const CustomPath *path);
+extern CustomPath *GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved);
+extern Path *GjCheapestOther(const RelOptInfo *rel);
+
+/* joinpath.c, joinplan.c: GpuJoin */
+extern const CustomPathMethods GjJoinPathMethods;
+extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+						   RelOptInfo *innerrel, JoinType jointype,
+						   JoinPathExtraData *extra);
+extern RestrictInfo *GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table,
+									RelOptInfo *big);
+extern Expr *GjJoinKeyExpr(const GjJoinCandidate *cand);
+extern List *GjBareClauses(List *rinfos);
+
+/* aggquery.c: the computations of a GpuAgg, and its plan */
+extern const CustomPathMethods GjAggPathMethods;
+extern const CustomPathMethods GjPartialAggPathMethods;
+extern PathTarget *GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+								  RelOptInfo *output, void *extra, GjAggQuery *query);
+extern const char *GjAggRefuseInput(const GjAggQuery *query, const Path *child);
+extern Expr *GjAggregateArgument(const Aggref *aggref);
+
+/* aggpath.c, distinctpath.c: GpuAgg, and SELECT DISTINCT of rows that are distinct */
+extern void GjAggShowReadCost(Path *path, Plan *plan);
+extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
+							RelOptInfo *output, void *extra);
+extern Path *GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target);
+extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);
 
 /*
- * hooks.c: GjAddPath is add_path for our paths, GjAddPartialPath add_partial_path
- * for those of which each process gives a share.  They set the costs, which under
- * gpujoin.force is not what they are, and make room under it, since add_path would free
- * a path of ours that costs more than another.
+ * choice.c: notes for gpujoin_explain_choice().  All of these functions may be called at any time;
+ * they do nothing unless notes are taken.
  */
-extern void GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup,
-					  Cost run);
-extern void GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup,
-							 Cost run, Cost alone, double unit);
-extern bool GjPathIsOurs(const Path *path);
-
-/* scan.c: the clauses that a path's index leaves to be tested */
-extern List *GjScanPathFilters(const CustomPath *path);
-
-/* scan.c, joinpath.c: to tell our paths from others */
-extern const CustomPathMethods GjScanPathMethods;
-extern const CustomPathMethods GjJoinPathMethods;
+extern bool GjChoiceIsNoted(void);
+extern const char *GjChoiceNoCondition(PlannerInfo *root, IndexOptInfo *index);
+extern void GjChoiceRefused(Oid relation, Oid index, const char *reason);
+extern void GjChoiceJoinRefused(PlannerInfo *root, RelOptInfo *big, RelOptInfo *small,
+								List *restrictlist, const char *refused);
+extern const char *GjChoiceFormat(const char *format,...) pg_attribute_printf(1, 2);
+extern void GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path);
+extern void GjChoiceTaken(CustomPath *path);
+extern void GjChoiceAggregate(const char *node, Path *input, const Path *path,
+							  const RelOptInfo *output, const char *refused);
+extern bool GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index);
+extern const char *GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what);
 
 #endif							/* GPUJOIN_PLAN_PLANNER_H */

@@ -1,26 +1,26 @@
 /*-------------------------------------------------------------------------
  *
  * same.c
- *	  Would each process of a parallel plan come to the same rows or values?
+ *	  Would each process of a parallel plan get the same rows or values?
  *
- * In a parallel join each process runs the small side for itself, while the big side is
- * searched for the keys of one of them (exec/parallel.c): rows whose keys another process has
- * not collected would be lost.  PostgreSQL calls a plan safe to be run in each of several
- * processes, if it has no side effects and may be run in a worker.  That it gives the same
- * rows in each, it does not say.  It does not where something depends on
+ * In a parallel join each process reads the small side by itself, while the big side is searched
+ * for the keys of one of them (exec/tablescan.c): rows whose keys another process did not collect
+ * would be lost.  PostgreSQL calls a plan parallel-safe if it has no side effects and may be run
+ * in a worker.  That does not imply the same rows in each process.  They may differ if something
+ * depends on
  *
- *	- when or where it is evaluated: volatile functions, as clock_timestamp() or
- *	  gen_random_uuid(); TABLESAMPLE, which takes a random seed, or may; foreign tables, which
- *	  know no snapshot of ours; xmax, which others write while we read
- *	- the order in which rows come, which with synchronized scans depends on what others
- *	  read: LIMIT (with ORDER BY, too, as there may be ties), DISTINCT ON, window functions,
- *	  aggregates as array_agg or a sum of floats; which of several equal values stands for
- *	  a group, if they can be told apart, as 1.0 and 1.00 can
+ *	- the time or place of evaluation: volatile functions, such as clock_timestamp() or
+ *	  gen_random_uuid(); TABLESAMPLE, which uses a random seed, or may; foreign tables, which
+ *	  ignore our snapshot; xmax, which other transactions write while we read
+ *	- the order of rows, which with synchronized scans depends on what other processes read: LIMIT
+ *	  (also with ORDER BY, as there may be ties), DISTINCT ON, window functions, aggregates like
+ *	  array_agg or a sum of floats; the value that represents a group of equal values, if these
+ *	  can be distinguished, like 1.0 and 1.00
  *
- * It is asked for what the small side is planned of: the clauses and targets of its tables,
- * and all of its subqueries, those that are expressions included.  Clauses that it shares with
- * other tables are looked at, too, which may refuse too much.  What cannot be judged, counts as
- * different: then one process does the join.
+ * We test everything that the small side is planned from: the clauses and targets of its tables,
+ * and all of its subqueries, including those in expressions.  We also test clauses that it shares
+ * with other tables, so we may refuse too much.  Expressions that we cannot analyze count as
+ * different; then a single process executes the join.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -40,7 +40,7 @@
 #include "utils/syscache.h"
 
 #include "base/compat.h"
-#include "joinpath.h"
+#include "planner.h"
 
 static bool belongs_to(const RelOptInfo *table, const RelOptInfo *rel);
 static bool table_may_differ(PlannerInfo *root, Index rti);
@@ -57,7 +57,7 @@ static bool param_may_differ(PlannerInfo *root, const Param *param);
 static bool aggregate_may_differ(const Aggref *aggregate);
 
 /*
- * Would each process that runs a path of this relation get the same rows?
+ * Return true if each process that runs a path of this relation gets the same rows
  */
 bool
 GjRowsAreSameEverywhere(PlannerInfo *root, const RelOptInfo *rel)
@@ -73,7 +73,7 @@ GjRowsAreSameEverywhere(PlannerInfo *root, const RelOptInfo *rel)
 }
 
 /*
- * Would each process that evaluates what these clauses compare with get the same values?
+ * Return true if each process gets the same values when it evaluates the operands of these clauses
  */
 bool
 GjValuesAreSameEverywhere(PlannerInfo *root, List *rinfos)
@@ -82,7 +82,7 @@ GjValuesAreSameEverywhere(PlannerInfo *root, List *rinfos)
 }
 
 /*
- * Is it one of the relation's tables, or a partition or child of one?
+ * Return true for one of the relation's tables, or a partition or child of one
  */
 static bool
 belongs_to(const RelOptInfo *table, const RelOptInfo *rel)
@@ -92,6 +92,10 @@ belongs_to(const RelOptInfo *table, const RelOptInfo *rel)
 		 bms_is_subset(table->top_parent_relids, rel->relids));
 }
 
+/*
+ * Return true if processes may read different rows from a table, or compute different values from
+ * them
+ */
 static bool
 table_may_differ(PlannerInfo *root, Index rti)
 {
@@ -104,8 +108,9 @@ table_may_differ(PlannerInfo *root, Index rti)
 }
 
 /*
- * May processes read different rows, before anything is filtered?  A UNION ALL has no plan of
- * its own, but its members have.
+ * Return true if processes may read different rows, before filters
+ *
+ * A UNION ALL has no plan of its own, but its members have.
  */
 static bool
 source_may_differ(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
@@ -130,8 +135,9 @@ source_may_differ(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 }
 
 /*
- * Clauses that the planner has taken apart into classes of equal expressions, to join or
- * compare any two of these
+ * Return true if a member of one of the relation's equivalence classes may differ
+ *
+ * The planner has split clauses into these classes, to join or compare any two of their members.
  */
 static bool
 equalities_may_differ(PlannerInfo *root, const RelOptInfo *rel)
@@ -155,7 +161,7 @@ equalities_may_differ(PlannerInfo *root, const RelOptInfo *rel)
 }
 
 /*
- * Would each process that runs this subquery, which has been planned, get the same rows?
+ * Return true if processes that run this subquery, which has been planned, may get different rows
  */
 static bool
 query_may_differ(PlannerInfo *root)
@@ -183,14 +189,14 @@ query_may_differ(PlannerInfo *root)
 }
 
 /*
- * Does the order of rows decide which of several equal rows is returned?
+ * Return true if the order of rows decides which of several equal rows is returned
  */
 static bool
 groups_may_differ(const Query *query)
 {
 	SetOperationStmt *setop = (SetOperationStmt *) query->setOperations;
 
-	/* all of a tree of set operations have the same columns */
+	/* all queries in a tree of set operations have the same columns */
 	if (setop != NULL)
 	{
 		ListCell   *type,
@@ -207,6 +213,9 @@ groups_may_differ(const Query *query)
 		any_may_differ(query->distinctClause, query->targetList);
 }
 
+/*
+ * Return true if equal values of one of these sort or group clauses may be distinguishable
+ */
 static bool
 any_may_differ(List *clauses, List *tlist)
 {
@@ -223,7 +232,7 @@ any_may_differ(List *clauses, List *tlist)
 }
 
 /*
- * Can two equal values be told apart?  Not of those types that are known here.
+ * Return true unless equal values are known to be indistinguishable
  */
 static bool
 equals_may_differ(Oid type, Oid collation)
@@ -255,8 +264,8 @@ expr_may_differ(PlannerInfo *root, Node *expr)
 }
 
 /*
- * Is there something else in the expression that makes values differ, which
- * contain_volatile_functions() does not see?
+ * Return true if an expression contains something that makes values differ and that
+ * contain_volatile_functions() does not find
  */
 static bool
 may_differ_walker(Node *node, void *context)
@@ -273,7 +282,7 @@ may_differ_walker(Node *node, void *context)
 		case T_Param:
 			return param_may_differ(root, (Param *) node);
 		case T_Query:
-			return true;		/* all that matter have been planned */
+			return true;		/* those that matter have been planned */
 		case T_Aggref:
 			if (aggregate_may_differ((Aggref *) node))
 				return true;
@@ -288,6 +297,9 @@ may_differ_walker(Node *node, void *context)
 	return expression_tree_walker(node, may_differ_walker, context);
 }
 
+/*
+ * Return true if processes may get different results from a subplan
+ */
 static bool
 subplan_may_differ(PlannerInfo *root, const SubPlan *subplan)
 {
@@ -295,10 +307,11 @@ subplan_may_differ(PlannerInfo *root, const SubPlan *subplan)
 }
 
 /*
- * May a parameter have different values in different processes?
+ * Return true if a parameter may have different values in different processes
  *
- * A subquery that gives one value is evaluated above the Gather, which hands the value to all
- * processes; but not one that belongs to a subquery which is itself below the Gather.
+ * A subquery that returns one value is evaluated above the Gather node, which passes the value to
+ * all processes.  That does not hold for a subquery within a subquery that is itself below the
+ * Gather node.
  */
 static bool
 param_may_differ(PlannerInfo *root, const Param *param)
@@ -322,8 +335,8 @@ param_may_differ(PlannerInfo *root, const Param *param)
 }
 
 /*
- * Does the result depend on the order of rows?  Not that of counts and exact sums, nor a
- * minimum or maximum.
+ * Return true if the result may depend on the order of rows; that of counts, exact sums, minimum
+ * and maximum does not
  */
 static bool
 aggregate_may_differ(const Aggref *aggregate)

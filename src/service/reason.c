@@ -323,19 +323,6 @@ GjReasonReportEnd(GjServiceReason reason, int wait_status, const char *detail, b
 }
 
 /*
- * Log once that no helper is started, because it would have nothing to do.
- */
-void
-GjReasonReportNone(GjServiceReason reason, bool repeated)
-{
-	const GjReasonInfo *info = GjReasonGet(reason);
-
-	ereport(repeated ? DEBUG1 : LOG,
-			(errmsg("gpujoin works without a device: %s", info->text),
-			 errhint("%s", info->hint)));
-}
-
-/*
  * Describe how the helper ended; the text is valid until the next call. detail is the checked
  * text from the helper's report, or empty.
  */
@@ -361,31 +348,4 @@ describe_end(int wait_status, const char *detail)
 		snprintf(text, sizeof(text), "The process exited with code %d%s%s.",
 				 WEXITSTATUS(wait_status), within, call_name);
 	return text;
-}
-
-/*
- * Log why results go through a staging buffer.  The report's texts have been checked.
- */
-void
-GjReasonReportStaging(const gjp_report *report)
-{
-	char		limit[64] = "no limit";
-
-	if (report->locked_limit != PG_UINT64_MAX)
-		snprintf(limit, sizeof(limit), UINT64_FORMAT " kB", report->locked_limit / 1024);
-	ereport(LOG,
-			(errmsg("gpujoin could not register the result buffer with the device, results are "
-					"copied through a staging buffer, which is slower"),
-			 errdetail("The device library said: %s (error %d).  %zu kB were to be locked; "
-					   "the limit for locked memory is %s.",
-					   report->register_failure, report->register_code,
-					   (gj_arena.size - gj_arena.chunks_at) / 1024, limit),
-			 report->register_status == GJD_NO_HOST_MEMORY ?
-			 errhint("Raise the limit for locked memory of the server's user (ulimit -l, "
-					 "LimitMEMLOCK of a systemd unit), or lower gpujoin.result_buffer; then "
-					 "restart the server.") :
-			 report->register_status == GJD_NO_PERMISSION ?
-			 errhint("A container or a security module may forbid locking memory: give the server "
-					 "CAP_IPC_LOCK, or raise the limit for locked memory.") :
-			 errhint("Everything works without it, only more slowly.")));
 }

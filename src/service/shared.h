@@ -108,7 +108,7 @@ typedef struct GjServiceShared
 	int			first_free;		/* -1 if no slot is free */
 	int			supervisor_pid;
 	int			helper_pid;		/* kept for the next supervisor if the helper does not die */
-	uint64		helper_start;	/* its GjProcessStart(), because pids are reused */
+	uint64		helper_start;	/* its get_process_start(), because pids are reused */
 	bool		had_device;		/* has a helper been ready since the server's start? */
 	TimestampTz state_since;
 	char		detail[256];	/* details beyond the reason's text; may be empty */
@@ -158,44 +158,6 @@ GjServiceCount(GjServiceCounter counter, uint64 n)
 	pg_atomic_fetch_add_u64(&gj_service->counters[counter], n);
 }
 
-/* A request in progress */
-typedef struct GjExchange
-{
-	int			slot;
-	uint32		generation;
-	uint32		epoch;
-	gjp_message *message;
-	char	   *chunk;
-	Size		half_bytes;
-	uint32		produced;
-	uint32		consumed;
-	bool		fed;			/* has the last part been sent? */
-
-	/* Callbacks of the request: write the next part to send, and take a part that came */
-	void		(*feed) (struct GjExchange *x, char *half, gjp_part *part);
-	bool		(*take) (struct GjExchange *x, const char *half, uint32 items);
-	const GjKeySet *keys;		/* match: keys not yet sent start at nsent */
-	uint64		nsent;
-	GjTidSet   *tids;			/* match: destination of TIDs, or ... */
-	GjEntrySet *entries;		/* ... of entries; if both are NULL, they are only counted */
-	const gjd_shape *shape;		/* of the column */
-	gjd_want	want;			/* which columns of the entries */
-	Size		item_bytes;		/* size of a TID or an entry in transfer */
-	uint64		nreceived;
-	GjPushFill	fill;			/* push */
-	void	   *fill_arg;
-	int			max_pages;
-	Size		image_bytes;
-
-	gjp_result	result;			/* private copy, once final */
-	bool		done;			/* was the state GJP_DONE, or is nothing more to come? */
-	bool		broken;			/* did the helper violate the protocol? */
-} GjExchange;
-
-/* exchange.c */
-extern GjServiceResult GjExchangeRun(GjExchange *x, const gjp_request *request);
-extern GjServiceResult GjServiceFail(GjServiceResult result, const char *text);
-
 /* shmem.c */
 extern void GjServiceSetState(GjServiceState state, GjServiceReason reason, const char *detail);
 
@@ -216,28 +178,10 @@ extern bool GjReasonIsNotBuilt(const char *library);
 extern void GjReportCopy(gjp_report *report);
 extern void GjReasonReportEnd(GjServiceReason reason, int wait_status, const char *detail,
 							  bool repeated);
-extern void GjReasonReportNone(GjServiceReason reason, bool repeated);
-extern void GjReasonReportStaging(const gjp_report *report);
 
 /* supervisor.c */
 extern void GjSupervisorRegister(void);
 extern PGDLLEXPORT void GjSupervisorMain(Datum arg);
 
-/* helper.c */
-typedef struct GjHelper
-{
-	int			pid;			/* 0: none */
-	int			log_fd;			/* read end of its output; -1 if closed */
-	int			event_fd;		/* its eventfd; -1 if none */
-} GjHelper;
-
-extern const char *GjHelperLibrary(void);
-extern bool GjHelperStart(GjHelper *helper, const char *library, uint32 epoch, char *problem,
-						  Size problem_size);
-extern void GjHelperForwardLog(GjHelper *helper);
-extern bool GjHelperEnd(GjHelper *helper);
-extern uint64 GjProcessStart(int pid);
-extern bool GjHelperReap(GjHelper *helper, int *wait_status);
-extern void GjHelperClose(GjHelper *helper);
 
 #endif							/* GPUJOIN_SERVICE_SHARED_H */

@@ -34,7 +34,13 @@
  */
 #include "postgres.h"
 
+#include <fcntl.h>
+#include <linux/futex.h>
 #include <signal.h>
+#include <sys/eventfd.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -63,9 +69,31 @@
 /* How long a killed helper may take to exit */
 #define GJ_DEATH_MS				10000
 
+#define GJ_HELPER_PROGRAM		"gpujoin_helper"
+
+/* How long a helper may take to exit when asked to */
+#define GJ_STOP_MS				1000
+
+/* First descriptor that does not belong to the helper */
+#define GJ_FIRST_FOREIGN_FD		(GJP_EVENT_FD + 1)
+
+/* Limits on what a helper may write to the log: number of lines, and length of each */
+#define GJ_LOG_LINES			200
+#define GJ_LOG_LINE_LENGTH		400
+
+/* Limit on reads of the log in one call: twice the capacity of a pipe */
+#define GJ_LOG_MAX_READS		128
+
+typedef struct Helper
+{
+	int			pid;			/* 0: none */
+	int			log_fd;			/* read end of its output; -1 if closed */
+	int			event_fd;		/* its eventfd; -1 if none */
+} Helper;
+
 typedef struct Supervisor
 {
-	GjHelper	helper;
+	Helper		helper;
 	WaitEventSet *events;
 	GjServiceState state;
 	int64		since;			/* when the state began, in ms */
@@ -81,6 +109,10 @@ typedef struct Supervisor
 } Supervisor;
 
 static Supervisor sv = {.helper = {.log_fd = -1, .event_fd = -1}};
+
+static char log_line[GJ_LOG_LINE_LENGTH + 1];
+static int	log_length;
+static int	log_lines_left;
 
 static void child_ended(SIGNAL_ARGS);
 static int64 now_ms(void);
@@ -99,6 +131,22 @@ static void wait_for_events(void);
 static int64 next_tick(void);
 static void rebuild_events(void);
 static void leave(int code, Datum arg);
+static void run_program(char **argv, const int *fds, pid_t parent)
+			__attribute__((noreturn));
+static void keep_descriptors(const int *fds);
+static void close_descriptors(void);
+static void reset_signals(void);
+static void emit_line(void);
+static const char *get_library(void);
+static bool start_program(Helper *helper, const char *library, uint32 epoch, char *problem,
+						  Size problem_size);
+static void forward_log(Helper *helper);
+static bool end_helper(Helper *helper);
+static uint64 get_process_start(int pid);
+static bool reap_helper(Helper *helper, int *wait_status);
+static void close_helper(Helper *helper);
+static void report_none(GjServiceReason reason, bool repeated);
+static void report_staging(const gjp_report *report);
 
 /*
  * Register the worker, while the library is preloaded.
@@ -149,7 +197,7 @@ GjSupervisorMain(Datum arg)
 		/*
 		 * Do this first: a reload starts another helper only if it knows that this one has ended.
 		 */
-		if (GjHelperReap(&sv.helper, &wait_status))
+		if (reap_helper(&sv.helper, &wait_status))
 			helper_ended(wait_status);
 		if (ConfigReloadPending)
 			reload();
@@ -200,11 +248,11 @@ start_helper(void)
 	gjp_control *control = GjControl();
 	uint32		epoch = GjServiceEpoch();
 	char		problem[256];
-	const char *library = GjHelperLibrary();
+	const char *library = get_library();
 
 	if (GjReasonIsNotBuilt(library))
 	{
-		GjReasonReportNone(GJ_REASON_NOT_BUILT, sv.last_reason == GJ_REASON_NOT_BUILT);
+		report_none(GJ_REASON_NOT_BUILT, sv.last_reason == GJ_REASON_NOT_BUILT);
 		sv.last_reason = GJ_REASON_NOT_BUILT;
 		enter(GJ_STATE_NONE, GJ_REASON_NOT_BUILT, "");
 		return;
@@ -224,7 +272,7 @@ start_helper(void)
 	sv.ready_at = 0;
 	sv.still = 0;
 
-	if (!GjHelperStart(&sv.helper, library, epoch, problem, sizeof(problem)))
+	if (!start_program(&sv.helper, library, epoch, problem, sizeof(problem)))
 	{
 		plan_restart(GJ_REASON_NO_HOST_MEMORY, problem);
 		ereport(LOG,
@@ -236,6 +284,19 @@ start_helper(void)
 	note_helper(sv.helper.pid);
 	rebuild_events();
 	enter(GJ_STATE_STARTING, GJ_REASON_STARTING, "");
+}
+
+/*
+ * Log once that no helper is started, because it would have nothing to do.
+ */
+static void
+report_none(GjServiceReason reason, bool repeated)
+{
+	const GjReasonInfo *info = GjReasonGet(reason);
+
+	ereport(repeated ? DEBUG1 : LOG,
+			(errmsg("gpujoin works without a device: %s", info->text),
+			 errhint("%s", info->hint)));
 }
 
 /* Record that the helper has opened its device */
@@ -256,12 +317,39 @@ helper_is_ready(void)
 					   report.uuid, report.memory_budget / (1024 * 1024),
 					   report.direct_copies ? "directly" : "through a staging buffer")));
 	if (!report.direct_copies)
-		GjReasonReportStaging(&report);
+		report_staging(&report);
 	sv.last_reason = GJ_REASON_NONE;
 	sv.ready_at = now_ms();
 	/* Serve first: processes that see the ready state must be able to get a slot. */
 	GjSlotsServe();
 	enter(GJ_STATE_READY, GJ_REASON_NONE, "");
+}
+
+/*
+ * Log why results go through a staging buffer.  The report's texts have been checked.
+ */
+static void
+report_staging(const gjp_report *report)
+{
+	char		limit[64] = "no limit";
+
+	if (report->locked_limit != PG_UINT64_MAX)
+		snprintf(limit, sizeof(limit), UINT64_FORMAT " kB", report->locked_limit / 1024);
+	ereport(LOG,
+			(errmsg("gpujoin could not register the result buffer with the device, results are "
+					"copied through a staging buffer, which is slower"),
+			 errdetail("The device library said: %s (error %d).  %zu kB were to be locked; "
+					   "the limit for locked memory is %s.",
+					   report->register_failure, report->register_code,
+					   (gj_arena.size - gj_arena.chunks_at) / 1024, limit),
+			 report->register_status == GJD_NO_HOST_MEMORY ?
+			 errhint("Raise the limit for locked memory of the server's user (ulimit -l, "
+					 "LimitMEMLOCK of a systemd unit), or lower gpujoin.result_buffer; then "
+					 "restart the server.") :
+			 report->register_status == GJD_NO_PERMISSION ?
+			 errhint("A container or a security module may forbid locking memory: give the server "
+					 "CAP_IPC_LOCK, or raise the limit for locked memory.") :
+			 errhint("Everything works without it, only more slowly.")));
 }
 
 /*
@@ -277,8 +365,8 @@ helper_ended(int wait_status)
 	char		detail[256] = "";
 
 	GjReportCopy(&report);
-	GjHelperForwardLog(&sv.helper);
-	GjHelperClose(&sv.helper);
+	forward_log(&sv.helper);
+	close_helper(&sv.helper);
 	rebuild_events();
 	note_helper(0);
 	if (!given_up && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == report.failure_status)
@@ -391,7 +479,7 @@ orphan_lives(void)
 
 	if (sv.helper.pid != 0 || pid == 0)
 		return false;
-	if (gj_service->helper_start != 0 && GjProcessStart(pid) == gj_service->helper_start)
+	if (gj_service->helper_start != 0 && get_process_start(pid) == gj_service->helper_start)
 	{
 		kill(pid, SIGKILL);
 		return true;
@@ -404,7 +492,7 @@ orphan_lives(void)
 static void
 note_helper(int pid)
 {
-	uint64		start = (pid != 0) ? GjProcessStart(pid) : 0;
+	uint64		start = (pid != 0) ? get_process_start(pid) : 0;
 
 	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
 	gj_service->helper_pid = pid;
@@ -454,7 +542,7 @@ wait_for_events(void)
 		}
 		else if (happened[i].fd == sv.helper.log_fd)
 		{
-			GjHelperForwardLog(&sv.helper);
+			forward_log(&sv.helper);
 			if (sv.helper.log_fd < 0)
 				rebuild_events();
 		}
@@ -495,11 +583,308 @@ leave(int code, Datum arg)
 {
 	GjServiceSetState(GJ_STATE_OFF, GJ_REASON_NO_SUPERVISOR, "");
 	GjSlotsStop();
-	if (orphan_lives() || !GjHelperEnd(&sv.helper))
+	if (orphan_lives() || !end_helper(&sv.helper))
 		GjServiceSetState(GJ_STATE_STUCK, GJ_REASON_FROZEN, "the process does not end");
 	else
 		note_helper(0);
 	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
 	gj_service->supervisor_pid = 0;
 	LWLockRelease(gj_service->lock);
+}
+
+/*-------------------------------------------------------------------------
+ * The helper process: start it, forward its output, wait for it
+ *
+ * The helper is executed, not merely forked.  A GPU driver must not be initialized in a forked
+ * copy of a PostgreSQL process, and a helper without any of PostgreSQL's descriptors, mappings or
+ * code cannot harm it.  It gets four descriptors: the arena, the supervisor's eventfd, and a
+ * pipe, used twice, for the output of the helper and its libraries.
+ *
+ * It dies with the supervisor (PR_SET_PDEATHSIG), even if the supervisor is killed.  It has a
+ * session of its own, so that signals which the postmaster sends to the supervisor's process
+ * group do not reach it.
+ *
+ * Between fork and exec, only async-signal-safe functions are called.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Get the name of the library that gpujoin.device asks for.
+ */
+static const char *
+get_library(void)
+{
+	return (gj_device == GJ_DEVICE_REFERENCE) ? "gpujoin_reference.so" : "gpujoin_cuda.so";
+}
+
+/*
+ * Start the helper with a library from the extension's directory.  Returns false and sets problem
+ * if that fails.  If the program cannot be executed, that is noticed when the helper ends.
+ */
+static bool
+start_program(Helper *helper, const char *library, uint32 epoch, char *problem,
+			  Size problem_size)
+{
+	char		program[MAXPGPATH];
+	char		library_path[MAXPGPATH];
+	char		budget[32];
+	char		epoch_text[32];
+	char		parent_text[32];
+	char	   *argv[] = {program, library_path, gj_gpu, budget, epoch_text, parent_text, NULL};
+	int			log_pipe[2];
+	int			fds[3];
+	pid_t		parent = getpid();
+	pid_t		pid;
+
+	snprintf(program, sizeof(program), "%s/%s", pkglib_path, GJ_HELPER_PROGRAM);
+	snprintf(library_path, sizeof(library_path), "%s/%s", pkglib_path, library);
+	snprintf(budget, sizeof(budget), UINT64_FORMAT, (uint64) gj_device_memory * 1024 * 1024);
+	snprintf(epoch_text, sizeof(epoch_text), "%u", epoch);
+	snprintf(parent_text, sizeof(parent_text), "%d", (int) parent);
+
+	if (pipe2(log_pipe, O_CLOEXEC) != 0)
+	{
+		snprintf(problem, problem_size, "pipe2 failed: %s", strerror(errno));
+		return false;
+	}
+	helper->log_fd = log_pipe[0];
+	helper->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (helper->event_fd < 0 || fcntl(helper->log_fd, F_SETFL, O_NONBLOCK) != 0)
+	{
+		snprintf(problem, problem_size, "eventfd failed: %s", strerror(errno));
+		close(log_pipe[1]);
+		close_helper(helper);
+		return false;
+	}
+	log_length = 0;
+	log_lines_left = GJ_LOG_LINES;
+	fds[0] = log_pipe[1];
+	fds[1] = gj_arena.fd;
+	fds[2] = helper->event_fd;
+
+	pid = fork();
+	if (pid == 0)
+		run_program(argv, fds, parent);
+	if (pid < 0)
+		snprintf(problem, problem_size, "fork failed: %s", strerror(errno));
+	close(log_pipe[1]);
+	if (pid < 0)
+	{
+		close_helper(helper);
+		return false;
+	}
+	helper->pid = pid;
+	return true;
+}
+
+/*
+ * Write the helper's output to the server log.  Closes the pipe at end of file.
+ */
+static void
+forward_log(Helper *helper)
+{
+	char		buffer[1024];
+	ssize_t		n;
+
+	for (int reads = 0; helper->log_fd >= 0; reads++)
+	{
+		/* Endless output must not keep the supervisor from its other duties. */
+		if (reads == GJ_LOG_MAX_READS)
+			return;
+		n = read(helper->log_fd, buffer, sizeof(buffer));
+		if (n == 0)
+			break;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return;
+		for (ssize_t i = 0; i < n; i++)
+		{
+			char		c = buffer[i];
+
+			if (c == '\n')
+				emit_line();
+			else if (log_length < GJ_LOG_LINE_LENGTH)
+				log_line[log_length++] = (c >= ' ' && c <= '~') ? c : '?';
+		}
+	}
+	emit_line();
+	if (helper->log_fd >= 0)
+		close(helper->log_fd);
+	helper->log_fd = -1;
+}
+
+/*
+ * Return true, and set *wait_status, if the helper has ended
+ */
+static bool
+reap_helper(Helper *helper, int *wait_status)
+{
+	if (helper->pid == 0 || waitpid(helper->pid, wait_status, WNOHANG) != helper->pid)
+		return false;
+	helper->pid = 0;
+	return true;
+}
+
+/*
+ * Ask a helper to exit, then kill it; used when the supervisor itself exits.  Returns false if
+ * the helper is still alive, which can only happen if a driver call does not return.
+ */
+static bool
+end_helper(Helper *helper)
+{
+	gjp_control *control = GjControl();
+	int			wait_status;
+
+	if (helper->pid == 0)
+		return true;
+	__atomic_store_n(&control->stop, 1, __ATOMIC_SEQ_CST);
+	__atomic_add_fetch(&control->doorbell, 1, __ATOMIC_SEQ_CST);
+	syscall(SYS_futex, &control->doorbell, FUTEX_WAKE, 1, NULL, NULL, 0);
+	for (int waited = 0; waited < GJ_STOP_MS + GJ_DEATH_MS; waited += 10)
+	{
+		if (reap_helper(helper, &wait_status))
+			return true;
+		if (waited == GJ_STOP_MS)
+			kill(helper->pid, SIGKILL);
+		pg_usleep(10 * 1000);
+	}
+	return false;
+}
+
+/*
+ * Get the start time of a process, in ticks since boot; 0 if the process does not exist or has
+ * ended.  Together with the pid this identifies a process that is not our child.
+ */
+static uint64
+get_process_start(int pid)
+{
+	char		path[64];
+	char		text[1024];
+	char	   *at;
+	int			fd;
+	ssize_t		n;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+
+	/* The name, in parentheses, may contain any character; the state follows it as field 3. */
+	at = strrchr(text, ')');
+	if (at == NULL || at[1] != ' ' || at[2] == 'Z' || at[2] == 'X')
+		return 0;
+	at++;
+	for (int field = 3; at != NULL && field < 22; field++)
+		at = strchr(at + 1, ' ');
+	return at ? strtoull(at, NULL, 10) : 0;
+}
+
+/*
+ * Release the resources of a helper that has ended.
+ */
+static void
+close_helper(Helper *helper)
+{
+	if (helper->log_fd >= 0)
+		close(helper->log_fd);
+	if (helper->event_fd >= 0)
+		close(helper->event_fd);
+	helper->log_fd = -1;
+	helper->event_fd = -1;
+}
+
+/* The child: become the helper */
+static void
+run_program(char **argv, const int *fds, pid_t parent)
+{
+	static const char message[] = "could not be executed\n";
+
+	setsid();
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(GJP_EXIT_EXEC);
+	keep_descriptors(fds);
+	close_descriptors();
+	reset_signals();
+	execv(argv[0], argv);
+	if (write(STDERR_FILENO, message, sizeof(message) - 1) < 0)
+		_exit(GJP_EXIT_EXEC);
+	_exit(GJP_EXIT_EXEC);
+}
+
+/*
+ * Move the descriptors to the numbers that the helper expects: log (1, 2), arena, eventfd, and
+ * /dev/null (0).  First move them out of each other's way, since any of them may have one of
+ * those numbers.
+ */
+static void
+keep_descriptors(const int *fds)
+{
+	int			moved[3];
+	int			null_fd;
+
+	for (int i = 0; i < 3; i++)
+	{
+		moved[i] = fcntl(fds[i], F_DUPFD, GJ_FIRST_FOREIGN_FD);
+		if (moved[i] < 0)
+			_exit(GJP_EXIT_EXEC);
+	}
+	null_fd = open("/dev/null", O_RDONLY);
+	if (null_fd < 0 || dup2(null_fd, STDIN_FILENO) < 0 ||
+		dup2(moved[0], STDOUT_FILENO) < 0 || dup2(moved[0], STDERR_FILENO) < 0 ||
+		dup2(moved[1], GJP_ARENA_FD) < 0 || dup2(moved[2], GJP_EVENT_FD) < 0)
+		_exit(GJP_EXIT_EXEC);
+}
+
+/* Close all other descriptors: data files, sockets, the postmaster's pipes */
+static void
+close_descriptors(void)
+{
+	struct rlimit limit;
+
+#ifdef SYS_close_range
+	if (syscall(SYS_close_range, GJ_FIRST_FOREIGN_FD, ~0U, 0) == 0)
+		return;
+#endif
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > 1024 * 1024)
+		limit.rlim_cur = 1024 * 1024;
+	for (int fd = GJ_FIRST_FOREIGN_FD; fd < (int) limit.rlim_cur; fd++)
+		close(fd);
+}
+
+/* Reset signals: those that PostgreSQL ignores or blocks would remain so in the program */
+static void
+reset_signals(void)
+{
+	sigset_t	none;
+
+	for (int i = 1; i < NSIG; i++)
+	{
+		if (i != SIGKILL && i != SIGSTOP)
+			signal(i, SIG_DFL);
+	}
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* Log the current line, unless the helper has exceeded its limit */
+static void
+emit_line(void)
+{
+	log_line[log_length] = '\0';
+	if (log_length > 0 && log_lines_left > 0)
+	{
+		log_lines_left--;
+		ereport(LOG,
+				(errmsg("gpujoin device process: %s", log_line),
+				 log_lines_left > 0 ? 0 :
+				 errdetail("Further lines of this process are left out.")));
+	}
+	log_length = 0;
 }

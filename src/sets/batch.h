@@ -33,4 +33,42 @@ typedef struct GjBatch
 	GjBatchColumn *columns;		/* the requested columns, in the requested order */
 } GjBatch;
 
+/*
+ * Run LOOP(type) with the unsigned integer type that is this many bytes wide.  Each width gets a
+ * loop of its own, which the compiler can vectorize.
+ */
+#define GJ_BY_WIDTH(width, LOOP) \
+	do { \
+		switch (width) \
+		{ \
+			case sizeof(uint8): \
+				LOOP(uint8); \
+				break; \
+			case sizeof(uint16): \
+				LOOP(uint16); \
+				break; \
+			case sizeof(uint32): \
+				LOOP(uint32); \
+				break; \
+			default: \
+				LOOP(uint64); \
+				break; \
+		} \
+	} while (0)
+
+/*
+ * Gather n values of 1, 2, 4 or 8 bytes by their positions.  If the positions ascend, the values
+ * may be gathered in place.
+ */
+static inline void
+GjGather(void *to, const void *from, uint16 width, const uint16 *rows, int n)
+{
+#define GJ_GATHER(type) \
+	for (int i = 0; i < n; i++) \
+		((type *) to)[i] = ((const type *) from)[rows[i]]
+
+	GJ_BY_WIDTH(width, GJ_GATHER);
+#undef GJ_GATHER
+}
+
 #endif							/* GPUJOIN_BATCH_H */

@@ -388,12 +388,10 @@ GjEntrySetEndBulk(GjEntrySet *set)
 /*
  * Keep one entry for each TID.  No entry may be added later.
  *
- * It does not matter which of two entries with the same TID is kept.  If both are certain, they
- * are the same entry, found on its tail page and again where it was moved to, or by both the
- * device and the CPU.  A TID can belong to another row only after a bulk deletion, and then none
- * of the set's entries is used as a row (exec/visiblemap.c); and a filter may drop either of
- * them (exec/filteredmatch.c).  For the same reason, it does no harm if such a pair stays in a
- * set; so a bulk must only not contain the same entry twice.
+ * It does not matter which of two entries with the same TID is kept: lemma L7 of src/README.  If
+ * both are of one row, they are the same entry, found on its tail page and again where it was moved
+ * to, or by both the device and the CPU.  It does no harm either if two entries of different rows
+ * stay in a set; so a bulk must only not contain the same entry twice.
  */
 void
 GjEntrySetFinish(GjEntrySet *set)
@@ -616,11 +614,31 @@ free_arrays(GjEntrySet *set)
  */
 
 /*
+ * Test n entries of a set, starting with "first"; at most GJ_BATCH_ROWS.  Stores the positions,
+ * relative to "first", of those that pass, and returns their number.
+ */
+int
+GjEntryTestRun(const GjEntryTest *test, const GjEntrySet *set, uint64 first, int n, uint16 *rows)
+{
+	GjBatchColumn columns[1 + GJ_MAX_INCLUDED];
+
+	for (int i = 0; i <= set->nincluded; i++)
+	{
+		const GjEntryColumn *column = i == 0 ? &set->keys : &set->included[i - 1];
+
+		columns[i].width = column->width;
+		columns[i].values = column->values + first * column->width;
+		columns[i].nulls = column->has_nulls ? column->nulls + first : NULL;
+	}
+	return test->run(test->arg, columns, n, rows);
+}
+
+/*
  * Test entries that arrive as arrays, using the given columns: bit 0 is the key, bit i + 1 is
  * INCLUDE column i.  The set must have these columns.
  */
 void
-GjEntrySetTest(GjEntrySet *set, GjEntryTest test, void *arg, uint64 columns)
+GjEntrySetTest(GjEntrySet *set, GjEntryTester test, void *arg, uint64 columns)
 {
 	set->test = test;
 	set->test_arg = arg;

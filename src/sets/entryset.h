@@ -32,6 +32,9 @@
 #include "fewtids.h"
 #include "tidset.h"
 
+/* The key's bit in a list of an index's columns; INCLUDE columns have the bits above it */
+#define GJ_ENTRY_KEY			UINT64CONST(1)
+
 /* An array; element i belongs to TID i */
 typedef struct GjEntryColumn
 {
@@ -55,7 +58,7 @@ typedef struct GjEntryArrays
  * positions of entries that pass in rows, in ascending order, and returns their number.  It may
  * be called while a device is answering a request, so it must not send one itself.
  */
-typedef int (*GjEntryTest) (void *arg, const GjBatchColumn *columns, int n, uint16 *rows);
+typedef int (*GjEntryTester) (void *arg, const GjBatchColumn *columns, int n, uint16 *rows);
 
 /*
  * Size of a piece of the CPU's results: small enough for the processor's cache, and larger than
@@ -98,7 +101,7 @@ typedef struct GjEntrySet
 	GjTidSet   *plain;
 
 	/* Test of entries that arrive as arrays */
-	GjEntryTest test;			/* NULL if entries are not tested, or no longer */
+	GjEntryTester test;			/* NULL if entries are not tested, or no longer */
 	void	   *test_arg;
 	uint64		tested_columns;
 	struct GjEntryCopy *copies;
@@ -109,6 +112,17 @@ typedef struct GjEntrySet
 	gjd_filter	filter;
 	uint64		filter_parts;	/* identifies that part, for EXPLAIN */
 } GjEntrySet;
+
+/* A test of entries that a match can apply */
+typedef struct GjEntryTest
+{
+	GjEntryTester run;
+	void		(*attach) (void *arg, GjEntrySet *set);	/* have the set test entries that arrive,
+														 * if possible */
+	void	   *arg;			/* of both */
+	uint64		columns;		/* columns that it reads; bit 0 is the key */
+	bool		varies;			/* true if a rescan may give it other values to compare with */
+} GjEntryTest;
 
 extern GjEntrySet *GjEntrySetCreate(MemoryContext parent, Size memory_limit,
 									const GjEntryWidths *widths, bool keys, uint32 included);
@@ -136,7 +150,9 @@ extern GjTidSet *GjEntrySetTakePlain(GjEntrySet *set, MemoryContext parent);
 extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
 
 /* Tests of entries, and removal of duplicates */
-extern void GjEntrySetTest(GjEntrySet *set, GjEntryTest test, void *arg, uint64 columns);
+extern int	GjEntryTestRun(const GjEntryTest *test, const GjEntrySet *set, uint64 first, int n,
+						   uint16 *rows);
+extern void GjEntrySetTest(GjEntrySet *set, GjEntryTester test, void *arg, uint64 columns);
 extern void GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts);
 extern uint64 GjEntrySetDrop(GjEntrySet *set, const GjFewTids *few);
 extern void GjEntrySetDropPlaces(GjEntrySet *set, const uint64 *places, uint64 n);

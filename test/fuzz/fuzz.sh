@@ -8,8 +8,8 @@
 #
 #   FUZZ_SECONDS=300 FUZZ_OUT=/tmp/fuzz PG_CONFIG=... test/fuzz/fuzz.sh [TARGET...]
 #
-# FUZZ_KEEP=1 merges the results of a longer run into the corpus: the shortest inputs that reach
-# new code.
+# FUZZ_KEEP=1 replaces the corpus by the fewest and shortest inputs, of it and of the results of
+# this run, that reach the same code.  Inputs with a name of their own stay.
 set -euo pipefail
 cd "$(dirname "$0")"
 out=${FUZZ_OUT:-$PWD/build}
@@ -49,6 +49,21 @@ find_clang() {
     done
 }
 
+# keep TARGET: minimize the corpus together with the new inputs.  libFuzzer names an input by its
+# hash.
+keep() {
+    local corpus=corpus/$1 least=$out/least_$1 name
+    rm -rf "$least"
+    mkdir "$least"
+    "$out/fuzz_$1" -set_cover_merge=1 -timeout=60 "$least" "$corpus" "$out/new_$1" \
+        >"$out/$1.merge" 2>&1
+    find "$corpus" -type f | grep -xE '.*/[0-9a-f]{40}' | xargs -r rm
+    for name in "$corpus"/*; do
+        [ ! -e "$name" ] || rm -f "$least/$(sha1sum "$name" | cut -d' ' -f1)"
+    done
+    cp -n "$least"/* "$corpus"
+}
+
 mkdir -p "$out"
 options=(OUT="$out" PG_CONFIG="${PG_CONFIG:-pg_config}")
 clang=$(find_clang)
@@ -75,9 +90,7 @@ for target in $targets; do
         -artifact_prefix="$out/$target-" "$out/new_$target" "$corpus"
     sed -nE 's/^#([0-9]+)[[:space:]]+DONE[[:space:]]+cov: ([0-9]+).*/#   \1 runs, \2 edges/p' \
         "$out/$target.log"
-    if [ -n "${FUZZ_KEEP:-}" ]; then
-        "$out/fuzz_$target" -merge=1 "$corpus" "$out/new_$target" >"$out/$target.merge" 2>&1
-    fi
+    [ -z "${FUZZ_KEEP:-}" ] || keep "$target"
 done
 echo "1..$number"
 exit "$failed"

@@ -21,16 +21,16 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "admin/check.h"
 #include "am/am.h"
 #include "base/tid.h"
-#include "match/parts.h"
+#include "match/search.h"
 #include "sets/sets.h"
 
 #define NSHAPES 4
 #define NSTATES 3				/* young, old, another index */
 #define NO_DAMAGE 0xFF
 
+extern void GjCheckPages(Relation index);	/* admin/check.c */
 extern Datum gpujoin_key_int4(PG_FUNCTION_ARGS);
 extern Datum gpujoin_key_int8(PG_FUNCTION_ARGS);
 
@@ -293,10 +293,10 @@ search_entries(void *arg)
 	(void) GjSearchDivide(search, 2, GJ_MAX_STEPS, starts, &stats);
 	found = 0;
 	/* each piece continues after the previous one, so they end */
-	while (!GjSearchIsDone(search))
+	for (bool more = true; more;)
 	{
 		GjEntrySetClear(piece);
-		GjSearchPiece(search, piece, &stats);
+		more = GjSearchPiece(search, piece, &stats);
 		for (uint64 i = 0; i < piece->nentries; i++)
 		{
 			int64		key = info.key_width == 4 ? ((int32 *) piece->keys.values)[i] :
@@ -342,10 +342,7 @@ read_all(void *arg)
 static void
 check(void *arg)
 {
-	GjCheckState state = {.index = rel};
-
-	state.key_proc = &key_proc;
-	GjCheckPages(&state);
+	GjCheckPages(rel);
 }
 
 static void

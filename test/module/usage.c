@@ -12,7 +12,7 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 
-#include "mirror/mirror.h"
+#include "stats/stats.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_count_uses);
 

@@ -20,7 +20,7 @@
 #include "storage/smgr.h"
 #include "utils/rel.h"
 
-#include "exec/visiblemap.h"
+#include "match/match.h"
 #include "sets/sets.h"
 
 #define ROUNDS					400

@@ -1,0 +1,475 @@
+/*-------------------------------------------------------------------------
+ *
+ * bigscan.c
+ *	  GpuJoinScan: one table of a GpuJoin's big side.
+ *
+ * The join passes the keys for which to search the index, and then fetches one row after another
+ * that has partners on the small side and passes the table's filters.  The row's columns are
+ * stored directly in the joined slot, which belongs to the join: nothing is copied or allocated
+ * for a row.
+ *
+ * The first test of a fetched row is the lookup of its key, because it stands for the clause that
+ * the index answers, and eliminates most rows that do not belong here.  The filters follow, in
+ * the order that security levels require; then, in the join, clauses that refer to both sides.
+ *
+ * If the index has all columns that are needed, rows of all-visible pages come from entries, and
+ * are looked up by the entry's key; the other rows follow from the heap, by the key of the tuple
+ * (rows/rows.c).
+ *
+ * Core's executor never requests a row from this node.
+ *
+ * EvalPlanQual runs the join again for a row that a concurrent update has changed: the tables
+ * that participate with one given row, or with none, are marked by their range table index.  Such
+ * a table is not searched; the row comes from ExecScan(), as for core's scans, and has its key
+ * looked up like any other.  Tables that are not marked are searched, under the query's snapshot.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "executor/executor.h"
+#include "utils/memutils.h"
+
+#include "base/gpujoin.h"
+#include "join.h"
+
+static Node *create_scan_state(CustomScan *plan);
+static void begin_scan(CustomScanState *node, EState *estate, int eflags);
+static TupleTableSlot *exec_scan(CustomScanState *node);
+static bool is_replaced(const GjJoinScanState *scan);
+static void start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids);
+static GjSmallRow *next_row(GjJoinScanState *scan, GjSmallSide *small);
+static GjSmallRow *next_replaced_row(GjJoinScanState *scan, GjSmallSide *small);
+static TupleTableSlot *no_row(ScanState *node);
+static bool any_row(ScanState *node, TupleTableSlot *slot);
+static GjSmallRow *next_fetched(GjJoinScanState *scan, GjSmallSide *small);
+static GjSmallRow *find_partners(GjJoinScanState *scan, GjSmallSide *small,
+								 TupleTableSlot *slot);
+static uint64 entries_columns(const GjJoinScanState *scan);
+static GjSmallRow *next_from_entry(GjJoinScanState *scan, GjSmallSide *small);
+static void forget_tids(CustomScanState *node);
+static void rescan(CustomScanState *node);
+static void end_scan(CustomScanState *node);
+static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
+
+CustomScanMethods GjJoinScanPlanMethods = {
+	.CustomName = GJ_JOIN_SCAN_NAME,
+	.CreateCustomScanState = create_scan_state,
+};
+
+static const CustomExecMethods scan_exec_methods = {
+	.CustomName = GJ_JOIN_SCAN_NAME,
+	.BeginCustomScan = begin_scan,
+	.ExecCustomScan = exec_scan,
+	.EndCustomScan = end_scan,
+	.ReScanCustomScan = rescan,
+	.EstimateDSMCustomScan = GjParallelEstimate,
+	.InitializeDSMCustomScan = GjParallelInit,
+	.ReInitializeDSMCustomScan = GjParallelReset,
+	.InitializeWorkerCustomScan = GjParallelAttach,
+	.ShutdownCustomScan = GjParallelShutdown,
+	.ExplainCustomScan = explain_scan,
+};
+
+static Node *
+create_scan_state(CustomScan *plan)
+{
+	GjJoinScanState *scan = (GjJoinScanState *) newNode(sizeof(GjJoinScanState),
+														T_CustomScanState);
+
+	Assert(list_length(plan->custom_private) == GJ_TABLE_PRIVATE_COUNT);
+	scan->table.css.methods = &scan_exec_methods;
+	return (Node *) scan;
+}
+
+static void
+begin_scan(CustomScanState *node, EState *estate, int eflags)
+{
+	GjJoinScanState *scan = (GjJoinScanState *) node;
+	PlanState  *ps = &node->ss.ps;
+
+	GjTableScanInitSlots(&scan->table);
+	ps->ps_ProjInfo = NULL;
+	GjTableScanInitQual(&scan->table);
+	ps->ps_ExprContext->ecxt_scantuple = node->ss.ss_ScanTupleSlot;
+
+	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
+		return;
+
+	GjTableScanOpen(&scan->table, true, forget_tids);
+}
+
+/*
+ * Set the slot whose first columns receive the rows' columns
+ *
+ * A projection can handle system columns, whole-row references and expressions of a UNION ALL,
+ * and deforms no more of a tuple than necessary.
+ */
+void
+GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined)
+{
+	PlanState  *ps = &scan->table.css.ss.ps;
+	TupleDesc	row = scan->table.css.ss.ss_ScanTupleSlot->tts_tupleDescriptor;
+
+	scan->projection = ExecBuildProjectionInfo(ps->plan->targetlist, ps->ps_ExprContext, joined,
+											   ps, row);
+}
+
+static TupleTableSlot *
+exec_scan(CustomScanState *node)
+{
+	elog(ERROR, "GpuJoinScan gives its rows to a GpuJoin only");
+	return NULL;
+}
+
+/*
+ * Return true if no search is needed, because it was done before for the current batch, or
+ * because EvalPlanQual supplies the row
+ */
+bool
+GjJoinScanIsReady(const GjJoinScanState *scan)
+{
+	const GjTableScan *table = &scan->table;
+
+	return GjIndexOnlyIsStarted(table->index_only) || table->tids != NULL || is_replaced(scan);
+}
+
+static bool
+is_replaced(const GjJoinScanState *scan)
+{
+	EPQState   *epq = scan->table.css.ss.ps.state->es_epq_active;
+	Index		scanrelid = ((Scan *) scan->table.css.ss.ps.plan)->scanrelid;
+
+	return epq != NULL &&
+		(epq->relsubs_done[scanrelid - 1] || epq->relsubs_slot[scanrelid - 1] != NULL ||
+		 epq->relsubs_rowmark[scanrelid - 1] != NULL);
+}
+
+/*
+ * Search the index for the keys of a batch, or get a share of the results of another process.
+ * all_keys is true if there is no other batch; lookup is true if the partners of a row are needed,
+ * and not only the fact that it has any.
+ */
+void
+GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool lookup)
+{
+	GjTableScan *table = &scan->table;
+
+	Assert(table->tids == NULL);
+	scan->lookup = lookup;
+	table->keys = keys;
+	table->tids = GjParallelMatch(table, entries_columns(scan), GjWorkMemory() / 2,
+								  all_keys);
+	table->keys = NULL;
+}
+
+/*
+ * Start with the first row found. filter is the batch's key set if it is enough that a tuple has
+ * one of its keys, whichever small rows have it; it must remain valid during the scan.
+ */
+void
+GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter)
+{
+	scan->filter = filter;
+	if (is_replaced(scan))
+		ExecScanReScan(&scan->table.css.ss);
+	else if (GjIndexOnlyIsStarted(scan->table.index_only))
+		GjIndexOnlyRestart(scan->table.index_only, scan->lookup ? GjSmallLookupRows : NULL,
+						   small);
+	else
+		start_fetch(scan, small, scan->table.tids);
+}
+
+static void
+start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids)
+{
+	GjTableScan *table = &scan->table;
+	GjRowProbe	probe = {.keys = scan->filter,.lookup = GjSmallLookupRows,.arg = small};
+	bool		rechecked;
+
+	scan->fetching = true;
+	rechecked = GjFetchStart(table->fetch, tids, &probe);
+	table->filtered = rechecked && scan->filter != NULL;
+	scan->joined = rechecked && scan->filter == NULL;
+}
+
+/*
+ * After the last entry, begin to fetch the remaining rows from the heap
+ */
+void
+GjJoinScanFetchRest(GjJoinScanState *scan, GjSmallSide *small)
+{
+	start_fetch(scan, small, GjIndexOnlyRest(scan->table.index_only));
+}
+
+/*
+ * Store the next row that has partners and passes the filters in the joined slot, and return its
+ * partners, or NULL at the end
+ */
+GjSmallRow *
+GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small)
+{
+	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
+	GjSmallRow *partners;
+
+	if (instrument == NULL)
+		return next_row(scan, small);
+
+	InstrStartNode(instrument);
+	partners = next_row(scan, small);
+	InstrStopNode(instrument, partners == NULL ? 0.0 : 1.0);
+	return partners;
+}
+
+static GjSmallRow *
+next_row(GjJoinScanState *scan, GjSmallSide *small)
+{
+	GjSmallRow *partners;
+
+	if (is_replaced(scan))
+		return next_replaced_row(scan, small);
+
+	if (GjJoinHasEntries(scan))
+	{
+		partners = next_from_entry(scan, small);
+		if (partners != NULL)
+			return partners;
+		GjJoinScanFetchRest(scan, small);
+	}
+	return next_fetched(scan, small);
+}
+
+static GjSmallRow *
+next_fetched(GjJoinScanState *scan, GjSmallSide *small)
+{
+	GjTableScan *table = &scan->table;
+	PlanState  *ps = &table->css.ss.ps;
+	TupleTableSlot *slot = table->heap_slot;
+
+	while (GjFetchNext(table->fetch, slot))
+	{
+		GjSmallRow *partners;
+
+		ResetExprContext(ps->ps_ExprContext);
+		ps->ps_ExprContext->ecxt_scantuple = slot;
+		partners = scan->joined ? table->fetched->partners[table->fetched->next - 1] :
+			find_partners(scan, small, slot);
+		if (partners == NULL)
+			continue;
+		if (!ExecQual(ps->qual, ps->ps_ExprContext))
+		{
+			InstrCountFiltered1(ps, 1);
+			continue;
+		}
+		ExecProject(scan->projection);
+		return partners;
+	}
+	return NULL;
+}
+
+/*
+ * The same for the row that EvalPlanQual supplies, if any; ExecScan() tests the filters and
+ * returns it once.  Its slot may be different from ours.
+ */
+static GjSmallRow *
+next_replaced_row(GjJoinScanState *scan, GjSmallSide *small)
+{
+	ExprContext *econtext = scan->table.css.ss.ps.ps_ExprContext;
+	TupleTableSlot *slot = ExecScan(&scan->table.css.ss, no_row, any_row);
+	GjSmallRow *partners;
+
+	if (TupIsNull(slot))
+		return NULL;
+
+	partners = find_partners(scan, small, slot);
+	if (partners != NULL)
+	{
+		econtext->ecxt_scantuple = slot;
+		ExecProject(scan->projection);
+		econtext->ecxt_scantuple = scan->table.css.ss.ss_ScanTupleSlot;
+	}
+	return partners;
+}
+
+static TupleTableSlot *
+no_row(ScanState *node)
+{
+	return ExecClearTuple(node->ss_ScanTupleSlot);
+}
+
+static bool
+any_row(ScanState *node, TupleTableSlot *slot)
+{
+	return true;
+}
+
+static GjSmallRow *
+find_partners(GjJoinScanState *scan, GjSmallSide *small, TupleTableSlot *slot)
+{
+	GjTableScan *table = &scan->table;
+	ExprContext *econtext = table->css.ss.ps.ps_ExprContext;
+	GjSmallRow *partners = NULL;
+	int64		key;
+	bool		isnull;
+
+	if (GjReadKey(&table->key_reader, econtext, slot, &key, &isnull) && !isnull)
+		partners = GjSmallLookup(small, key);
+
+	if (partners == NULL)
+		GjFetchGetStats(table->fetch)->rechecked++;
+	return partners;
+}
+
+/*
+ * Continue with entries after the last row.  Returns false at the end.  The joined slot, which
+ * may point into a heap page, must have been cleared.
+ */
+bool
+GjJoinScanContinue(GjJoinScanState *scan)
+{
+	if (!GjTableScanContinue(&scan->table))
+		return false;
+	scan->fetching = false;
+	return true;
+}
+
+/*
+ * Release the heap page.  The joined slot, which may point into it, must have been cleared.  The
+ * TIDs are kept.
+ */
+void
+GjJoinScanStop(GjJoinScanState *scan)
+{
+	GjTableScanClear(&scan->table);
+	scan->fetching = false;
+}
+
+/*
+ * Forget the results, after the scan has been stopped
+ */
+void
+GjJoinScanDropTids(GjJoinScanState *scan)
+{
+	GjTableScan *table = &scan->table;
+
+	if (table->index_only != NULL)
+		GjIndexOnlyReset(table->index_only);
+	if (table->tids != NULL)
+		GjTidSetFree(table->tids);
+	if (scan->own_keys != NULL)
+		GjKeySetFree(scan->own_keys);
+	table->tids = NULL;
+	table->all_tids = false;
+	scan->own_keys = NULL;
+}
+
+/*
+ * Forget the process's share of the TIDs, because it is being freed, or the next execution will
+ * get another one
+ */
+static void
+forget_tids(CustomScanState *node)
+{
+	GjJoinScanState *scan = (GjJoinScanState *) node;
+
+	GjJoinScanStop(scan);
+	GjJoinScanDropTids(scan);
+}
+
+/*
+ * Rescan.  The join decides whether results are used again, except for a share, which cannot be.
+ * Within EvalPlanQual, parameters change without setting chgParam.
+ */
+static void
+rescan(CustomScanState *node)
+{
+	GjJoinScanState *scan = (GjJoinScanState *) node;
+
+	GjJoinScanStop(scan);
+	if (scan->table.shared != NULL || node->ss.ps.state->es_epq_active != NULL)
+		GjJoinScanDropTids(scan);
+	else
+		GjTableScanRefilter(&scan->table);
+	ExecScanReScan(&node->ss);
+}
+
+static void
+end_scan(CustomScanState *node)
+{
+	GjTableScanEnd((GjTableScan *) node);
+}
+
+static void
+explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
+{
+	GjTableReport report = {0};
+
+	GjExplainTable((GjTableScan *) node, ancestors, es, &report);
+}
+
+/*-------------------------------------------------------------------------
+ * Rows from index entries
+ *
+ * Entries are loaded one chunk at a time, and the keys of a chunk are looked up together
+ * (rows/rows.c).  Then each row is stored in the joined slot separately; or, if the join can do
+ * without that, directly in the result (pairs.c).
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Return the columns that entries must have, once it is known whether partners will be looked up
+ */
+static uint64
+entries_columns(const GjJoinScanState *scan)
+{
+	const GjTableScan *table = &scan->table;
+	const GjFill *fill = scan->direct_fill != NULL ? scan->direct_fill :
+		table->target_fill != NULL ? table->target_fill : table->row_fill;
+
+	return (fill != NULL ? fill->columns : 0) | GjEntryFilterColumns(table->entry_filter) |
+		(scan->lookup ? GJ_ENTRY_KEY : 0);
+}
+
+/*
+ * Return the partners of the next row that does not need the heap
+ */
+static GjSmallRow *
+next_from_entry(GjJoinScanState *scan, GjSmallSide *small)
+{
+	GjTableScan *table = &scan->table;
+	PlanState  *ps = &table->css.ss.ps;
+	GjRowBatch *batch = GjIndexOnlyGetBatch(table->index_only);
+
+	while (batch->next < batch->nrows || GjIndexOnlyLoad(table->index_only, true))
+	{
+		GjSmallRow *partners = batch->partners[batch->next];
+		uint64		entry = GjRowEntry(batch, batch->next++);
+
+		if (table->target_fill != NULL)
+		{
+			GjFillFromEntry(table->target_fill, entry, scan->projection->pi_state.resultslot);
+			return partners;
+		}
+		GjFillFromEntry(table->row_fill, entry, table->css.ss.ss_ScanTupleSlot);
+		ResetExprContext(ps->ps_ExprContext);
+		ps->ps_ExprContext->ecxt_scantuple = table->css.ss.ss_ScanTupleSlot;
+		if (table->filter_is_all || ExecQual(ps->qual, ps->ps_ExprContext))
+		{
+			ExecProject(scan->projection);
+			return partners;
+		}
+		InstrCountFiltered1(ps, 1);
+	}
+	return NULL;
+}
+
+/*
+ * Return true if the next rows are entries.  They precede the rows that are fetched from the
+ * heap.
+ */
+bool
+GjJoinHasEntries(const GjJoinScanState *scan)
+{
+	return GjIndexOnlyIsStarted(scan->table.index_only) && !scan->fetching;
+}

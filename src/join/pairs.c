@@ -1,0 +1,1105 @@
+/*-------------------------------------------------------------------------
+ *
+ * pairs.c
+ *	  Join the rows of a small side with a big side through gpujoin indexes.
+ *
+ * The small side's plan is run once and its rows collected (small.c).  For each batch of
+ * them, and for each table of the big side in turn, the table's index is searched for the batch's
+ * distinct keys, and the rows found by the match are fetched in heap order.  A big row's key is
+ * looked up in the batch's hash table.  Then the big table's own filters are evaluated, once per
+ * row (bigscan.c), and then the other join quals, for each small row with that key.  One virtual
+ * slot holds the joined row: the big table's columns are stored in it once per big row, the small
+ * columns once per pair, and nothing is allocated for a row.
+ *
+ * Why the answer is exact:
+ *
+ *	- The match returns at least the TIDs of all visible rows that have a key of the
+ *	  batch.  Looking up the key of the fetched row tests the clause that the index
+ *	  answers: two values are equal by an operator of the index's family if and only if
+ *	  their keys are the same integer.
+ *	- Each big row is seen once per batch and each small row is in one batch, so
+ *	  each pair is seen once.  For a semijoin that returns big rows, all rows of one
+ *	  key are in one batch, so that a big row finds all its partners at once.
+ *	- When its batch ends, it is known whether a small row has had a match; only the
+ *	  join quals set marks, before the quals that remove result rows.
+ *	- A row of the big side is in exactly one of its tables.
+ *	- Filters see the big row alone and run before any join qual, so that security
+ *	  barriers of the big side are respected.
+ *
+ * The joined slot points into the heap page that the big slot pins and into the batch; the result
+ * is projected into a separate slot, so that a node above can materialize it without forcing the
+ * joined slot to copy its data.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "executor/executor.h"
+#include "miscadmin.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+
+#include "pages/pages.h"
+#include "join.h"
+
+/* A result column that is filled from a small row */
+typedef struct SmallOutput
+{
+	AttrNumber	attno;			/* position in the result */
+	int			column;			/* position in the small row */
+} SmallOutput;
+
+struct GjJoinDirect
+{
+	uint64		entry;			/* row whose partners state->pair points to */
+	int			natts;			/* number of columns of a small row */
+
+	/* Arrays of the rows for batch consumers */
+	uint16		rows[GJ_BATCH_ROWS];
+	void	   *partners[GJ_BATCH_ROWS];
+	uint32		weights[GJ_BATCH_ROWS];
+
+	int			noutputs;
+	SmallOutput outputs[FLEXIBLE_ARRAY_MEMBER];
+};
+
+static void prepare(GjJoinState *state);
+static void collect_small(GjJoinState *state);
+static bool read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key);
+static bool start_batch(GjJoinState *state);
+static bool next_table(GjJoinState *state);
+static TupleTableSlot *next_tuple(GjJoinState *state);
+static bool takes_tuples(const GjJoinScanState *scan, const GjFill *fill);
+static bool next_big_row(GjJoinState *state);
+static void leave_rows(GjJoinState *state);
+static bool table_goes_on(GjJoinState *state);
+static int	scan_in_turn(const GjJoinState *state);
+static bool all_small_matched(GjJoinState *state);
+static bool start_scan(GjJoinState *state, GjJoinScanState *scan);
+static const GjKeySet *choose_filter(const GjJoinState *state, const GjJoinScanState *scan);
+static bool match_own_keys(GjJoinState *state, GjJoinScanState *scan);
+static void stop_scan(GjJoinState *state, GjJoinScanState *scan);
+static void make_keys(GjJoinState *state, int key_width);
+static void forget_keys(GjJoinState *state);
+static bool next_pair(GjJoinState *state);
+static bool pair_counts(GjJoinState *state, GjSmallRow *row);
+static inline void copy_small(GjJoinState *state, const GjSmallRow *row);
+static bool next_unmatched(GjJoinState *state);
+static bool passes_other_quals(GjJoinState *state);
+static TupleTableSlot *project_joined(GjJoinState *state);
+static bool is_plain(const GjJoinState *state, TargetEntry *target);
+static List *split_target(GjJoinState *state, GjJoinDirect *direct);
+static void init_tuples(GjJoinScanState *scan, List *big);
+static bool next_entry(GjJoinState *state, GjJoinScanState *scan);
+static bool load_entries(GjJoinScanState *scan, bool by_row);
+static int	partner_column(const PlanState *node, int at);
+static GjRowBatch *next_batch(PlanState *node, bool want_partners);
+static GjRowBatch *make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners);
+static int	take_pairs(GjJoinState *state, GjRowBatch *table);
+static int	take_weights(GjJoinState *state, GjRowBatch *table);
+static inline void take_row(GjJoinState *state, GjRowBatch *batch);
+static inline void add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot);
+static inline void take_partner(GjJoinState *state);
+static inline uint32 take_partners(GjJoinState *state);
+static bool load_tuples(GjJoinScanState *scan);
+static inline void count_rows(GjJoinScanState *scan, int n);
+static void fill_small(const GjJoinDirect *direct, const GjSmallRow *row, TupleTableSlot *slot);
+static bool needs_partners(const GjJoinState *state, const GjJoinScanState *scan);
+static bool wants_partners(const GjJoinState *state);
+static TupleTableSlot *next_direct(GjJoinState *state);
+static GjRowBatch *load_entry_batch(GjJoinState *state);
+static GjRowBatch *load_tuple_batch(GjJoinState *state);
+static TupleTableSlot *build_from_tuple(GjJoinState *state, GjJoinScanState *scan);
+
+/*
+ * Return the next joined row
+ */
+TupleTableSlot *
+GjExecJoin(CustomScanState *node)
+{
+	GjJoinState *state = (GjJoinState *) node;
+	TupleTableSlot *slot;
+
+	Assert(state->batch_rows.next == state->batch_rows.nrows);
+	for (;;)
+	{
+		switch (state->phase)
+		{
+			case GJ_PHASE_COLLECT:
+			case GJ_PHASE_BATCH:
+			case GJ_PHASE_TABLE:
+				prepare(state);
+				break;
+			case GJ_PHASE_DIRECT:
+				slot = next_direct(state);
+				if (slot != NULL)
+					return slot;
+				state->phase = GJ_PHASE_BIG_ROW;
+				break;
+			case GJ_PHASE_BIG_ROW:
+				slot = next_tuple(state);
+				if (slot != NULL)
+					return slot;
+				if (next_big_row(state))
+					state->phase = GJ_PHASE_PAIRS;
+				else
+					leave_rows(state);
+				break;
+			case GJ_PHASE_PAIRS:
+				if (next_pair(state))
+					return project_joined(state);
+				state->phase = GJ_PHASE_BIG_ROW;
+				break;
+			case GJ_PHASE_UNMATCHED:
+				if (next_unmatched(state))
+					return project_joined(state);
+				state->phase = GJ_PHASE_BATCH;
+				break;
+			case GJ_PHASE_DONE:
+				return ExecClearTuple(node->ss.ps.ps_ResultTupleSlot);
+		}
+	}
+}
+
+/*
+ * Do the work that precedes the rows of a table
+ */
+static void
+prepare(GjJoinState *state)
+{
+	switch (state->phase)
+	{
+		case GJ_PHASE_COLLECT:
+			collect_small(state);
+			state->phase = GJ_PHASE_BATCH;
+			break;
+		case GJ_PHASE_BATCH:
+			state->phase = start_batch(state) ? GJ_PHASE_TABLE : GJ_PHASE_DONE;
+			break;
+		default:
+			Assert(state->phase == GJ_PHASE_TABLE);
+			if (next_table(state))
+				state->phase = state->direct_scan != NULL ? GJ_PHASE_DIRECT : GJ_PHASE_BIG_ROW;
+			else
+				state->phase = GjJoinKeepsUnmatched(state->kind) ? GJ_PHASE_UNMATCHED
+					: GJ_PHASE_BATCH;
+			break;
+	}
+}
+
+/*
+ * Run the small side to its end
+ */
+static void
+collect_small(GjJoinState *state)
+{
+	PlanState  *small_plan = linitial(state->css.custom_ps);
+
+	Assert(state->phase == GJ_PHASE_COLLECT);
+	for (;;)
+	{
+		TupleTableSlot *slot = ExecProcNode(small_plan);
+		int64		key = 0;
+		bool		has_key;
+
+		if (TupIsNull(slot))
+			break;
+		slot_getallattrs(slot);
+		has_key = read_small_key(state, slot, &key);
+		GjSmallAdd(state->small, slot->tts_values, slot->tts_isnull, !has_key, key);
+	}
+	GjSmallFinish(state->small);
+}
+
+/*
+ * Read the key of a small row.  Returns false if it is NULL.
+ *
+ * The value is an expression over the joined row that uses only the small part.
+ */
+static bool
+read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
+{
+	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
+	Datum		value;
+	bool		isnull;
+
+	if (state->value_column >= 0)
+	{
+		value = slot->tts_values[state->value_column];
+		isnull = slot->tts_isnull[state->value_column];
+	}
+	else
+	{
+		int			natts = slot->tts_tupleDescriptor->natts;
+
+		ResetExprContext(econtext);
+		ExecStoreAllNullTuple(state->joined);
+		memcpy(&state->joined->tts_values[state->nbig], slot->tts_values, natts * sizeof(Datum));
+		memcpy(&state->joined->tts_isnull[state->nbig], slot->tts_isnull, natts * sizeof(bool));
+		value = ExecEvalExprSwitchContext(state->value_expr, econtext, &isnull);
+	}
+	if (!isnull)
+		*key = GjKeyFromDatum(&state->value_proc, value);
+	return !isnull;
+}
+
+/*
+ * Begin the next batch.  Returns false if no batch is left.
+ */
+static bool
+start_batch(GjJoinState *state)
+{
+	Assert(state->phase == GJ_PHASE_BATCH);
+	state->batch = GjSmallNextBatch(state->small);
+	if (state->batch == NULL)
+		return false;
+
+	if (!state->batch->is_only)
+		GjJoinForgetBatch(state);
+	state->current = 0;
+	state->pair = NULL;
+	state->unmatched = state->batch->first;
+	state->nmatched = 0;
+	return true;
+}
+
+/*
+ * Forget the results for the batch's keys; no scan may be active
+ */
+void
+GjJoinForgetBatch(GjJoinState *state)
+{
+	for (int i = 0; i < state->nscans; i++)
+		GjJoinScanDropTids(state->scans[i]);
+	forget_keys(state);
+}
+
+static void
+forget_keys(GjJoinState *state)
+{
+	if (state->keys != NULL)
+		GjKeySetFree(state->keys);
+	if (state->routes != NULL)
+		GjKeyRoutesFree(state->routes);
+	state->keys = NULL;
+	state->routes = NULL;
+}
+
+/*
+ * Start the next table that has to be scanned.  Returns false if no table is left.
+ */
+static bool
+next_table(GjJoinState *state)
+{
+	Assert(state->phase == GJ_PHASE_TABLE);
+	for (; state->current < state->nscans; state->current++)
+	{
+		GjJoinScanState *scan = state->scans[scan_in_turn(state)];
+
+		if (!all_small_matched(state) && start_scan(state, scan))
+		{
+			state->scan = scan;
+			state->direct_scan = scan->direct_fill != NULL && GjJoinHasEntries(scan) ?
+				scan : NULL;
+			return true;
+		}
+		stop_scan(state, scan);
+	}
+	return false;
+}
+
+/*
+ * Return the result row of the next tuple, if it can take the fast path
+ */
+static TupleTableSlot *
+next_tuple(GjJoinState *state)
+{
+	GjJoinScanState *scan = state->scan;
+
+	return takes_tuples(scan, scan->table.tuple_fill) ? build_from_tuple(state, scan) : NULL;
+}
+
+/*
+ * Return true if the current rows are tuples that this fill turns into result rows on the fast
+ * path
+ */
+static bool
+takes_tuples(const GjJoinScanState *scan, const GjFill *fill)
+{
+	return fill != NULL && scan->fetching && (scan->joined || scan->table.filtered);
+}
+
+/*
+ * Find the next big row of the current table that has partners
+ */
+static bool
+next_big_row(GjJoinState *state)
+{
+	GjJoinScanState *scan = state->scan;
+
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
+	if (all_small_matched(state))
+		return false;
+	state->pair = GjJoinScanNext(scan, state->small);
+	if (state->pair == NULL)
+		return false;
+	ResetExprContext(state->css.ss.ps.ps_ExprContext);
+	return true;
+}
+
+/*
+ * Choose the next phase after the last of the fetched rows
+ */
+static void
+leave_rows(GjJoinState *state)
+{
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
+	if (!table_goes_on(state))
+		state->phase = GJ_PHASE_TABLE;
+	else if (state->direct_scan != NULL)
+		state->phase = GJ_PHASE_DIRECT;
+}
+
+/*
+ * Return true if the current table has more rows.  Otherwise, finish it.
+ */
+static bool
+table_goes_on(GjJoinState *state)
+{
+	GjJoinScanState *scan = state->scan;
+
+	ExecClearTuple(state->joined);
+	if (!all_small_matched(state) && GjJoinScanContinue(scan))
+		return true;
+	stop_scan(state, scan);
+	state->current++;
+	return false;
+}
+
+/*
+ * Return the current table.  In a parallel plan each process begins with a different one, so that
+ * they search several indexes at the same time instead of waiting for one search after another.
+ */
+static int
+scan_in_turn(const GjJoinState *state)
+{
+	return (state->current + ParallelWorkerNumber + 1) % state->nscans;
+}
+
+/*
+ * Return true if the rest of the batch can be skipped, because only a small row's first match
+ * counts and all rows have one.  Rows with a NULL key are never marked, so they do not end a
+ * batch early.
+ */
+static bool
+all_small_matched(GjJoinState *state)
+{
+	return (state->kind == GJ_JOIN_RIGHT_SEMI || state->kind == GJ_JOIN_RIGHT_ANTI) &&
+		state->nmatched == state->batch->nrows;
+}
+
+/*
+ * Search the current table, unless it has been searched already.  Returns false if there are no
+ * keys to search for.
+ */
+static bool
+start_scan(GjJoinState *state, GjJoinScanState *scan)
+{
+	const GjKeySet *filter;
+
+	if (!GjJoinScanIsReady(scan))
+	{
+		instr_time	start;
+		instr_time	end;
+
+		INSTR_TIME_SET_CURRENT(start);
+		make_keys(state, GjIndexKeyWidth(scan->table.index));
+		INSTR_TIME_SET_CURRENT(end);
+		INSTR_TIME_ACCUM_DIFF(scan->table.stats.set_elapsed, end, start);
+		if (state->partitions == NIL)
+			GjJoinScanMatch(scan, state->keys, state->batch->is_only,
+							needs_partners(state, scan));
+		else if (!match_own_keys(state, scan))
+			return false;
+	}
+	/* while entries are returned, the match still needs the keys */
+	filter = choose_filter(state, scan);
+	if (state->current == state->nscans - 1 && filter == NULL &&
+		!GjIndexOnlyIsStarted(scan->table.index_only))
+		forget_keys(state);
+	GjJoinScanStart(scan, state->small, filter);
+	return true;
+}
+
+/*
+ * Return the key set that tuples can be tested against instead of looking up their partners, if
+ * nothing is needed of the partners.  Returns NULL if no such set exists, or it was freed, or
+ * rebuilt for keys of another width.
+ */
+static const GjKeySet *
+choose_filter(const GjJoinState *state, const GjJoinScanState *scan)
+{
+	const GjKeySet *keys = scan->own_keys != NULL ? scan->own_keys : state->keys;
+
+	if (scan->table.tuple_fill == NULL || keys == NULL || wants_partners(state) ||
+		keys->key_width != GjIndexKeyWidth(scan->table.index))
+		return NULL;
+	return keys;
+}
+
+/*
+ * Search for the subset of the keys that the table can contain.  Returns false if it is empty.
+ */
+static bool
+match_own_keys(GjJoinState *state, GjJoinScanState *scan)
+{
+	List	   *partitions = list_nth(state->partitions, scan_in_turn(state));
+	const GjKeySet *own;
+
+	if (state->keys->nkeys == 0 || GjKeyRoutesAreElsewhere(state->routes, partitions))
+		return false;
+	own = GjKeyRoutesTake(state->routes, partitions, state->context);
+	GjJoinScanMatch(scan, own, state->batch->is_only,
+					needs_partners(state, scan));
+	if (own != state->keys)
+		scan->own_keys = unconstify(GjKeySet *, own);
+	return true;
+}
+
+/*
+ * Stop the scan, after clearing the joined slot, which points into the scan's heap page
+ */
+static void
+stop_scan(GjJoinState *state, GjJoinScanState *scan)
+{
+	ExecClearTuple(state->joined);
+	GjJoinScanStop(scan);
+	if (state->nscans > 1)
+		GjJoinScanDropTids(scan);
+}
+
+/*
+ * Build the batch's key set.  Tables whose indexes have keys of the same width share it.
+ */
+static void
+make_keys(GjJoinState *state, int key_width)
+{
+	if (state->keys != NULL && state->keys->key_width == key_width)
+		return;
+
+	forget_keys(state);
+	state->keys = GjKeySetCreate(state->context, key_width);
+	GjSmallAddKeys(state->small, state->keys);
+	GjKeySetFinish(state->keys);
+	if (state->partitions != NIL)
+		state->routes = GjKeyRoutesCreate(&state->router, state->context, state->keys);
+}
+
+/*
+ * Find the next partner of the big row that forms a result row
+ */
+static bool
+next_pair(GjJoinState *state)
+{
+	Assert(state->phase == GJ_PHASE_PAIRS);
+	while (state->pair != NULL)
+	{
+		GjSmallRow *row = state->pair;
+
+		CHECK_FOR_INTERRUPTS();
+		state->pair = row->next_of_key;
+		if (!pair_counts(state, row))
+			continue;
+		if (state->kind == GJ_JOIN_SEMI)
+			state->pair = NULL;
+		if (state->kind != GJ_JOIN_RIGHT_ANTI && passes_other_quals(state))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Join the big row with a small row.  Returns true if they match and the pair counts: if only the
+ * first match of a small row counts, later ones do not.  Marks the small row.
+ */
+static bool
+pair_counts(GjJoinState *state, GjSmallRow *row)
+{
+	PlanState  *ps = &state->css.ss.ps;
+
+	if (row->matched && state->kind != GJ_JOIN_RIGHT)
+		return false;
+
+	copy_small(state, row);
+	ResetExprContext(ps->ps_ExprContext);
+	if (!ExecQual(state->joinquals, ps->ps_ExprContext))
+	{
+		InstrCountFiltered2(ps, 1);
+		return false;
+	}
+
+	if (GjJoinMarksSmall(state->kind) && !row->matched)
+	{
+		row->matched = true;
+		state->nmatched++;
+	}
+	return true;
+}
+
+/*
+ * Copy a small row's columns into the joined row; they point into the batch
+ */
+static inline void
+copy_small(GjJoinState *state, const GjSmallRow *row)
+{
+	TupleTableSlot *joined = state->joined;
+	int			natts = joined->tts_tupleDescriptor->natts - state->nbig;
+
+	memcpy(&joined->tts_values[state->nbig], GjSmallRowValues(row), natts * sizeof(Datum));
+	memcpy(&joined->tts_isnull[state->nbig], GjSmallRowNulls(row, natts), natts * sizeof(bool));
+}
+
+/*
+ * Find the next small row of the batch that had no match; the big columns are NULL
+ */
+static bool
+next_unmatched(GjJoinState *state)
+{
+	Assert(state->phase == GJ_PHASE_UNMATCHED);
+	while (state->unmatched != NULL)
+	{
+		GjSmallRow *row = state->unmatched;
+
+		CHECK_FOR_INTERRUPTS();
+		state->unmatched = row->next;
+		if (row->matched)
+			continue;
+
+		ExecStoreAllNullTuple(state->joined);
+		copy_small(state, row);
+		ResetExprContext(state->css.ss.ps.ps_ExprContext);
+		if (passes_other_quals(state))
+			return true;
+	}
+	return false;
+}
+
+static bool
+passes_other_quals(GjJoinState *state)
+{
+	if (ExecQual(state->otherquals, state->css.ss.ps.ps_ExprContext))
+		return true;
+
+	state->removed++;
+	return false;
+}
+
+static TupleTableSlot *
+project_joined(GjJoinState *state)
+{
+	return ExecProject(state->css.ss.ps.ps_ProjInfo);
+}
+
+/*-------------------------------------------------------------------------
+ * The fast path
+ *
+ * If the join computes and filters nothing beyond its key, and a table's rows come from entries,
+ * a result row is built from an entry and a small row, without the joined slot and a projection.
+ * The small rows are looked up for a chunk of entries at once.
+ *
+ * Often they need not be looked up at all.  The match delivers only entries whose keys are in the
+ * set, and the set contains the keys of the batch.  So an entry that is a row has a partner.  If
+ * no two small rows have the same key, it has exactly one; and if neither a column of the partner
+ * nor a mark on it is needed, it does not matter which one.
+ *
+ * For fetched tuples, the fetch has tested the keys, or looked up the partners, block by block.
+ * A tuple whose columns are not at the usual offsets takes the slow path, except for
+ * batch consumers.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Prepare the fast path for the tables that can use it
+ *
+ * Semijoins and antijoins that return small rows cannot, because they stop as soon as possible,
+ * and count.
+ */
+void
+GjJoinDirectInit(GjJoinState *state)
+{
+	List	   *target = state->css.ss.ps.plan->targetlist;
+	List	   *big;
+	ListCell   *lc;
+
+	if (state->joinquals != NULL || state->otherquals != NULL ||
+		state->kind == GJ_JOIN_RIGHT_SEMI || state->kind == GJ_JOIN_RIGHT_ANTI)
+		return;
+	foreach(lc, target)
+	{
+		if (!is_plain(state, lfirst_node(TargetEntry, lc)))
+			return;
+	}
+
+	state->direct = palloc(offsetof(GjJoinDirect, outputs) +
+						   list_length(target) * sizeof(SmallOutput));
+	state->direct->noutputs = 0;
+	state->direct->natts = state->joined->tts_tupleDescriptor->natts - state->nbig;
+	big = split_target(state, state->direct);
+	for (int i = 0; i < state->nscans; i++)
+	{
+		GjJoinScanState *scan = state->scans[i];
+
+		init_tuples(scan, big);
+		if (scan->table.target_fill == NULL)
+			continue;
+		scan->direct_fill = GjFillTarget(scan->table.target_fill, big, INDEX_VAR);
+		if (scan->direct_fill != NULL)
+			GjIndexOnlyFeed(scan->table.index_only, scan->direct_fill);
+	}
+}
+
+/*
+ * Prepare the fast path for the table's tuples: no filter, and columns that have the same offset
+ * in most tuples
+ */
+static void
+init_tuples(GjJoinScanState *scan, List *big)
+{
+	ScanState  *ss = &scan->table.css.ss;
+	TupleDesc	desc = RelationGetDescr(ss->ss_currentRelation);
+	List	   *tlist = ss->ps.plan->targetlist;
+	Index		scanrelid = ((Scan *) ss->ps.plan)->scanrelid;
+
+	if (ss->ps.qual != NULL)
+		return;
+	scan->table.tuple_fill = GjFillTarget(GjFillTupleRow(desc, tlist, scanrelid, false), big,
+										  INDEX_VAR);
+	scan->table.array_fill = GjFillTarget(GjFillTupleRow(desc, tlist, scanrelid, true), big,
+										  INDEX_VAR);
+}
+
+/*
+ * Return true if the target is a column of the joined row
+ */
+static bool
+is_plain(const GjJoinState *state, TargetEntry *target)
+{
+	Var		   *var = (Var *) target->expr;
+
+	return IsA(var, Var) && var->varno == INDEX_VAR && var->varattno > 0;
+}
+
+/*
+ * Record the result's columns that come from the small side, and return a list of the others
+ */
+static List *
+split_target(GjJoinState *state, GjJoinDirect *direct)
+{
+	List	   *big = NIL;
+	ListCell   *lc;
+
+	foreach(lc, state->css.ss.ps.plan->targetlist)
+	{
+		TargetEntry *target = lfirst_node(TargetEntry, lc);
+		int			column = ((Var *) target->expr)->varattno - 1;
+
+		if (column < state->nbig)
+			big = lappend(big, target);
+		else
+			direct->outputs[direct->noutputs++] =
+				(SmallOutput) {target->resno, column - state->nbig};
+	}
+	return big;
+}
+
+/*
+ * Return true if partners must be looked up in the current batch, assuming that this scan's
+ * entries take the fast path if they can
+ */
+static bool
+needs_partners(const GjJoinState *state, const GjJoinScanState *scan)
+{
+	return scan->direct_fill == NULL || wants_partners(state);
+}
+
+/*
+ * The same for rows that take the fast path
+ */
+static bool
+wants_partners(const GjJoinState *state)
+{
+	return state->direct->noutputs > 0 || GjJoinMarksSmall(state->kind) ||
+		state->batch->shared_keys;
+}
+
+/*
+ * Return the next result row that is built from an entry, or NULL if no entry is left
+ */
+static TupleTableSlot *
+next_direct(GjJoinState *state)
+{
+	TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
+	GjJoinScanState *scan = state->direct_scan;
+	GjJoinDirect *direct = state->direct;
+
+	Assert(state->phase == GJ_PHASE_DIRECT);
+	if (state->pair == NULL && !next_entry(state, scan))
+		return NULL;
+
+	GjFillFromEntry(scan->direct_fill, direct->entry, slot);
+	if (scan->lookup)
+		add_partner(state, state->pair, slot);
+	return slot;
+}
+
+/*
+ * Advance to the next entry and its partners
+ */
+static bool
+next_entry(GjJoinState *state, GjJoinScanState *scan)
+{
+	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
+
+	if (batch->next >= batch->nrows && !load_entries(scan, true))
+		return false;
+	if (scan->lookup)
+		state->pair = batch->partners[batch->next];
+	state->direct->entry = GjRowEntry(batch, batch->next++);
+	return true;
+}
+
+/*
+ * Load the next entries; for EXPLAIN, the scan returns them as rows
+ */
+static bool
+load_entries(GjJoinScanState *scan, bool by_row)
+{
+	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
+	bool		loaded;
+
+	if (instrument != NULL)
+		InstrStartNode(instrument);
+	loaded = GjIndexOnlyLoad(scan->table.index_only, by_row);
+	if (instrument != NULL)
+		InstrStopNode(instrument, loaded ? GjIndexOnlyGetBatch(scan->table.index_only)->nrows : 0);
+	return loaded;
+}
+
+/*-------------------------------------------------------------------------
+ * Batches of rows
+ *
+ * Either each entry or tuple is a row: then batch consumers get the table's own batch.  Or pairs
+ * are rows; if no column of the partners is wanted, an entry or tuple stands for all of its pairs,
+ * with their number as weight.
+ *-------------------------------------------------------------------------
+ */
+
+const GjRowMethods GjJoinRowMethods = {
+	.partner_column = partner_column,
+	.next_batch = next_batch,
+};
+
+/*
+ * Method of GjRowMethods
+ */
+static int
+partner_column(const PlanState *node, int at)
+{
+	const GjJoinDirect *direct = ((const GjJoinState *) node)->direct;
+
+	for (int i = 0; direct != NULL && i < direct->noutputs; i++)
+	{
+		if (direct->outputs[i].attno == at + 1)
+			return direct->outputs[i].column;
+	}
+	return -1;
+}
+
+/*
+ * Method of GjRowMethods: advance until rows are loaded that can take the fast path
+ */
+static GjRowBatch *
+next_batch(PlanState *node, bool want_partners)
+{
+	GjJoinState *state = (GjJoinState *) castNode(CustomScanState, node);
+	GjRowBatch *batch = &state->batch_rows;
+
+	if (batch->next < batch->nrows)
+		return batch;
+	for (;;)
+	{
+		switch (state->phase)
+		{
+			case GJ_PHASE_COLLECT:
+			case GJ_PHASE_BATCH:
+			case GJ_PHASE_TABLE:
+				prepare(state);
+				break;
+			case GJ_PHASE_DIRECT:
+				batch = load_entry_batch(state);
+				if (batch != NULL)
+					return make_rows(state, batch, want_partners);
+				GjJoinScanFetchRest(state->direct_scan, state->small);
+				state->phase = GJ_PHASE_BIG_ROW;
+				break;
+			case GJ_PHASE_BIG_ROW:
+				if (!takes_tuples(state->scan, state->scan->table.array_fill))
+					return NULL;
+				batch = load_tuple_batch(state);
+				if (batch != NULL)
+					return make_rows(state, batch, want_partners);
+				leave_rows(state);
+				break;
+			default:
+				return NULL;
+		}
+	}
+}
+
+/*
+ * Return the entries that form the next result rows, or NULL if no entry is left
+ */
+static GjRowBatch *
+load_entry_batch(GjJoinState *state)
+{
+	GjJoinScanState *scan = state->direct_scan;
+	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
+
+	Assert(state->phase == GJ_PHASE_DIRECT);
+	batch->shape = scan->direct_fill;
+	if (state->pair != NULL || batch->next < batch->nrows || load_entries(scan, false))
+		return batch;
+	return NULL;
+}
+
+/*
+ * Return the tuples that form the next result rows, or NULL if no tuple is left
+ */
+static GjRowBatch *
+load_tuple_batch(GjJoinState *state)
+{
+	GjJoinScanState *scan = state->scan;
+	GjRowBatch *batch = scan->table.fetched;
+
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
+	batch->shape = scan->table.array_fill;
+	if (state->pair != NULL || batch->next < batch->nrows || load_tuples(scan))
+		return batch;
+	return NULL;
+}
+
+/*
+ * Return the result rows of a table's batch.  If some pairs of a row have been returned, return its
+ * other pairs first.
+ */
+static GjRowBatch *
+make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners)
+{
+	GjRowBatch *batch = &state->batch_rows;
+
+	if (table->partners == NULL)
+	{
+		if (table->tuples != NULL)
+		{
+			count_rows(state->scan, table->nrows - Max(table->next, state->scan->ncounted));
+			state->scan->ncounted = table->nrows;
+		}
+		return table;
+	}
+	*batch = *table;
+	batch->next = 0;
+	batch->rows = state->direct->rows;
+	batch->partners = NULL;
+	if (state->pair != NULL || want_partners)
+	{
+		batch->nrows = take_pairs(state, table);
+		batch->partners = state->direct->partners;
+		batch->partner_natts = state->direct->natts;
+	}
+	else
+	{
+		batch->nrows = take_weights(state, table);
+		batch->weights = state->direct->weights;
+	}
+	return batch;
+}
+
+/*
+ * Take the next pairs of the table's rows with their partners, and return their number
+ */
+static int
+take_pairs(GjJoinState *state, GjRowBatch *table)
+{
+	GjJoinDirect *direct = state->direct;
+	int			n = 0;
+
+	while (n < GJ_BATCH_ROWS && (state->pair != NULL || table->next < table->nrows))
+	{
+		if (state->pair == NULL)
+			take_row(state, table);
+		direct->rows[n] = table->rows[table->next - 1];
+		direct->partners[n++] = state->pair;
+		take_partner(state);
+	}
+	return n;
+}
+
+/*
+ * Take the next rows of the table with the number of their partners, and return the number of
+ * rows
+ */
+static int
+take_weights(GjJoinState *state, GjRowBatch *table)
+{
+	GjJoinDirect *direct = state->direct;
+	int			n = 0;
+
+	Assert(state->pair == NULL);
+	while (n < GJ_BATCH_ROWS && table->next < table->nrows)
+	{
+		take_row(state, table);
+		direct->weights[n] = take_partners(state);
+		direct->rows[n++] = table->rows[table->next - 1];
+	}
+	return n;
+}
+
+/*
+ * Advance to the next row and its first partner
+ */
+static inline void
+take_row(GjJoinState *state, GjRowBatch *batch)
+{
+	int			row = batch->next++;
+
+	state->pair = batch->partners[row];
+	if (batch->tuples == NULL)
+		state->direct->entry = GjRowEntry(batch, row);
+	else
+		count_rows(state->scan, 1);
+}
+
+/*-------------------------------------------------------------------------
+ * Tuples
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Return the next result row that is built from a fetched tuple.  Returns NULL if the next tuple,
+ * if any, has to take the slow path.
+ */
+static TupleTableSlot *
+build_from_tuple(GjJoinState *state, GjJoinScanState *scan)
+{
+	TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
+	GjRowBatch *block = scan->table.fetched;
+	GjSmallRow *row = state->pair;
+
+	Assert(state->phase == GJ_PHASE_BIG_ROW);
+	if (row == NULL)
+	{
+		if (block->next >= block->nrows && !load_tuples(scan))
+			return NULL;
+		if (!GjFillFits(scan->table.tuple_fill, GjRowTuple(block, block->next)->t_data))
+			return NULL;
+		if (scan->joined)
+			row = block->partners[block->next];
+		block->next++;
+		count_rows(scan, 1);
+	}
+
+	GjFillFromTuple(scan->table.tuple_fill, GjRowTuple(block, block->next - 1)->t_data, slot);
+	if (row != NULL)
+		add_partner(state, row, slot);
+	return slot;
+}
+
+/*
+ * Add a small row to the tuple's result row; the next one of the same key follows
+ */
+static inline void
+add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot)
+{
+	state->pair = row;
+	take_partner(state);
+	fill_small(state->direct, row, slot);
+}
+
+/*
+ * Advance from state->pair to the next partner
+ */
+static inline void
+take_partner(GjJoinState *state)
+{
+	GjSmallRow *row = state->pair;
+
+	state->pair = state->kind == GJ_JOIN_SEMI ? NULL : row->next_of_key;
+	if (GjJoinMarksSmall(state->kind))
+		row->matched = true;
+}
+
+/*
+ * Take all partners of the row at once, and return their number.  Partners of one key are always
+ * marked together: if the first one is marked, so are the others.
+ */
+static inline uint32
+take_partners(GjJoinState *state)
+{
+	GjSmallRow *first = state->pair;
+
+	state->pair = NULL;
+	if (first == NULL)
+		return 0;
+	if (GjJoinMarksSmall(state->kind))
+	{
+		for (GjSmallRow *row = first; row != NULL && !row->matched; row = row->next_of_key)
+			row->matched = true;
+	}
+	return state->kind == GJ_JOIN_SEMI ? 1 : first->nrows_of_key;
+}
+
+/*
+ * Fetch the next block; for EXPLAIN, the time counts for the scan
+ */
+static bool
+load_tuples(GjJoinScanState *scan)
+{
+	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
+	bool		loaded;
+
+	scan->ncounted = 0;
+	if (instrument == NULL)
+		return GjFetchLoad(scan->table.fetch);
+	InstrStartNode(instrument);
+	loaded = GjFetchLoad(scan->table.fetch);
+	InstrStopNode(instrument, 0.0);
+	return loaded;
+}
+
+/*
+ * For EXPLAIN, count rows as returned by the scan
+ */
+static inline void
+count_rows(GjJoinScanState *scan, int n)
+{
+	if (unlikely(scan->table.css.ss.ps.instrument != NULL))
+		scan->table.css.ss.ps.instrument->tuplecount += n;
+}
+
+static void
+fill_small(const GjJoinDirect *direct, const GjSmallRow *row, TupleTableSlot *slot)
+{
+	const Datum *values = GjSmallRowValues(row);
+	const bool *nulls = GjSmallRowNulls(row, direct->natts);
+
+	for (int i = 0; i < direct->noutputs; i++)
+	{
+		int			at = direct->outputs[i].attno - 1;
+		int			column = direct->outputs[i].column;
+
+		slot->tts_values[at] = values[column];
+		slot->tts_isnull[at] = nulls[column];
+	}
+}

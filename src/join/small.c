@@ -1,0 +1,604 @@
+/*-------------------------------------------------------------------------
+ *
+ * small.c
+ *	  The small side of a GpuJoin: its rows, collected once and returned in batches that fit in
+ *	  memory, each with a hash table by key.
+ *
+ * As long as the rows fit in the memory limit, they form a single batch: a hash table maps each key
+ * to a chain of rows, and a row is an array of values that can be copied into a joined row.  (A
+ * MinimalTuple would be smaller, but would have to be deformed for each pair; a sort needs one
+ * anyway, so it is formed only then.)
+ *
+ * Once the limit is exceeded, the rows collected so far and all later rows go into a sort by key,
+ * which spills to disk.  It is then read batch by batch, in key order.  Why this is correct:
+ *
+ *	- Each row is in exactly one batch, so the marks that the caller has set on it are final
+ *	  when its batch ends.
+ *	- A batch may end between any two rows, even if they have the same key: a big row then
+ *	  meets them in two batches, and the pairs are the same.  If a big row must be returned
+ *	  only once (whole_keys), batches end only between keys, and the rows of one key are
+ *	  limited by memory alone.  With one_per_key they are a single row.
+ *	- No row is evaluated twice: volatile functions below the join run once.
+ *
+ * Memory: the sort may use work_mem, a batch the limit that the caller passes.  The key set that
+ * is built from a batch counts toward that limit as a constant for each key.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_operator_d.h"
+#include "catalog/pg_type_d.h"
+#include "executor/tuptable.h"
+#include "miscadmin.h"
+#include "utils/datum.h"
+#include "utils/memutils.h"
+#include "utils/tuplesort.h"
+
+#include "base/prefetch.h"
+#include "join.h"
+
+#define INITIAL_KEYS			256
+
+/* Number of keys that are prefetched at a time */
+#define LOOKUP_KEYS				256
+
+/* Memory of a key set for each key: the array, its sort, the probe structure */
+#define KEYSET_BYTES_PER_KEY	48
+
+typedef struct SmallSort SmallSort;
+
+/* The row that was read last from a sort; valid until the next row is read */
+typedef struct SortedRow
+{
+	const Datum *values;
+	const bool *isnull;
+	bool		key_is_null;	/* rows without a key come last */
+	int64		key;
+} SortedRow;
+
+struct GjSmallSide
+{
+	MemoryContext context;
+	TupleDesc	columns;
+	GjSmallPolicy policy;
+	Size		memory_limit;
+	GjSmallStats *stats;
+
+	/* The batch in memory */
+	GjSmallBatch batch;
+	MemoryContext batch_context;	/* holds the hash table, and row_context */
+	MemoryContext row_context;	/* holds the rows and their data */
+	struct keytable_hash *table;
+	GjSmallRow *last;
+	bool		delivered;		/* has the only batch been returned? */
+	uint64		nbatches;		/* number of batches returned in this run */
+
+	/* All rows, once they have exceeded the limit */
+	SmallSort  *sort;
+	SortedRow	pending;		/* row read last */
+	bool		has_pending;	/* is it the first row of the next batch? */
+};
+
+struct SmallSort
+{
+	MemoryContext context;
+	Tuplesortstate *state;
+	TupleTableSlot *in;			/* the key, then the columns */
+	TupleTableSlot *out;
+};
+
+/* A key of the batch.  Every integer is a valid key, so cells have a status. */
+typedef struct KeyCell
+{
+	int64		key;
+	GjSmallRow *first;
+	char		status;
+} KeyCell;
+
+/*
+ * Spread a key over the 32 bits that the table masks.  Keys that differ only in their upper bits
+ * must not collide, as they would after a Fibonacci multiplication alone, so the upper half is
+ * folded in twice.
+ */
+static inline uint32
+hash_key(int64 key)
+{
+	uint64		h = (uint64) key;
+
+	h ^= h >> 32;
+	h *= UINT64CONST(0x9E3779B97F4A7C15);
+	h ^= h >> 32;
+	h *= UINT64CONST(0xD6E8FEB86659FD93);
+	return (uint32) (h >> 32);
+}
+
+#define SH_PREFIX keytable
+#define SH_ELEMENT_TYPE KeyCell
+#define SH_KEY_TYPE int64
+#define SH_KEY key
+#define SH_HASH_KEY(tb, key) hash_key(key)
+#define SH_EQUAL(tb, a, b) ((a) == (b))
+#define SH_SCOPE static inline
+#define SH_DECLARE
+#define SH_DEFINE
+#include "lib/simplehash.h"
+
+static void start_batch(GjSmallSide *side);
+static void drop_batch(GjSmallSide *side);
+static void add_to_batch(GjSmallSide *side, const Datum *values, const bool *isnull,
+						 bool key_is_null, int64 key);
+static void link_to_key(GjSmallSide *side, GjSmallRow *row, int64 key);
+static GjSmallRow *copy_row(GjSmallSide *side, const Datum *values, const bool *isnull);
+static bool batch_is_full(GjSmallSide *side);
+static void spill(GjSmallSide *side);
+static void spill_batch(GjSmallSide *side);
+static bool next_sorted_batch(GjSmallSide *side);
+static TupleDesc make_sort_desc(TupleDesc columns);
+static SmallSort *sort_begin(MemoryContext parent, TupleDesc columns);
+static void sort_put(SmallSort *sort, const Datum *values, const bool *isnull,
+					 bool key_is_null, int64 key);
+static void sort_finish(SmallSort *sort);
+static bool sort_next(SmallSort *sort, SortedRow *row);
+static void sort_rewind(SmallSort *sort);
+static void sort_end(SmallSort *sort);
+
+/*
+ * Create an empty small side for rows with these columns, which updates the statistics
+ */
+GjSmallSide *
+GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
+			  Size memory_limit, GjSmallStats *stats)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "gpujoin small side",
+												  ALLOCSET_DEFAULT_SIZES);
+	GjSmallSide *side = MemoryContextAllocZero(context, sizeof(GjSmallSide));
+
+	side->context = context;
+	side->columns = columns;
+	side->policy = policy;
+	side->memory_limit = memory_limit;
+	side->stats = stats;
+	start_batch(side);
+	return side;
+}
+
+static void
+start_batch(GjSmallSide *side)
+{
+	side->batch_context = AllocSetContextCreate(side->context, "gpujoin batch",
+												ALLOCSET_DEFAULT_SIZES);
+	side->row_context = GenerationContextCreate(side->batch_context, "gpujoin batch rows",
+												ALLOCSET_DEFAULT_SIZES);
+	side->table = keytable_create(side->batch_context, INITIAL_KEYS, NULL);
+	side->batch.first = side->last = NULL;
+	side->batch.nrows = 0;
+	side->batch.shared_keys = false;
+	side->delivered = false;
+}
+
+static void
+drop_batch(GjSmallSide *side)
+{
+	if (side->batch_context != NULL)
+		MemoryContextDelete(side->batch_context);
+	side->batch_context = NULL;
+	side->batch.first = side->last = NULL;
+	side->batch.nrows = 0;
+}
+
+/*
+ * Add a row, and copy its data
+ */
+void
+GjSmallAdd(GjSmallSide *side, const Datum *values, const bool *isnull,
+		   bool key_is_null, int64 key)
+{
+	if (key_is_null && !side->policy.keep_null_keys)
+		return;
+
+	side->stats->rows++;
+	if (side->sort != NULL)
+	{
+		sort_put(side->sort, values, isnull, key_is_null, key);
+		return;
+	}
+	add_to_batch(side, values, isnull, key_is_null, key);
+	if (batch_is_full(side))
+		spill(side);
+}
+
+static void
+add_to_batch(GjSmallSide *side, const Datum *values, const bool *isnull,
+			 bool key_is_null, int64 key)
+{
+	GjSmallRow *row;
+
+	if (side->policy.one_per_key && !key_is_null &&
+		keytable_lookup(side->table, key) != NULL)
+		return;
+
+	row = copy_row(side, values, isnull);
+	if (!key_is_null)
+		link_to_key(side, row, key);
+	if (side->last == NULL)
+		side->batch.first = row;
+	else
+		side->last->next = row;
+	side->last = row;
+	side->batch.nrows++;
+}
+
+static void
+link_to_key(GjSmallSide *side, GjSmallRow *row, int64 key)
+{
+	bool		found;
+	KeyCell    *cell = keytable_insert(side->table, key, &found);
+
+	side->batch.shared_keys |= found;
+	row->next_of_key = found ? cell->first : NULL;
+	row->nrows_of_key = found ? cell->first->nrows_of_key + 1 : 1;
+	cell->first = row;
+}
+
+static GjSmallRow *
+copy_row(GjSmallSide *side, const Datum *values, const bool *isnull)
+{
+	int			natts = side->columns->natts;
+	Size		size = MAXALIGN(sizeof(GjSmallRow)) + natts * (sizeof(Datum) + sizeof(bool));
+	MemoryContext old_context = MemoryContextSwitchTo(side->row_context);
+	GjSmallRow *row = palloc(size);
+
+	memset(row, 0, sizeof(GjSmallRow));
+	memcpy(GjSmallRowNulls(row, natts), isnull, natts * sizeof(bool));
+	for (int i = 0; i < natts; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(side->columns, i);
+
+		GjSmallRowValues(row)[i] = isnull[i] ? (Datum) 0 :
+			datumCopy(values[i], att->attbyval, att->attlen);
+	}
+	MemoryContextSwitchTo(old_context);
+	return row;
+}
+
+/*
+ * Return true if the batch, with the key set that will be built from it, has reached the memory
+ * limit.  The rows of a key are counted in 32 bits; a batch that may have more of them
+ * (whole_keys) does not use the count.
+ */
+static bool
+batch_is_full(GjSmallSide *side)
+{
+	Size		memory = MemoryContextMemAllocated(side->batch_context, true);
+
+	side->stats->peak_memory = Max(side->stats->peak_memory, memory);
+	return memory + (Size) side->table->members * KEYSET_BYTES_PER_KEY >= side->memory_limit ||
+		side->batch.nrows >= PG_UINT32_MAX;
+}
+
+/*
+ * Move the batch into a sort, to which all later rows are added
+ */
+static void
+spill(GjSmallSide *side)
+{
+	side->sort = sort_begin(side->context, side->columns);
+	spill_batch(side);
+	drop_batch(side);
+}
+
+/*
+ * Add the batch's rows to the sort.  Only the hash table has their keys.
+ */
+static void
+spill_batch(GjSmallSide *side)
+{
+	int			natts = side->columns->natts;
+	keytable_iterator iter;
+	KeyCell    *cell;
+
+	keytable_start_iterate(side->table, &iter);
+	while ((cell = keytable_iterate(side->table, &iter)) != NULL)
+	{
+		for (GjSmallRow *row = cell->first; row != NULL; row = row->next_of_key)
+		{
+			CHECK_FOR_INTERRUPTS();
+			row->matched = true;
+			sort_put(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, natts), false,
+					 cell->key);
+		}
+	}
+
+	/* rows in no chain have no key */
+	for (GjSmallRow *row = side->batch.first; row != NULL; row = row->next)
+	{
+		if (!row->matched)
+			sort_put(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, natts), true, 0);
+	}
+}
+
+/*
+ * Finish adding rows
+ */
+void
+GjSmallFinish(GjSmallSide *side)
+{
+	if (side->sort != NULL)
+		sort_finish(side->sort);
+}
+
+/*
+ * Return the next batch, or NULL if no batch is left.  Frees the rows of the previous batch, if
+ * there are several batches.
+ */
+const GjSmallBatch *
+GjSmallNextBatch(GjSmallSide *side)
+{
+	bool		found;
+
+	if (side->sort != NULL)
+		found = next_sorted_batch(side);
+	else
+	{
+		found = !side->delivered && side->batch.nrows > 0;
+		side->delivered = true;
+	}
+	if (!found)
+		return NULL;
+	side->nbatches++;
+	side->stats->batches = Max(side->stats->batches, side->nbatches);
+	side->batch.is_only = side->sort == NULL;
+	return &side->batch;
+}
+
+/*
+ * Read rows as long as they fit.  The first row that does not fit is kept in `pending` for the
+ * next call, because no other row is read in between.
+ */
+static bool
+next_sorted_batch(GjSmallSide *side)
+{
+	SortedRow  *row = &side->pending;
+	int64		last_key = 0;
+
+	drop_batch(side);
+	start_batch(side);
+	while (side->has_pending || sort_next(side->sort, row))
+	{
+		CHECK_FOR_INTERRUPTS();
+		side->has_pending = side->batch.nrows > 0 && batch_is_full(side) &&
+			!(side->policy.whole_keys && !row->key_is_null && row->key == last_key);
+		if (side->has_pending)
+			break;
+		add_to_batch(side, row->values, row->isnull, row->key_is_null, row->key);
+		last_key = row->key;
+	}
+	return side->batch.nrows > 0;
+}
+
+/*
+ * Start over with the first batch of the same rows
+ */
+void
+GjSmallRewind(GjSmallSide *side)
+{
+	side->nbatches = 0;
+	side->delivered = false;
+	if (side->sort != NULL)
+	{
+		sort_rewind(side->sort);
+		side->has_pending = false;
+		return;
+	}
+	for (GjSmallRow *row = side->batch.first; row != NULL; row = row->next)
+		row->matched = false;
+}
+
+/*
+ * Forget all rows, so that new ones can be added
+ */
+void
+GjSmallReset(GjSmallSide *side)
+{
+	if (side->sort != NULL)
+		sort_end(side->sort);
+	side->sort = NULL;
+	side->has_pending = false;
+	side->nbatches = 0;
+	side->stats->rows = 0;
+	drop_batch(side);
+	start_batch(side);
+}
+
+/*
+ * Free the small side
+ */
+void
+GjSmallFree(GjSmallSide *side)
+{
+	if (side->sort != NULL)
+		sort_end(side->sort);
+	MemoryContextDelete(side->context);
+}
+
+/*
+ * Return the chain (next_of_key) of the batch's rows with this key, or NULL
+ */
+GjSmallRow *
+GjSmallLookup(GjSmallSide *side, int64 key)
+{
+	KeyCell    *cell = keytable_lookup(side->table, key);
+
+	return cell == NULL ? NULL : cell->first;
+}
+
+/*
+ * Look up the keys of rows in the side's current batch: a GjRowLookup.  A partner is the chain
+ * of GjSmallRow.
+ *
+ * Cache misses overlap: at most LOOKUP_KEYS cells of the hash table, and then the small rows, are
+ * prefetched at a time.
+ */
+int
+GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partners)
+{
+	GjSmallSide *side = arg;
+	const int64 *codes = keys->codes;
+	const bool *nulls = keys->nulls;
+	uint32		hashes[LOOKUP_KEYS];
+	int			nfound = 0;
+
+	for (int start = 0; start < keys->n; start += LOOKUP_KEYS)
+	{
+		int			end = Min(start + LOOKUP_KEYS, keys->n);
+
+		for (int i = start; i < end; i++)
+		{
+			if (nulls != NULL && nulls[i])
+				continue;
+			hashes[i - start] = hash_key(codes[i]);
+			GjPrefetch(&side->table->data[hashes[i - start] & side->table->sizemask]);
+		}
+		for (int i = start; i < end; i++)
+		{
+			KeyCell    *cell;
+
+			if (nulls != NULL && nulls[i])
+				continue;
+			cell = keytable_lookup_hash(side->table, codes[i], hashes[i - start]);
+			if (cell == NULL)
+				continue;
+			GjPrefetch(cell->first);
+			rows[nfound] = rows[i];
+			partners[nfound++] = cell->first;
+		}
+	}
+	return nfound;
+}
+
+/*
+ * Add the batch's distinct keys to a key set
+ */
+void
+GjSmallAddKeys(GjSmallSide *side, GjKeySet *keys)
+{
+	keytable_iterator iter;
+	KeyCell    *cell;
+
+	keytable_start_iterate(side->table, &iter);
+	while ((cell = keytable_iterate(side->table, &iter)) != NULL)
+		GjKeySetAdd(keys, cell->key);
+}
+
+/*-------------------------------------------------------------------------
+ * Sorted rows
+ *
+ * Rows that do not fit in memory are sorted by key: a tuplesort of tuples whose first column is the
+ * key.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Start a sort of rows with these columns
+ */
+static SmallSort *
+sort_begin(MemoryContext parent, TupleDesc columns)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "gpujoin small side sort",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old_context = MemoryContextSwitchTo(context);
+	SmallSort  *sort = palloc0(sizeof(SmallSort));
+	TupleDesc	desc = make_sort_desc(columns);
+	AttrNumber	attno = 1;
+	Oid			less_than = Int8LessOperator;
+	Oid			collation = InvalidOid;
+	bool		nulls_first = false;
+
+	sort->context = context;
+	sort->in = MakeSingleTupleTableSlot(desc, &TTSOpsVirtual);
+	sort->out = MakeSingleTupleTableSlot(desc, &TTSOpsMinimalTuple);
+	sort->state = tuplesort_begin_heap(desc, 1, &attno, &less_than, &collation, &nulls_first,
+									   work_mem, NULL, TUPLESORT_RANDOMACCESS);
+	MemoryContextSwitchTo(old_context);
+	return sort;
+}
+
+static TupleDesc
+make_sort_desc(TupleDesc columns)
+{
+	TupleDesc	desc = CreateTemplateTupleDesc(columns->natts + 1);
+
+	TupleDescInitEntry(desc, 1, "key", INT8OID, -1, 0);
+	for (AttrNumber i = 1; i <= columns->natts; i++)
+		TupleDescCopyEntry(desc, i + 1, columns, i);
+	return desc;
+}
+
+static void
+sort_put(SmallSort *sort, const Datum *values, const bool *isnull,
+		 bool key_is_null, int64 key)
+{
+	TupleTableSlot *slot = sort->in;
+	int			natts = slot->tts_tupleDescriptor->natts - 1;
+
+	ExecClearTuple(slot);
+	slot->tts_values[0] = Int64GetDatum(key);
+	slot->tts_isnull[0] = key_is_null;
+	memcpy(&slot->tts_values[1], values, natts * sizeof(Datum));
+	memcpy(&slot->tts_isnull[1], isnull, natts * sizeof(bool));
+	ExecStoreVirtualTuple(slot);
+	tuplesort_puttupleslot(sort->state, slot);
+	ExecClearTuple(slot);
+}
+
+/*
+ * Sort the rows that were added, before they are read
+ */
+static void
+sort_finish(SmallSort *sort)
+{
+	tuplesort_performsort(sort->state);
+}
+
+/*
+ * Read the next row.  Returns false at the end.
+ */
+static bool
+sort_next(SmallSort *sort, SortedRow *row)
+{
+	TupleTableSlot *slot = sort->out;
+
+	if (!tuplesort_gettupleslot(sort->state, true, false, slot, NULL))
+		return false;
+
+	slot_getallattrs(slot);
+	row->values = &slot->tts_values[1];
+	row->isnull = &slot->tts_isnull[1];
+	row->key_is_null = slot->tts_isnull[0];
+	row->key = row->key_is_null ? 0 : DatumGetInt64(slot->tts_values[0]);
+	return true;
+}
+
+/*
+ * Start over with the first row
+ */
+static void
+sort_rewind(SmallSort *sort)
+{
+	ExecClearTuple(sort->out);
+	tuplesort_rescan(sort->state);
+}
+
+/*
+ * Free the sort, after the slot that may hold one of its rows
+ */
+static void
+sort_end(SmallSort *sort)
+{
+	ExecDropSingleTupleTableSlot(sort->in);
+	ExecDropSingleTupleTableSlot(sort->out);
+	tuplesort_end(sort->state);
+	MemoryContextDelete(sort->context);
+}

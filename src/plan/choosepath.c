@@ -1,0 +1,321 @@
+/*-------------------------------------------------------------------------
+ *
+ * choosepath.c
+ *	  GpuAlternative paths: a GpuScan and PostgreSQL's index scan, index-only scan or bitmap
+ *	  scan for the same condition.  The executor chooses one of the two.
+ *
+ * When a generic plan is made, the length of an array parameter is not known; nor is that of an
+ * array which a subquery collects.  PostgreSQL assumes 10 elements, for which a btree is the right
+ * choice.  With 10,000 elements it takes ten times as long as GpuScan.  No assumption is right for
+ * both.  So if PostgreSQL's path rests on that guess, we keep both plans, together with the number
+ * of keys from which ours is cheaper, for a search on the CPU and for a search on a device.  The
+ * executor counts the keys and checks whether there is a device (exec/alternative.c).
+ *
+ * The path costs slightly less than PostgreSQL's: for the number of keys that PostgreSQL assumes,
+ * that path is the one that is executed.
+ *
+ * We compare both costs by the formulas, and assume that PostgreSQL's cost is proportional to the
+ * number of keys, as its cost of an index scan for an array nearly is.
+ *
+ * Rows from our path cost batch consumers less, so we compute the numbers of keys again for an
+ * aggregate.
+ *
+ * A path whose order the query may want is kept beside the alternative, which has no order.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "nodes/value.h"
+#include "optimizer/cost.h"
+#include "optimizer/pathnode.h"
+
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "base/nodes.h"
+#include "node/alternative.h"
+#include "planner.h"
+
+/* Indexes into the custom_private list of a path; custom_paths has our path, then the other one */
+typedef enum GjAlternativePathPrivate
+{
+	GJ_ALTERNATIVE_PATH_INDEX,	/* IndexOptInfo */
+	GJ_ALTERNATIVE_PATH_CPU_KEYS,	/* Integer: minimum number of keys for which ours is cheaper */
+	GJ_ALTERNATIVE_PATH_DEVICE_KEYS,	/* Integer: the same, if a device searches */
+	GJ_ALTERNATIVE_PATH_INPUT,	/* GjCostInput from which these were computed, not a Node */
+	GJ_ALTERNATIVE_PATH_COUNT
+} GjAlternativePathPrivate;
+
+/* PostgreSQL's assumption (estimate_array_length) */
+#define GUESSED_KEYS			10.0
+
+/* Cost factor by which the path differs from the one that it contains */
+#define TRIFLE					0.9999
+
+static Path *keep(RelOptInfo *rel, Path *stock);
+static Path *find_guessed_path(RelOptInfo *rel, List *conditions);
+static IndexPath *get_index_path(Path *path);
+static bool rests_on_guess(IndexPath *path, List *conditions);
+static bool condition_is_unknown(GjKeyNode *node);
+static int	count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock,
+						   bool device, Cost saved);
+static bool is_cheaper(PlannerInfo *root, const GjCostInput *input, const Path *stock,
+					   bool device, double nkeys, Cost saved);
+static Plan *plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
+							  List *tlist, List *clauses, List *custom_plans);
+
+const CustomPathMethods GjAlternativePathMethods = {
+	.CustomName = GJ_ALTERNATIVE_NAME,
+	.PlanCustomPath = plan_alternative,
+};
+
+/*
+ * Offer a choice between our path and the cheapest other one, if the latter rests on a guess; our
+ * path becomes part of it
+ */
+void
+GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
+					 CustomPath *ours)
+{
+	RelOptInfo *rel = input->rel;
+	Path	   *stock = find_guessed_path(rel, conditions);
+	GjCostInput *kept;
+	CustomPath *path;
+	int			cpu_keys;
+	int			device_keys;
+
+	if (gj_force || stock == NULL)
+		return;
+
+	cpu_keys = count_min_keys(root, input, stock, false, 0.0);
+	device_keys = count_min_keys(root, input, stock, true, 0.0);
+	if (cpu_keys == PG_INT32_MAX && device_keys == PG_INT32_MAX)
+		return;
+
+	GjCostSearch(root, input, &ours->path.startup_cost, &ours->path.total_cost);
+	ours->path.total_cost += ours->path.startup_cost;
+
+	path = makeNode(CustomPath);
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = rel;
+	path->path.pathtarget = rel->reltarget;
+	path->path.parallel_safe = ours->path.parallel_safe && stock->parallel_safe;
+	path->path.rows = rel->rows;
+	path->path.startup_cost = stock->startup_cost * TRIFLE;
+	path->path.total_cost = stock->total_cost * TRIFLE;
+	GjPathInheritDisabled(&path->path, stock);
+	path->methods = &GjAlternativePathMethods;
+	path->custom_paths = list_make2(ours, keep(rel, stock));
+	kept = palloc(sizeof(GjCostInput));
+	*kept = *input;
+	path->custom_private = list_make4(input->index, makeInteger(cpu_keys),
+									  makeInteger(device_keys), kept);
+	Assert(list_length(path->custom_private) == GJ_ALTERNATIVE_PATH_COUNT);
+
+	GjOfferNote(path);
+	add_path(rel, &path->path);
+}
+
+/*
+ * Protect a path from being freed with the others of the relation: by add_path(), which finds it
+ * no better than the alternative, or by pg_hint_plan, which starts over.  add_path() does not free
+ * index paths; for these a copy suffices.
+ */
+static Path *
+keep(RelOptInfo *rel, Path *stock)
+{
+	IndexPath  *copy;
+
+	if (!IsA(stock, IndexPath))
+	{
+		rel->pathlist = list_delete_ptr(rel->pathlist, stock);
+		return stock;
+	}
+	copy = palloc(sizeof(IndexPath));
+	*copy = *(IndexPath *) stock;
+	return &copy->path;
+}
+
+/*
+ * Return true if the planner still lists the indexes of both plans
+ */
+bool
+GjAlternativeIsListed(const RelOptInfo *rel, const CustomPath *path)
+{
+	return list_member_ptr(rel->indexlist,
+						   list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INDEX)) &&
+		list_member_ptr(rel->indexlist, get_index_path(lsecond(path->custom_paths))->indexinfo);
+}
+
+/*
+ * Return a copy of a choice for a batch consumer, for which each row of our path costs this much
+ * less
+ */
+CustomPath *
+GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved)
+{
+	const GjCostInput *input = list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INPUT);
+	const Path *stock = lsecond(path->custom_paths);
+	CustomPath *copy = makeNode(CustomPath);
+
+	*copy = *path;
+	copy->custom_private =
+		list_make4(input->index,
+				   makeInteger(count_min_keys(root, input, stock, false, saved)),
+				   makeInteger(count_min_keys(root, input, stock, true, saved)),
+				   unconstify(GjCostInput *, input));
+	return copy;
+}
+
+/*
+ * Return the cheapest path of the table if it is an index scan, index-only scan or bitmap scan for
+ * an array of unknown length, or NULL
+ */
+static Path *
+find_guessed_path(RelOptInfo *rel, List *conditions)
+{
+	Path	   *cheapest = GjCheapestOther(rel);
+	IndexPath  *index_path = cheapest == NULL ? NULL : get_index_path(cheapest);
+
+	if (index_path == NULL || GjIndexIsOurs(index_path->indexinfo) ||
+		!rests_on_guess(index_path, conditions))
+		return NULL;
+	return cheapest;
+}
+
+/*
+ * Return the path of the only index that a path uses; NULL for other kinds of paths
+ */
+static IndexPath *
+get_index_path(Path *path)
+{
+	if (IsA(path, BitmapHeapPath))
+		path = ((BitmapHeapPath *) path)->bitmapqual;
+	return IsA(path, IndexPath) ? (IndexPath *) path : NULL;
+}
+
+/*
+ * Return the cheapest path of a relation that is not ours, or NULL
+ */
+Path *
+GjCheapestOther(const RelOptInfo *rel)
+{
+	Path	   *cheapest = NULL;
+	ListCell   *lc;
+
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if (path->param_info == NULL && !GjPathIsOurs(path) &&
+			(cheapest == NULL || path->total_cost < cheapest->total_cost))
+			cheapest = path;
+	}
+	return cheapest;
+}
+
+static bool
+rests_on_guess(IndexPath *path, List *conditions)
+{
+	ListCell   *lc;
+
+	foreach(lc, path->indexclauses)
+	{
+		RestrictInfo *rinfo = lfirst_node(IndexClause, lc)->rinfo;
+		ListCell   *lc2;
+
+		foreach(lc2, conditions)
+		{
+			GjKeyCondition *condition = lfirst(lc2);
+
+			if (condition->rinfo == rinfo && condition_is_unknown(condition->node))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool
+condition_is_unknown(GjKeyNode *node)
+{
+	return node->step == GJ_STEP_SOURCE && node->source.kind == GJ_SOURCE_ARRAY &&
+		GjSourceIsUnknown(&node->source);
+}
+
+/*
+ * Return the number of keys from which our path is cheaper, or PG_INT32_MAX
+ */
+static int
+count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool device,
+			   Cost saved)
+{
+	int			high = 1;
+	int			low;
+
+	while (!is_cheaper(root, input, stock, device, high, saved))
+	{
+		if (high >= GJ_MAX_ALTERNATIVE_KEYS)
+			return PG_INT32_MAX;
+		high *= 2;
+	}
+	low = high / 2;
+
+	while (high - low > 1)
+	{
+		int			middle = low + (high - low) / 2;
+
+		if (is_cheaper(root, input, stock, device, middle, saved))
+			high = middle;
+		else
+			low = middle;
+	}
+	return high;
+}
+
+static bool
+is_cheaper(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool device,
+		   double nkeys, Cost saved)
+{
+	GjCostInput scaled = *input;
+	Cost		startup;
+	Cost		run;
+
+	scaled.nkeys = nkeys;
+	scaled.nmatches = input->nmatches * nkeys / Max(input->nkeys, 1.0);
+	GjCostSearchBy(root, &scaled, device, &startup, &run);
+	run -= saved * scaled.nmatches * (1.0 - scaled.filtered);
+	return startup + run < stock->total_cost * nkeys / GUESSED_KEYS;
+}
+
+/*
+ * PlanCustomPath: make the plan; it has no quals, since its children test all clauses
+ */
+static Plan *
+plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+				 List *clauses, List *custom_plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	IndexOptInfo *index = list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INDEX);
+	CustomPath *ours = linitial(path->custom_paths);
+	double		share;
+	List	   *values;
+	List	   *key_plan = GjMakeKeyPlan(list_nth(ours->custom_private, GJ_SCAN_PATH_CONDITIONS),
+										 &values);
+
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.scanrelid = rel->relid;
+	scan->flags = path->flags;
+	scan->methods = GjNodeMethods(GJ_ALTERNATIVE_NAME);
+	scan->custom_plans = custom_plans;
+	scan->custom_exprs = list_make1(values);
+	scan->custom_private = list_make5(list_make1_oid(index->indexoid), key_plan,
+									  list_nth(path->custom_private,
+											   GJ_ALTERNATIVE_PATH_CPU_KEYS),
+									  list_nth(path->custom_private,
+											   GJ_ALTERNATIVE_PATH_DEVICE_KEYS),
+									  GjFindPartitions(root, rel, index, &share));
+	Assert(list_length(scan->custom_private) == GJ_ALTERNATIVE_PRIVATE_COUNT);
+
+	return &scan->scan.plan;
+}

@@ -1,0 +1,685 @@
+/*-------------------------------------------------------------------------
+ *
+ * entryfilter.c
+ *	  Which filters of a table can be tested on index entries, and whether the entries have all
+ *	  columns that are needed.
+ *
+ * The executor removes entries before it reads the visibility map or the heap (rows/filter.c).  A
+ * clause qualifies if it consists of comparisons of one column of the index each with a value that
+ * is the same for each row, of IN lists, tests for NULL and boolean columns, combined by AND, OR,
+ * NOT and IS [NOT] TRUE, FALSE or UNKNOWN.
+ *
+ * Entries may belong to rows that are dead or invisible to the query, and they are tested before
+ * other clauses.  So an operator must neither fail nor disclose its arguments: it must be
+ * immutable and leakproof, and belong to the btree family of a built-in type.  For the same reason
+ * security barriers do not matter here: core, too, evaluates leakproof clauses first.
+ *
+ * The value that a column is compared with is evaluated once for each scan, as in PostgreSQL's
+ * index scans.  That must not raise an error which the clause would not have raised, as "x = 0 OR
+ * c = 1 / x" would.  So a value that can fail is accepted only if the clause evaluates it for each
+ * row.
+ *
+ * We recognize operators by their place in the btree operator family of the column's type, not by
+ * their names.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "access/sysattr.h"
+#include "access/xact.h"
+#include "catalog/pg_proc_d.h"
+#include "catalog/pg_type_d.h"
+#include "miscadmin.h"
+#include "nodes/bitmapset.h"
+#include "nodes/nodeFuncs.h"
+#include "nodes/value.h"
+#include "optimizer/clauses.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "utils/array.h"
+#include "utils/float.h"
+#include "utils/lsyscache.h"
+#include "utils/typcache.h"
+
+#include "base/compat.h"
+#include "node/filterplan.h"
+#include "node/tableplan.h"
+#include "planner.h"
+
+/* Result of looking up an operator */
+typedef struct OperatorNote
+{
+	Oid			opno;			/* InvalidOid if unused */
+	bool		known;			/* true for a comparison that we can evaluate */
+	Oid			left;
+	Oid			right;
+	GjFilterOperator operator;
+} OperatorNote;
+
+/* State of making a filter plan */
+typedef struct Maker
+{
+	const IndexOptInfo *index;
+	Index		varno;
+	List	   *steps;
+	List	   *values;
+	int			ncolumns;		/* number of columns found */
+	Cost		cost;			/* cost of testing an entry */
+
+	/* the last operators looked up: long OR chains have only one or two */
+	OperatorNote notes[2];
+	int			next_note;
+} Maker;
+
+static List *find_clauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos,
+						  Cost *per_entry);
+static bool add_clause(Maker *maker, Expr *expr);
+static bool add(Maker *maker, Expr *expr, bool always);
+static bool add_bool(Maker *maker, BoolExpr *expr, bool always);
+static bool add_truth(Maker *maker, BooleanTest *test, bool always);
+static bool add_null_test(Maker *maker, NullTest *test, bool always);
+static bool add_comparison(Maker *maker, OpExpr *op, bool always);
+static bool add_list(Maker *maker, ScalarArrayOpExpr *op, bool always);
+static double count_elements(Expr *array);
+static bool add_column(Maker *maker, Expr *expr);
+static bool add_value(Maker *maker, Expr *expr, bool always);
+static void add_step(Maker *maker, int step);
+static bool find_column(const Maker *maker, Expr *expr, int *column);
+static bool value_is_usable(const Maker *maker, Expr *expr, bool always);
+static bool may_fail(Node *node, void *context);
+static bool function_may_fail(Oid function, void *context);
+static bool look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right,
+							 GjFilterOperator *operator);
+static bool find_operator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator);
+static bool types_are_known(Oid left, Oid right);
+static bool index_has(const IndexOptInfo *index, AttrNumber attno);
+static List *make_filter_plan(const IndexOptInfo *index, Index varno, List **quals,
+							  List **filters, List **values);
+static List *key_predicate(const IndexOptInfo *index);
+static Expr *key_expr(const IndexOptInfo *index);
+
+/*
+ * Return true if all clauses can be tested on entries
+ */
+bool
+GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos)
+{
+	Cost		per_entry;
+
+	return list_length(find_clauses(rel, index, rinfos, &per_entry)) == list_length(rinfos);
+}
+
+/*
+ * Estimate the fraction of the index's entries that clauses remove, as far as they can be tested on
+ * entries; *clauses become those that can be, and *per_entry the cost of their tests
+ */
+Selectivity
+GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, List *rinfos,
+			  List **clauses, Cost *per_entry)
+{
+	*clauses = find_clauses(rel, index, rinfos, per_entry);
+	if (*clauses == NIL)
+		return 0.0;
+	return 1.0 - clauselist_selectivity(root, *clauses, rel->relid, JOIN_INNER, NULL);
+}
+
+/*
+ * List the clauses that can be tested on an entry of the index, and compute the cost of testing one
+ */
+static List *
+find_clauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos, Cost *per_entry)
+{
+	List	   *result = NIL;
+	Maker		maker = {.index = index,.varno = rel->relid};
+	ListCell   *lc;
+
+	foreach(lc, rinfos)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (!rinfo->pseudoconstant && add_clause(&maker, rinfo->clause))
+			result = lappend(result, rinfo);
+	}
+	*per_entry = maker.cost;
+	return result;
+}
+
+/*
+ * Add a whole clause, or nothing.  A clause without a column does not qualify.
+ */
+static bool
+add_clause(Maker *maker, Expr *expr)
+{
+	int			nsteps = list_length(maker->steps);
+	int			nvalues = list_length(maker->values);
+	int			ncolumns = maker->ncolumns;
+	Cost		cost = maker->cost;
+
+	if (add(maker, expr, true) && maker->ncolumns > ncolumns)
+		return true;
+	maker->steps = list_truncate(maker->steps, nsteps);
+	maker->values = list_truncate(maker->values, nvalues);
+	maker->cost = cost;
+	return false;
+}
+
+/*
+ * Add an expression; returns false, possibly with a part of it added, if that is not possible
+ *
+ * always is true if the clause evaluates the expression for each row.
+ */
+static bool
+add(Maker *maker, Expr *expr, bool always)
+{
+	check_stack_depth();
+	if (IsA(expr, BoolExpr))
+		return add_bool(maker, (BoolExpr *) expr, always);
+	if (IsA(expr, BooleanTest))
+		return add_truth(maker, (BooleanTest *) expr, always);
+	if (IsA(expr, NullTest) && add_null_test(maker, (NullTest *) expr, always))
+		return true;
+	if (IsA(expr, OpExpr) && add_comparison(maker, (OpExpr *) expr, always))
+		return true;
+	if (IsA(expr, ScalarArrayOpExpr) && add_list(maker, (ScalarArrayOpExpr *) expr, always))
+		return true;
+	return add_column(maker, expr) || add_value(maker, expr, always);
+}
+
+/*
+ * Add AND, OR or NOT.  The operands after the first are not always evaluated.
+ */
+static bool
+add_bool(Maker *maker, BoolExpr *expr, bool always)
+{
+	ListCell   *lc;
+
+	if (expr->boolop == NOT_EXPR)
+		add_step(maker, GJ_FILTER_NOT);
+	else
+	{
+		add_step(maker, expr->boolop == AND_EXPR ? GJ_FILTER_AND : GJ_FILTER_OR);
+		add_step(maker, list_length(expr->args));
+	}
+	foreach(lc, expr->args)
+	{
+		if (!add(maker, lfirst(lc), always && lc == list_head(expr->args)))
+			return false;
+	}
+	return true;
+}
+
+static bool
+add_truth(Maker *maker, BooleanTest *test, bool always)
+{
+	add_step(maker, GJ_FILTER_TRUTH);
+	add_step(maker, test->booltesttype);
+	return add(maker, test->arg, always);
+}
+
+static bool
+add_null_test(Maker *maker, NullTest *test, bool always)
+{
+	int			column;
+
+	if (test->argisrow || !find_column(maker, test->arg, &column))
+		return false;
+	if (test->nulltesttype == IS_NOT_NULL)
+		add_step(maker, GJ_FILTER_NOT);
+	add_step(maker, GJ_FILTER_NULL);
+	add_step(maker, column);
+	maker->ncolumns++;
+	return true;
+}
+
+/*
+ * Add "column operator value", with the operands in either order
+ */
+static bool
+add_comparison(Maker *maker, OpExpr *op, bool always)
+{
+	Expr	   *value;
+	Oid			opno = op->opno;
+	GjFilterOperator operator;
+	Oid			left;
+	Oid			right;
+	int			column;
+
+	if (list_length(op->args) != 2)
+		return false;
+	value = lsecond(op->args);
+	if (!find_column(maker, linitial(op->args), &column))
+	{
+		value = linitial(op->args);
+		opno = get_commutator(opno);
+		if (!OidIsValid(opno) || !find_column(maker, lsecond(op->args), &column))
+			return false;
+	}
+	if (!value_is_usable(maker, value, always) ||
+		!look_up_operator(maker, opno, &left, &right, &operator))
+		return false;
+
+	add_step(maker, GJ_FILTER_COMPARE);
+	add_step(maker, column);
+	add_step(maker, left);
+	add_step(maker, right);
+	add_step(maker, operator);
+	maker->cost += GjCostTest(get_typlen(left), 1.0);
+	maker->values = lappend(maker->values, value);
+	maker->ncolumns++;
+	return true;
+}
+
+/*
+ * Add column = ANY (array), or its negation, column <> ALL (array)
+ */
+static bool
+add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
+{
+	Expr	   *array = lsecond(op->args);
+	GjFilterOperator operator;
+	Oid			left;
+	Oid			right;
+	int			column;
+
+	if (!find_column(maker, linitial(op->args), &column) ||
+		!value_is_usable(maker, array, always) ||
+		!look_up_operator(maker, op->opno, &left, &right, &operator) ||
+		operator != (op->useOr ? GJ_FILTER_EQ : GJ_FILTER_NE))
+		return false;
+
+	if (!op->useOr)
+		add_step(maker, GJ_FILTER_NOT);
+	add_step(maker, GJ_FILTER_ANY);
+	add_step(maker, column);
+	add_step(maker, left);
+	add_step(maker, right);
+	maker->cost += GjCostTest(get_typlen(left), count_elements(array));
+	maker->values = lappend(maker->values, array);
+	maker->ncolumns++;
+	return true;
+}
+
+/*
+ * Return the number of elements of an array; infinity if it is not known
+ */
+static double
+count_elements(Expr *array)
+{
+	const Const *constant = (const Const *) array;
+	ArrayType  *elements;
+
+	if (!IsA(array, Const) || constant->constisnull)
+		return get_float8_infinity();
+	elements = DatumGetArrayTypeP(constant->constvalue);
+	return ArrayGetNItems(ARR_NDIM(elements), ARR_DIMS(elements));
+}
+
+/*
+ * Add a boolean column, which is a condition by itself
+ */
+static bool
+add_column(Maker *maker, Expr *expr)
+{
+	int			column;
+
+	if (exprType((Node *) expr) != BOOLOID || !find_column(maker, expr, &column))
+		return false;
+	add_step(maker, GJ_FILTER_COLUMN);
+	add_step(maker, column);
+	maker->ncolumns++;
+	return true;
+}
+
+/*
+ * Add a condition that is the same for each row, as in "$1 IS NULL OR c = $1"
+ */
+static bool
+add_value(Maker *maker, Expr *expr, bool always)
+{
+	if (exprType((Node *) expr) != BOOLOID || !value_is_usable(maker, expr, always))
+		return false;
+	add_step(maker, GJ_FILTER_VALUE);
+	maker->values = lappend(maker->values, expr);
+	return true;
+}
+
+static void
+add_step(Maker *maker, int step)
+{
+	maker->steps = lappend_int(maker->steps, step);
+}
+
+/*
+ * Return true if an expression is a column of the table that the index stores unchanged
+ *
+ * The column may be relabeled as a binary-compatible type.
+ */
+static bool
+find_column(const Maker *maker, Expr *expr, int *column)
+{
+	const IndexOptInfo *index = maker->index;
+	Var		   *var = (Var *) expr;
+
+	while (var != NULL && IsA(var, RelabelType))
+		var = (Var *) ((RelabelType *) var)->arg;
+	if (var == NULL || !IsA(var, Var) || var->varno != maker->varno || var->varlevelsup != 0 ||
+		var->varattno <= 0)
+		return false;
+	for (int i = 0; i < index->ncolumns; i++)
+	{
+		if (index->indexkeys[i] != var->varattno)
+			continue;
+		if (i == 0 && !GjIndexKeepsValues(index))
+			continue;
+		*column = i;
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Return true if an expression can be evaluated when the scan starts
+ */
+static bool
+value_is_usable(const Maker *maker, Expr *expr, bool always)
+{
+	Bitmapset  *used = NULL;
+
+	if (IsA(expr, Const) || IsA(expr, Param))
+		return true;
+	pull_varattnos((Node *) expr, maker->varno, &used);
+	if (used != NULL)
+	{
+		bms_free(used);
+		return false;
+	}
+	return !contain_var_clause((Node *) expr) && !contain_subplans((Node *) expr) &&
+		!contain_volatile_functions((Node *) expr) &&
+		(always || !may_fail((Node *) expr, NULL));
+}
+
+/*
+ * Return true unless the evaluation of an expression certainly raises no error
+ */
+static bool
+may_fail(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
+	{
+		case T_Const:
+		case T_Param:
+		case T_List:
+		case T_RelabelType:
+		case T_BoolExpr:
+		case T_NullTest:
+		case T_BooleanTest:
+		case T_SQLValueFunction:
+			break;
+		case T_ArrayExpr:
+			if (((ArrayExpr *) node)->multidims)
+				return true;	/* its rows must have the same length */
+			break;
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_ScalarArrayOpExpr:
+			if (check_functions_in_node(node, function_may_fail, NULL))
+				return true;
+			break;
+		default:
+			return true;
+	}
+	return expression_tree_walker(node, may_fail, context);
+}
+
+/*
+ * Return true unless a function is leakproof: such a function does not fail, whatever its
+ * arguments
+ */
+static bool
+function_may_fail(Oid function, void *context)
+{
+	return !get_func_leakproof(function);
+}
+
+/*
+ * Find out which comparison an operator is, and of which types; remember the result
+ */
+static bool
+look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
+{
+	OperatorNote *note = &maker->notes[0];
+
+	if (note->opno != opno)
+		note = &maker->notes[1];
+	if (note->opno != opno)
+	{
+		note = &maker->notes[maker->next_note];
+		maker->next_note = 1 - maker->next_note;
+		note->opno = opno;
+		note->known = find_operator(opno, &note->left, &note->right, &note->operator);
+	}
+	*left = note->left;
+	*right = note->right;
+	*operator = note->operator;
+	return note->known;
+}
+
+static bool
+find_operator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
+{
+	static const GjFilterOperator operators[] = {GJ_FILTER_LT, GJ_FILTER_LE, GJ_FILTER_EQ,
+	GJ_FILTER_GE, GJ_FILTER_GT};
+	Oid			function = get_opcode(opno);
+	Oid			equality = InvalidOid;
+	Oid			family;
+	int			strategy;
+
+	op_input_types(opno, left, right);
+	if (!types_are_known(*left, *right) || !OidIsValid(function) ||
+		!get_func_leakproof(function) || func_volatile(function) != PROVOLATILE_IMMUTABLE)
+		return false;
+
+	family = lookup_type_cache(*left, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+	strategy = get_op_opfamily_strategy(opno, family);
+	if (strategy == 0)
+		equality = get_negator(opno);
+	if (OidIsValid(equality) &&
+		get_op_opfamily_strategy(equality, family) == BTEqualStrategyNumber)
+		*operator = GJ_FILTER_NE;
+	else if (strategy != 0)
+		*operator = operators[strategy - 1];
+	else
+		return false;
+	return true;
+}
+
+/*
+ * Return true if we can compare these types: equal types, and different integers or floating-point
+ * numbers
+ */
+static bool
+types_are_known(Oid left, Oid right)
+{
+	switch (left)
+	{
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+			return right == INT2OID || right == INT4OID || right == INT8OID;
+		case FLOAT4OID:
+		case FLOAT8OID:
+			return right == FLOAT4OID || right == FLOAT8OID;
+		case BOOLOID:
+		case OIDOID:
+		case DATEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+			return left == right;
+		default:
+			return false;
+	}
+}
+
+/*-------------------------------------------------------------------------
+ * Index-only answers
+ *
+ * Does an index of ours have all columns that a query needs of a table?
+ *
+ * Then rows on all-visible pages need not be read from the heap (match/stream.c).  The columns
+ * needed are those that leave the scan (reltarget) and those that filters use.  The conditions on
+ * the key need no column: a match is exact if the index's keys are the values themselves, and rows
+ * that are read from the heap have all attributes.
+ *
+ * The key can be returned as a column's value only if the column itself is indexed and the
+ * operator class stores it unchanged.  Our own operator classes do; we know nothing about the key
+ * functions of others.  INCLUDE columns are stored unchanged.
+ *
+ * System columns are not in the index.  This excludes tables that are updated or whose rows are
+ * locked: their plans need ctid.
+ *
+ * In a serializable transaction every row is read from the heap (match/visible.c), so plans made
+ * in one are neither offered nor costed as index-only.  A cached plan may be executed at another
+ * isolation level than it was made for: correctness is decided at execution, only speed is decided
+ * here.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Return true if a scan can be answered from the index alone; attnos become the attributes that it
+ * needs, in ascending order
+ *
+ * filters are the clauses that the scan tests.
+ */
+bool
+GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters, List **attnos)
+{
+	List	   *exprs = list_copy(rel->reltarget->exprs);
+	ListCell   *lc;
+
+	*attnos = NIL;
+	if (!enable_indexonlyscan || IsolationIsSerializable() || index->indexkeys[0] == 0 ||
+		!GjIndexKeepsValues(index))
+		return false;
+
+	foreach(lc, filters)
+		exprs = lappend(exprs, lfirst_node(RestrictInfo, lc)->clause);
+	return GjIndexOnlyHas(index, rel->relid, exprs, attnos);
+}
+
+/*
+ * Return true if an index has all attributes of its table that these expressions use
+ */
+bool
+GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
+{
+	Bitmapset  *used = NULL;
+	int			member = -1;
+
+	*attnos = NIL;
+	pull_varattnos((Node *) exprs, varno, &used);
+	while ((member = bms_next_member(used, member)) >= 0)
+	{
+		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
+
+		if (attno <= 0 || !index_has(index, attno))
+			return false;
+		*attnos = lappend_int(*attnos, attno);
+	}
+	return true;
+}
+
+static bool
+index_has(const IndexOptInfo *index, AttrNumber attno)
+{
+	for (int i = 0; i < index->ncolumns; i++)
+	{
+		if (index->indexkeys[i] == attno)
+			return true;
+	}
+	return false;
+}
+
+/*-------------------------------------------------------------------------
+ * Plans
+ *
+ * The common part of the plans of all nodes that scan a table by an index.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Fill in the common part of the plans of GpuScan and GpuJoinScan (node/tableplan.h)
+ *
+ * quals are the clauses to be tested, attnos the attributes of rows that come from the index
+ * alone.
+ */
+void
+GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only, List *attnos)
+{
+	Index		varno = scan->scan.scanrelid;
+	List	   *filters;
+	List	   *values;
+	List	   *filter_plan = make_filter_plan(index, varno, &quals, &filters, &values);
+
+	scan->scan.plan.qual = quals;
+	scan->custom_exprs = list_make4(key_expr(index), key_predicate(index), filters, values);
+	Assert(list_length(scan->custom_exprs) == GJ_TABLE_EXPRS_COUNT);
+	scan->custom_private = list_make5(list_make1_oid(index->indexoid),
+									  makeInteger(index->indexkeys[0]), makeBoolean(index_only),
+									  attnos, filter_plan);
+	Assert(list_length(scan->custom_private) == GJ_TABLE_PRIVATE_COUNT);
+}
+
+/*
+ * Make a plan of those of a scan's quals that can be tested on entries, and move these from quals
+ * to filters; values become the values that columns are compared with
+ *
+ * Rows from the table are also tested by filters, before quals.  The order does not matter to
+ * security barriers, because filters are leakproof.
+ */
+static List *
+make_filter_plan(const IndexOptInfo *index, Index varno, List **quals, List **filters,
+				 List **values)
+{
+	Maker		maker = {.index = index,.varno = varno};
+	List	   *rest = NIL;
+	ListCell   *lc;
+
+	*filters = NIL;
+	foreach(lc, *quals)
+	{
+		if (add_clause(&maker, lfirst(lc)))
+			*filters = lappend(*filters, lfirst(lc));
+		else
+			rest = lappend(rest, lfirst(lc));
+	}
+	*quals = rest;
+	*values = copyObject(maker.values);
+	if (*filters == NIL)
+		return NIL;
+	return list_make1(lcons_int(GJ_FILTER_AND,
+								lcons_int(list_length(*filters), maker.steps)));
+}
+
+/*
+ * Return the predicate that must be tested before a row's key is read: that of a partial index
+ * whose key is an expression, which may fail for other rows.  Reading a column never fails.
+ */
+static List *
+key_predicate(const IndexOptInfo *index)
+{
+	return index->indexkeys[0] == 0 ? copyObject(index->indpred) : NIL;
+}
+
+/*
+ * Return the indexed column or expression
+ */
+static Expr *
+key_expr(const IndexOptInfo *index)
+{
+	return copyObject(linitial_node(TargetEntry, index->indextlist)->expr);
+}

@@ -1,0 +1,822 @@
+/*-------------------------------------------------------------------------
+ *
+ * scanpath.c
+ *	  GpuScan paths and plans: restriction clauses on one table that determine which keys are
+ *	  wanted.
+ *
+ * All clauses that one index answers are used together: the sets are intersected when the scan
+ * starts.  The other clauses filter, in the order that security levels require.  The plan has no
+ * parameters from a join: a nested loop that searched the whole index for each outer row would
+ * gain nothing, and GpuJoin handles joins.  So paths need not be rewritten for partitions either.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/pg_statistic.h"
+#include "nodes/value.h"
+#include "optimizer/cost.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
+#include "optimizer/restrictinfo.h"
+#include "utils/array.h"
+#include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
+#include "utils/typcache.h"
+
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "base/nodes.h"
+#include "node/scanplan.h"
+#include "sets/sets.h"
+#include "planner.h"
+
+/* Number of rows that we assume to be wanted if the query does not say so */
+#define UNKNOWN_LIMIT			200.0
+
+/* Maximum number of entries prepared at once */
+#define MAX_BOUND				1000000.0
+
+/* Spare entries, for those that turn out not to be visible */
+#define SPARE_PART				1.25
+#define SPARE_ROWS				16.0
+
+/* PostgreSQL's assumption, and ours for columns with few values */
+#define FEWEST_ASSUMED_KEYS		10.0
+#define ASSUMED_SHARE			0.1
+
+/* Statistics of the key */
+typedef struct KeyStatistics
+{
+	double		share;			/* fraction of the rows that an average key has */
+	double		not_null;		/* fraction of the rows that have a key */
+	double		assumed_keys;	/* assumed length of arrays of unknown length */
+} KeyStatistics;
+
+static const char *consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
+static bool is_hopeless(RelOptInfo *rel, IndexOptInfo *index);
+static bool has_array_to_count(List *rinfos);
+static List *fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+						  const char **refused);
+static List *get_rinfos(List *conditions, bool exact_only);
+static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+						  List *conditions);
+static double count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses);
+static Cost add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
+								  List *attnos, int workers, Cost alone);
+static CustomPath *make_path(const GjCostInput *input, List *conditions, List *attnos,
+							 int workers);
+static void add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions,
+							 List *attnos);
+static List *drop_bitmap_paths(List *paths, IndexOptInfo *index);
+static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
+					   List *tlist, List *clauses, List *custom_plans);
+static List *order_pathkeys(PlannerInfo *root, IndexOptInfo *index, List **order);
+static double order_bound(PlannerInfo *root, double per_row);
+static Size order_entry_bytes(const RelOptInfo *rel, List *order, List *kept);
+static List *order_columns(IndexOptInfo *index, List *order);
+static bool wants_few(PlannerInfo *root);
+static int	find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey);
+static bool is_default_order(PathKey *pathkey, Oid type);
+static Size get_width(const RelOptInfo *rel, AttrNumber attno);
+static Selectivity estimate_conditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+									   List *conditions, double *nkeys);
+static bool node_is_complement(GjKeyNode *node);
+static bool estimate_is_ours(GjKeyNode *node);
+static bool array_is_unknown(Node *array);
+static void get_key_statistics(PlannerInfo *root, IndexOptInfo *index, KeyStatistics *key);
+static double count_keys(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key);
+static double count_source_keys(PlannerInfo *root, const GjSource *source,
+								const KeyStatistics *key);
+static Selectivity estimate_node(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key);
+static Selectivity estimate_source(PlannerInfo *root, const GjSource *source,
+								   const KeyStatistics *key);
+
+const CustomPathMethods GjScanPathMethods = {
+	.CustomName = GJ_SCAN_NAME,
+	.PlanCustomPath = plan_scan,
+};
+
+/*
+ * Offer a scan through each index of ours that a restriction of the table refers to
+ */
+void
+GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte)
+{
+	const char *table_refused = NULL;
+	bool		has_index = false;
+	ListCell   *lc;
+
+	if (!GjIsUserTable(rte) || (rel->baserestrictinfo == NIL && !GjChoiceIsNoted()))
+		return;
+
+	foreach(lc, rel->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+		const char *refused;
+
+		if (!GjIndexIsOurs(index))
+			continue;
+		if (!has_index)
+			table_refused = GjRefuseTable(rel, rte, gj_force ? 0 : gj_min_rows);
+		has_index = true;
+		refused = table_refused ? table_refused : consider_index(root, rel, index);
+		if (refused != NULL)
+			GjChoiceRefused(rte->relid, index->indexoid, refused);
+	}
+	if (!has_index)
+		GjChoiceRefused(rte->relid, InvalidOid, "the table has no gpujoin index");
+}
+
+/*
+ * Offer a scan through an index, or return the reason why not
+ */
+static const char *
+consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
+{
+	const char *refused = GjRefuseIndex(index);
+	List	   *conditions;
+
+	if (refused != NULL || is_hopeless(rel, index))
+		return refused;
+
+	refused = GjChoiceNoCondition(root, index);
+	conditions = fold_clauses(root, rel, index, &refused);
+	if (conditions == NIL)
+		return refused;
+	add_scan_path(root, rel, index, conditions);
+	return NULL;
+}
+
+/*
+ * Return true if a search for one key costs more than some existing path
+ *
+ * That is the case if a btree finds the wanted row, and such queries are planned more often than
+ * any others.  Return false if both paths may be combined in a GpuAlternative.
+ */
+static bool
+is_hopeless(RelOptInfo *rel, IndexOptInfo *index)
+{
+	Cost		least;
+	ListCell   *lc;
+
+	if (gj_force || GjChoiceIsNoted() || has_array_to_count(rel->baserestrictinfo))
+		return false;
+
+	least = GjCostMatch(index, 1.0, 0.0);
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if (path->param_info == NULL && path->total_cost < least && !GjPathIsDisabled(path))
+			return true;
+	}
+	return false;
+}
+
+static bool
+has_array_to_count(List *rinfos)
+{
+	ListCell   *lc;
+
+	foreach(lc, rinfos)
+	{
+		ScalarArrayOpExpr *clause = (ScalarArrayOpExpr *) lfirst_node(RestrictInfo, lc)->clause;
+
+		if (IsA(clause, ScalarArrayOpExpr) && !IsA(lsecond(clause->args), Const))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Fold the table's clauses that restrict the index's key
+ */
+static List *
+fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char **refused)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+	{
+		GjKeyCondition *condition = GjFoldClause(root, rel, index,
+												 lfirst_node(RestrictInfo, lc), refused);
+
+		if (condition != NULL)
+			result = lappend(result, condition);
+	}
+	return result;
+}
+
+/*
+ * List the clauses from which conditions were made; with exact_only, those that need not be tested
+ * again
+ */
+static List *
+get_rinfos(List *conditions, bool exact_only)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, conditions)
+	{
+		GjKeyCondition *condition = lfirst(lc);
+
+		if (condition->exact || !exact_only)
+			result = lappend(result, condition->rinfo);
+	}
+	return result;
+}
+
+static void
+add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions)
+{
+	GjCostInput input = {.rel = rel,.index = index};
+	/* from baserestrictinfo, even for a partial index: see GjRefuseIndex() */
+	List	   *filters = list_difference_ptr(rel->baserestrictinfo,
+											  get_rinfos(conditions, true));
+	Selectivity selectivity = estimate_conditions(root, rel, index, conditions, &input.nkeys);
+	List	   *entry_filters;
+	List	   *attnos;
+	ListCell   *lc;
+	int			workers = 0;
+	Cost		alone;
+
+	GjFindPartitions(root, rel, index, &input.key_share);
+
+	/* A partial index holds fewer rows than its table: no more TIDs than entries */
+	input.nmatches = Min(selectivity * rel->tuples, index->tuples);
+	input.complement = true;
+	foreach(lc, conditions)
+		input.complement &= node_is_complement(((GjKeyCondition *) lfirst(lc))->node);
+	cost_qual_eval(&input.quals, filters, root);
+	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
+	input.filtered = GjFilterShare(root, rel, index, filters, &entry_filters,
+								   &input.filter_cost);
+	input.per_row = count_per_row(root, &input, list_difference_ptr(filters,
+																	get_rinfos(conditions, false)));
+	if (rel->consider_parallel &&
+		GjValuesAreSameEverywhere(root, get_rinfos(conditions, false)) &&
+		GjValuesAreSameEverywhere(root, entry_filters))
+		workers = GjCountWorkers(&input);
+
+	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
+	GjAddAlternativePath(root, &input, conditions, make_path(&input, conditions, attnos, 0));
+	alone = add_path_with_workers(root, &input, conditions, attnos, 0, 0.0);
+	add_ordered_path(root, &input, conditions, attnos);
+	if (workers > 0)
+	{
+		rel->partial_pathlist = drop_bitmap_paths(rel->partial_pathlist, index);
+		(void) add_path_with_workers(root, &input, conditions, attnos, workers, alone);
+	}
+}
+
+/*
+ * Estimate the number of entries, after filters of entries, for each row that satisfies all of
+ * these clauses
+ *
+ * Use the selectivity of the clauses alone: PostgreSQL's row count may rest on another number of
+ * keys.
+ */
+static double
+count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses)
+{
+	double		rows = clauselist_selectivity(root, clauses, 0, JOIN_INNER, NULL);
+	double		entries = 1.0 - input->filtered;
+
+	return Max(entries / Max(rows, 1.0 / Max(input->rel->tuples, 1.0)), 1.0);
+}
+
+/*
+ * Add a path for one process, or for several, given the cost of the former; returns the path's
+ * cost without the charge for workers
+ */
+static Cost
+add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, List *attnos,
+					  int workers, Cost alone)
+{
+	CustomPath *path = make_path(input, conditions, attnos, workers);
+	RelOptInfo *rel = input->rel;
+	Cost		startup;
+	Cost		run;
+
+	input->workers = workers;
+	GjCostSearch(root, input, &startup, &run);
+	intVal(list_nth(path->custom_private, GJ_SCAN_PATH_CHARGED)) =
+		(int) Min(GjCostReturned(input), INT_MAX);
+	startup += rel->reltarget->cost.startup;
+	run += rel->reltarget->cost.per_tuple * path->path.rows;
+
+	if (workers > 0)
+		GjAddPartialPath(root, rel, path, startup, run, alone,
+						 GjCostUnit(rel, input->index_only));
+	else
+		GjAddPath(root, rel, path, startup, run);
+	return startup + run;
+}
+
+/*
+ * Add a path that returns rows in the order that the query wants, if it wants few rows
+ */
+static void
+add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *attnos)
+{
+	List	   *order;
+	List	   *pathkeys = order_pathkeys(root, input->index, &order);
+	RelOptInfo *rel = input->rel;
+	double		bound;
+	CustomPath *path;
+	Cost		startup;
+	Cost		run;
+
+	if (pathkeys == NIL)
+		return;
+
+	bound = order_bound(root, input->per_row);
+	path = make_path(input, conditions, attnos, 0);
+	path->path.pathkeys = pathkeys;
+	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_ORDER)) = order;
+	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_BOUND)) = makeInteger((int) bound);
+
+	GjCostOrdered(root, input, bound,
+				  order_entry_bytes(rel, order, input->index_only ? attnos : NIL), &startup, &run);
+	startup += rel->reltarget->cost.startup;
+	run += rel->reltarget->cost.per_tuple * path->path.rows;
+	GjAddPath(root, rel, path, startup, run);
+}
+
+static CustomPath *
+make_path(const GjCostInput *input, List *conditions, List *attnos, int workers)
+{
+	CustomPath *path = makeNode(CustomPath);
+	RelOptInfo *rel = input->rel;
+
+	path->path.pathtype = T_CustomScan;
+	path->path.parent = rel;
+	path->path.pathtarget = rel->reltarget;
+	path->path.parallel_aware = workers > 0;
+	path->path.parallel_safe = rel->consider_parallel;
+	path->path.parallel_workers = workers;
+	path->path.rows = clamp_row_est(rel->rows / GjParallelDivisor(workers));
+	path->flags = CUSTOMPATH_SUPPORT_PROJECTION;
+	path->methods = &GjScanPathMethods;
+	path->custom_private = list_make5(input->index, get_rinfos(conditions, false), conditions,
+									  makeBoolean(input->index_only), attnos);
+	path->custom_private = lappend(lappend(path->custom_private, NIL), makeInteger(0));
+	path->custom_private = lappend(path->custom_private, makeInteger(0));
+	Assert(list_length(path->custom_private) == GJ_SCAN_PATH_COUNT);
+	return path;
+}
+
+/*
+ * List the clauses that the index does not answer by its keys
+ */
+List *
+GjScanPathFilters(const CustomPath *path)
+{
+	List	   *conditions = list_nth(path->custom_private, GJ_SCAN_PATH_CONDITIONS);
+
+	return list_difference_ptr(path->path.parent->baserestrictinfo,
+							   get_rinfos(conditions, true));
+}
+
+/*
+ * Remove the bitmap heap scans that use only this index
+ *
+ * They do the same search and fetch, but put the TIDs into a hash table and recheck by the array
+ * clause.  As they read the same blocks, the difference in cost is too small for add_path().
+ */
+static List *
+drop_bitmap_paths(List *paths, IndexOptInfo *index)
+{
+	ListCell   *lc;
+
+	foreach(lc, paths)
+	{
+		BitmapHeapPath *path = lfirst(lc);
+
+		if (IsA(path, BitmapHeapPath) && path->path.param_info == NULL &&
+			IsA(path->bitmapqual, IndexPath) &&
+			((IndexPath *) path->bitmapqual)->indexinfo == index)
+			paths = foreach_delete_current(paths, lc);
+	}
+	return paths;
+}
+
+/*
+ * PlanCustomPath: make the plan
+ *
+ * The clauses come in the order in which they must be tested.  They are all of the table's
+ * clauses, including those that a partial index's predicate implies: see GjRefuseIndex().
+ */
+static Plan *
+plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
+		  List *clauses, List *custom_plans)
+{
+	CustomScan *scan = makeNode(CustomScan);
+	IndexOptInfo *index = list_nth(path->custom_private, GJ_SCAN_PATH_INDEX);
+	List	   *conditions = list_nth(path->custom_private, GJ_SCAN_PATH_CONDITIONS);
+	List	   *filters = list_difference_ptr(clauses, get_rinfos(conditions, true));
+	List	   *order = list_nth(path->custom_private, GJ_SCAN_PATH_ORDER);
+	List	   *key_plan;
+	List	   *values;
+	double		share;
+
+	GjChoiceTaken(path);
+	key_plan = GjMakeKeyPlan(conditions, &values);
+
+	scan->scan.plan.targetlist = tlist;
+	scan->scan.scanrelid = rel->relid;
+	scan->flags = path->flags;
+	scan->methods = GjNodeMethods(GJ_SCAN_NAME);
+	GjPlanTable(scan, index, extract_actual_clauses(filters, false),
+				boolVal(list_nth(path->custom_private, GJ_SCAN_PATH_INDEX_ONLY)),
+				list_nth(path->custom_private, GJ_SCAN_PATH_ATTNOS));
+	scan->custom_exprs = lappend(scan->custom_exprs, values);
+	scan->custom_exprs = lappend(scan->custom_exprs, order_columns(index, order));
+	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
+	scan->custom_private = lappend(scan->custom_private, key_plan);
+	scan->custom_private = lappend(scan->custom_private,
+								   GjFindPartitions(root, rel, index, &share));
+	scan->custom_private = lappend(lappend(scan->custom_private, order),
+								   list_nth(path->custom_private, GJ_SCAN_PATH_BOUND));
+	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
+
+	return &scan->scan.plan;
+}
+
+/*-------------------------------------------------------------------------
+ * Rows in order
+ *
+ * ORDER BY ... LIMIT: in which order can a scan return its rows, and how many are wanted?
+ *
+ * We make no upper path.  The table's scan has pathkeys, like an index scan, and PostgreSQL adds
+ * the nodes above it: locking rows, the limit itself, further sort columns (Incremental Sort),
+ * other partitions (MergeAppend), and min() and max() as a LIMIT 1.
+ *
+ * The scan can sort by leading columns of the order that are in the index and whose types compare
+ * like integers or floats.  We offer this only if few rows are wanted, so that each can be fetched
+ * by itself; costs decide.
+ *
+ * The number of wanted rows is a hint.  The scan continues as long as it is asked for rows.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Return the leading pathkeys of the query by which entries of the index can be sorted
+ *
+ * *order is set to the value of GJ_SCAN_ORDER.
+ */
+static List *
+order_pathkeys(PlannerInfo *root, IndexOptInfo *index, List **order)
+{
+	List	   *pathkeys = NIL;
+	ListCell   *lc;
+
+	*order = NIL;
+	if (!wants_few(root))
+		return NIL;
+	foreach(lc, root->query_pathkeys)
+	{
+		PathKey    *pathkey = lfirst_node(PathKey, lc);
+		int			column = find_column(root, index, pathkey);
+
+		if (column < 0)
+			break;
+		pathkeys = lappend(pathkeys, pathkey);
+		*order = lappend(*order, list_make3_int(index->indexkeys[column],
+												GjPathKeyIsDescending(pathkey),
+												pathkey->pk_nulls_first));
+	}
+	return pathkeys;
+}
+
+/*
+ * Return true if the query wants few of the rows in its order
+ *
+ * Grouping and the like, which have orders of their own, take all rows.
+ */
+static bool
+wants_few(PlannerInfo *root)
+{
+	Query	   *parse = root->parse;
+
+	return root->query_pathkeys != NIL && root->tuple_fraction > 0.0 &&
+		parse->groupClause == NIL && parse->groupingSets == NIL && !parse->hasAggs &&
+		parse->distinctClause == NIL && !parse->hasWindowFuncs && !root->hasHavingQual;
+}
+
+/*
+ * Return the index's column that a pathkey sorts by, or -1
+ */
+static int
+find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey)
+{
+	EquivalenceClass *ec = pathkey->pk_eclass;
+	ListCell   *lc;
+
+	if (ec->ec_has_volatile)
+		return -1;
+	foreach(lc, index->indextlist)
+	{
+		int			column = foreach_current_index(lc);
+		Var		   *var = (Var *) lfirst_node(TargetEntry, lc)->expr;
+		GjSortKind	kind;
+
+		/* the key need not be the indexed value */
+		if (!IsA(var, Var) || var->varattno <= 0 || (column == 0 && !GjIndexKeepsValues(index)) ||
+			!GjTypeSorts(var->vartype, &kind) || !is_default_order(pathkey, var->vartype))
+			continue;
+		if (find_ec_member_matching_expr(ec, (Expr *) var, index->rel->relids) != NULL)
+			return column;
+	}
+	return -1;
+}
+
+static bool
+is_default_order(PathKey *pathkey, Oid type)
+{
+	return lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY)->btree_opf == pathkey->pk_opfamily;
+}
+
+/*
+ * Return the number of entries to prepare first, given the number of entries for each row
+ *
+ * That is the number of entries for the wanted rows, if the rows that filters remove are spread
+ * evenly, and some more for rows that are dead or have no join partner.
+ */
+static double
+order_bound(PlannerInfo *root, double per_row)
+{
+	double		wanted = root->limit_tuples > 0.0 ? root->limit_tuples : UNKNOWN_LIMIT;
+
+	if (root->parse->limitOption == LIMIT_OPTION_WITH_TIES)
+		wanted *= 2.0;
+	return Min(wanted * per_row * SPARE_PART + SPARE_ROWS, MAX_BOUND);
+}
+
+/*
+ * Estimate the memory for an entry while it is sorted; kept are the attributes that rows take from
+ * entries
+ */
+static Size
+order_entry_bytes(const RelOptInfo *rel, List *order, List *kept)
+{
+	int			nwords = 1;		/* the TID */
+	Size		bytes = 0;
+	ListCell   *lc;
+
+	foreach(lc, order)
+	{
+		nwords += get_width(rel, list_nth_int(lfirst(lc), GJ_ORDER_ATTNO)) > sizeof(uint32) ? 2 : 1;
+	}
+	foreach(lc, kept)
+		bytes += get_width(rel, lfirst_int(lc)) + 1;
+	return GjTopEntryBytes(nwords, bytes);
+}
+
+static Size
+get_width(const RelOptInfo *rel, AttrNumber attno)
+{
+	int32		width = rel->attr_widths[attno - rel->min_attr];
+
+	return width > 0 ? width : sizeof(int64);
+}
+
+/*
+ * Return the sort columns as expressions, for EXPLAIN
+ */
+static List *
+order_columns(IndexOptInfo *index, List *order)
+{
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	foreach(lc, order)
+	{
+		AttrNumber	attno = list_nth_int(lfirst(lc), GJ_ORDER_ATTNO);
+		ListCell   *lc2;
+
+		foreach(lc2, index->indextlist)
+		{
+			Var		   *var = (Var *) lfirst_node(TargetEntry, lc2)->expr;
+
+			if (IsA(var, Var) && var->varattno == attno)
+			{
+				columns = lappend(columns, copyObject(var));
+				break;
+			}
+		}
+	}
+	return columns;
+}
+
+/*-------------------------------------------------------------------------
+ * Numbers of keys and rows
+ *
+ * Estimate the number of keys of a scan's conditions, and the fraction of the rows that satisfy
+ * them.
+ *
+ * We use PostgreSQL's own estimate of the clauses where it is meaningful: it knows the common
+ * values individually, and has been computed already.  It is not meaningful if the clause casts
+ * the key (no statistics), if only a part of the clause is a condition on the key, and for an
+ * array whose length is not known before execution, for which PostgreSQL assumes 10 elements.
+ * Then we treat each key as an average one:
+ *
+ *	  share of a key	= (1 - null fraction) / distinct values
+ *	  union				= the sum, at most all
+ *	  intersection		= the smallest
+ *
+ * An array of unknown length is assumed to have gpujoin.assumed_keys elements, but at most a tenth
+ * of the distinct values: few queries want all of a column that has few values.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Estimate the fraction of the table's rows that satisfy all conditions, and the number of keys
+ */
+static Selectivity
+estimate_conditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+					List *conditions, double *nkeys)
+{
+	KeyStatistics key;
+	List	   *rinfos = NIL;
+	Selectivity ours = 1.0;
+	ListCell   *lc;
+
+	get_key_statistics(root, index, &key);
+
+	*nkeys = 0;
+	foreach(lc, conditions)
+	{
+		GjKeyCondition *condition = lfirst(lc);
+
+		*nkeys += count_keys(root, condition->node, &key);
+		if (!condition->exact || estimate_is_ours(condition->node))
+			ours = Min(ours, estimate_node(root, condition->node, &key));
+		else
+			rinfos = lappend(rinfos, condition->rinfo);
+	}
+	if (rinfos == NIL)
+		return ours;
+	return Min(ours, clauselist_selectivity(root, rinfos, 0, JOIN_INNER, NULL));
+}
+
+/*
+ * Return true if a condition contains parts that PostgreSQL can only guess
+ */
+static bool
+estimate_is_ours(GjKeyNode *node)
+{
+	ListCell   *lc;
+
+	if (node->step == GJ_STEP_SOURCE)
+		return OidIsValid(node->source.cast) || GjSourceIsUnknown(&node->source);
+
+	foreach(lc, node->operands)
+	{
+		if (estimate_is_ours(lfirst(lc)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Return true if a source is an array whose length is known only at execution
+ */
+bool
+GjSourceIsUnknown(const GjSource *source)
+{
+	return (source->kind == GJ_SOURCE_ARRAY || source->kind == GJ_SOURCE_NOT_ARRAY) &&
+		array_is_unknown((Node *) source->value);
+}
+
+static bool
+array_is_unknown(Node *array)
+{
+	while (IsA(array, ArrayCoerceExpr))
+		array = (Node *) ((ArrayCoerceExpr *) array)->arg;
+	return !IsA(array, Const) &&
+		!(IsA(array, ArrayExpr) && !((ArrayExpr *) array)->multidims);
+}
+
+static void
+get_key_statistics(PlannerInfo *root, IndexOptInfo *index, KeyStatistics *key)
+{
+	TargetEntry *column = linitial_node(TargetEntry, index->indextlist);
+	VariableStatData variable;
+	double		ndistinct;
+	bool		isdefault;
+
+	examine_variable(root, (Node *) column->expr, 0, &variable);
+	ndistinct = get_variable_numdistinct(&variable, &isdefault);
+	key->not_null = 1.0;
+	if (HeapTupleIsValid(variable.statsTuple))
+		key->not_null -= ((Form_pg_statistic) GETSTRUCT(variable.statsTuple))->stanullfrac;
+	ReleaseVariableStats(variable);
+
+	key->share = key->not_null / Max(ndistinct, 1.0);
+	key->assumed_keys = GjAssumedKeys(ndistinct);
+}
+
+/*
+ * Return the assumed length of an array of unknown length, given the number of distinct values of
+ * the column
+ */
+double
+GjAssumedKeys(double ndistinct)
+{
+	return Min(gj_assumed_keys, Max(ndistinct * ASSUMED_SHARE, FEWEST_ASSUMED_KEYS));
+}
+
+static double
+count_keys(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key)
+{
+	double		nkeys = 0;
+	ListCell   *lc;
+
+	if (node->step == GJ_STEP_SOURCE)
+		return count_source_keys(root, &node->source, key);
+
+	foreach(lc, node->operands)
+		nkeys += count_keys(root, lfirst(lc), key);
+	return nkeys;
+}
+
+static double
+count_source_keys(PlannerInfo *root, const GjSource *source, const KeyStatistics *key)
+{
+	if (GjSourceIsUnknown(source))
+		return key->assumed_keys;
+	if (source->kind == GJ_SOURCE_ARRAY || source->kind == GJ_SOURCE_NOT_ARRAY)
+		return GjEstimateArrayLength(root, (Node *) source->value);
+	return 1.0;
+}
+
+static Selectivity
+estimate_node(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key)
+{
+	Selectivity sum = 0.0;
+	Selectivity smallest = 1.0;
+	ListCell   *lc;
+
+	if (node->step == GJ_STEP_SOURCE)
+		return estimate_source(root, &node->source, key);
+
+	foreach(lc, node->operands)
+	{
+		Selectivity operand = estimate_node(root, lfirst(lc), key);
+
+		sum += operand;
+		smallest = Min(smallest, operand);
+	}
+	return node->step == GJ_STEP_AND ? smallest : Min(sum, 1.0);
+}
+
+/*
+ * Estimate one source.  The set of rows with a NULL key is assumed to be empty, as it nearly
+ * always is.
+ */
+static Selectivity
+estimate_source(PlannerInfo *root, const GjSource *source, const KeyStatistics *key)
+{
+	Selectivity listed = Min(count_source_keys(root, source, key) * key->share, key->not_null);
+
+	switch (source->kind)
+	{
+		case GJ_SOURCE_VALUE:
+		case GJ_SOURCE_ARRAY:
+			return listed;
+		case GJ_SOURCE_NOT_VALUE:
+		case GJ_SOURCE_NOT_ARRAY:
+			return key->not_null - listed;
+		case GJ_SOURCE_NULL:
+		case GJ_SOURCE_NULL_IN_ARRAY:
+			return 0.0;
+	}
+	return 1.0;
+}
+
+/*
+ * Return true if the resulting set is the complement of a list.  An intersection with a list is a
+ * list.
+ */
+static bool
+node_is_complement(GjKeyNode *node)
+{
+	bool		result = node->step == GJ_STEP_AND;
+	ListCell   *lc;
+
+	if (node->step == GJ_STEP_SOURCE)
+		return node->source.kind == GJ_SOURCE_NOT_VALUE ||
+			node->source.kind == GJ_SOURCE_NOT_ARRAY;
+
+	foreach(lc, node->operands)
+	{
+		if (node_is_complement(lfirst(lc)) != result)
+			return !result;
+	}
+	return result;
+}

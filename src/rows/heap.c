@@ -1,0 +1,889 @@
+/*-------------------------------------------------------------------------
+ *
+ * heap.c
+ *	  From TIDs to tuples, one heap block at a time, in heap order; the keys of tuples.
+ *
+ * A match hands out TIDs long before they are used, without a pin on the index that would hold
+ * VACUUM back.  That is safe by lemma L8 of src/README, which requires that
+ *
+ *	- the snapshot is an MVCC snapshot and was taken before the match,
+ *	- the caller rechecks the key,
+ *	- the TID set gives each TID once, and its HOT chain is followed to the member that the snapshot
+ *	  sees,
+ *	- the heap's length is read after the match.
+ *
+ * Nothing is concluded from the visibility map.
+ *
+ * While the tuples of a block are used, the pin alone keeps them in place; the lock is needed only
+ * to test their visibility.  Predicate locks on tuples are taken during that test, those on the
+ * index before the match (match/stream.c).
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/heapam.h"
+#include "access/htup_details.h"
+#include "executor/executor.h"
+#include "executor/instrument.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "storage/predicate.h"
+#include "utils/memutils.h"
+#include "utils/rel.h"
+#include "utils/spccache.h"
+
+#include "base/buffers.h"
+#include "base/compat.h"
+#include "base/prefetch.h"
+#include "pages/pages.h"
+#include "rows.h"
+
+typedef struct GjBlocks GjBlocks;
+
+struct GjFetch
+{
+	GjRowBatch	batch;			/* the current block */
+	Buffer		buffer;			/* its pin */
+
+	Relation	heap;
+	Snapshot	snapshot;
+	GjBlocks   *blocks;
+
+	GjKeyReader *key_reader;
+	GjRowProbe	probe;
+	bool		rechecks;		/* false if the caller must recheck the keys */
+
+	GjFetchStats stats;
+
+	/* Arrays of the batch */
+	HeapTupleData tuples[MaxHeapTuplesPerPage];
+	uint16		rows[MaxHeapTuplesPerPage];
+	void	   *partners[MaxHeapTuplesPerPage];
+
+	HeapTupleData row;			/* result of GjFetchRow() */
+};
+
+/* Size of the ring, a power of two, and the maximum number of pinned blocks in it */
+#define RING_BLOCKS				8
+#define MAX_PINNED				4
+
+/* Distance, in blocks, from the current block to that whose tuples are prefetched */
+#define TUPLES_AHEAD			2
+
+/* Number of consecutive blocks found in memory after which reading ahead stops */
+#define STOP_AFTER_HITS			128
+
+/* A block in the ring */
+typedef struct ComingBlock
+{
+	GjTidBlock	tids;
+	Buffer		guess;			/* buffer whose line pointers were prefetched, or InvalidBuffer */
+	Buffer		buffer;			/* valid once it is pinned */
+	OffsetNumber offsets[MaxHeapTuplesPerPage];
+} ComingBlock;
+
+struct GjBlocks
+{
+	Relation	heap;
+	GjTidSet   *tids;			/* NULL once all of its blocks have been in the ring */
+	BlockNumber nblocks;		/* length of the heap after the match */
+	GjGuess		guess;
+
+	/*
+	 * The ring of the next blocks.  The first npinned of them are pinned.  It grows block by block
+	 * to its limit, since a query with a LIMIT may need only a few tuples.
+	 */
+	ComingBlock ring[RING_BLOCKS];
+	int			first;
+	int			ncoming;
+	int			npinned;
+	int			target;			/* number of blocks to be pinned */
+	int			limit;			/* maximum of target */
+
+	/*
+	 * While blocks come from disk: distance, in blocks, of reading ahead from the last block put
+	 * into the ring, and limits of that distance.
+	 */
+	int			hits;			/* number of blocks found in memory since the last read from disk */
+	int			prefetch_ahead;
+	int			prefetch_target;
+	int			prefetch_maximum;
+};
+
+/* Size of the page header and the line pointers in most pages */
+#define POINTER_BYTES			512
+
+static bool load_block(GjFetch *fetch);
+static bool search_chain(Relation heap, Buffer buffer, Snapshot snapshot, ItemPointer tid,
+						 HeapTuple tuple);
+static int	recheck_keys(GjFetch *fetch, int ntuples);
+static void read_tuple_keys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuples, int ntuples,
+							int64 *keys, bool *isnull);
+static inline int64 read_integer(const char *at, int16 width);
+static void read_tuple_key(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple, int64 *key,
+						   bool *isnull);
+static int	find_in_set(const GjKeySet *set, const GjRowKeys *keys, uint16 *rows);
+static int	max_pinned(Relation heap);
+static void fill_ring(GjBlocks *blocks);
+static bool take_block(GjBlocks *blocks);
+static void pin_block(GjBlocks *blocks);
+static ComingBlock *coming_at(GjBlocks *blocks, int ahead);
+static void start_prefetch(GjBlocks *blocks);
+static void follow_prefetch(GjBlocks *blocks);
+static void prefetch(GjBlocks *blocks);
+static int	collect_chains(Relation heap, Buffer buffer, Snapshot snapshot,
+						   const GjTidBlock *tids, HeapTuple tuples);
+static int	collect_roots(Relation heap, Page page, const GjTidBlock *tids, HeapTuple tuples);
+static int	collect_whole_block(Relation heap, Buffer buffer, Snapshot snapshot,
+								BlockNumber block, bool all_visible, HeapTuple tuples);
+static bool is_visible(Relation heap, Buffer buffer, Snapshot snapshot, HeapTuple tuple);
+static GjBlocks *blocks_create(MemoryContext parent, Relation heap);
+static void blocks_start(GjBlocks *blocks, GjTidSet *tids);
+static const GjTidBlock *blocks_next(GjBlocks *blocks, Buffer *buffer);
+static void blocks_reset(GjBlocks *blocks);
+static int	collect_visible(Relation heap, Buffer buffer, Snapshot snapshot,
+							const GjTidBlock *tids, HeapTuple tuples);
+static void prefetch_line_pointers(Buffer buffer, const GjTidBlock *tids);
+static void prefetch_tuples(Buffer buffer, const GjTidBlock *tids);
+
+/*
+ * Create a fetch for one heap and snapshot.  Each load fills the batch that is returned.
+ */
+GjFetch *
+GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot, GjKeyReader *reader,
+			  GjRowBatch **batch)
+{
+	GjFetch    *fetch = MemoryContextAllocZero(parent, sizeof(GjFetch));
+
+	fetch->heap = heap;
+	fetch->snapshot = snapshot;
+	fetch->key_reader = reader;
+	fetch->blocks = blocks_create(parent, heap);
+	fetch->buffer = InvalidBuffer;
+	fetch->batch.tuples = fetch->tuples;
+	fetch->batch.rows = fetch->rows;
+	*batch = &fetch->batch;
+	return fetch;
+}
+
+/*
+ * Start to fetch the tuples of a set, which must live until the fetch is reset.  Must be called
+ * after the match, because it reads the heap's length.
+ *
+ * The keys are rechecked by the probe, so that unwanted tuples are never stored in a slot.  Returns
+ * false if that is not possible, because the key is an expression: then the caller must recheck
+ * each tuple.  The probe's set and argument must live as long as tuples are fetched.
+ */
+bool
+GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe)
+{
+	GjFetchReset(fetch);
+	fetch->rechecks = fetch->key_reader->attno != 0;
+	fetch->probe = *probe;
+	fetch->batch.partners = fetch->rechecks && probe->keys == NULL ? fetch->partners : NULL;
+	blocks_start(fetch->blocks, tids);
+	return fetch->rechecks;
+}
+
+/*
+ * Load the tuples of the next block that has any.  At the end, returns false and releases
+ * everything.
+ */
+bool
+GjFetchLoad(GjFetch *fetch)
+{
+	do
+	{
+		if (!load_block(fetch))
+		{
+			GjFetchReset(fetch);
+			return false;
+		}
+	} while (fetch->batch.nrows == 0);
+	return true;
+}
+
+/*
+ * Store the next visible tuple in the slot.  At the end, returns false and clears the slot.
+ */
+bool
+GjFetchNext(GjFetch *fetch, TupleTableSlot *slot)
+{
+	GjRowBatch *batch = &fetch->batch;
+
+	if (batch->next >= batch->nrows && !GjFetchLoad(fetch))
+	{
+		ExecClearTuple(slot);
+		return false;
+	}
+	ExecStoreBufferHeapTuple(&fetch->tuples[fetch->rows[batch->next++]], slot, fetch->buffer);
+	return true;
+}
+
+/*
+ * Fetch the visible member of the HOT chain at a TID into the slot.  Returns false if no member is
+ * visible.
+ */
+bool
+GjFetchRow(GjFetch *fetch, ItemPointer tid, TupleTableSlot *slot)
+{
+	Buffer		buffer = ReadBuffer(fetch->heap, ItemPointerGetBlockNumber(tid));
+	bool		found;
+
+	heap_page_prune_opt(fetch->heap, buffer);
+	found = search_chain(fetch->heap, buffer, fetch->snapshot, tid, &fetch->row);
+	if (found)
+		ExecStoreBufferHeapTuple(&fetch->row, slot, buffer);
+	ReleaseBuffer(buffer);
+
+	fetch->stats.exact_blocks++;
+	fetch->stats.tuples += found;
+	GjCountHeapFetches(fetch->heap, found);
+	return found;
+}
+
+/*
+ * Change the TID of the root of a HOT chain to that of the visible member.  It remains unchanged if
+ * no member is visible, or if it already is the TID of a member.
+ */
+void
+GjFollowChain(Relation heap, Snapshot snapshot, ItemPointer tid)
+{
+	Buffer		buffer = ReadBuffer(heap, ItemPointerGetBlockNumber(tid));
+	HeapTupleData tuple;
+
+	search_chain(heap, buffer, snapshot, tid, &tuple);
+	ReleaseBuffer(buffer);
+}
+
+/*
+ * Search a HOT chain of a pinned block.  The TID is changed if a visible member is found.
+ */
+static bool
+search_chain(Relation heap, Buffer buffer, Snapshot snapshot, ItemPointer tid, HeapTuple tuple)
+{
+	bool		found;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	found = heap_hot_search_buffer(tid, heap, buffer, snapshot, tuple, NULL, true);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return found;
+}
+
+/*
+ * Forget the set, and release the pins
+ */
+void
+GjFetchReset(GjFetch *fetch)
+{
+	if (BufferIsValid(fetch->buffer))
+		ReleaseBuffer(fetch->buffer);
+	fetch->buffer = InvalidBuffer;
+	blocks_reset(fetch->blocks);
+	fetch->batch.nrows = 0;
+	fetch->batch.next = 0;
+}
+
+/*
+ * Return the counters, which cover all starts
+ */
+GjFetchStats *
+GjFetchGetStats(GjFetch *fetch)
+{
+	return &fetch->stats;
+}
+
+/*
+ * Take the next block and find its visible tuples.  Returns false if no block is left.
+ */
+static bool
+load_block(GjFetch *fetch)
+{
+	GjRowBatch *batch = &fetch->batch;
+	const GjTidBlock *tids;
+	Buffer		buffer;
+	int			ntuples;
+
+	CHECK_FOR_INTERRUPTS();
+
+	tids = blocks_next(fetch->blocks, &buffer);
+	if (tids == NULL)
+		return false;
+	if (BufferIsValid(fetch->buffer))
+		ReleaseBuffer(fetch->buffer);
+	fetch->buffer = buffer;
+
+	batch->next = 0;
+	batch->nrows = 0;			/* in case the test raises an error */
+	ntuples = collect_visible(fetch->heap, buffer, fetch->snapshot, tids, fetch->tuples);
+	for (int i = 0; i < ntuples; i++)
+		fetch->rows[i] = i;
+	if (tids->lossy)
+		fetch->stats.lossy_blocks++;
+	else
+		fetch->stats.exact_blocks++;
+	fetch->stats.tuples += ntuples;
+	GjCountHeapFetches(fetch->heap, ntuples);
+	batch->nrows = fetch->rechecks ? recheck_keys(fetch, ntuples) : ntuples;
+	return true;
+}
+
+/*
+ * Recheck the keys of a block's tuples.  Select the wanted ones, and return their number.
+ */
+static int
+recheck_keys(GjFetch *fetch, int ntuples)
+{
+	int64		codes[MaxHeapTuplesPerPage];
+	bool		nulls[MaxHeapTuplesPerPage];
+	GjRowKeys	keys = {.n = ntuples,.codes = codes,.nulls = nulls};
+	int			n;
+
+	read_tuple_keys(fetch->key_reader, RelationGetDescr(fetch->heap), fetch->tuples, ntuples,
+					codes, nulls);
+	if (fetch->probe.keys != NULL)
+		n = find_in_set(fetch->probe.keys, &keys, fetch->rows);
+	else
+		n = fetch->probe.lookup(fetch->probe.arg, &keys, fetch->rows, fetch->partners);
+	fetch->stats.rechecked += ntuples - n;
+	return n;
+}
+
+/*
+ * List the keys that a set has, and return their number
+ */
+static int
+find_in_set(const GjKeySet *set, const GjRowKeys *keys, uint16 *rows)
+{
+	int			n = 0;
+
+	for (int i = 0; i < keys->n; i++)
+	{
+		if (keys->nulls[i] ? set->nulls : GjKeySetContains(set, keys->codes[i]))
+			rows[n++] = i;
+	}
+	return n;
+}
+
+/*-------------------------------------------------------------------------
+ * Blocks
+ *
+ * The heap blocks of a TID set, in order.  Each is prefetched into the processor's cache, then
+ * pinned.
+ *
+ * A fetch from memory spends most of its time waiting for cache lines, unless they are prefetched.
+ * A block moves through a ring, and each step prefetches the memory that the next step reads:
+ *
+ *	put into the ring	prefetch the buffer's header and the line pointers, if the buffer can be
+ *						guessed (base/buffers.c); nothing is pinned, and no part of the page is
+ *						read
+ *	pinned				if the guess was wrong, prefetch the line pointers now
+ *	almost current		prefetch the tuples that the line pointers refer to
+ *
+ * Blocks on disk are read ahead by PrefetchBuffer(), as in bitmap heap scans, at a growing distance
+ * from the current block.  Reading ahead starts only after a block was not in memory.
+ *-------------------------------------------------------------------------
+ */
+
+static GjBlocks *
+blocks_create(MemoryContext parent, Relation heap)
+{
+	GjBlocks   *blocks = MemoryContextAllocZero(parent, sizeof(GjBlocks));
+
+	blocks->heap = heap;
+	return blocks;
+}
+
+/*
+ * Start with the blocks of a set.  Must be called after the match, because it reads the heap's
+ * length.
+ */
+static void
+blocks_start(GjBlocks *blocks, GjTidSet *tids)
+{
+	blocks_reset(blocks);
+
+	blocks->tids = tids;
+	blocks->nblocks = RelationGetNumberOfBlocks(blocks->heap);
+	blocks->target = 0;
+	blocks->limit = max_pinned(blocks->heap);
+	GjGuessStart(&blocks->guess, blocks->heap, NULL);
+	GjTidSetRewind(tids);
+	start_prefetch(blocks);
+}
+
+/*
+ * Return the number of blocks that may be pinned ahead
+ *
+ * No process should pin more than its share of the buffers, and a query may have many scans.
+ * Temporary tables have few buffers, so only the necessary one is pinned.
+ */
+static int
+max_pinned(Relation heap)
+{
+	if (RelationUsesLocalBuffers(heap))
+		return 1;
+	return Max(1, Min(MAX_PINNED, NBuffers / MaxBackends / MAX_PINNED));
+}
+
+static const GjTidBlock *
+blocks_next(GjBlocks *blocks, Buffer *buffer)
+{
+	ComingBlock *next;
+
+	fill_ring(blocks);
+	if (blocks->npinned == 0)
+		return NULL;
+	if (blocks->npinned > 1)
+	{
+		ComingBlock *soon = coming_at(blocks, Min(blocks->npinned - 1, TUPLES_AHEAD));
+
+		prefetch_tuples(soon->buffer, &soon->tids);
+	}
+
+	next = coming_at(blocks, 0);
+	blocks->first = (blocks->first + 1) % RING_BLOCKS;
+	blocks->ncoming--;
+	blocks->npinned--;
+	*buffer = next->buffer;
+	return &next->tids;
+}
+
+static void
+blocks_reset(GjBlocks *blocks)
+{
+	while (blocks->npinned > 0)
+		ReleaseBuffer(coming_at(blocks, --blocks->npinned)->buffer);
+	blocks->ncoming = 0;
+	blocks->tids = NULL;
+}
+
+/*
+ * Put blocks into the ring and pin them until the target is reached or no block is left
+ */
+static void
+fill_ring(GjBlocks *blocks)
+{
+	if (blocks->target < blocks->limit)
+		blocks->target++;
+	while (blocks->npinned < blocks->target)
+	{
+		while (blocks->ncoming < blocks->target * RING_BLOCKS / MAX_PINNED)
+		{
+			if (!take_block(blocks))
+				break;
+		}
+		if (blocks->npinned == blocks->ncoming)
+			return;
+		pin_block(blocks);
+	}
+}
+
+/*
+ * Put the next block of the set into the ring.  Returns false if no block is left.
+ */
+static bool
+take_block(GjBlocks *blocks)
+{
+	ComingBlock *coming = coming_at(blocks, blocks->ncoming);
+	GjTidBlock *tids = &coming->tids;
+
+	/* Blocks ascend, so all blocks after the first one past the end are also past it */
+	if (blocks->tids == NULL || !GjTidSetNextBlock(blocks->tids, tids) ||
+		tids->block >= blocks->nblocks)
+	{
+		blocks->tids = NULL;
+		return false;
+	}
+	if (!tids->lossy)
+		memcpy(coming->offsets, tids->offsets, tids->noffsets * sizeof(OffsetNumber));
+	tids->offsets = coming->offsets;
+	blocks->ncoming++;
+	follow_prefetch(blocks);
+
+	coming->guess = GjGuessFind(&blocks->guess, tids->block);
+	if (BufferIsValid(coming->guess))
+		prefetch_line_pointers(coming->guess, tids);
+	return true;
+}
+
+/*
+ * Pin the first block of the ring that is not pinned
+ */
+static void
+pin_block(GjBlocks *blocks)
+{
+	ComingBlock *coming = coming_at(blocks, blocks->npinned);
+	int64		read = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
+
+	coming->buffer = GjGuessRead(&blocks->guess, coming->tids.block, coming->guess);
+	blocks->npinned++;
+	if (coming->buffer != coming->guess)
+		prefetch_line_pointers(coming->buffer, &coming->tids);
+
+	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != read)
+		blocks->hits = 0;
+	else if (blocks->hits < STOP_AFTER_HITS)
+		blocks->hits++;
+	prefetch(blocks);
+}
+
+/*
+ * Return the block at this distance from the next one
+ */
+static ComingBlock *
+coming_at(GjBlocks *blocks, int ahead)
+{
+	return &blocks->ring[(blocks->first + ahead) % RING_BLOCKS];
+}
+
+/*
+ * Prepare for reading ahead.  effective_io_concurrency may change between two starts.  Nothing is
+ * read ahead before a block is not in memory: a request costs as much as finding the block there.
+ */
+static void
+start_prefetch(GjBlocks *blocks)
+{
+	blocks->hits = STOP_AFTER_HITS;
+	blocks->prefetch_ahead = 0;
+	blocks->prefetch_target = 0;
+	blocks->prefetch_maximum =
+		get_tablespace_io_concurrency(blocks->heap->rd_rel->reltablespace);
+}
+
+/*
+ * Keep the prefetch cursor at the last block put into the ring, or ahead of it
+ */
+static void
+follow_prefetch(GjBlocks *blocks)
+{
+	if (blocks->prefetch_ahead > 0)
+		blocks->prefetch_ahead--;
+	else if (blocks->prefetch_maximum > 0)
+		GjTidSetFollow(blocks->tids);
+}
+
+/*
+ * Read ahead the next blocks, at a growing distance, unless all blocks are found in memory
+ */
+static void
+prefetch(GjBlocks *blocks)
+{
+	if (blocks->hits >= STOP_AFTER_HITS || blocks->tids == NULL)
+	{
+		blocks->prefetch_target = 0;
+		return;
+	}
+	blocks->prefetch_target = Min(Max(blocks->prefetch_target * 2, 1), blocks->prefetch_maximum);
+
+	while (blocks->prefetch_ahead < blocks->prefetch_target)
+	{
+		BlockNumber ahead;
+
+		if (!GjTidSetPeekBlock(blocks->tids, &ahead) || ahead >= blocks->nblocks)
+		{
+			/* the end: stop reading ahead, and stop following */
+			blocks->prefetch_maximum = 0;
+			return;
+		}
+		blocks->prefetch_ahead++;
+		PrefetchBuffer(blocks->heap, MAIN_FORKNUM, ahead);
+	}
+}
+
+/*-------------------------------------------------------------------------
+ * Visible tuples
+ *
+ * The candidates of one heap block that a snapshot sees.
+ *
+ * On a page that is marked all-visible, every tuple is visible to every snapshot, so that tuples
+ * need not be tested.  This relies on the page's own flag, read under the page's lock, as
+ * sequential scans do; as there, the flag is not trusted under a snapshot that was taken during
+ * recovery.  A TID whose line pointer has been reused since the match is no exception: if the new
+ * row had been inserted after the snapshot was taken, the snapshot would have prevented the page
+ * from being marked.
+ *
+ * A serializable transaction must test and lock each tuple, all-visible or not; core's functions do
+ * that.
+ *-------------------------------------------------------------------------
+ */
+
+static inline void
+fill_tuple(HeapTuple tuple, Oid relid, Page page, ItemId item, BlockNumber block,
+		   OffsetNumber offset)
+{
+	tuple->t_data = (HeapTupleHeader) PageGetItem(page, item);
+	tuple->t_len = ItemIdGetLength(item);
+	tuple->t_tableOid = relid;
+	ItemPointerSet(&tuple->t_self, block, offset);
+}
+
+/*
+ * Find the visible tuples among the candidates of a block
+ */
+static int
+collect_visible(Relation heap, Buffer buffer, Snapshot snapshot, const GjTidBlock *tids,
+				HeapTuple tuples)
+{
+	Page		page = BufferGetPage(buffer);
+	bool		all_visible;
+	int			n;
+
+	heap_page_prune_opt(heap, buffer);
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	all_visible = PageIsAllVisible(page) && !snapshot->takenDuringRecovery &&
+		!CheckForSerializableConflictOutNeeded(heap, snapshot);
+	if (tids->lossy)
+		n = collect_whole_block(heap, buffer, snapshot, tids->block, all_visible, tuples);
+	else if (all_visible)
+		n = collect_roots(heap, page, tids, tuples);
+	else
+		n = collect_chains(heap, buffer, snapshot, tids, tuples);
+	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	return n;
+}
+
+/*
+ * Collect the visible member of each chain whose root is a candidate
+ *
+ * heap_hot_search_buffer() takes the predicate locks.  Chains share no member, so the tuples fit in
+ * an array for one page.
+ */
+static int
+collect_chains(Relation heap, Buffer buffer, Snapshot snapshot, const GjTidBlock *tids,
+			   HeapTuple tuples)
+{
+	int			n = 0;
+
+	for (int i = 0; i < tids->noffsets; i++)
+	{
+		ItemPointerData tid;
+
+		ItemPointerSet(&tid, tids->block, tids->offsets[i]);
+		if (heap_hot_search_buffer(&tid, heap, buffer, snapshot, &tuples[n], NULL, true))
+			n++;
+	}
+	return n;
+}
+
+/*
+ * Collect the candidates of an all-visible page.  There, a chain has a single member, and its root
+ * either is that member or redirects to it.
+ */
+static int
+collect_roots(Relation heap, Page page, const GjTidBlock *tids, HeapTuple tuples)
+{
+	OffsetNumber last = PageGetMaxOffsetNumber(page);
+	Oid			relid = RelationGetRelid(heap);
+	int			n = 0;
+
+	for (int i = 0; i < tids->noffsets; i++)
+	{
+		OffsetNumber offset = tids->offsets[i];
+		HeapTuple	tuple = &tuples[n];
+		bool		redirected = false;
+		ItemId		item;
+
+		if (offset > last)
+			break;
+		item = PageGetItemId(page, offset);
+		if (ItemIdIsRedirected(item))
+		{
+			redirected = true;
+			offset = ItemIdGetRedirect(item);
+			if (offset < FirstOffsetNumber || offset > last)
+				continue;
+			item = PageGetItemId(page, offset);
+		}
+		if (!ItemIdIsNormal(item))
+			continue;
+
+		fill_tuple(tuple, relid, page, item, tids->block, offset);
+		if (redirected || !HeapTupleIsHeapOnly(tuple))
+			n++;
+	}
+	return n;
+}
+
+/*
+ * Collect each visible tuple of a block whose offsets are not known.  All tuples are tested, so
+ * chains need not be followed.
+ */
+static int
+collect_whole_block(Relation heap, Buffer buffer, Snapshot snapshot, BlockNumber block,
+					bool all_visible, HeapTuple tuples)
+{
+	Page		page = BufferGetPage(buffer);
+	OffsetNumber last = PageGetMaxOffsetNumber(page);
+	Oid			relid = RelationGetRelid(heap);
+	int			n = 0;
+
+	for (OffsetNumber offset = FirstOffsetNumber; offset <= last; offset++)
+	{
+		ItemId		item = PageGetItemId(page, offset);
+
+		if (!ItemIdIsNormal(item))
+			continue;
+		fill_tuple(&tuples[n], relid, page, item, block, offset);
+		if (all_visible || is_visible(heap, buffer, snapshot, &tuples[n]))
+			n++;
+	}
+	return n;
+}
+
+/*
+ * Return true if the tuple is visible, after the checks and locks for serializable transactions
+ */
+static bool
+is_visible(Relation heap, Buffer buffer, Snapshot snapshot, HeapTuple tuple)
+{
+	bool		visible = HeapTupleSatisfiesVisibility(tuple, snapshot, buffer);
+
+	if (visible)
+		PredicateLockTID(heap, &tuple->t_self, snapshot, HeapTupleHeaderGetXmin(tuple->t_data));
+	HeapCheckForSerializableConflictOut(visible, heap, tuple, buffer, snapshot);
+	return visible;
+}
+
+/*
+ * Prefetch the page's header and the line pointers of the candidates.  The page may change at any
+ * time, so nothing is read.
+ */
+static void
+prefetch_line_pointers(Buffer buffer, const GjTidBlock *tids)
+{
+	Page		page = BufferGetPage(buffer);
+
+	GjPrefetch(page);
+	for (int i = 0; i < tids->noffsets; i++)
+		GjPrefetch(PageGetItemId(page, tids->offsets[i]));
+	if (tids->lossy)
+		GjPrefetchRange((char *) page + GJ_CACHE_LINE, POINTER_BYTES - GJ_CACHE_LINE);
+}
+
+/*
+ * Prefetch the first and the last cache line of the candidates' tuples; short tuples have no
+ * others.  The page may change at any time, and a line pointer may redirect: then other lines are
+ * prefetched, which does no harm.
+ */
+static void
+prefetch_tuples(Buffer buffer, const GjTidBlock *tids)
+{
+	Page		page = BufferGetPage(buffer);
+
+	for (int i = 0; i < tids->noffsets; i++)
+	{
+		ItemId		item = PageGetItemId(page, tids->offsets[i]);
+		char	   *tuple = (char *) page + ItemIdGetOffset(item);
+
+		GjPrefetch(tuple);
+		GjPrefetch(tuple + Min(ItemIdGetLength(item), GJ_CACHE_LINE));
+	}
+}
+
+/*-------------------------------------------------------------------------
+ * Keys
+ *
+ * The keys of fetched tuples.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Prepare reading the key of heap tuples of a scan's table.  The key is an attribute; or, if attno
+ * is 0, the indexed expression, for rows that satisfy the predicate.
+ */
+void
+GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
+				List *predicate, PlanState *parent)
+{
+	reader->attno = attno;
+	reader->expr = attno == 0 ? ExecInitExpr(expr, parent) : NULL;
+	reader->predicate = attno == 0 ? ExecInitQual(predicate, parent) : NULL;
+	fmgr_info_copy(&reader->key_proc, index_getprocinfo(index, 1, GJ_KEY_PROC),
+				   CurrentMemoryContext);
+	reader->place.attno = 0;
+	if (GjKeyProcKeepsValue(reader->key_proc.fn_addr))
+		GjTupleFindPlace(RelationGetDescr(((ScanState *) parent)->ss_currentRelation), attno,
+						 &reader->place);
+}
+
+/*
+ * Read the key of the tuple in the slot.  Returns false if the row is not one of the index's; then
+ * no key is read.
+ *
+ * An indexed expression may raise an error for rows that the index does not contain, for example
+ * 1 / x without WHERE x <> 0.  We meet such rows: a mirror's TID may now belong to one, a lossy
+ * block may contain them, the whole heap may be returned as a match, and EvalPlanQual's row may be
+ * one.  The predicate follows from the query's conditions, so those rows are not wanted.  It was
+ * computed for each of them when they were inserted, before any security barrier, so computing it
+ * leaks nothing.
+ *
+ * An expression leaves its garbage in the per-tuple memory of econtext.
+ */
+bool
+GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot, int64 *key,
+		  bool *isnull)
+{
+	Datum		value;
+
+	if (reader->attno != 0)
+		value = slot_getattr(slot, reader->attno, isnull);
+	else
+	{
+		econtext->ecxt_scantuple = slot;
+		if (!ExecQual(reader->predicate, econtext))
+			return false;
+		value = ExecEvalExprSwitchContext(reader->expr, econtext, isnull);
+	}
+	if (!*isnull)
+		*key = GjKeyFromDatum(&reader->key_proc, value);
+	return true;
+}
+
+/*
+ * Read the keys of heap tuples that are in no slot.  The key must be an attribute.
+ */
+static void
+read_tuple_keys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuples, int ntuples, int64 *keys,
+				bool *isnull)
+{
+	const GjTuplePlace place = reader->place;
+
+	for (int i = 0; i < ntuples; i++)
+	{
+		if (likely(place.attno != 0 && GjTupleHasPlace(tuples[i].t_data, place.attno)))
+		{
+			keys[i] = read_integer(GjTupleAt(tuples[i].t_data, &place), place.width);
+			isnull[i] = false;
+		}
+		else
+			read_tuple_key(reader, desc, &tuples[i], &keys[i], &isnull[i]);
+	}
+}
+
+static inline int64
+read_integer(const char *at, int16 width)
+{
+	switch (width)
+	{
+		case sizeof(int16):
+			return *(const int16 *) at;
+		case sizeof(int32):
+			return *(const int32 *) at;
+		default:
+			return *(const int64 *) at;
+	}
+}
+
+static void
+read_tuple_key(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple, int64 *key, bool *isnull)
+{
+	Datum		value = heap_getattr(tuple, reader->attno, desc, isnull);
+
+	if (!*isnull)
+		*key = GjKeyFromDatum(&reader->key_proc, value);
+}

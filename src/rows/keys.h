@@ -1,0 +1,120 @@
+/*-------------------------------------------------------------------------
+ *
+ * keys.h
+ *	  The keys that a scan searches for, and the keys of heap tuples.
+ *
+ * Included by rows.h, which is the folder's public header.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_ROWS_KEYS_H
+#define GPUJOIN_ROWS_KEYS_H
+
+#include "executor/tuptable.h"
+#include "nodes/execnodes.h"
+
+#include "sets/sets.h"
+#include "shape.h"
+
+/*-------------------------------------------------------------------------
+ * The keys that a scan's conditions ask for: source.c
+ *-------------------------------------------------------------------------
+ */
+
+/* A key plan (node/keyplan.h) at run time */
+typedef struct GjKeyProgram GjKeyProgram;
+
+extern GjKeyProgram *GjKeyProgramInit(List *key_plan, List *values, PlanState *parent);
+extern Bitmapset *GjKeyProgramParams(const GjKeyProgram *program);
+extern GjKeySet *GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext,
+								 MemoryContext context, int key_width);
+
+/* Return the clauses from which the plan was made, for EXPLAIN */
+extern List *GjKeyPlanClauses(List *key_plan, List *values, Expr *key);
+
+/* A node that uses a set of keys that scans of one query share; initially all zeros */
+typedef struct GjKeyUser
+{
+	struct GjKeyShare *share;	/* of its query, in this process */
+	struct GjSharedKeys *keys;	/* the set; it is freed with its last user */
+	struct GjKeyRoutes *routes; /* the division of the set among partitions */
+} GjKeyUser;
+
+/* The keys that a scan asks for.  The lists are part of its plan, and live as long as the query. */
+typedef struct GjKeyRequest
+{
+	List	   *key_plan;		/* node/keyplan.h */
+	List	   *values;			/* of its sources */
+	GjKeyProgram *program;		/* made from key_plan and values */
+	ExprContext *econtext;
+	int			key_width;		/* of the index */
+} GjKeyRequest;
+
+extern const GjKeySet *GjKeysTake(GjKeyUser *user, EState *estate, const GjKeyRequest *request);
+extern void GjKeysRelease(GjKeyUser *user);
+extern void GjKeysEnd(GjKeyUser *user);
+
+/*-------------------------------------------------------------------------
+ * The part of a set that the rows of a partition can have: partition.c
+ *-------------------------------------------------------------------------
+ */
+
+/* The partitioned tables that an execution has opened; initially only estate is set */
+typedef struct GjKeyRouter
+{
+	EState	   *estate;
+	List	   *parents;
+} GjKeyRouter;
+
+/* The division of one finished set among the partitions */
+typedef struct GjKeyRoutes GjKeyRoutes;
+
+/*
+ * partitions is the path from the topmost table down to a table, as a plan has it: for each
+ * partitioned table its OID, or InvalidOid if the key does not determine the partition, and the
+ * OID of the partition.
+ */
+extern GjKeyRoutes *GjKeyRoutesCreate(GjKeyRouter *router, MemoryContext parent,
+									  const GjKeySet *whole);
+extern bool GjKeyRoutesAreElsewhere(GjKeyRoutes *routes, List *partitions);
+extern const GjKeySet *GjKeyRoutesTake(GjKeyRoutes *routes, List *partitions,
+									   MemoryContext context);
+extern void GjKeyRoutesFree(GjKeyRoutes *routes);
+extern void GjKeyRouterClose(GjKeyRouter *router);
+
+/*-------------------------------------------------------------------------
+ * The keys of heap tuples: heap.c
+ *-------------------------------------------------------------------------
+ */
+
+typedef struct GjKeyReader
+{
+	AttrNumber	attno;			/* heap attribute, or 0: evaluate expr */
+	ExprState  *expr;
+	ExprState  *predicate;		/* of a partial index: expr is only safe for rows that satisfy it */
+	FmgrInfo	key_proc;
+	GjTuplePlace place;			/* of the attribute in most tuples, if its bits are the key */
+} GjKeyReader;
+
+extern void GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
+							List *predicate, PlanState *parent);
+extern bool GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot,
+					  int64 *key, bool *isnull);
+
+/* Keys of rows that are looked up together */
+typedef struct GjRowKeys
+{
+	int			n;
+	const int64 *codes;
+	const bool *nulls;			/* true for each NULL key, or NULL: no key is NULL */
+} GjRowKeys;
+
+/*
+ * Look up the keys of rows.  rows[i] is the number of the row that has the key i: on return, rows[]
+ * has the numbers of the rows whose key was found, in the same order, and partners[] what was
+ * found for each of them.  Returns their number.
+ */
+typedef int (*GjRowLookup) (void *arg, const GjRowKeys *keys, uint16 *rows, void **partners);
+
+#endif							/* GPUJOIN_ROWS_KEYS_H */

@@ -1,0 +1,354 @@
+/*-------------------------------------------------------------------------
+ *
+ * shape.c
+ *	  Copying columns of index entries or heap tuples to the attributes of a slot, or to arrays.
+ *
+ * A slot has the table's columns, if filters or expressions need the row; or it has those of a
+ * target list of plain columns, which needs no projection then.
+ *
+ * Storing a tuple in a slot, deforming it and projecting some of its columns to another slot takes
+ * longer than all other work for a row.  Most of these columns have a fixed width, and are preceded
+ * only by columns of fixed width.  Such a column is at the same place in each tuple that
+ *
+ *	- has no NULL.  A NULL takes no space, so the columns after it are at other places.  A bit of
+ *	  the tuple's header tells whether the tuple has any NULL, also in dropped columns;
+ *	- has all the attributes.  A tuple that was formed before a column was added is shorter, and
+ *	  the values of the missing columns come from the table's descriptor.
+ *
+ * Dropped columns keep their width and alignment in the descriptor, since older tuples still have
+ * them.  Other tuples are deformed in the usual way.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/sysattr.h"
+#include "optimizer/optimizer.h"
+#include "utils/rel.h"
+
+#include "node/tableplan.h"
+#include "shape.h"
+
+static GjFill *create_fill(List *attributes);
+static void check_plan(const Scan *plan, List *attnos);
+static bool describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
+static const GjFillOutput *find_output(const GjFill *fill, AttrNumber attno);
+static void add_output(GjFill *fill, AttrNumber attno, const GjFillOutput *output);
+static void order_outputs(GjFill *fill);
+static bool all_have_place(const HeapTupleData *tuples, AttrNumber attno, const uint16 *rows,
+						   int n);
+static void read_places(const HeapTupleData *tuples, const GjTuplePlace *place,
+						const uint16 *rows, int n, char *values);
+static bool read_attributes(const HeapTupleData *tuples, TupleDesc desc,
+							const GjTuplePlace *place, const uint16 *rows, int n, char *values,
+							uint8 *nulls);
+
+static GjFill *
+create_fill(List *attributes)
+{
+	return palloc0(offsetof(GjFill, outputs) + list_length(attributes) * sizeof(GjFillOutput));
+}
+
+/*
+ * Prepare filling slots with the table's columns from entries.  attnos are the attributes to be
+ * filled.  The index must have all of them, and the plan must use no others.
+ */
+GjFill *
+GjFillEntryRow(Relation index, const Scan *plan, List *attnos)
+{
+	GjFill	   *fill = create_fill(attnos);
+	ListCell   *lc;
+
+	check_plan(plan, attnos);
+	foreach(lc, attnos)
+	{
+		GjFillOutput output = {.column = GjIndexColumnOf(index, lfirst_int(lc)),.by_value = true};
+
+		add_output(fill, lfirst_int(lc), &output);
+	}
+	return fill;
+}
+
+/*
+ * Raise an error if the finished plan uses other attributes.  They would silently be NULL.
+ */
+static void
+check_plan(const Scan *plan, List *attnos)
+{
+	Bitmapset  *used = NULL;
+	int			member = -1;
+
+	pull_varattnos((Node *) plan->plan.targetlist, plan->scanrelid, &used);
+	pull_varattnos((Node *) plan->plan.qual, plan->scanrelid, &used);
+	pull_varattnos(list_nth(((const CustomScan *) plan)->custom_exprs, GJ_TABLE_FILTERS),
+				   plan->scanrelid, &used);
+	while ((member = bms_next_member(used, member)) >= 0)
+	{
+		if (!list_member_int(attnos, member + FirstLowInvalidHeapAttributeNumber))
+			elog(ERROR, "an index-only plan uses attribute %d, which it does not provide",
+				 member + FirstLowInvalidHeapAttributeNumber);
+	}
+	bms_free(used);
+}
+
+/*
+ * Return the column of an index, from 0, that is an attribute of its table.  It must exist.
+ */
+int
+GjIndexColumnOf(Relation index, AttrNumber attno)
+{
+	for (int i = 0; i < index->rd_index->indnatts; i++)
+	{
+		if (index->rd_index->indkey.values[i] == attno)
+			return i;
+	}
+	elog(ERROR, "index \"%s\" does not have attribute %d of its table",
+		 RelationGetRelationName(index), attno);
+}
+
+/*
+ * Prepare filling slots with the columns of a target list from tuples.  varno is that of the table.
+ * Entries that are not Vars of the table, or whose place varies, are left out.  For arrays, the
+ * place may vary, but the value must be by value.
+ */
+GjFill *
+GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays)
+{
+	GjFill	   *fill = create_fill(tlist);
+	ListCell   *lc;
+
+	fill->desc = desc;
+	foreach(lc, tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		Var		   *var = (Var *) entry->expr;
+		GjFillOutput output = {0};
+
+		if (!IsA(var, Var) || var->varno != varno ||
+			!(GjTupleFindPlace(desc, var->varattno, &output.place) ||
+			  (to_arrays && describe_value(desc, var->varattno, &output.place))))
+			continue;
+		output.width = output.place.width;
+		output.by_value = output.place.by_value;
+		add_output(fill, entry->resno, &output);
+	}
+	order_outputs(fill);
+	return fill;
+}
+
+/*
+ * Find the place of an attribute.  If it is not the same in all tuples, returns false and sets no
+ * place.
+ */
+bool
+GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
+{
+	uint32		offset = 0;
+
+	place->attno = 0;
+	if (attno <= 0)
+		return false;
+	for (int i = 0; i < attno; i++)
+	{
+		Form_pg_attribute att = TupleDescAttr(desc, i);
+
+		if (att->attlen <= 0)
+			return false;
+		offset = att_align_nominal(offset, att->attalign);
+		if (i == attno - 1)
+			*place = (GjTuplePlace) {.attno = attno,.width = att->attlen,
+			.by_value = att->attbyval,.offset = offset};
+		offset += att->attlen;
+	}
+	return true;
+}
+
+/*
+ * Describe an attribute whose place varies.  Returns false if it is not by value.
+ */
+static bool
+describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
+{
+	Form_pg_attribute att;
+
+	if (attno <= 0)
+		return false;
+	att = TupleDescAttr(desc, attno - 1);
+	*place = (GjTuplePlace) {.attno = attno,.width = att->attlen,.by_value = att->attbyval,
+	.offset = GJ_NO_OFFSET};
+	return att->attbyval;
+}
+
+/*
+ * Prepare filling slots with the columns of a target list.  Vars with this number refer to the
+ * columns of another fill.  Returns NULL if the list has anything else.
+ */
+GjFill *
+GjFillTarget(const GjFill *row, List *tlist, Index varno)
+{
+	GjFill	   *fill = create_fill(tlist);
+	ListCell   *lc;
+
+	fill->desc = row->desc;
+	foreach(lc, tlist)
+	{
+		TargetEntry *entry = lfirst_node(TargetEntry, lc);
+		Var		   *var = (Var *) entry->expr;
+		const GjFillOutput *output;
+
+		output = IsA(var, Var) && var->varno == varno ? find_output(row, var->varattno) : NULL;
+		if (output == NULL)
+			return NULL;
+		add_output(fill, entry->resno, output);
+	}
+	order_outputs(fill);
+	return fill;
+}
+
+static const GjFillOutput *
+find_output(const GjFill *fill, AttrNumber attno)
+{
+	for (int i = 0; i < fill->noutputs; i++)
+	{
+		if (fill->outputs[i].at == attno - 1)
+			return &fill->outputs[i];
+	}
+	return NULL;
+}
+
+static void
+add_output(GjFill *fill, AttrNumber attno, const GjFillOutput *output)
+{
+	GjFillOutput *added = &fill->outputs[fill->noutputs++];
+
+	*added = *output;
+	added->at = attno - 1;
+	fill->columns |= GJ_ENTRY_KEY << output->column;
+	fill->natts = Max(fill->natts, output->place.attno);
+}
+
+/*
+ * Fill from this set of entries, in its current state, from now on
+ *
+ * The index's keys may be wider than the column's type; the Datum is the same.
+ */
+void
+GjFillSource(GjFill *fill, const GjEntrySet *set)
+{
+	for (int i = 0; i < fill->noutputs; i++)
+	{
+		GjFillOutput *output = &fill->outputs[i];
+		const GjEntryColumn *column = output->column == 0 ? &set->keys :
+			&set->included[output->column - 1];
+
+		output->width = column->width;
+		output->values = column->values;
+		output->nulls = column->has_nulls ? column->nulls : NULL;
+	}
+	order_outputs(fill);
+}
+
+/*
+ * Move the outputs with 4 bytes to the front.  They are the most frequent ones, and have a loop of
+ * their own.
+ */
+static void
+order_outputs(GjFill *fill)
+{
+	fill->nint4 = 0;
+	for (int i = 0; i < fill->noutputs; i++)
+	{
+		GjFillOutput moved = fill->outputs[i];
+
+		if (moved.width != sizeof(int32) || !moved.by_value || moved.nulls != NULL)
+			continue;
+		fill->outputs[i] = fill->outputs[fill->nint4];
+		fill->outputs[fill->nint4++] = moved;
+	}
+}
+
+/*
+ * Make the slot a stored virtual tuple, so that a row only has to set values
+ */
+void
+GjPrepareSlot(TupleTableSlot *slot)
+{
+	int			natts = slot->tts_tupleDescriptor->natts;
+
+	ExecClearTuple(slot);
+	memset(slot->tts_values, 0, natts * sizeof(Datum));
+	memset(slot->tts_isnull, true, natts * sizeof(bool));
+	ExecStoreVirtualTuple(slot);
+}
+
+/*-------------------------------------------------------------------------
+ * Columns of a heap block's tuples as arrays
+ *
+ * A row that goes through a slot is deformed, passed from node to node and formed again.  Here, a
+ * loop over a block's tuples reads one column, at the same place in each.  If a tuple does not have
+ * the column at that place, or the column follows one of variable length, heap_getattr() reads
+ * it: it handles NULLs, and columns that were added later.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Copy a column of some of the tuples, numbered from 0, into an array of values as wide as the
+ * column, which must be by value, and set a byte of nulls for each.  output is one of the fill's.
+ * Return true if any value is NULL.
+ */
+bool
+GjReadTupleColumn(const HeapTupleData *tuples, const GjFill *fill, const GjFillOutput *output,
+				  const uint16 *rows, int n, char *values, uint8 *nulls)
+{
+	Assert(output->by_value);
+	if (output->place.offset == GJ_NO_OFFSET ||
+		!all_have_place(tuples, output->place.attno, rows, n))
+		return read_attributes(tuples, fill->desc, &output->place, rows, n, values, nulls);
+	read_places(tuples, &output->place, rows, n, values);
+	memset(nulls, 0, n);
+	return false;
+}
+
+static bool
+all_have_place(const HeapTupleData *tuples, AttrNumber attno, const uint16 *rows, int n)
+{
+	bool		all = true;
+
+	for (int i = 0; i < n; i++)
+		all &= GjTupleHasPlace(tuples[rows[i]].t_data, attno);
+	return all;
+}
+
+#define READ_PLACES(type) \
+	for (int i = 0; i < n; i++) \
+		((type *) values)[i] = *(const type *) GjTupleAt(tuples[rows[i]].t_data, place)
+
+static void
+read_places(const HeapTupleData *tuples, const GjTuplePlace *place, const uint16 *rows, int n,
+			char *values)
+{
+	GJ_BY_WIDTH(place->width, READ_PLACES);
+}
+
+/*
+ * Read the column tuple by tuple.  The bytes of a NULL's value are zero.
+ */
+static bool
+read_attributes(const HeapTupleData *tuples, TupleDesc desc, const GjTuplePlace *place,
+				const uint16 *rows, int n, char *values, uint8 *nulls)
+{
+	bool		any_null = false;
+
+	for (int i = 0; i < n; i++)
+	{
+		HeapTuple	tuple = unconstify(HeapTupleData *, &tuples[rows[i]]);
+		bool		isnull;
+		Datum		value = heap_getattr(tuple, place->attno, desc, &isnull);
+
+		store_att_byval(values + i * place->width, isnull ? (Datum) 0 : value, place->width);
+		nulls[i] = isnull;
+		any_null |= isnull;
+	}
+	return any_null;
+}

@@ -1,0 +1,173 @@
+/*-------------------------------------------------------------------------
+ *
+ * shape.h
+ *	  Copying columns of index entries or heap tuples to virtual slots and arrays.
+ *
+ * Included by rows.h, which is the folder's public header.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_ROWS_SHAPE_H
+#define GPUJOIN_ROWS_SHAPE_H
+
+#include "access/htup_details.h"
+#include "access/tupmacs.h"
+#include "executor/tuptable.h"
+#include "nodes/execnodes.h"
+#include "nodes/plannodes.h"
+#include "utils/relcache.h"
+
+#include "sets/sets.h"
+
+/*
+ * The place of an attribute in each tuple that has no NULLs and enough attributes.  It and the
+ * attributes before it have fixed widths.
+ */
+typedef struct GjTuplePlace
+{
+	AttrNumber	attno;			/* from 1; 0 if the place varies */
+	int16		width;
+	bool		by_value;
+	uint32		offset;			/* from the start of the tuple's data; or GJ_NO_OFFSET */
+} GjTuplePlace;
+
+/* Offset of an attribute whose place varies: it can be copied to arrays only */
+#define GJ_NO_OFFSET			PG_UINT32_MAX
+
+/* The source of an attribute of the slot */
+typedef struct GjFillOutput
+{
+	uint16		at;				/* number of the attribute in the slot, from 0 */
+	uint16		column;			/* entries: column of the index; 0 is the key */
+	uint16		width;
+	bool		by_value;
+	GjTuplePlace place;			/* tuples: place of the attribute */
+
+	/* Entries: arrays of the current set, see GjFillSource() */
+	const char *values;
+	const uint8 *nulls;			/* a byte for each entry; a null pointer if no value is NULL */
+} GjFillOutput;
+
+/* The attributes of a virtual slot that are filled from entries or from tuples */
+typedef struct GjFill
+{
+	uint64		columns;		/* entries: a bit for each column of the index that is used */
+	AttrNumber	natts;			/* tuples: number of attributes that each must have */
+	TupleDesc	desc;			/* tuples: the table's descriptor */
+	int			nint4;			/* number of outputs at the front, each 4 bytes by value without NULLs */
+	int			noutputs;
+	GjFillOutput outputs[FLEXIBLE_ARRAY_MEMBER];
+} GjFill;
+
+/* shape.c: fills are allocated in the current memory context */
+extern GjFill *GjFillEntryRow(Relation index, const Scan *plan, List *attnos);
+extern int	GjIndexColumnOf(Relation index, AttrNumber attno);
+extern GjFill *GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays);
+extern GjFill *GjFillTarget(const GjFill *row, List *tlist, Index varno);
+extern void GjFillSource(GjFill *fill, const GjEntrySet *set);
+extern void GjPrepareSlot(TupleTableSlot *slot);
+extern bool GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
+extern bool GjReadTupleColumn(const HeapTupleData *tuples, const GjFill *fill,
+							  const GjFillOutput *output, const uint16 *rows, int n, char *values,
+							  uint8 *nulls);
+
+/*
+ * Make sure that the slot is a stored virtual tuple.  It remains one between rows, unless it has
+ * been cleared or materialized.
+ */
+static inline void
+GjReadySlot(TupleTableSlot *slot)
+{
+	if (unlikely(slot->tts_flags & (TTS_FLAG_EMPTY | TTS_FLAG_SHOULDFREE)))
+		GjPrepareSlot(slot);
+}
+
+/*
+ * Store an entry's values in the slot.  They are by value, so that a slot that is stored once needs
+ * only new values; attributes that are not filled remain NULL.  Values by reference belong to the
+ * caller, and must not be copies that the slot made.
+ */
+static inline void
+GjFillFromEntry(const GjFill *fill, uint64 entry, TupleTableSlot *slot)
+{
+	const GjFillOutput *output = fill->outputs;
+	const GjFillOutput *end_int4 = output + fill->nint4;
+	const GjFillOutput *end = output + fill->noutputs;
+	Datum	   *values = slot->tts_values;
+	bool	   *isnull = slot->tts_isnull;
+
+	GjReadySlot(slot);
+	for (; output < end_int4; output++)
+	{
+		uint16		at = output->at;	/* the compiler cannot know that it is constant */
+
+		values[at] = Int32GetDatum(((const int32 *) output->values)[entry]);
+		isnull[at] = false;
+	}
+	for (; output < end; output++)
+	{
+		/* a NULL's bytes are zero */
+		values[output->at] = fetch_att(output->values + entry * output->width, true,
+									   output->width);
+		isnull[output->at] = output->nulls != NULL && output->nulls[entry];
+	}
+}
+
+/*
+ * Return true if the attribute is at its usual place in this tuple
+ */
+static inline bool
+GjTupleHasPlace(HeapTupleHeader tuple, AttrNumber attno)
+{
+	return (tuple->t_infomask & HEAP_HASNULL) == 0 && HeapTupleHeaderGetNatts(tuple) >= attno;
+}
+
+static inline const char *
+GjTupleAt(HeapTupleHeader tuple, const GjTuplePlace *place)
+{
+	return (const char *) tuple + tuple->t_hoff + place->offset;
+}
+
+/*
+ * Return true if all of the fill's attributes are at their usual places in this tuple
+ */
+static inline bool
+GjFillFits(const GjFill *fill, HeapTupleHeader tuple)
+{
+	return fill->natts == 0 || GjTupleHasPlace(tuple, fill->natts);
+}
+
+/*
+ * Store the values of a tuple for which GjFillFits() is true in the slot.  Other attributes of the
+ * slot remain unchanged.  Values by reference point into the tuple.
+ */
+static inline void
+GjFillFromTuple(const GjFill *fill, HeapTupleHeader tuple, TupleTableSlot *slot)
+{
+	/* copies, because for the compiler a write to a bool may change any memory */
+	const char *data = (const char *) tuple + tuple->t_hoff;
+	Datum	   *values = slot->tts_values;
+	bool	   *isnull = slot->tts_isnull;
+	const GjFillOutput *output = fill->outputs;
+	const GjFillOutput *end_int4 = output + fill->nint4;
+	const GjFillOutput *end = output + fill->noutputs;
+
+	GjReadySlot(slot);
+	for (; output < end_int4; output++)
+	{
+		uint16		at = output->at;
+
+		values[at] = Int32GetDatum(*(const int32 *) (data + output->place.offset));
+		isnull[at] = false;
+	}
+	for (; output < end; output++)
+	{
+		uint16		at = output->at;
+
+		values[at] = fetch_att(data + output->place.offset, output->by_value, output->width);
+		isnull[at] = false;
+	}
+}
+
+#endif							/* GPUJOIN_ROWS_SHAPE_H */

@@ -1,0 +1,675 @@
+/*-------------------------------------------------------------------------
+ *
+ * source.c
+ *	  The keys that a scan's conditions select: a key plan (node/keyplan.h) at run time.
+ *
+ * Each source is evaluated once per (re)scan, and its value is freed when its keys have been added.
+ * A source yields the keys for which PostgreSQL's own comparison is true:
+ *
+ *	  = ANY		nothing for a NULL array; a NULL element adds nothing
+ *	  <> ALL	nothing for a NULL array, or if an element is NULL, because the result is NULL or
+ *				false for each row; every row, including those with a NULL key, if the array is
+ *				empty; otherwise the keys that are not in it
+ *	  =, <>		nothing for a NULL value
+ *	  IS NULL	rows with a NULL key, if the condition that belongs to it is true
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "catalog/pg_type_d.h"
+#include "executor/executor.h"
+#include "lib/ilist.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "utils/array.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+
+#include "base/compat.h"
+#include "match/match.h"
+#include "node/keyplan.h"
+#include "keys.h"
+
+typedef struct KeySource
+{
+	GjSourceKind kind;
+	ExprState  *value;
+	GjConverter converter;
+} KeySource;
+
+struct GjKeyProgram
+{
+	List	   *steps;
+	KeySource  *sources;
+	int			nsources;
+	List	   *params;			/* Param nodes of the executor's parameters in the values */
+	Bitmapset  *param_ids;		/* their IDs */
+};
+
+/* Evaluation of the steps */
+typedef struct Run
+{
+	GjKeyProgram *program;
+	ExprContext *econtext;
+	MemoryContext context;		/* for the sets */
+	int			key_width;
+	int			step;			/* next step */
+	int			source;			/* next source */
+} Run;
+
+/* Reconstruction of the clauses from the steps */
+typedef struct Rebuild
+{
+	List	   *key_plan;
+	List	   *values;
+	Expr	   *key;
+	int			step;
+	int			source;
+} Rebuild;
+
+/* The sets that the scans of a query share */
+typedef struct GjKeyShare
+{
+	dlist_node	node;			/* in shares */
+	GjKeyRouter router;			/* for the query's EState */
+	MemoryContextCallback callback;
+	int			users;			/* number of nodes */
+	List	   *sets;			/* of GjSharedKeys */
+} GjKeyShare;
+
+/* The value of a parameter, detoasted */
+typedef struct ParamValue
+{
+	int16		typlen;
+	bool		typbyval;
+	bool		pending;		/* true if its subquery has not run; for a set: was not needed */
+	bool		isnull;
+	Datum		value;
+} ParamValue;
+
+typedef struct GjSharedKeys
+{
+	GjKeyShare *share;
+	MemoryContext context;
+	int			users;
+	List	   *key_plan;
+	List	   *values;
+	int			key_width;
+	int			nparams;
+	ParamValue *params;
+	GjKeySet   *set;
+	GjKeyRoutes *routes;
+} GjSharedKeys;
+
+static List *get_part(List *key_plan, GjKeyPlanPart part);
+static bool collect_params(Node *node, void *arg);
+static GjKeySet *run_step(Run *run);
+static GjKeySet *run_or(Run *run, int noperands);
+static GjKeySet *run_and(Run *run, int noperands);
+static GjKeySet *run_source(Run *run, KeySource *source);
+static GjKeySet *create_set(Run *run);
+static void add_source(Run *run, KeySource *source, GjKeySet *set);
+static void add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull);
+static void add_except_array(KeySource *source, GjKeySet *set, Datum value, bool isnull);
+static bool may_contain_nulls(ArrayType *array);
+static Expr *rebuild_step(Rebuild *rebuild);
+static Expr *rebuild_source(Rebuild *rebuild, int source);
+static Expr *make_null_test(Expr *arg);
+static Expr *rebuild_key(Rebuild *rebuild, Oid cast);
+static GjKeyShare *attach(EState *estate);
+static void forget_share(void *share);
+static int	read_params(const GjKeyRequest *request, ParamValue **values);
+static void read_param(const Param *param, ExprContext *econtext, ParamValue *value);
+static GjSharedKeys *find_keys(GjKeyShare *share, const GjKeyRequest *request,
+							   const ParamValue *params, int nparams);
+static bool is_asked_for(const GjSharedKeys *keys, const GjKeyRequest *request,
+						 const ParamValue *params, int nparams);
+static bool is_same_value(const ParamValue *had, const ParamValue *has);
+static GjSharedKeys *create_keys(GjKeyShare *share, const GjKeyRequest *request);
+static void note_params(GjSharedKeys *keys, const GjKeyRequest *request);
+
+static dlist_head shares = DLIST_STATIC_INIT(shares);
+
+/*
+ * Prepare a key plan.  The planner has stored its values separately.
+ */
+GjKeyProgram *
+GjKeyProgramInit(List *key_plan, List *values, PlanState *parent)
+{
+	GjKeyProgram *program = palloc0(sizeof(GjKeyProgram));
+	ListCell   *kind,
+			   *how,
+			   *proc,
+			   *value;
+
+	program->steps = get_part(key_plan, GJ_KEY_PLAN_STEPS);
+	program->sources = palloc0_array(KeySource, list_length(values));
+
+	forfour(kind, get_part(key_plan, GJ_KEY_PLAN_KINDS),
+			how, get_part(key_plan, GJ_KEY_PLAN_CONVERSIONS),
+			proc, get_part(key_plan, GJ_KEY_PLAN_PROCS),
+			value, values)
+	{
+		KeySource  *source = &program->sources[program->nsources++];
+
+		source->kind = lfirst_int(kind);
+		source->value = ExecInitExpr(lfirst(value), parent);
+		source->converter.how = lfirst_int(how);
+		if (OidIsValid(lfirst_oid(proc)))
+			fmgr_info(lfirst_oid(proc), &source->converter.proc);
+	}
+	Assert(program->nsources == list_length(values));
+	collect_params((Node *) values, program);
+	return program;
+}
+
+/*
+ * Return the IDs of the executor's parameters in the values
+ */
+Bitmapset *
+GjKeyProgramParams(const GjKeyProgram *program)
+{
+	return program->param_ids;
+}
+
+static List *
+get_part(List *key_plan, GjKeyPlanPart part)
+{
+	Assert(list_length(key_plan) == GJ_KEY_PLAN_COUNT);
+	return (List *) list_nth(key_plan, part);
+}
+
+static bool
+collect_params(Node *node, void *arg)
+{
+	GjKeyProgram *program = arg;
+
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
+	{
+		program->params = lappend(program->params, node);
+		program->param_ids = bms_add_member(program->param_ids, ((Param *) node)->paramid);
+	}
+	return expression_tree_walker(node, collect_params, arg);
+}
+
+/*
+ * Create the set of keys that satisfy all conditions.  It is finished, and has a context of its own
+ * below the given one.
+ */
+GjKeySet *
+GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext, MemoryContext context,
+				int key_width)
+{
+	Run			run = {.program = program,.econtext = econtext,.context = context,
+	.key_width = key_width};
+
+	return run_step(&run);
+}
+
+static GjKeySet *
+run_step(Run *run)
+{
+	List	   *steps = run->program->steps;
+
+	check_stack_depth();
+	switch ((GjKeyStep) list_nth_int(steps, run->step++))
+	{
+		case GJ_STEP_SOURCE:
+			return run_source(run, &run->program->sources[run->source++]);
+		case GJ_STEP_AND:
+			return run_and(run, list_nth_int(steps, run->step++));
+		case GJ_STEP_OR:
+			return run_or(run, list_nth_int(steps, run->step++));
+	}
+	elog(ERROR, "unknown step of a key plan");
+}
+
+static GjKeySet *
+run_and(Run *run, int noperands)
+{
+	GjKeySet   *set = run_step(run);
+
+	for (int i = 1; i < noperands; i++)
+	{
+		GjKeySet   *other = run_step(run);
+
+		GjKeySetIntersect(set, other);
+		GjKeySetFree(other);
+	}
+	return set;
+}
+
+/*
+ * Compute the union of the operands.  The keys of all lists, which may be many, are added to one
+ * set.
+ */
+static GjKeySet *
+run_or(Run *run, int noperands)
+{
+	GjKeySet   *set = create_set(run);
+	List	   *others = NIL;
+	ListCell   *lc;
+
+	for (int i = 0; i < noperands; i++)
+	{
+		KeySource  *source = &run->program->sources[run->source];
+
+		if (list_nth_int(run->program->steps, run->step) == GJ_STEP_SOURCE &&
+			(source->kind == GJ_SOURCE_VALUE || source->kind == GJ_SOURCE_ARRAY))
+		{
+			add_source(run, source, set);
+			run->step++;
+			run->source++;
+		}
+		else
+			others = lappend(others, run_step(run));
+	}
+	GjKeySetFinish(set);
+
+	foreach(lc, others)
+	{
+		GjKeySetUnite(set, lfirst(lc));
+		GjKeySetFree(lfirst(lc));
+	}
+	list_free(others);
+	return set;
+}
+
+static GjKeySet *
+run_source(Run *run, KeySource *source)
+{
+	GjKeySet   *set = create_set(run);
+
+	add_source(run, source, set);
+	GjKeySetFinish(set);
+	return set;
+}
+
+static GjKeySet *
+create_set(Run *run)
+{
+	return GjKeySetCreate(run->context, run->key_width);
+}
+
+/*
+ * Evaluate a source.  Its value and the detoasted copy of it are in the per-tuple memory, which is
+ * reset when the keys have been copied.
+ */
+static void
+add_source(Run *run, KeySource *source, GjKeySet *set)
+{
+	MemoryContext old = MemoryContextSwitchTo(run->econtext->ecxt_per_tuple_memory);
+	Datum		value;
+	bool		isnull;
+
+	value = ExecEvalExpr(source->value, run->econtext, &isnull);
+	add_value(source, set, value, isnull);
+	MemoryContextSwitchTo(old);
+	ResetExprContext(run->econtext);
+}
+
+static void
+add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull)
+{
+	switch (source->kind)
+	{
+		case GJ_SOURCE_VALUE:
+			GjAddDatumKeys(set, &source->converter, value, isnull, false);
+			break;
+		case GJ_SOURCE_ARRAY:
+			GjAddDatumKeys(set, &source->converter, value, isnull, true);
+			break;
+		case GJ_SOURCE_NOT_VALUE:
+			GjAddDatumKeys(set, &source->converter, value, isnull, false);
+			set->complement = !isnull;
+			break;
+		case GJ_SOURCE_NOT_ARRAY:
+			add_except_array(source, set, value, isnull);
+			break;
+		case GJ_SOURCE_NULL:
+			set->nulls = !isnull && DatumGetBool(value);
+			break;
+		case GJ_SOURCE_NULL_IN_ARRAY:
+			set->nulls = !isnull && may_contain_nulls(DatumGetArrayTypeP(value));
+			break;
+	}
+}
+
+/*
+ * Add all keys except those of the array
+ */
+static void
+add_except_array(KeySource *source, GjKeySet *set, Datum value, bool isnull)
+{
+	ArrayType  *array;
+
+	if (isnull)
+		return;
+	array = DatumGetArrayTypeP(value);
+	if (array_contains_nulls(array))
+		return;
+
+	GjAddDatumKeys(set, &source->converter, PointerGetDatum(array), false, true);
+	set->complement = true;
+	set->nulls = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)) == 0;
+}
+
+/*
+ * Return true if the array contains a NULL, or if array_position() does not accept it
+ */
+static bool
+may_contain_nulls(ArrayType *array)
+{
+	return ARR_NDIM(array) > 1 || array_contains_nulls(array);
+}
+
+/*
+ * Reconstruct the conditions for EXPLAIN
+ *
+ * key is the index's key; if a condition casts it, the cast is added again.
+ */
+List *
+GjKeyPlanClauses(List *key_plan, List *values, Expr *key)
+{
+	Rebuild		rebuild = {.key_plan = key_plan,.values = values,.key = key};
+
+	return make_ands_implicit(rebuild_step(&rebuild));
+}
+
+static Expr *
+rebuild_step(Rebuild *rebuild)
+{
+	List	   *steps = get_part(rebuild->key_plan, GJ_KEY_PLAN_STEPS);
+	GjKeyStep	step = list_nth_int(steps, rebuild->step++);
+	List	   *operands = NIL;
+	int			noperands;
+
+	if (step == GJ_STEP_SOURCE)
+		return rebuild_source(rebuild, rebuild->source++);
+
+	noperands = list_nth_int(steps, rebuild->step++);
+	for (int i = 0; i < noperands; i++)
+		operands = lappend(operands, rebuild_step(rebuild));
+	return makeBoolExpr(step == GJ_STEP_AND ? AND_EXPR : OR_EXPR, operands, -1);
+}
+
+static Expr *
+rebuild_source(Rebuild *rebuild, int source)
+{
+	List	   *key_plan = rebuild->key_plan;
+	GjSourceKind kind = list_nth_int(get_part(key_plan, GJ_KEY_PLAN_KINDS), source);
+	Oid			opno = list_nth_oid(get_part(key_plan, GJ_KEY_PLAN_OPERATORS), source);
+	Expr	   *value = list_nth(rebuild->values, source);
+	Expr	   *key = rebuild_key(rebuild, list_nth_oid(get_part(key_plan, GJ_KEY_PLAN_CASTS),
+														source));
+	ScalarArrayOpExpr *any;
+
+	if (kind == GJ_SOURCE_NULL)
+		return makeBoolExpr(AND_EXPR, list_make2(make_null_test(key), value), -1);
+	if (kind == GJ_SOURCE_NULL_IN_ARRAY)
+		return make_null_test(key); /* the other part is a filter */
+	if (kind == GJ_SOURCE_VALUE || kind == GJ_SOURCE_NOT_VALUE)
+		return make_opclause(opno, BOOLOID, false, key, value, InvalidOid, InvalidOid);
+
+	any = makeNode(ScalarArrayOpExpr);
+	any->opno = opno;
+	any->opfuncid = get_opcode(opno);
+	any->useOr = kind == GJ_SOURCE_ARRAY;
+	any->args = list_make2(key, value);
+	any->location = -1;
+	return &any->xpr;
+}
+
+static Expr *
+make_null_test(Expr *arg)
+{
+	NullTest   *test = makeNode(NullTest);
+
+	test->arg = arg;
+	test->nulltesttype = IS_NULL;
+	test->location = -1;
+	return &test->xpr;
+}
+
+static Expr *
+rebuild_key(Rebuild *rebuild, Oid cast)
+{
+	if (!OidIsValid(cast))
+		return rebuild->key;
+	return (Expr *) makeFuncExpr(cast, get_func_rettype(cast), list_make1(rebuild->key),
+								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CAST);
+}
+
+/*-------------------------------------------------------------------------
+ * One set for all scans of a query
+ *
+ * Scans of one query that search for the same keys, such as those of the partitions of a table,
+ * share the set: it is created once, and divided among partitions once (partition.c).
+ *
+ * The keys are the same if the conditions are equal as expressions, and the values of the
+ * executor's parameters in them are equal.  All other parts of the conditions are the same during
+ * the query:  constants, its own parameters, stable functions.  Our conditions contain no volatile
+ * functions.  The values of parameters are compared, regardless of the node that has set them, so
+ * rescans need no attention.  A subquery that has not run yet has no value, and is not run to get
+ * one: the condition may not need it, and it may fail, or write.  If its value was not needed for a
+ * set, it would not be needed when the other values are the same.
+ *
+ * A query is identified by its EState.  The shared sets live in its memory, and are found by its
+ * address; a callback removes them when that memory is freed.  Each process has its own sets, and
+ * so has a copy of the plan for EvalPlanQual, whose scans do not use this section.
+ *
+ * A set is freed when its last user releases it.  A scan that only needs a part of the set, which
+ * has memory of its own, remains a user, because other users are likely to come.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Return the requested set as a whole.  It and its parts are valid until the user releases it or
+ * takes another set.
+ */
+const GjKeySet *
+GjKeysTake(GjKeyUser *user, EState *estate, const GjKeyRequest *request)
+{
+	ParamValue *params;
+	int			nparams = read_params(request, &params);
+
+	GjKeysRelease(user);
+	if (user->share == NULL)
+		user->share = attach(estate);
+	user->keys = find_keys(user->share, request, params, nparams);
+	if (user->keys == NULL)
+		user->keys = create_keys(user->share, request);
+	user->keys->users++;
+	user->routes = user->keys->routes;
+	ResetExprContext(request->econtext);
+	return user->keys->set;
+}
+
+void
+GjKeysRelease(GjKeyUser *user)
+{
+	GjSharedKeys *keys = user->keys;
+
+	user->keys = NULL;
+	user->routes = NULL;
+	if (keys == NULL || --keys->users > 0)
+		return;
+	keys->share->sets = list_delete_ptr(keys->share->sets, keys);
+	MemoryContextDelete(keys->context);
+}
+
+/*
+ * Stop using sets of this query.  The last user closes the partitioned tables.
+ */
+void
+GjKeysEnd(GjKeyUser *user)
+{
+	GjKeyShare *share = user->share;
+
+	GjKeysRelease(user);
+	user->share = NULL;
+	if (share == NULL || --share->users > 0)
+		return;
+
+	Assert(share->sets == NIL);
+	GjKeyRouterClose(&share->router);
+}
+
+/*
+ * Return the sets that are shared in this query, with the caller as a new user
+ */
+static GjKeyShare *
+attach(EState *estate)
+{
+	GjKeyShare *share;
+	dlist_iter	iter;
+
+	dlist_foreach(iter, &shares)
+	{
+		share = dlist_container(GjKeyShare, node, iter.cur);
+		if (share->router.estate == estate)
+		{
+			share->users++;
+			return share;
+		}
+	}
+
+	share = MemoryContextAllocZero(estate->es_query_cxt, sizeof(GjKeyShare));
+	share->router.estate = estate;
+	share->users = 1;
+	dlist_push_head(&shares, &share->node);
+	share->callback.func = forget_share;
+	share->callback.arg = share;
+	MemoryContextRegisterResetCallback(estate->es_query_cxt, &share->callback);
+	return share;
+}
+
+static void
+forget_share(void *share)
+{
+	dlist_delete(&((GjKeyShare *) share)->node);
+}
+
+/*
+ * Read the values of the executor's parameters, in the per-tuple memory
+ */
+static int
+read_params(const GjKeyRequest *request, ParamValue **values)
+{
+	List	   *params = request->program->params;
+	MemoryContext old = MemoryContextSwitchTo(request->econtext->ecxt_per_tuple_memory);
+	int			nparams = 0;
+	ListCell   *lc;
+
+	*values = palloc_array(ParamValue, list_length(params));
+	foreach(lc, params)
+		read_param(lfirst(lc), request->econtext, &(*values)[nparams++]);
+	MemoryContextSwitchTo(old);
+	return nparams;
+}
+
+static void
+read_param(const Param *param, ExprContext *econtext, ParamValue *value)
+{
+	ParamExecData *data = &econtext->ecxt_param_exec_vals[param->paramid];
+
+	get_typlenbyval(param->paramtype, &value->typlen, &value->typbyval);
+	value->pending = data->execPlan != NULL;
+	value->isnull = value->pending || data->isnull;
+	value->value = data->value;
+	if (!value->isnull && value->typlen == -1)
+		value->value = PointerGetDatum(PG_DETOAST_DATUM(data->value));
+}
+
+static GjSharedKeys *
+find_keys(GjKeyShare *share, const GjKeyRequest *request, const ParamValue *params, int nparams)
+{
+	ListCell   *lc;
+
+	foreach(lc, share->sets)
+	{
+		if (is_asked_for(lfirst(lc), request, params, nparams))
+			return lfirst(lc);
+	}
+	return NULL;
+}
+
+static bool
+is_asked_for(const GjSharedKeys *keys, const GjKeyRequest *request, const ParamValue *params,
+			 int nparams)
+{
+	if (keys->key_width != request->key_width || keys->nparams != nparams ||
+		!equal(keys->key_plan, request->key_plan) || !equal(keys->values, request->values))
+		return false;
+
+	for (int i = 0; i < nparams; i++)
+	{
+		if (!is_same_value(&keys->params[i], &params[i]))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Return true if the set was built without this parameter, or from this value
+ */
+static bool
+is_same_value(const ParamValue *had, const ParamValue *has)
+{
+	if (had->pending)
+		return true;
+	if (has->pending || had->isnull != has->isnull)
+		return false;
+	return has->isnull || datumIsEqual(had->value, has->value, has->typbyval, has->typlen);
+}
+
+static GjSharedKeys *
+create_keys(GjKeyShare *share, const GjKeyRequest *request)
+{
+	MemoryContext query = share->router.estate->es_query_cxt;
+	MemoryContext context = AllocSetContextCreate(query, "gpujoin shared keys",
+												  ALLOCSET_SMALL_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	GjSharedKeys *keys = palloc0(sizeof(GjSharedKeys));
+
+	keys->share = share;
+	keys->context = context;
+	keys->key_plan = request->key_plan;
+	keys->values = request->values;
+	keys->key_width = request->key_width;
+	keys->set = GjKeyProgramRun(request->program, request->econtext, context,
+								request->key_width);
+	keys->routes = GjKeyRoutesCreate(&share->router, context, keys->set);
+	note_params(keys, request);
+
+	MemoryContextSwitchTo(query);
+	share->sets = lappend(share->sets, keys);
+	MemoryContextSwitchTo(old);
+	return keys;
+}
+
+/*
+ * Record the values that the set was built from, after all subqueries that it needed have run
+ */
+static void
+note_params(GjSharedKeys *keys, const GjKeyRequest *request)
+{
+	ParamValue *params;
+
+	keys->nparams = read_params(request, &params);
+	keys->params = palloc_array(ParamValue, keys->nparams);
+	for (int i = 0; i < keys->nparams; i++)
+	{
+		keys->params[i] = params[i];
+		if (!params[i].isnull)
+			keys->params[i].value = datumCopy(params[i].value, params[i].typbyval,
+											  params[i].typlen);
+	}
+}
