@@ -95,7 +95,7 @@ typedef struct gjd_reduction
 	const uint8_t *map;
 	uint64_t map_bytes;
 
-	/* Optional, like first_buffer of a match, and under its rules: destination of the first groups */
+	/* Optional: destination of the first groups, under the rules of a match's first_buffer */
 	void *first_groups;
 	uint64_t first_capacity; /* in elements */
 } gjd_reduction;
