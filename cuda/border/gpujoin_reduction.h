@@ -7,9 +7,10 @@
  * it has reduced rows, and the rest, which is delivered as entries like that of any match. Each
  * row that matches and passes the filter is in one of the two, unless its page is left out. A row
  * is reduced only if the caller's copy of the visibility map says that all rows of its heap block
- * are visible. What is left out is the caller's to search: the pages that it names, and those whose
- * copy has a higher version than the caller's bound, which the library lists. So the groups contain
- * no row twice, and none that the caller does not know to be visible: test/model/reduce.c.
+ * are visible. The library leaves out the pages that the caller names, and those whose copy has a
+ * higher version than the caller's bound, which it lists. The caller must search all of these. So
+ * the groups contain no row twice, and only rows that are known to be visible:
+ * test/model/reduce.c.
  *
  * All results are exact integers that do not depend on the order of rows. An element of the result
  * is a group, in words of 64 bits:
@@ -64,7 +65,7 @@ typedef struct gjd_aggregate
 	uint32_t column; /* 0: the key; otherwise carried column number column - 1 */
 } gjd_aggregate;
 
-/* What it points to is copied before match_begin() returns. */
+/* match_begin() copies all memory that the members point to. */
 typedef struct gjd_reduction
 {
 	uint32_t struct_size;
@@ -88,13 +89,13 @@ typedef struct gjd_reduction
 
 	/*
 	 * All heap blocks below visible_below, a multiple of four, are all-visible. The map has two
-	 * bits for each of the next ones, of which the lower one says whether it is. Others are not.
+	 * bits for each of the next ones; the lower one is set if the block is. Others are not.
 	 */
 	uint64_t visible_below;
 	const uint8_t *map;
 	uint64_t map_bytes;
 
-	/* Optional, like first_buffer of a match, and under its rules: destination of the first groups */
+	/* Optional: destination of the first groups, under the rules of a match's first_buffer */
 	void *first_groups;
 	uint64_t first_capacity; /* in elements */
 } gjd_reduction;
@@ -176,7 +177,7 @@ gjd_reduction_capability(const gjd_reduction *reduction)
 												 : GJD_CAN_REDUCE;
 }
 
-/* Checks everything but the contents of what it points to. */
+/* Returns true if the parameters are valid for columns of this shape. */
 static inline bool
 gjd_reduction_is_valid(const gjd_reduction *reduction, const gjd_shape *shape)
 {

@@ -114,8 +114,9 @@ layout_take_shape(gjd_shape *shape, const gjd_column_params *params)
 }
 
 /*
- * Returns true if a column of this shape can answer a match with these parameters. The structure
- * that a reduction has may be of another version, so it is passed apart; NULL if there is none.
+ * Returns true if a column of this shape can answer a match with these parameters. The caller's
+ * structure of a reduction may be of another version, so a copy of it is passed separately; NULL if
+ * nothing is reduced.
  */
 static inline bool
 layout_match_is_valid(const gjd_match_params *params, const gjd_reduction *reduction,
@@ -128,7 +129,8 @@ layout_match_is_valid(const gjd_match_params *params, const gjd_reduction *reduc
 		return false;
 	if (limited && params->what != GJD_ENTRIES && params->what != GJD_TIDS)
 		return false;
-	return gjd_top_is_valid(&params->top, shape) && (int) params->what >= GJD_COUNT && params->what <= GJD_ENTRIES &&
+	return gjd_top_is_valid(&params->top, shape) && (int) params->what >= GJD_COUNT &&
+		   params->what <= GJD_ENTRIES &&
 		   (params->what != GJD_ENTRIES ||
 			(uint64_t) params->want.columns >> shape->n_carried == 0) &&
 		   gjd_filter_is_valid(&params->filter, shape);

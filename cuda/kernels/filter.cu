@@ -107,8 +107,8 @@ launch_conditions(const gjd_column *column, const gjd_filter &filter, const matc
 		return;
 	needed = (view.tiles * tile_lanes + policy::gather_threads - 1) / policy::gather_threads;
 	filter_kernel<<<(uint32_t) std::min(most, needed), policy::gather_threads, 0,
-					device->execute>>>(view, place_filter(column, filter), out.bitmap, out.tile_count,
-									   matched);
+					device->execute>>>(view, place_filter(column, filter), out.bitmap,
+									   out.tile_count, matched);
 	check_launch(device->execute, "could not filter matches");
 }
 

@@ -222,7 +222,7 @@ struct gjd_keyset
 	bool destroyed;
 };
 
-/* A reduction in progress, with copies of what its parameters point to */
+/* A reduction in progress, with copies of the memory that its parameters point to */
 struct reducing
 {
 	gjd_reduction asked;

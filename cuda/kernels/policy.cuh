@@ -78,7 +78,6 @@ constexpr uint64_t skip_least_tiles = 256; /* with fewer tiles, reading all take
 constexpr uint64_t block_sum_most_tiles = 1 << 16; /* summed up by one block in one launch */
 constexpr uint32_t gather_threads = 256;
 constexpr uint32_t scatter_threads = 256;
-constexpr uint32_t visit_blocks = 8; /* blocks a multiprocessor that visit matching rows */
 constexpr uint32_t shared_group_bytes = 24 << 10; /* groups that take up to this are added up in
 												   * shared memory first */
 

@@ -13,6 +13,7 @@
  * are few groups, otherwise to those in device memory.
  */
 #include "kernels.cuh"
+#include "reduce.cuh"
 #include "rows.cuh"
 
 #include <algorithm>
@@ -26,13 +27,6 @@ namespace
 constexpr uint32_t threads = policy::gather_threads;
 constexpr uint32_t warps = threads / 32;
 constexpr uint32_t no_group = 0xffffffffu;
-
-struct placed_aggregate
-{
-	placed_column column;
-	uint32_t kind;
-	uint32_t wide; /* a sum in two words? */
-};
 
 struct reduce_job
 {
@@ -148,100 +142,7 @@ rank_of(const reduce_job &job, int64_t key)
 	return rank;
 }
 
-/* ---- words --------------------------------------------------------------------------------- */
-
-/* Adds to a word in shared memory, whose halves have atomics of the hardware. */
-__device__ inline void
-add_shared(uint64_t *to, uint64_t value)
-{
-	uint32_t *halves = (uint32_t *) to;
-	uint32_t low = (uint32_t) value;
-	uint32_t high = (uint32_t) (value >> 32);
-
-	if (low != 0)
-		high += atomicAdd(&halves[0], low) > ~low;
-	if (high != 0)
-		atomicAdd(&halves[1], high);
-}
-
-__device__ inline void
-add_word(uint64_t *to, uint64_t value, bool shared)
-{
-	if (shared)
-		add_shared(to, value);
-	else
-		atomicAdd((unsigned long long *) to, (unsigned long long) value);
-}
-
-__device__ inline void
-raise_word(uint64_t *to, uint64_t value)
-{
-	atomicMax((unsigned long long *) to, (unsigned long long) value);
-}
-
-/* The unsigned number whose maximum is the least or the greatest value; 0 if there is none */
-__device__ inline uint64_t
-extreme_of(uint32_t kind, int64_t value)
-{
-	uint64_t number = (uint64_t) value ^ (uint64_t) 1 << 63;
-
-	return kind == GJD_MIN ? ~number : number;
-}
-
-/* What one lane, or one warp, adds for an aggregate */
-struct addend
-{
-	uint64_t first, second;
-
-	__device__ void
-	take(const placed_aggregate &aggregate, const char *extent, uint32_t row)
-	{
-		if (is_null(aggregate.column, extent, row))
-			return;
-		if (aggregate.kind == GJD_COUNT_VALUES)
-		{
-			first++;
-			return;
-		}
-
-		int64_t value = value_of(aggregate.column, extent, row);
-
-		if (aggregate.kind != GJD_SUM)
-			first = max(first, extreme_of(aggregate.kind, value));
-		else if (aggregate.wide)
-		{
-			first += (uint32_t) value;
-			second += (uint64_t) (value >> 32);
-		}
-		else
-			first += (uint64_t) value;
-	}
-
-	/* Adds up over the warp; lane 0 gets the result. */
-	__device__ void
-	add_up(const placed_aggregate &aggregate)
-	{
-		for (uint32_t apart = 16; apart > 0; apart /= 2)
-		{
-			uint64_t other = __shfl_down_sync(all_lanes, first, apart);
-
-			first = aggregate.kind >= GJD_MIN ? max(first, other) : first + other;
-			if (aggregate.wide)
-				second += __shfl_down_sync(all_lanes, second, apart);
-		}
-	}
-
-	__device__ void
-	give(const placed_aggregate &aggregate, uint64_t *words, bool shared) const
-	{
-		if (first != 0 && aggregate.kind >= GJD_MIN)
-			raise_word(words, first);
-		else if (first != 0)
-			add_word(words, first, shared);
-		if (aggregate.wide && second != 0)
-			add_word(words + 1, second, shared);
-	}
-};
+/* ---- groups --------------------------------------------------------------------------------- */
 
 /* Rows of one group that the lanes of a warp have added to their registers */
 template <uint32_t most>
@@ -340,6 +241,13 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 
 	visit_rows<true>(
 		column, job.bitmap, job.tile_count, spaces[threadIdx.x / 32],
+		[&](const char *extent, uint32_t row) {
+			prefetch_column(placed_column{column.blocks_at, 0, 4}, extent, row, lane);
+			if (grouping != GJD_ONE_GROUP)
+				prefetch_column(job.group, extent, row, lane);
+			for (uint32_t i = 0; i < job.n_aggregates; i++)
+				prefetch_column(job.aggregates[i].column, extent, row, lane);
+		},
 		[&](const char *extent, uint32_t extent_number, uint32_t row, bool active) {
 			bool taken = active;
 			bool passing, reduces;
@@ -455,118 +363,6 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 		atomicAdd(&job.counters->nulls, block_nulls);
 }
 
-/* What the elements are made from */
-struct element_job
-{
-	uint64_t groups;
-	uint32_t grouping, n_aggregates, words, element_words;
-	uint32_t kinds[GJD_MAX_AGGREGATES], wide[GJD_MAX_AGGREGATES];
-	const uint64_t *sums;
-	uint64_t *elements;
-	const void *keys;
-	uint32_t key_bytes;
-	int64_t few[policy::most_constants];
-	int64_t least;
-	uint64_t span;
-	reduction_counters *counters;
-};
-
-__device__ inline int64_t
-value_of_group(const element_job &job, uint64_t group)
-{
-	if (job.grouping == GJD_BY_VALUE)
-		return job.least + (int64_t) group;
-	if (job.grouping == GJD_ONE_GROUP)
-		return 0;
-	if (job.keys == nullptr)
-		return job.few[group];
-	return job.key_bytes == 4 ? ((const int32_t *) job.keys)[group]
-							  : ((const int64_t *) job.keys)[group];
-}
-
-__device__ inline void
-write_element(const element_job &job, uint64_t group, const uint64_t *words, uint64_t *to)
-{
-	bool null = job.grouping == GJD_BY_VALUE && group == job.span;
-
-	*to++ = null ? 0 : (uint64_t) value_of_group(job, group);
-	*to++ = null;
-	*to++ = *words++;
-	for (uint32_t i = 0; i < job.n_aggregates; i++)
-	{
-		uint64_t first = *words++;
-
-		/* the opposite of extreme_of() */
-		if (job.kinds[i] == GJD_MIN)
-			first = ~first;
-		if (job.kinds[i] >= GJD_MIN)
-			first ^= (uint64_t) 1 << 63;
-		*to++ = first;
-		if (job.wide[i])
-			*to++ = *words++;
-	}
-}
-
-/* A thread a group: those with rows become elements, in any order. */
-__global__ void __launch_bounds__(threads)
-element_kernel(const __grid_constant__ element_job job)
-{
-	uint64_t stride = (uint64_t) gridDim.x * blockDim.x;
-	uint32_t lane = threadIdx.x % 32;
-	uint64_t rounded = (job.groups + 31) / 32 * 32;
-
-	for (uint64_t group = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x; group < rounded;
-		 group += stride)
-	{
-		const uint64_t *words = job.sums + group * job.words;
-		bool has_rows = group < job.groups && *words > 0;
-		bool wanted = has_rows || (job.grouping == GJD_ONE_GROUP && group == 0);
-		uint32_t together = __ballot_sync(all_lanes, wanted);
-		uint32_t with_rows = __ballot_sync(all_lanes, has_rows);
-		unsigned long long first = 0;
-
-		if (together == 0)
-			continue;
-		if (lane == 0)
-		{
-			first = atomicAdd(&job.counters->elements, (unsigned long long) __popc(together));
-			atomicAdd(&job.counters->groups, (unsigned long long) __popc(with_rows));
-		}
-		first = __shfl_sync(all_lanes, first, 0) + __popc(together & ((1u << lane) - 1));
-		if (wanted)
-			write_element(job, group, words, job.elements + first * job.element_words);
-	}
-}
-
-/* Counts the bits of a bitmap, which is the result itself. */
-__global__ void __launch_bounds__(threads)
-bits_kernel(const uint64_t *words, uint64_t n, reduction_counters *counters)
-{
-	uint64_t stride = (uint64_t) gridDim.x * blockDim.x;
-	uint32_t bits = 0;
-
-	for (uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride)
-		bits += (uint32_t) __popcll(words[i]);
-	bits = __reduce_add_sync(all_lanes, bits);
-	if (threadIdx.x % 32 == 0 && bits > 0)
-		atomicAdd(&counters->groups, (unsigned long long) bits);
-	if (blockIdx.x == 0 && threadIdx.x == 0)
-		counters->elements = n;
-}
-
-/* Writes the first elements into the caller's memory. */
-__global__ void __launch_bounds__(threads)
-deliver_elements_kernel(const uint64_t *elements, uint32_t words,
-						const reduction_counters *counters, uint64_t *to, uint64_t capacity)
-{
-	uint64_t n = min((uint64_t) counters->elements, capacity) * words;
-	uint64_t stride = (uint64_t) gridDim.x * blockDim.x;
-
-	for (uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride)
-		to[i] = elements[i];
-	__threadfence_system();
-}
-
 /* ---- launches ------------------------------------------------------------------------------ */
 
 void
@@ -623,123 +419,57 @@ reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matc
 	return job;
 }
 
-template <uint32_t grouping>
+template <uint32_t grouping, uint32_t most>
 void
-launch_grouping(uint32_t blocks, cudaStream_t stream, const column_view &view,
-				const reduce_job &job)
+launch_instance(const gjd_device *device, const column_view &view, const reduce_job &job)
 {
+	static visit_grid grid;
 	uint32_t shared = job.shared_groups * job.words * 8;
+	auto kernel = reduce_kernel<grouping, most>;
 
-	if (job.n_aggregates <= 1)
-		reduce_kernel<grouping, 1><<<blocks, threads, shared, stream>>>(view, job);
-	else if (job.n_aggregates <= 3)
-		reduce_kernel<grouping, 3><<<blocks, threads, shared, stream>>>(view, job);
-	else
-		reduce_kernel<grouping, GJD_MAX_AGGREGATES><<<blocks, threads, shared, stream>>>(view, job);
-	check_launch(stream, "could not reduce rows");
+	kernel<<<grid.blocks(device, kernel, shared, view.tiles), threads, shared,
+			 device->execute>>>(view, job);
+	check_launch(device->execute, "could not reduce rows");
 }
 
+template <uint32_t grouping>
 void
-launch_elements(const reduction_job &from, cudaStream_t stream)
+launch_grouping(const gjd_device *device, const column_view &view, const reduce_job &job)
 {
-	const gjd_reduction &asked = *from.asked;
-	const gjd_shape &shape = from.column->shape;
-	uint64_t groups = possible_groups(from.keyset, asked);
-	uint64_t most = (uint64_t) from.column->device->properties.multiProcessorCount * 8;
-	uint32_t blocks = (uint32_t) std::max<uint64_t>(
-		1, std::min<uint64_t>(most, (groups + threads - 1) / threads));
-	element_job job = {groups, asked.grouping, asked.n_aggregates,
-					   reduction_sum_words(asked, shape), gjd_element_words(&asked, &shape), {}, {},
-					   from.sums, from.elements,
-					   from.keyset->strategy == GJD_BY_CONSTANTS ? nullptr
-																 : from.keyset->parts.keys,
-					   shape.key_bytes, {}, asked.least, asked.span, from.counters};
-
-	if (asked.grouping == GJD_DISTINCT)
-		bits_kernel<<<blocks, threads, 0, stream>>>(from.sums, groups, from.counters);
+	if (job.n_aggregates <= 1)
+		launch_instance<grouping, 1>(device, view, job);
+	else if (job.n_aggregates <= 3)
+		launch_instance<grouping, 3>(device, view, job);
 	else
-	{
-		for (uint32_t i = 0; i < asked.n_aggregates; i++)
-		{
-			job.kinds[i] = asked.aggregates[i].kind;
-			job.wide[i] = gjd_aggregate_words(&asked.aggregates[i], &shape) - 1;
-		}
-		std::copy_n(from.keyset->constants, policy::most_constants, job.few);
-		element_kernel<<<blocks, threads, 0, stream>>>(job);
-	}
-	check_launch(stream, "could not finish groups");
+		launch_instance<grouping, GJD_MAX_AGGREGATES>(device, view, job);
 }
 
 }  // namespace
-
-uint64_t
-possible_groups(const gjd_keyset *keyset, const gjd_reduction &asked)
-{
-	switch (asked.grouping)
-	{
-		case GJD_BY_KEY:
-			return keyset->count;
-		case GJD_BY_VALUE:
-			return asked.span + 1;
-		case GJD_DISTINCT:
-			return asked.span / 64;
-		default:
-			return 1;
-	}
-}
-
-/* A group's words while it is added up: all of an element but its value and the flag */
-uint32_t
-reduction_sum_words(const gjd_reduction &asked, const gjd_shape &shape)
-{
-	uint32_t words = gjd_element_words(&asked, &shape);
-
-	return asked.grouping == GJD_DISTINCT ? words : words - 2;
-}
 
 void
 launch_reduction(const reduction_job &from, const match_output &out, uint64_t *matched)
 {
 	gjd_device *device = from.column->device;
-	cudaStream_t stream = device->execute;
 	column_view view = view_of(from.column);
 	reduce_job job = reduce_job_of(from, out, matched);
-	uint32_t blocks = visit_blocks(device, out.tiles);
 
 	view.tiles = out.tiles;
 	if (view.tiles > 0)
 		switch (from.asked->grouping)
 		{
 			case GJD_BY_KEY:
-				launch_grouping<GJD_BY_KEY>(blocks, stream, view, job);
+				launch_grouping<GJD_BY_KEY>(device, view, job);
 				break;
 			case GJD_BY_VALUE:
-				launch_grouping<GJD_BY_VALUE>(blocks, stream, view, job);
+				launch_grouping<GJD_BY_VALUE>(device, view, job);
 				break;
 			case GJD_DISTINCT:
-				reduce_kernel<GJD_DISTINCT, 1><<<blocks, threads, 0, stream>>>(view, job);
-				check_launch(stream, "could not reduce rows");
+				launch_instance<GJD_DISTINCT, 1>(device, view, job);
 				break;
 			default:
-				launch_grouping<GJD_ONE_GROUP>(blocks, stream, view, job);
+				launch_grouping<GJD_ONE_GROUP>(device, view, job);
 		}
-	launch_elements(from, stream);
-}
-
-void
-launch_group_delivery(const reduction_job &job, void *to, uint64_t capacity)
-{
-	gjd_device *device = job.column->device;
-	uint32_t words = gjd_element_words(job.asked, &job.column->shape);
-	uint64_t groups = std::min(capacity, possible_groups(job.keyset, *job.asked));
-	uint64_t most = (uint64_t) device->properties.multiProcessorCount;
-	uint64_t needed = (groups * words + threads - 1) / threads;
-
-	deliver_elements_kernel<<<(uint32_t) std::max<uint64_t>(1, std::min(most, needed)), threads, 0,
-							  device->execute>>>(
-		job.asked->grouping == GJD_DISTINCT ? job.sums : job.elements, words, job.counters,
-		(uint64_t *) to, capacity);
-	check_launch(device->execute, "could not deliver groups");
+	launch_elements(from, device->execute);
 }
 
 }  // namespace gjd

@@ -109,102 +109,143 @@ holds(const placed_condition &condition, const char *extent, uint64_t row)
 
 /* ---- visits -------------------------------------------------------------------------------- */
 
-constexpr uint32_t visit_tile_lanes = 8; /* lanes that share a tile: usually it has few matches */
-constexpr uint32_t visit_tiles = 32 / visit_tile_lanes;
-constexpr uint32_t visit_rows_listed = 1024;
+/* With as many rows, a tile is visited word by word; with fewer, its rows are listed first. */
+constexpr uint32_t visit_dense_rows = 256;
 
-/* Returns the number of blocks of gather_threads threads to visit the rows of some tiles. */
-inline uint32_t
-visit_blocks(const gjd_device *device, uint64_t tiles)
+/*
+ * The number of blocks of gather_threads threads for a kernel that visits rows: as many as the
+ * device can hold at once, since each can visit any number of tiles. Asking for it takes
+ * microseconds, so it is kept.
+ */
+struct visit_grid
 {
-	uint64_t most = (uint64_t) device->properties.multiProcessorCount * policy::visit_blocks;
-	uint64_t needed = (tiles * visit_tile_lanes + policy::gather_threads - 1) /
-					  policy::gather_threads;
+	int ordinal = -1;
+	uint32_t shared, resident;
 
-	return (uint32_t) std::max<uint64_t>(1, std::min(most, needed));
-}
+	template <class Kernel>
+	uint32_t
+	blocks(const gjd_device *device, Kernel kernel, uint32_t shared_bytes, uint64_t tiles)
+	{
+		uint64_t warps = policy::gather_threads / 32;
+
+		if (ordinal != device->ordinal || shared != shared_bytes)
+		{
+			int found;
+
+			check(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+					  &found, kernel, (int) policy::gather_threads, shared_bytes),
+				  "could not size a launch");
+			ordinal = device->ordinal;
+			shared = shared_bytes;
+			resident = (uint32_t) (found * device->properties.multiProcessorCount);
+		}
+		return (uint32_t) std::max<uint64_t>(
+			1, std::min<uint64_t>(resident, (tiles + warps - 1) / warps));
+	}
+};
 
 /* Shared memory of a warp */
 struct visit_space
 {
-	uint4 kept[32]; /* a bit for each row of its tiles */
-	uint16_t list[visit_rows_listed];
+	uint32_t kept[tile_words]; /* a bit for each row of its tile */
+	uint16_t list[visit_dense_rows];
 };
 
+/* Asks for the values of a column in a tile, to be read soon: a line is 128 bytes. */
+__device__ inline void
+prefetch_column(const placed_column &column, const char *extent, uint32_t row, uint32_t lane)
+{
+	const char *values = extent + column.values_at + (uint64_t) row * column.bytes;
+
+	for (uint32_t at = lane * 128; at < tile_rows * column.bytes; at += 32 * 128)
+		asm volatile("prefetch.global.L2 [%0];" ::"l"(values + at));
+}
+
 /*
- * Calls visit(extent, number of the extent, row in it, active) for all rows in the bitmap. A warp
- * takes four tiles at a time, lists their rows, and visits 32 of them at once, so that adjacent
- * lanes read adjacent values; all lanes call it, also those that are not active. With rewriting,
- * the rows for which it returns false are removed from the bitmap, and the tiles are counted
- * again. If a tile's count is zero, its bitmap is undefined (skip.cu) and not read.
+ * Calls visit(extent, number of the extent, row in it, active) for all rows in the bitmap, 32 of
+ * them at a time, so that adjacent lanes read adjacent values; all lanes call it, also those that
+ * are not active. Before that, calls prepare(extent, first row) for each tile with many rows. With
+ * rewriting, the rows for which visit returns false are removed from the bitmap, and the tiles are
+ * counted again. If a tile's count is zero, its bitmap is undefined (skip.cu) and not read.
+ *
+ * A warp takes a tile at a time, and adjacent tiles go to different warps: where the column is in
+ * key order, the tiles with matches are adjacent and full. It looks at the counts of its next 32
+ * tiles at once.
  */
-template <bool rewriting, class Visit>
+template <bool rewriting, class Prepare, class Visit>
 __device__ inline void
 visit_rows(const column_view &column, uint32_t *bitmap, uint64_t *tile_count, visit_space &space,
-		   Visit &&visit)
+		   Prepare &&prepare, Visit &&visit)
 {
 	uint32_t lane = threadIdx.x % 32;
-	uint64_t warp = ((uint64_t) blockIdx.x * blockDim.x + threadIdx.x) / 32;
 	uint64_t warps = (uint64_t) gridDim.x * blockDim.x / 32;
+	uint64_t warp = (uint64_t) threadIdx.x / 32 * gridDim.x + blockIdx.x;
 
-	for (uint64_t base = warp * visit_tiles; base < column.tiles; base += warps * visit_tiles)
+	for (uint64_t base = warp; base < column.tiles; base += 32 * warps)
 	{
-		uint64_t tile = base + lane / visit_tile_lanes;
-		uint32_t count = tile < column.tiles ? (uint32_t) tile_count[tile] : 0;
-		uint4 loaded = {0, 0, 0, 0};
+		uint64_t its = base + lane * warps;
+		uint32_t its_count = its < column.tiles ? (uint32_t) tile_count[its] : 0;
 
-		if (__ballot_sync(all_lanes, count != 0) == 0)
-			continue;
-
-		/* an extent has a multiple of four tiles */
-		uint4 *words_at = (uint4 *) (bitmap + base * tile_words) + lane;
-		uint32_t extent_number = (uint32_t) (base / column.tiles_per_extent);
-		const char *extent = column.extents[extent_number];
-		uint32_t first = (uint32_t) (base % column.tiles_per_extent) * tile_rows;
-
-		if (count != 0)
-			loaded = *words_at;
-		if (rewriting)
-			space.kept[lane] = uint4{0, 0, 0, 0};
-
-		uint32_t words[4] = {loaded.x, loaded.y, loaded.z, loaded.w};
-		uint32_t total = __popc(words[0]) + __popc(words[1]) + __popc(words[2]) + __popc(words[3]);
-		uint32_t rank = sum_before(total, lane, &total);
-
-		for (uint32_t listed = 0; listed < total; listed += visit_rows_listed)
+		for (uint32_t left = __ballot_sync(all_lanes, its_count != 0); left != 0; left &= left - 1)
 		{
-			uint32_t n = min(total - listed, visit_rows_listed);
+			uint32_t turn = (uint32_t) __ffs((int) left) - 1;
+			uint64_t tile = base + turn * warps;
+			uint32_t count = __shfl_sync(all_lanes, its_count, turn);
+			uint32_t extent_number = (uint32_t) (tile / column.tiles_per_extent);
+			const char *extent = column.extents[extent_number];
+			uint32_t first = (uint32_t) (tile % column.tiles_per_extent) * tile_rows;
+			uint32_t word = bitmap[tile * tile_words + lane];
+			uint32_t kept_word = 0;
 
-#pragma unroll
-			for (uint32_t i = 0; i < 4; i++)
-				for (; words[i] != 0 && rank < listed + visit_rows_listed;
-					 words[i] &= words[i] - 1)
-					space.list[rank++ - listed] =
-						(uint16_t) (lane * 128 + i * 32 + __ffs((int) words[i]) - 1);
-			__syncwarp();
-			for (uint32_t i = 0; i < n; i += 32)
+			if (count >= visit_dense_rows)
 			{
-				bool active = i + lane < n;
-				uint32_t row = space.list[active ? i + lane : 0];
-				bool kept = visit(extent, extent_number, first + row, active);
+				prepare(extent, first);
+				for (uint32_t i = 0; i < tile_words; i++)
+				{
+					uint32_t bits = __shfl_sync(all_lanes, word, i);
 
-				if (rewriting && active && kept)
-					atomicOr((uint32_t *) space.kept + row / 32, 1u << row % 32);
+					if (bits == 0)
+						continue;
+
+					bool active = (bits >> lane & 1) != 0;
+					bool kept = visit(extent, extent_number, first + i * 32 + lane, active);
+					uint32_t all_kept = __ballot_sync(all_lanes, active && kept);
+
+					if (lane == i)
+						kept_word = all_kept;
+				}
 			}
-			__syncwarp();
-		}
-		if (rewriting)
-		{
-			uint4 kept = space.kept[lane];
-			uint32_t left = __popc(kept.x) + __popc(kept.y) + __popc(kept.z) + __popc(kept.w);
+			else
+			{
+				uint32_t total;
+				uint32_t rank = sum_before(__popc(word), lane, &total);
 
-			for (uint32_t apart = visit_tile_lanes / 2; apart > 0; apart /= 2)
-				left += __shfl_xor_sync(all_lanes, left, apart);
-			if (count != 0)
-				*words_at = kept;
-			if (count != 0 && lane % visit_tile_lanes == 0)
-				tile_count[tile] = left;
-			__syncwarp();
+				if (rewriting)
+					space.kept[lane] = 0;
+				for (uint32_t bits = word; bits != 0; bits &= bits - 1)
+					space.list[rank++] = (uint16_t) (lane * 32 + __ffs((int) bits) - 1);
+				__syncwarp();
+				for (uint32_t i = 0; i < total; i += 32)
+				{
+					bool active = i + lane < total;
+					uint32_t row = space.list[active ? i + lane : 0];
+					bool kept = visit(extent, extent_number, first + row, active);
+
+					if (rewriting && active && kept)
+						atomicOr(&space.kept[row / 32], 1u << row % 32);
+				}
+				__syncwarp();
+				if (rewriting)
+					kept_word = space.kept[lane];
+			}
+			if (rewriting)
+			{
+				uint32_t rows = __reduce_add_sync(all_lanes, __popc(kept_word));
+
+				bitmap[tile * tile_words + lane] = kept_word;
+				if (lane == 0)
+					tile_count[tile] = rows;
+			}
 		}
 	}
 }

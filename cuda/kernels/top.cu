@@ -29,7 +29,7 @@ constexpr uint32_t each = buckets / threads;
 /* Counters in device memory, zero at first */
 struct top_counters
 {
-	unsigned long long beyond_least; /* complement of the least place; 0 if there is none */
+	unsigned long long beyond_least; /* complement of the least place; 0 without values */
 	unsigned long long greatest;
 	unsigned long long values, nulls; /* numbers of rows */
 	unsigned long long histograms[2][buckets];
@@ -45,7 +45,7 @@ struct top_job
 	uint64_t *tile_count;
 };
 
-/* What is known after the first pass */
+/* Division of the range, known after the first pass */
 struct division
 {
 	uint64_t least;
@@ -139,6 +139,9 @@ range_kernel(const __grid_constant__ column_view column, const __grid_constant__
 	uint32_t values = 0, nulls = 0;
 
 	visit_rows<false>(column, job.bitmap, job.tile_count, spaces[threadIdx.x / 32],
+					  [&](const char *extent, uint32_t row) {
+						  prefetch_column(job.column, extent, row, threadIdx.x % 32);
+					  },
 					  [&](const char *extent, uint32_t, uint32_t row, bool active) {
 						  if (!active)
 							  return false;
@@ -191,6 +194,9 @@ histogram_kernel(const __grid_constant__ column_view column, const __grid_consta
 		counts[i] = 0;
 	__syncthreads();
 	visit_rows<false>(column, job.bitmap, job.tile_count, spaces[threadIdx.x / 32],
+					  [&](const char *extent, uint32_t row) {
+						  prefetch_column(job.column, extent, row, threadIdx.x % 32);
+					  },
 					  [&](const char *extent, uint32_t, uint32_t row, bool active) {
 						  if (!active || is_null(job.column, extent, row))
 							  return false;
@@ -226,6 +232,9 @@ drop_kernel(const __grid_constant__ column_view column, const __grid_constant__ 
 			second = find_bucket(job.counters->histograms[1], divide.wanted - before, &unused);
 	}
 	visit_rows<true>(column, job.bitmap, job.tile_count, spaces[threadIdx.x / 32],
+					 [&](const char *extent, uint32_t row) {
+						 prefetch_column(job.column, extent, row, threadIdx.x % 32);
+					 },
 					 [&](const char *extent, uint32_t, uint32_t row, bool active) {
 						 if (!active)
 							 return false;
@@ -238,6 +247,17 @@ drop_kernel(const __grid_constant__ column_view column, const __grid_constant__ 
 								(bucket < first || (bucket == first &&
 													divide.second_bucket(place) <= second));
 					 });
+}
+
+/* Launches one of the passes. */
+template <int pass, class Kernel>
+void
+launch(const gjd_device *device, Kernel kernel, const column_view &view, const top_job &job)
+{
+	static visit_grid grid;
+
+	kernel<<<grid.blocks(device, kernel, 0, view.tiles), threads, 0, device->execute>>>(view, job);
+	check_launch(device->execute, "could not find the first rows");
 }
 
 }  // namespace
@@ -261,17 +281,11 @@ launch_top(const gjd_column *column, const gjd_top &top, const match_output &out
 	if (view.tiles == 0)
 		return;
 
-	uint32_t blocks = visit_blocks(column->device, view.tiles);
-
 	check(cudaMemsetAsync(space, 0, sizeof(top_counters), stream), "could not clear counts");
-	range_kernel<<<blocks, threads, 0, stream>>>(view, job);
-	check_launch(stream, "could not find a range");
-	histogram_kernel<false><<<blocks, threads, 0, stream>>>(view, job);
-	check_launch(stream, "could not count values");
-	histogram_kernel<true><<<blocks, threads, 0, stream>>>(view, job);
-	check_launch(stream, "could not count values");
-	drop_kernel<<<blocks, threads, 0, stream>>>(view, job);
-	check_launch(stream, "could not drop rows");
+	launch<0>(column->device, range_kernel, view, job);
+	launch<1>(column->device, histogram_kernel<false>, view, job);
+	launch<2>(column->device, histogram_kernel<true>, view, job);
+	launch<3>(column->device, drop_kernel, view, job);
 }
 
 }  // namespace gjd

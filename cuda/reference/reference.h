@@ -60,7 +60,7 @@ typedef struct hit
 	uint64_t position;
 } hit;
 
-/* A reduction in progress, with copies of what its parameters point to; see reduce.c. */
+/* A reduction in progress, with copies of the memory that its parameters point to; see reduce.c. */
 typedef struct reducing
 {
 	gjd_reduction asked;

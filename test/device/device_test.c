@@ -6,8 +6,8 @@
  * strategies; so with two libraries, their answers are also compared with each other. Environment
  * variables: with GPUJOIN_TEST_LARGE, libraries other than the reference also get a column of 100
  * M rows; GPUJOIN_TEST_CASES names groups of cases (sizes, extremes, service, entries, filters,
- * reductions, top, random, sets, memory); with GPUJOIN_TEST_SMALL columns are few and small, for tools that slow
- * kernels down.
+ * reductions, top, random, sets, memory); with GPUJOIN_TEST_SMALL columns are few and small, for
+ * tools that slow kernels down.
  */
 #include "cases.h"
 

@@ -23,8 +23,8 @@
  *				the mirror lacks
  *	  map		copy the visibility map
  *	  ask		the device leaves out the pages of L, and those whose copy is newer than V, which it
- *				reports: R.  Of all others it reduces what passes the filter, fits, and is in a block
- *				whose bit is set, and returns the rest as entries.
+ *				reports: R.  Of all others it reduces the entries that pass the filter, fit, and
+ *				are in a block whose bit is set, and returns the rest as entries.
  *				Before or after that, the CPU searches L.
  *	  newer		search those pages of R that are live by J
  *	  check		read the metapage: if the lists or the epoch have moved, discard everything
@@ -322,18 +322,30 @@ static const struct
 	{ALL_RULES, DEAD_IN_BASE, true, ROW_FITS, false, "the same, no journal"},
 	{ALL_RULES, ROW_IN_BASE, false, ROW_IS_MARKED, false, "all rules, a value did not fit"},
 	{ALL_RULES, ROW_IN_BASE, false, ROW_FAILS, false, "all rules, the row fails the filter"},
-	{BOUND_AFTER_TAILS, ALL_ON_TAIL, false, ROW_FITS, false, "the bound is read after the tails"},
-	{NO_BOUND, ALL_ON_TAIL, false, ROW_FITS, false, "no bound"},
-	{LAG_REDUCED, ALL_ON_TAIL, false, ROW_FITS, false, "the lag is not left out"},
-	{LAG_NOT_SEARCHED, ALL_ON_TAIL, false, ROW_FITS, false, "the lag is not searched"},
-	{NEWER_NOT_SEARCHED, ALL_ON_TAIL, false, ROW_FITS, false, "newer pages are not searched"},
-	{NEWER_WITHOUT_LISTS, ROW_IN_BASE, true, ROW_FITS, true, "newer pages are searched without lists"},
-	{MAP_BEFORE_BOUND, ROW_IN_BASE, false, ROW_FITS, true, "the map is copied before the bound is read"},
-	{VERSION_NOT_COMPARED, ALL_ON_TAIL, false, ROW_FITS, false, "the lists are not compared"},
-	{EPOCH_NOT_COMPARED, DEAD_IN_BASE, false, ROW_FITS, false, "the epoch is not compared"},
-	{LAG_BY_FIRST_MAP, ALL_ON_TAIL, false, ROW_FITS, true, "the lag's hits are tested by the first map"},
-	{PARTIAL_FILTER, ROW_IN_BASE, false, ROW_FAILS, false, "a part of the filter is not sent"},
-	{MARKS_REDUCED, ROW_IN_BASE, false, ROW_IS_MARKED, false, "values that did not fit are reduced"},
+	{BOUND_AFTER_TAILS, ALL_ON_TAIL, false, ROW_FITS, false,
+	"the bound is read after the tails"},
+	{NO_BOUND, ALL_ON_TAIL, false, ROW_FITS, false,
+	"no bound"},
+	{LAG_REDUCED, ALL_ON_TAIL, false, ROW_FITS, false,
+	"the lag is not left out"},
+	{LAG_NOT_SEARCHED, ALL_ON_TAIL, false, ROW_FITS, false,
+	"the lag is not searched"},
+	{NEWER_NOT_SEARCHED, ALL_ON_TAIL, false, ROW_FITS, false,
+	"newer pages are not searched"},
+	{NEWER_WITHOUT_LISTS, ROW_IN_BASE, true, ROW_FITS, true,
+	"newer pages are searched without lists"},
+	{MAP_BEFORE_BOUND, ROW_IN_BASE, false, ROW_FITS, true,
+	"the map is copied before the bound is read"},
+	{VERSION_NOT_COMPARED, ALL_ON_TAIL, false, ROW_FITS, false,
+	"the lists are not compared"},
+	{EPOCH_NOT_COMPARED, DEAD_IN_BASE, false, ROW_FITS, false,
+	"the epoch is not compared"},
+	{LAG_BY_FIRST_MAP, ALL_ON_TAIL, false, ROW_FITS, true,
+	"the lag's hits are tested by the first map"},
+	{PARTIAL_FILTER, ROW_IN_BASE, false, ROW_FAILS, false,
+	"a part of the filter is not sent"},
+	{MARKS_REDUCED, ROW_IN_BASE, false, ROW_IS_MARKED, false,
+	"values that did not fit are reduced"},
 	/* only with -l */
 	{ALL_RULES, ALL_ON_TAIL, false, ROW_FITS, true, "all rules, and a later one"},
 };

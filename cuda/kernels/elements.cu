@@ -1,0 +1,203 @@
+/*
+ * elements.cu
+ *	  The result of a reduction, made from its groups, and its first delivery.
+ */
+#include "reduce.cuh"
+
+#include <algorithm>
+
+namespace gjd
+{
+
+namespace
+{
+
+constexpr uint32_t threads = policy::gather_threads;
+
+/* Input of the kernel that makes the elements */
+struct element_job
+{
+	uint64_t groups;
+	uint32_t grouping, n_aggregates, words, element_words;
+	uint32_t kinds[GJD_MAX_AGGREGATES], wide[GJD_MAX_AGGREGATES];
+	const uint64_t *sums;
+	uint64_t *elements;
+	const void *keys;
+	uint32_t key_bytes;
+	int64_t few[policy::most_constants];
+	int64_t least;
+	uint64_t span;
+	reduction_counters *counters;
+};
+
+__device__ inline int64_t
+value_of_group(const element_job &job, uint64_t group)
+{
+	if (job.grouping == GJD_BY_VALUE)
+		return job.least + (int64_t) group;
+	if (job.grouping == GJD_ONE_GROUP)
+		return 0;
+	if (job.keys == nullptr)
+		return job.few[group];
+	return job.key_bytes == 4 ? ((const int32_t *) job.keys)[group]
+							  : ((const int64_t *) job.keys)[group];
+}
+
+__device__ inline void
+write_element(const element_job &job, uint64_t group, const uint64_t *words, uint64_t *to)
+{
+	bool null = job.grouping == GJD_BY_VALUE && group == job.span;
+
+	*to++ = null ? 0 : (uint64_t) value_of_group(job, group);
+	*to++ = null;
+	*to++ = *words++;
+	for (uint32_t i = 0; i < job.n_aggregates; i++)
+	{
+		uint64_t first = *words++;
+
+		/* the opposite of extreme_of() */
+		if (job.kinds[i] == GJD_MIN)
+			first = ~first;
+		if (job.kinds[i] >= GJD_MIN)
+			first ^= (uint64_t) 1 << 63;
+		*to++ = first;
+		if (job.wide[i])
+			*to++ = *words++;
+	}
+}
+
+/* A thread a group: those with rows become elements, in any order. */
+__global__ void __launch_bounds__(threads)
+element_kernel(const __grid_constant__ element_job job)
+{
+	uint64_t stride = (uint64_t) gridDim.x * blockDim.x;
+	uint32_t lane = threadIdx.x % 32;
+	uint64_t rounded = (job.groups + 31) / 32 * 32;
+
+	for (uint64_t group = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x; group < rounded;
+		 group += stride)
+	{
+		const uint64_t *words = job.sums + group * job.words;
+		bool has_rows = group < job.groups && *words > 0;
+		bool wanted = has_rows || (job.grouping == GJD_ONE_GROUP && group == 0);
+		uint32_t together = __ballot_sync(all_lanes, wanted);
+		uint32_t with_rows = __ballot_sync(all_lanes, has_rows);
+		unsigned long long first = 0;
+
+		if (together == 0)
+			continue;
+		if (lane == 0)
+		{
+			first = atomicAdd(&job.counters->elements, (unsigned long long) __popc(together));
+			atomicAdd(&job.counters->groups, (unsigned long long) __popc(with_rows));
+		}
+		first = __shfl_sync(all_lanes, first, 0) + __popc(together & ((1u << lane) - 1));
+		if (wanted)
+			write_element(job, group, words, job.elements + first * job.element_words);
+	}
+}
+
+/* Counts the bits of a bitmap, which is the result itself. */
+__global__ void __launch_bounds__(threads)
+bits_kernel(const uint64_t *words, uint64_t n, reduction_counters *counters)
+{
+	uint64_t stride = (uint64_t) gridDim.x * blockDim.x;
+	uint32_t bits = 0;
+
+	for (uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride)
+		bits += (uint32_t) __popcll(words[i]);
+	bits = __reduce_add_sync(all_lanes, bits);
+	if (threadIdx.x % 32 == 0 && bits > 0)
+		atomicAdd(&counters->groups, (unsigned long long) bits);
+	if (blockIdx.x == 0 && threadIdx.x == 0)
+		counters->elements = n;
+}
+
+/* Writes the first elements into the caller's memory. */
+__global__ void __launch_bounds__(threads)
+deliver_elements_kernel(const uint64_t *elements, uint32_t words,
+						const reduction_counters *counters, uint64_t *to, uint64_t capacity)
+{
+	uint64_t n = min((uint64_t) counters->elements, capacity) * words;
+	uint64_t stride = (uint64_t) gridDim.x * blockDim.x;
+
+	for (uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride)
+		to[i] = elements[i];
+	__threadfence_system();
+}
+
+}  // namespace
+
+void
+launch_elements(const reduction_job &from, cudaStream_t stream)
+{
+	const gjd_reduction &asked = *from.asked;
+	const gjd_shape &shape = from.column->shape;
+	uint64_t groups = possible_groups(from.keyset, asked);
+	uint64_t most = (uint64_t) from.column->device->properties.multiProcessorCount * 8;
+	uint32_t blocks = (uint32_t) std::max<uint64_t>(
+		1, std::min<uint64_t>(most, (groups + threads - 1) / threads));
+	element_job job = {groups, asked.grouping, asked.n_aggregates,
+					   reduction_sum_words(asked, shape), gjd_element_words(&asked, &shape), {}, {},
+					   from.sums, from.elements,
+					   from.keyset->strategy == GJD_BY_CONSTANTS ? nullptr
+																 : from.keyset->parts.keys,
+					   shape.key_bytes, {}, asked.least, asked.span, from.counters};
+
+	if (asked.grouping == GJD_DISTINCT)
+		bits_kernel<<<blocks, threads, 0, stream>>>(from.sums, groups, from.counters);
+	else
+	{
+		for (uint32_t i = 0; i < asked.n_aggregates; i++)
+		{
+			job.kinds[i] = asked.aggregates[i].kind;
+			job.wide[i] = gjd_aggregate_words(&asked.aggregates[i], &shape) - 1;
+		}
+		std::copy_n(from.keyset->constants, policy::most_constants, job.few);
+		element_kernel<<<blocks, threads, 0, stream>>>(job);
+	}
+	check_launch(stream, "could not finish groups");
+}
+
+uint64_t
+possible_groups(const gjd_keyset *keyset, const gjd_reduction &asked)
+{
+	switch (asked.grouping)
+	{
+		case GJD_BY_KEY:
+			return keyset->count;
+		case GJD_BY_VALUE:
+			return asked.span + 1;
+		case GJD_DISTINCT:
+			return asked.span / 64;
+		default:
+			return 1;
+	}
+}
+
+/* A group's words while it is added up: all of an element but its value and the flag */
+uint32_t
+reduction_sum_words(const gjd_reduction &asked, const gjd_shape &shape)
+{
+	uint32_t words = gjd_element_words(&asked, &shape);
+
+	return asked.grouping == GJD_DISTINCT ? words : words - 2;
+}
+
+void
+launch_group_delivery(const reduction_job &job, void *to, uint64_t capacity)
+{
+	gjd_device *device = job.column->device;
+	uint32_t words = gjd_element_words(job.asked, &job.column->shape);
+	uint64_t groups = std::min(capacity, possible_groups(job.keyset, *job.asked));
+	uint64_t most = (uint64_t) device->properties.multiProcessorCount;
+	uint64_t needed = (groups * words + threads - 1) / threads;
+
+	deliver_elements_kernel<<<(uint32_t) std::max<uint64_t>(1, std::min(most, needed)), threads, 0,
+							  device->execute>>>(
+		job.asked->grouping == GJD_DISTINCT ? job.sums : job.elements, words, job.counters,
+		(uint64_t *) to, capacity);
+	check_launch(device->execute, "could not deliver groups");
+}
+
+}  // namespace gjd

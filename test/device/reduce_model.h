@@ -1,0 +1,34 @@
+/*
+ * reduce_model.h
+ *	  The right result of a reduction: reduce_model.c.
+ */
+#ifndef GPUJOIN_TEST_REDUCE_MODEL_H
+#define GPUJOIN_TEST_REDUCE_MODEL_H
+
+#include "cases.h"
+
+/* A reduction, and the versions of the pages that it is to see */
+typedef struct task
+{
+	gjd_reduction asked;
+	uint64_t *versions; /* NULL if all are 1 */
+} task;
+
+/* A right or a given result */
+typedef struct outcome
+{
+	gjd_status status;
+	gjd_reduced reduced;
+	uint64_t *elements;
+	uint64_t matched, n_rest;
+	char *rest; /* items of entries, sorted */
+	uint32_t item_bytes;
+} outcome;
+
+void sort_items(void *items, uint64_t n, uint32_t bytes);
+void free_outcome(outcome *o);
+
+/* Computes the right result from the model, row by row. */
+outcome expected_outcome(const model *m, const task *t, key_set set);
+
+#endif
