@@ -92,7 +92,7 @@ static void
 init_found(GjSharedFind *shared)
 {
 	GjTidsShareInit(&shared->tids);
-	GjEntriesShareInit(&shared->entries);
+	GjEntrySetShareInit(&shared->entries);
 	shared->ranges.nranges = 0;
 	pg_atomic_init_u64(&shared->ranges.next, 0);
 	shared->places.nsteps = 0;
@@ -106,7 +106,7 @@ void
 GjShareReset(GjSharedFind *shared, dsa_area *area)
 {
 	GjTidsUnshare(&shared->tids, area);
-	GjEntriesUnshare(&shared->entries, area);
+	GjEntrySetUnshare(&shared->entries, area);
 	init_found(shared);
 	shared->phase = GJ_SHARE_NEW;
 }

@@ -1057,8 +1057,8 @@ share_entries(GjEntryStream *stream)
 	if (stream->at_once)
 	{
 		shared->kind = GJ_SHARED_ENTRIES;
-		GjEntriesShare(&shared->entries, request->share->area, stream->whole,
-					   shared->nprocesses);
+		GjEntrySetShare(&shared->entries, request->share->area, stream->whole,
+						shared->nprocesses);
 	}
 	else
 	{
@@ -1124,7 +1124,7 @@ take_step(GjEntryStream *stream, const GjEntrySet **set)
 			break;
 		case GJ_SHARED_ENTRIES:
 			*set = stream->current = stream->piece;
-			if (GjEntriesTake(&shared->entries, stream->request.share->area, stream->piece))
+			if (GjEntrySetTakeShared(&shared->entries, stream->request.share->area, stream->piece))
 				return true;
 			stream->phase = PHASE_DONE;
 			break;

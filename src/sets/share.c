@@ -297,7 +297,7 @@ take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids)
  * Initialize shared memory, without entries
  */
 void
-GjEntriesShareInit(GjSharedEntries *shared)
+GjEntrySetShareInit(GjSharedEntries *shared)
 {
 	memset(shared, 0, sizeof(GjSharedEntries));
 	shared->state = GJ_SHARE_EMPTY;
@@ -308,7 +308,7 @@ GjEntriesShareInit(GjSharedEntries *shared)
  * Copy a finished set, which must have tids[] or be empty, into shared memory
  */
 void
-GjEntriesShare(GjSharedEntries *shared, dsa_area *area, const GjEntrySet *set, int nprocesses)
+GjEntrySetShare(GjSharedEntries *shared, dsa_area *area, const GjEntrySet *set, int nprocesses)
 {
 	uint64		n = set->nentries;
 	GjEntrySet	copy = *set;
@@ -316,7 +316,7 @@ GjEntriesShare(GjSharedEntries *shared, dsa_area *area, const GjEntrySet *set, i
 	Size		size;
 
 	Assert(shared->state == GJ_SHARE_EMPTY);
-	GjEntriesShareInit(shared);
+	GjEntrySetShareInit(shared);
 	shared->step = Min(Max(n / nprocesses / ENTRY_STEPS_PER_PROCESS, MIN_STEP_ENTRIES),
 					   MAX_STEP_ENTRIES);
 	if (n == 0)
@@ -449,19 +449,19 @@ place(Size *size, char *memory, Size bytes)
  * Free the shared memory; no process may still be reading it
  */
 void
-GjEntriesUnshare(GjSharedEntries *shared, dsa_area *area)
+GjEntrySetUnshare(GjSharedEntries *shared, dsa_area *area)
 {
 	Assert(shared->state == GJ_SHARE_EMPTY || shared->state == GJ_SHARE_ENTRIES);
 	if (shared->state == GJ_SHARE_ENTRIES)
 		dsa_free(area, shared->memory);
-	GjEntriesShareInit(shared);
+	GjEntrySetShareInit(shared);
 }
 
 /*
  * Take the next entries; returns false if all are taken
  */
 bool
-GjEntriesTake(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view)
+GjEntrySetTakeShared(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view)
 {
 	uint64		first;
 	uint64		end;

@@ -59,17 +59,17 @@ extern void GjTidsUnshare(GjSharedTids *shared, dsa_area *area);
 extern GjTidSet *GjTidsOpenShared(MemoryContext parent, GjSharedTids *shared, dsa_area *area,
 								  void (*progress) (void *arg), void *arg);
 
-extern void GjEntriesShareInit(GjSharedEntries *shared);
-extern void GjEntriesShare(GjSharedEntries *shared, dsa_area *area, const GjEntrySet *set,
-						   int nprocesses);
-extern void GjEntriesUnshare(GjSharedEntries *shared, dsa_area *area);
+extern void GjEntrySetShareInit(GjSharedEntries *shared);
+extern void GjEntrySetShare(GjSharedEntries *shared, dsa_area *area, const GjEntrySet *set,
+							int nprocesses);
+extern void GjEntrySetUnshare(GjSharedEntries *shared, dsa_area *area);
 
 /*
  * Point the view to the next entries, with the columns of the set that was shared.  The view has
  * no other contents, and entries must not be added to it.  Returns false if all entries are
  * taken.
  */
-extern bool GjEntriesTake(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view);
+extern bool GjEntrySetTakeShared(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view);
 
 /*
  * Take a step of n elements, for callers that divide other things

@@ -158,8 +158,8 @@ check_share(const GjEntrySet *set, const bool *wanted, dsa_area *area, int nproc
 	int		   *owners = palloc0(HEAP_BLOCKS * sizeof(int));
 	int			step = 0;
 
-	GjEntriesShare(&shared, area, set, nprocesses);
-	while (GjEntriesTake(&shared, area, &view))
+	GjEntrySetShare(&shared, area, set, nprocesses);
+	while (GjEntrySetTakeShared(&shared, area, &view))
 	{
 		step++;
 		count_entries(&view, counts);
@@ -177,7 +177,7 @@ check_share(const GjEntrySet *set, const bool *wanted, dsa_area *area, int nproc
 		if (counts[i] != (wanted[i] ? 1 : 0))
 			elog(ERROR, "TID number " UINT64_FORMAT " is shared %d times", i, counts[i]);
 	}
-	GjEntriesUnshare(&shared, area);
+	GjEntrySetUnshare(&shared, area);
 	pfree(counts);
 	pfree(owners);
 }
