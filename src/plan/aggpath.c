@@ -314,20 +314,6 @@ agg_find_append(const RelOptInfo *rel, bool is_partial)
 	return NULL;
 }
 
-/*
- * Make a path return these columns.  All paths of ours can.
- */
-Path *
-GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target)
-{
-	if (equal(path->pathtarget->exprs, target->exprs))
-	{
-		path->pathtarget = target;
-		return path;
-	}
-	return (Path *) create_projection_path(root, path->parent, path, target);
-}
-
 static Path *
 strip_projection(Path *path)
 {

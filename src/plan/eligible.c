@@ -208,18 +208,3 @@ is_partitioned_by(const RelOptInfo *parent, AttrNumber attno)
 
 	return key != NULL && attno > 0 && key->varattno == attno;
 }
-
-/*
- * Return the column by which alone a table is partitioned; NULL if there is no such column
- */
-Var *
-GjOnlyPartitionKey(const RelOptInfo *rel)
-{
-	Node	   *key;
-
-	if (rel->part_scheme == NULL || rel->part_scheme->partnatts != 1 ||
-		list_length(rel->partexprs[0]) != 1)
-		return NULL;
-	key = linitial(rel->partexprs[0]);
-	return IsA(key, Var) ? (Var *) key : NULL;
-}

@@ -12,6 +12,7 @@
 
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
+#include "optimizer/pathnode.h"
 #include "optimizer/planmain.h"
 
 #include "node/aggplan.h"
@@ -170,7 +171,6 @@ extern const char *GjRefuseIndex(const IndexOptInfo *index);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
-extern Var *GjOnlyPartitionKey(const RelOptInfo *rel);
 
 /* newindex.c: indexes that do not exist */
 extern bool GjNewIndexPlansWithout(const PlannerInfo *root);
@@ -250,7 +250,6 @@ extern Expr *GjAggregateArgument(const Aggref *aggref);
 extern void GjAggShowReadCost(Path *path, Plan *plan);
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 							RelOptInfo *output, void *extra);
-extern Path *GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target);
 extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);
 
 /*
@@ -292,6 +291,35 @@ GjJoinKeyExpr(const GjJoinCandidate *cand)
 
 	return bms_equal(cand->rinfo->left_relids, cand->big->relids) ? linitial(args)
 		: lsecond(args);
+}
+
+/*
+ * Make a path return these columns.  All paths of ours can.
+ */
+static inline Path *
+GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target)
+{
+	if (equal(path->pathtarget->exprs, target->exprs))
+	{
+		path->pathtarget = target;
+		return path;
+	}
+	return (Path *) create_projection_path(root, path->parent, path, target);
+}
+
+/*
+ * Return the column by which alone a table is partitioned; NULL if there is no such column
+ */
+static inline Var *
+GjOnlyPartitionKey(const RelOptInfo *rel)
+{
+	Node	   *key;
+
+	if (rel->part_scheme == NULL || rel->part_scheme->partnatts != 1 ||
+		list_length(rel->partexprs[0]) != 1)
+		return NULL;
+	key = linitial(rel->partexprs[0]);
+	return IsA(key, Var) ? (Var *) key : NULL;
 }
 
 #endif							/* GPUJOIN_PLAN_PLANNER_H */
