@@ -27,6 +27,7 @@ PG_FUNCTION_INFO_V1(gpujoin_stats_reset);
 
 static void add_service(Row *row, const GjServiceStatus *status);
 static void add_mirror(Row *row, const GjMirror *mirror, const GjMirrorUse *use);
+static const char *state_name(GjServiceState state);
 static const char *mirror_state_name(const GjMirror *mirror);
 
 /*
@@ -135,7 +136,7 @@ gpujoin_stats_reset(PG_FUNCTION_ARGS)
 static void
 add_service(Row *row, const GjServiceStatus *status)
 {
-	add_text(row, GjServiceStateName(status->state));
+	add_text(row, state_name(status->state));
 	add_text(row, status->reason);
 	add_text(row, status->hint ? status->hint : "");
 	add_time(row, status->state_since);
@@ -167,6 +168,32 @@ add_service(Row *row, const GjServiceStatus *status)
 	add_int(row, status->slots_abandoned);
 	for (int i = 0; i < GJ_COUNT_COUNTERS; i++)
 		add_int(row, status->counters[i]);
+}
+
+/*
+ * Get the name of a state, as shown to users
+ */
+static const char *
+state_name(GjServiceState state)
+{
+	switch (state)
+	{
+		case GJ_STATE_OFF:
+			return "off";
+		case GJ_STATE_NONE:
+			return "none";
+		case GJ_STATE_STARTING:
+			return "starting";
+		case GJ_STATE_READY:
+			return "ready";
+		case GJ_STATE_RESTARTING:
+			return "restarting";
+		case GJ_STATE_FAILED:
+			return "failed";
+		case GJ_STATE_STUCK:
+			return "stuck";
+	}
+	return "unknown";
 }
 
 static void

@@ -193,7 +193,6 @@ typedef struct GjServiceStatus
 
 /* shmem.c */
 extern void GjServiceGetStatus(GjServiceStatus *status);	/* works in any state */
-extern const char *GjServiceStateName(GjServiceState state);
 
 /* Install all hooks and register the supervisor; called once, by _PG_init */
 extern void GjServiceInit(void);

@@ -182,32 +182,6 @@ GjServiceGetStatus(GjServiceStatus *status)
 		status->counters[i] = pg_atomic_read_u64(&gj_service->counters[i]);
 }
 
-/*
- * Get the name of a state, as shown to users.
- */
-const char *
-GjServiceStateName(GjServiceState state)
-{
-	switch (state)
-	{
-		case GJ_STATE_OFF:
-			return "off";
-		case GJ_STATE_NONE:
-			return "none";
-		case GJ_STATE_STARTING:
-			return "starting";
-		case GJ_STATE_READY:
-			return "ready";
-		case GJ_STATE_RESTARTING:
-			return "restarting";
-		case GJ_STATE_FAILED:
-			return "failed";
-		case GJ_STATE_STUCK:
-			return "stuck";
-	}
-	return "unknown";
-}
-
 /* shmem_request_hook */
 static void
 request_memory(void)

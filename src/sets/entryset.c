@@ -744,36 +744,6 @@ entry_set_make_distinct(GjEntrySet *set)
 }
 
 /*
- * Remove all entries that have one of these TIDs; returns the number removed
- */
-uint64
-GjEntrySetDrop(GjEntrySet *set, const GjFewTids *few)
-{
-	uint64	   *places = NULL;
-	uint64		ndropped = 0;
-	uint64		capacity = 0;
-	uint64		at = 0;
-	uint64		which;
-
-	for (; few_tids_next(few, set->tids, set->nentries, &at, &which); at++)
-	{
-		if (ndropped == capacity)
-		{
-			capacity = Max(2 * capacity, 64);
-			places = places == NULL ? alloc_huge(set, uint64, capacity) :
-				repalloc_huge(places, capacity * sizeof(uint64));
-		}
-		places[ndropped++] = at;
-	}
-	if (places == NULL)
-		return 0;
-	GjEntrySetDropPlaces(set, places, ndropped);
-	set->nbulk = Min(set->nbulk, set->nentries);
-	pfree(places);
-	return ndropped;
-}
-
-/*
  * Remove each entry after the bulk whose TID occurs in the bulk or in an earlier entry
  */
 static void

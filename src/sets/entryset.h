@@ -156,7 +156,6 @@ extern void GjFewTidsFree(GjFewTids *few);
 extern int	GjEntryTestRun(const GjEntryTest *test, const GjEntrySet *set, uint64 first, int n,
 						   uint16 *rows);
 extern void GjEntrySetTest(GjEntrySet *set, GjEntryTester test, void *arg, uint64 columns);
-extern uint64 GjEntrySetDrop(GjEntrySet *set, const GjFewTids *few);
 extern void GjEntrySetDropPlaces(GjEntrySet *set, const uint64 *places, uint64 n);
 
 /* Return the number of entries that fit in the memory limit */

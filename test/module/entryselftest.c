@@ -189,7 +189,10 @@ static void
 check_drop(GjEntrySet *set, bool *wanted, pg_prng_state *prng)
 {
 	uint64		tids[100];
+	uint64		nwanted = 0;
 	uint64		ndropped = 0;
+	uint64	   *places = MemoryContextAllocHuge(CurrentMemoryContext,
+												Max(set->nentries, 1) * sizeof(uint64));
 	GjFewTids  *few;
 
 	for (int i = 0; i < lengthof(tids); i++)
@@ -197,7 +200,7 @@ check_drop(GjEntrySet *set, bool *wanted, pg_prng_state *prng)
 		uint64		number = pg_prng_uint64(prng) % MAX_TIDS;
 
 		tids[i] = make_tid(number);
-		ndropped += wanted[number];
+		nwanted += wanted[number];
 		wanted[number] = false;
 	}
 	few = GjFewTidsCreate(CurrentMemoryContext, tids, lengthof(tids));
@@ -208,9 +211,16 @@ check_drop(GjEntrySet *set, bool *wanted, pg_prng_state *prng)
 		if (at < 0 || at > i || tids[at] != tids[i])
 			elog(ERROR, "a TID is not found among few");
 	}
-	if (GjEntrySetDrop(set, few) != ndropped)
-		elog(ERROR, "not all, or too many entries were dropped");
+	for (uint64 i = 0; i < set->nentries; i++)
+	{
+		if (GjFewTidsFind(few, set->tids[i]) >= 0)
+			places[ndropped++] = i;
+	}
+	if (ndropped != nwanted)
+		elog(ERROR, "not all, or too many entries were found among few");
+	GjEntrySetDropPlaces(set, places, ndropped);
 	GjFewTidsFree(few);
+	pfree(places);
 	check_set(set, wanted);
 }
 
