@@ -18,7 +18,6 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/relation.h"
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/index.h"
@@ -36,7 +35,6 @@
 #include "utils/snapmgr.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
 #include "base/tid.h"
 #include "pages/pages.h"
 

@@ -30,7 +30,6 @@
 
 #include "am/am.h"
 #include "base/compat.h"
-#include "base/gpujoin.h"
 #include "mirror/mirror.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_load);

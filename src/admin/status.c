@@ -12,7 +12,6 @@
 #include "fmgr.h"
 #include "miscadmin.h"
 
-#include "base/gpujoin.h"
 #include "mirror/mirror.h"
 #include "resultset.h"
 

@@ -50,7 +50,6 @@
 
 #include "advise.h"
 #include "base/compat.h"
-#include "base/gpujoin.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_explain_choice);
 

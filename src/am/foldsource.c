@@ -25,7 +25,6 @@
 #include "port/pg_bitutils.h"
 #include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "base/compat.h"

@@ -26,7 +26,6 @@
 #include "utils/lsyscache.h"
 #include "utils/ruleutils.h"
 
-#include "node/filterplan.h"
 #include "service/service.h"
 #include "exec.h"
 

@@ -43,7 +43,6 @@
 #include "executor/executor.h"
 #include "executor/instrument.h"
 #include "nodes/nodeFuncs.h"
-#include "storage/bufmgr.h"
 #include "tcop/pquery.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"

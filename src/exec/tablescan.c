@@ -19,7 +19,6 @@
 #include "executor/executor.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
-#include "parser/parsetree.h"
 #include "storage/lwlock.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"

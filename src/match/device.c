@@ -84,7 +84,6 @@
  */
 #include "postgres.h"
 
-#include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"

@@ -44,7 +44,6 @@
 #include "storage/bufmgr.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
 #include "mirror/mirror.h"
 #include "search.h"
 

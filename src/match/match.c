@@ -13,8 +13,6 @@
  */
 #include "postgres.h"
 
-#include "storage/bufmgr.h"
-
 #include "search.h"
 
 static void match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,

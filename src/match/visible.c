@@ -32,7 +32,6 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "base/gpujoin.h"
 #include "base/tid.h"
 #include "sets/sets.h"
 #include "match.h"

@@ -31,7 +31,6 @@
 #include "utils/timestamp.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
 #include "table.h"
 
 /*

@@ -31,7 +31,6 @@
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
-#include "base/gpujoin.h"
 #include "planner.h"
 
 /* Reasons against paths that were offered and not chosen */

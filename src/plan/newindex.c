@@ -36,7 +36,6 @@
 #include "optimizer/plancat.h"
 #include "tcop/tcopprot.h"
 #include "utils/lsyscache.h"
-#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
 

@@ -18,7 +18,6 @@
  */
 #include "postgres.h"
 
-#include "access/stratnum.h"
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "lib/ilist.h"

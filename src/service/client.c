@@ -18,7 +18,6 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/ipc.h"
-#include "storage/spin.h"
 
 #include "base/compat.h"
 #include "shared.h"
