@@ -45,6 +45,5 @@ _PG_init(void)
 	GjProgressInit();
 	GjServiceInit();
 	GjMirrorInit();
-	GjMirrorCommitInit();
 	GjLauncherInit();
 }

@@ -12,29 +12,28 @@ use File::Basename;
 # Limits.  They only ever become lower: a change that needs a higher one should be divided
 # differently.
 my %limit = (
-	'files' => 165,
+	'files' => 158,
 	'lines' => 61500,
 	'lines of code' => 42950,
-	'global functions' => 690,
-	'used across folders' => 370,
-	'single callers in the folder' => 225,
+	'global functions' => 650,
+	'used across folders' => 360,
+	'single callers in the folder' => 195,
 	'pairs of files to merge' => 0,
-	'private headers' => 10,
-	'names with two meanings' => 2,
+	'private headers' => 9,
+	'names with two meanings' => 0,
 	'files with EXPLAIN' => 1);
 
 # A pair of files is to be merged if it shares this many functions that have a single caller, and
 # the file would not become longer than that.
 my ($shared_functions, $merged_lines) = (8, 1200);
 
-# Pairs that stay apart.  words.c and search.c: each half has a subject and a proof of its own.  The
-# sources of a fold and its steps will be cut differently.
-my %apart = map { $_ => 1 } 'pages/sort pages/words', 'match/runs match/search',
-  'am/fold am/foldsource';
+# Pairs that stay apart.  search.c: each half has a subject and a proof of its own.  The sources of
+# a fold and its steps will be cut differently.
+my %apart = map { $_ => 1 } 'match/runs match/search', 'am/fold am/foldsource';
 
 # Names that mean the same in each folder that has them: the node GpuAlternative, bitmap scans, the
-# library
-my %same_meaning = map { $_ => 1 } qw(alternative bitmap gpujoin);
+# library, plans of joins
+my %same_meaning = map { $_ => 1 } qw(alternative bitmap gpujoin joinplan);
 
 # In these folders every header is public
 my %all_public = map { $_ => 1 } qw(base node);

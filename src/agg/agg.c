@@ -235,8 +235,8 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 								 get_private(plan, GJ_AGG_TYPES), &agg->reader_stats);
 	if (plan->custom_exprs != NIL)
 		agg->compute = compute_create(&node->ss, get_private(plan, GJ_AGG_TYPES),
-									   get_private(plan, GJ_AGG_CONDITIONS),
-									   get_private(plan, GJ_AGG_INPUTS));
+									  get_private(plan, GJ_AGG_CONDITIONS),
+									  get_private(plan, GJ_AGG_INPUTS));
 	memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
 		   node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
 	agg->groups = create_groups(plan, estate, agg->is_partial);

@@ -29,9 +29,38 @@
 #include "utils/rel.h"
 
 #include "base/compat.h"
+#include "base/radix.h"
 #include "base/tid.h"
 #include "stats/stats.h"
 #include "fold.h"
+
+/* Approximate number of words in a part, and log2 of the maximum number of parts */
+#define PART_WORDS				1024
+#define MAX_PART_BITS			11
+
+/* Number of words of a part that are stored contiguously */
+#define BLOCK_WORDS				64
+
+/* Words with the same upper bits */
+typedef struct WordPart
+{
+	uint32		first;			/* first block; WordSort.next links the others */
+	uint64		end;			/* position after the last word; 0 if the part is empty */
+} WordPart;
+
+typedef struct WordSort
+{
+	GjWordForm	form;
+	int			shift;			/* the bits of a word above this are its part's number */
+	int			nparts;
+	int			at;				/* next part to be sorted */
+	uint64	   *words;			/* blocks, in the order in which they were allocated to parts */
+	uint32	   *next;			/* for each block, the part's next block */
+	uint32		nblocks;
+	uint64	   *scratch;		/* memory in which a part is sorted, in two halves */
+	uint64		room;			/* capacity of each half, in words */
+	WordPart	parts[1 << MAX_PART_BITS];
+} WordSort;
 
 typedef struct GjFoldSource
 {
@@ -79,7 +108,7 @@ typedef struct Stream
 typedef struct GjFoldWords
 {
 	GjWordForm	form;
-	GjWordSort *sort;			/* sorts the delta's words */
+	WordSort   *sort;			/* sorts the delta's words */
 	Stream	   *streams[MAX_STREAMS];
 	int			nstreams;
 	Stream	   *all;
@@ -119,6 +148,20 @@ static Buffer fold_lock_page(const GjFold *fold, BlockNumber block, uint32 run);
 static bool fold_open_words(GjFold *fold, int first_run);
 static bool fold_next_words(GjFold *fold, GjFoldRows *rows);
 static void fold_close_words(GjFold *fold);
+static void add_block(WordSort *sort, WordPart *part);
+static uint64 gather_part(WordSort *sort, const WordPart *part);
+static uint64 *sort_words(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n);
+static pg_attribute_always_inline uint64 get_words(const GjWordForm *form, const char *keys,
+												   int width, const ItemPointerData *tids,
+												   const uint32 *used, int nwords,
+												   uint64 *words);
+static bool find_word_form(GjWordForm *form, int64 min_key, int64 max_key, BlockNumber nblocks);
+static int	get_page_words(Page page, const GjIndexInfo *info, const GjWordForm *form,
+						   uint64 *words, uint64 room);
+static WordSort *begin_word_sort(const GjWordForm *form, uint64 n);
+static void add_to_word_sort(WordSort *sort, const uint64 *words, int n);
+static uint64 next_word_part(WordSort *sort, const uint64 **words);
+static void end_word_sort(WordSort *sort);
 
 /*
  * Begin to read the previous delta, if there is one, and the runs from the given one on
@@ -494,15 +537,16 @@ count_slots(const GjFold *fold, Page page)
 /*-------------------------------------------------------------------------
  * Entries as words
  *
- * The rows that a fold writes, where entries are single words: pages/words.c.
+ * The rows that a fold writes, where entries are single words (see "Words, and sorting them").
  *
- * So it is without INCLUDE columns, unless keys and TIDs have too many bits together, or there is
- * not enough memory: then rows are sorted.  The delta's words are sorted.  Runs are in order, so
- * their words come page by page.  Two streams of words are merged to one, and this with another:
- * those with few words first, so that a base run's are merged but once.
+ * Words are used if the index has no INCLUDE columns, unless keys and TIDs have too many bits
+ * together, or there is not enough memory: then rows are sorted.  The delta's words are sorted.
+ * Runs are in order, so their words come page by page.  Two streams of words are merged into one,
+ * and the result with another one: those with few words first, so that the words of a base run
+ * are merged only once.
  *
- * How many there are, and from which key to which, is found before they are read: runs and pages
- * have counts and bounds.  An entry that is beyond them is corruption: searches would not find it.
+ * The number of words and the range of their keys are known before pages are read: runs and pages
+ * have counts and bounds.  An entry beyond them is corruption: searches would not find it.
  *-------------------------------------------------------------------------
  */
 
@@ -524,7 +568,7 @@ fold_open_words(GjFold *fold, int first_run)
 	measure(fold, first_run, &extent);
 	size = extent.n * 3 * sizeof(uint64);
 	if (size > fold_memory() || extent.min_key > extent.max_key ||
-		!GjWordFormFind(&form, extent.min_key, extent.max_key, count_table_blocks(fold->index)))
+		!find_word_form(&form, extent.min_key, extent.max_key, count_table_blocks(fold->index)))
 		return false;
 
 	words = palloc0(sizeof(GjFoldWords));
@@ -574,7 +618,7 @@ fold_close_words(GjFold *fold)
 			GjRunReaderEnd(&words->streams[i]->reader);
 		pfree(words->streams[i]);
 	}
-	GjWordSortEnd(words->sort);
+	end_word_sort(words->sort);
 	pfree(words);
 	fold->words = NULL;
 }
@@ -653,7 +697,7 @@ add_delta(GjFold *fold, uint64 room)
 	uint64		buffer[GJ_MAX_SLOTS];
 	uint64		n = 0;
 
-	words->sort = GjWordSortBegin(&words->form, room);
+	words->sort = begin_word_sort(&words->form, room);
 	GjProgressPhaseBegin(GJ_PROGRESS_SORTING, fold->ndelta_blocks);
 	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)
 	{
@@ -663,7 +707,7 @@ add_delta(GjFold *fold, uint64 room)
 		GjProgressDone(i);
 		here = take_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run, buffer,
 						 Min(room - n, GJ_MAX_SLOTS));
-		GjWordSortAdd(words->sort, buffer, here);
+		add_to_word_sort(words->sort, buffer, here);
 		n += here;
 	}
 	stream->is_delta = true;
@@ -715,7 +759,7 @@ fill(GjFold *fold, Stream *stream)
 	{
 		if (stream->is_delta)
 		{
-			stream->n = GjWordSortNext(fold->words->sort, &stream->words);
+			stream->n = next_word_part(fold->words->sort, &stream->words);
 			stream->ended = stream->n == 0;
 		}
 		else if (stream->is_run)
@@ -750,7 +794,7 @@ static int
 take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 room)
 {
 	Buffer		buffer = fold_lock_page(fold, block, run);
-	int			n = GjDataGetWords(BufferGetPage(buffer), &fold->info, &fold->words->form, words,
+	int			n = get_page_words(BufferGetPage(buffer), &fold->info, &fold->words->form, words,
 								   room);
 
 	UnlockReleaseBuffer(buffer);
@@ -894,4 +938,239 @@ advance_stream(Stream *stream, uint64 n)
 {
 	stream->words += n;
 	stream->n -= n;
+}
+
+/*-------------------------------------------------------------------------
+ * Words, and sorting them
+ *
+ * An entry without INCLUDE columns is a key and a TID.  If the smallest key is subtracted, and
+ * the TID gets no more bits than the blocks of the table need, both usually fit into a word of
+ * 64 bits: the key in the upper bits, the TID below it.  Then words sort like entries, a radix
+ * sort moves only the entries themselves, and two entries are compared in one step.  Folds use
+ * this if they can; pages/layout.c and pages/sort.c handle everything else.
+ *
+ * Words are sorted in parts, by their upper bits: a word is added to its part as it arrives, and
+ * a part is sorted when it is needed, in the processor's cache.  So the memory of all words is
+ * accessed only once: for a fold, whose memory the kernel has to allocate first, that is a
+ * considerable part of the time.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Find the form of words for keys of a range and TIDs below a block; returns false if they do
+ * not fit
+ */
+static bool
+find_word_form(GjWordForm *form, int64 min_key, int64 max_key, BlockNumber nblocks)
+{
+	uint64		range = (uint64) max_key - (uint64) min_key;
+	int			key_bits = range == 0 ? 0 : pg_leftmost_one_pos64(range) + 1;
+	int			block_bits = Min(64 - GJ_WORD_OFFSET_BITS - key_bits, 32);
+
+	if (block_bits <= 0 || (uint64) nblocks > (uint64) 1 << block_bits)
+		return false;
+	form->min_key = min_key;
+	form->range = range;
+	form->tid_bits = block_bits + GJ_WORD_OFFSET_BITS;
+	return true;
+}
+
+/*
+ * Get the entries of a data page as words; returns their number, or -1 if one of them does not
+ * have the form, or if there are more than room
+ */
+static int
+get_page_words(Page page, const GjIndexInfo *info, const GjWordForm *form, uint64 *words,
+			   uint64 room)
+{
+	const char *keys = GjDataKeys(page, info);
+	const ItemPointerData *tids = GjDataTids(page, info);
+	const uint32 *used = GjDataUsed(page, info);
+	int			n = 0;
+	uint64		excess;
+
+	for (int word = 0; word < info->words; word++)
+		n += pg_popcount32(used[word]);
+	if (n > room)
+		return -1;
+	excess = info->key_width == sizeof(int32) ?
+		get_words(form, keys, sizeof(int32), tids, used, info->words, words) :
+		get_words(form, keys, sizeof(int64), tids, used, info->words, words);
+	return excess == 0 ? n : -1;
+}
+
+/*
+ * Build the word of a slot, and set bits in excess if the entry does not have the form
+ */
+static pg_attribute_always_inline uint64
+make_word(const GjWordForm *form, const char *keys, int width, const ItemPointerData *tids,
+		  int slot, uint64 *excess)
+{
+	int64		key = width == sizeof(int32) ? ((const int32 *) keys)[slot] :
+		((const int64 *) keys)[slot];
+	uint64		above = (uint64) key - (uint64) form->min_key;
+	uint64		offset = tids[slot].ip_posid;
+	uint64		tid = (GjPackTid(&tids[slot]) >> 16) << GJ_WORD_OFFSET_BITS | offset;
+
+	*excess |= (uint64) (above > form->range) | offset >> GJ_WORD_OFFSET_BITS |
+		tid >> form->tid_bits;
+	return above << form->tid_bits | tid;
+}
+
+static pg_attribute_always_inline uint64
+get_words(const GjWordForm *form, const char *keys, int width, const ItemPointerData *tids,
+		  const uint32 *used, int nwords, uint64 *words)
+{
+	GjWordForm	local = *form;	/* a local copy, which the writes below cannot alias */
+	uint64		excess = 0;
+
+	for (int word = 0; word < nwords; word++)
+	{
+		int			first = word * GJ_SLOTS_PER_WORD;
+
+		if (used[word] == ~(uint32) 0)
+		{
+			for (int i = 0; i < GJ_SLOTS_PER_WORD; i++)
+				*words++ = make_word(&local, keys, width, tids, first + i, &excess);
+			continue;
+		}
+		for (uint32 left = used[word]; left != 0; left &= left - 1)
+			*words++ = make_word(&local, keys, width, tids,
+								 first + pg_rightmost_one_pos32(left), &excess);
+	}
+	return excess;
+}
+
+/*
+ * Start sorting up to n words; this takes three times the memory of the words
+ */
+static WordSort *
+begin_word_sort(const GjWordForm *form, uint64 n)
+{
+	WordSort   *sort = palloc0(sizeof(WordSort));
+	int			key_bits = form->range == 0 ? 0 : pg_leftmost_one_pos64(form->range) + 1;
+	int			part_bits = 1;
+	uint64		nblocks;
+
+	while (part_bits < MAX_PART_BITS && n >> part_bits > PART_WORDS)
+		part_bits++;
+	sort->form = *form;
+	sort->nparts = 1 << part_bits;
+	sort->shift = key_bits + form->tid_bits - part_bits;
+	nblocks = n / BLOCK_WORDS + sort->nparts;
+	sort->words = MemoryContextAllocHuge(CurrentMemoryContext,
+										 nblocks * BLOCK_WORDS * sizeof(uint64));
+	sort->next = MemoryContextAllocHuge(CurrentMemoryContext, nblocks * sizeof(uint32));
+	return sort;
+}
+
+/*
+ * Add words, which must have the form
+ */
+static void
+add_to_word_sort(WordSort *sort, const uint64 *words, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		WordPart   *part = &sort->parts[words[i] >> sort->shift];
+
+		if (part->end % BLOCK_WORDS == 0)
+			add_block(sort, part);
+		sort->words[part->end++] = words[i];
+	}
+}
+
+/*
+ * Add a block to a part.  For block 0 this leaves end at 0, as if the part were empty, but the
+ * caller adds a word at once.
+ */
+static void
+add_block(WordSort *sort, WordPart *part)
+{
+	uint32		block = sort->nblocks++;
+
+	if (part->end == 0)
+		part->first = block;
+	else
+		sort->next[part->end / BLOCK_WORDS - 1] = block;
+	part->end = (uint64) block * BLOCK_WORDS;
+}
+
+/*
+ * Get the next words in order, valid until the next call; returns their number, 0 at the end
+ */
+static uint64
+next_word_part(WordSort *sort, const uint64 **words)
+{
+	while (sort->at < sort->nparts)
+	{
+		const WordPart *part = &sort->parts[sort->at++];
+		uint64		n;
+
+		if (part->end == 0)
+			continue;
+		n = gather_part(sort, part);
+		*words = sort_words(&sort->form, sort->scratch, sort->scratch + sort->room, n);
+		return n;
+	}
+	return 0;
+}
+
+/*
+ * Copy the words of a part, which must not be empty, to the memory for sorting; returns their
+ * number
+ */
+static uint64
+gather_part(WordSort *sort, const WordPart *part)
+{
+	uint32		last = (part->end - 1) / BLOCK_WORDS;
+	uint64		rest = part->end - (uint64) last * BLOCK_WORDS;
+	uint32		block;
+	uint64		n = 0;
+
+	for (block = part->first; block != last; block = sort->next[block])
+		n += BLOCK_WORDS;
+	if (n + rest > sort->room)
+	{
+		if (sort->scratch != NULL)
+			pfree(sort->scratch);
+		sort->room = n + rest;
+		sort->scratch = MemoryContextAllocHuge(CurrentMemoryContext,
+											   sort->room * 2 * sizeof(uint64));
+	}
+
+	n = 0;
+	for (block = part->first; block != last; block = sort->next[block])
+	{
+		memcpy(sort->scratch + n, sort->words + (uint64) block * BLOCK_WORDS,
+			   BLOCK_WORDS * sizeof(uint64));
+		n += BLOCK_WORDS;
+	}
+	memcpy(sort->scratch + n, sort->words + (uint64) last * BLOCK_WORDS, rest * sizeof(uint64));
+	return n + rest;
+}
+
+/*
+ * Sort words, using scratch of the same length; returns the array that has the result
+ */
+static uint64 *
+sort_words(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n)
+{
+	uint64		tids = ((uint64) 1 << form->tid_bits) - 1;
+	bool		ascend = true;
+
+	/* rows inserted by one session arrive in the order of their TIDs */
+	for (uint64 i = 1; i < n && ascend; i++)
+		ascend = (words[i - 1] & tids) <= (words[i] & tids);
+	return radix_sort_above(words, scratch, n, ascend ? form->tid_bits : 0);
+}
+
+static void
+end_word_sort(WordSort *sort)
+{
+	if (sort->scratch != NULL)
+		pfree(sort->scratch);
+	pfree(sort->next);
+	pfree(sort->words);
+	pfree(sort);
 }

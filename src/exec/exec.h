@@ -74,13 +74,6 @@ extern void GjTableScanRefilter(GjTableScan *table);
 extern bool GjTableScanContinue(GjTableScan *table);
 extern void GjTableScanClear(GjTableScan *table);
 extern void GjTableScanEnd(GjTableScan *table);
-/*
- * Search for table->keys, or take this process's share of the results of another process.  Returns
- * the TIDs to be fetched, or NULL if rows come from entries with these columns, as in
- * GjEntryRequest.  can_share is true if this execution searches for no other keys; if it is false
- * in the first process, that process does all of the work.  The keys must live until index_only is
- * reset.  A share of TIDs can be fetched once, until it is reset or shut down.
- */
 extern GjTidSet *GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share);
 
 /* Methods of a parallel-aware node */

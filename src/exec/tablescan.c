@@ -33,7 +33,7 @@
 #define DEVICE_NAME_BYTES		128
 #define REASON_BYTES			256
 
-/* In shared memory, followed by what match/divide.c needs */
+/* In shared memory, followed by the state of match/divide.c */
 typedef struct GjSharedMatch
 {
 	LWLock		lock;			/* protects all fields */

@@ -41,31 +41,31 @@
  * Claim: the search finds every entry that the caller's snapshot may see.  The entry was in the
  * index when the search began, and is not removed while any snapshot can see it (lemma L4).
  *
- * a.  If the entry was on its tail when 1 read that, it is collected.
- * b.  Otherwise, by lemma L2, it was on a page of a delta or run that V lists.  If it was in a
+ * a. If the entry was on its tail when 1 read that, it is collected.
+ * b. Otherwise, by lemma L2, it was on a page of a delta or run that V lists.  If it was in a
  *	  delta, 3 reads that page, and by 4 the page still belonged to the delta.  So the entry is
  *	  collected.
- * c.  Otherwise it was in a run of V.  Let p be its place, which is the same in every run (lemma
+ * c. Otherwise it was in a run of V.  Let p be its place, which is the same in every run (lemma
  *	  L3).  One of the intervals has p.  By 7 the runs of V were the listed ones while the pages of
  *	  the interval were read, and the entry is in one of them.  runs.c says why its page is chosen.
- * d.  If p is not before the place where the collection ended, the entry has not been delivered.
+ * d. If p is not before the place where the collection ended, the entry has not been delivered.
  *	  But the next search covers p, and a., b. and c. hold for that: the snapshot was taken before
  *	  it began, too, and an entry never changes its place.
  *
  * Claim: no entry is delivered twice.
  *
- * e.  Within the collection: an entry may be found on its tail, and again on the delta page to
+ * e. Within the collection: an entry may be found on its tail, and again on the delta page to
  *	  which it has moved.  That move changed the delta page, with a number above the metapage's
  *	  sequence as it was before 1.  On pages with such a number, the search skips hits whose TIDs
  *	  the tails had.  Entries do not move from one data page of a delta to another.
- * f.  Within the runs: an entry has one place, and each place is in one interval.  Within one
+ * f. Within the runs: an entry has one place, and each place is in one interval.  Within one
  *	  interval the entry is in one of the runs of V.
- * g.  Between both: a collected entry gets into a run only when a fold publishes the run, which
+ * g. Between both: a collected entry gets into a run only when a fold publishes the run, which
  *	  draws a number and raises list_version.  If a run of V was published after 1 had begun, as
  *	  when a row of a tail was flushed, folded and published between 1 and 2, then 2 starts over
  *	  with 1.  So no run of V has an entry that was collected, and by 7 only entries of runs of V
  *	  are delivered.
- * h.  Between a search and the next one: the first delivers entries whose places are before the
+ * h. Between a search and the next one: the first delivers entries whose places are before the
  *	  place where its collection ended, the next one those from there on.  It does not matter that
  *	  the hits of the first may be delivered long after they were found, and after a fold.
  *

@@ -56,17 +56,17 @@
  * has R's values (lemma L4), so it passes.  It remains to be shown that no other entry with T can
  * take its place and be dropped.
  *
- * a.  The match finds R's own entry: match.h.  If each entry were tested as it is found, that would
+ * a. The match finds R's own entry: match.h.  If each entry were tested as it is found, that would
  *	  be enough, since an entry left over from an earlier owner of T would be dropped by itself.
- * b.  But a set may keep any one of the entries with the same TID (sets/entryset.c), which are
+ * b. But a set may keep any one of the entries with the same TID (sets/entryset.c), which are
  *	  tested only after that.  Sets are tested only if they are certain, so by lemma L7 neither of
  *	  the rows of two different entries with T is visible, and it does not matter which of the
  *	  entries is kept, or whether it passes.
  *	  (A device's entries are tested as they arrive, and only among those that passed are duplicates
  *	  removed.  Of two copies of one entry, both pass or both fail.)
- * c.  An answer that is not certain (GjMatchStats.outdated) has TIDs without columns.  None is
+ * c. An answer that is not certain (GjMatchStats.outdated) has TIDs without columns.  None is
  *	  dropped: all are fetched from the heap, as without a test.
- * d.  The CPU's pieces, and those of a divided answer, are each certain by the same epoch E.  The
+ * d. The CPU's pieces, and those of a divided answer, are each certain by the same epoch E.  The
  *	  epoch may advance meanwhile: b. does not depend on that.
  *
  * So a test needs neither the visibility map nor a second reading of the epoch.  Each visible row

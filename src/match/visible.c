@@ -447,19 +447,19 @@ end(Pins *pins)
  * E at 1 and at 4, represents exactly one visible row, whose key and INCLUDE columns are these
  * values, and no other entry of the set represents it.
  *
- * a.  T still is the same line pointer as when the entry was made: lemma L5 of src/README, with 1
+ * a. T still is the same line pointer as when the entry was made: lemma L5 of src/README, with 1
  *	  and 4 as the two moments.
- * b.  At 3 T leads to a tuple that is visible to all snapshots.  The map's bit is set only if the
+ * b. At 3 T leads to a tuple that is visible to all snapshots.  The map's bit is set only if the
  *	  page has no dead line pointer and all tuples are visible to every snapshot, including ours,
  *	  which is registered and holds the horizon back.  A process that changes the page clears the
  *	  bit before it does anything else.  By (a) T is neither unused nor a heap-only tuple of another
  *	  chain; so it is a tuple, or redirects to one, that our snapshot sees.  That remains true, as a
  *	  snapshot does not change.
- * c.  This tuple has the entry's values, as a member of the HOT chain that the entry was made for
+ * c. This tuple has the entry's values, as a member of the HOT chain that the entry was made for
  *	  (lemma L4).  A chain that was broken before the index was built has a dead member, or one that
  *	  is not visible to all snapshots, and is on an all-visible page only once the member with the
  *	  indexed values is the only one left.
- * d.  Each TID once.  By (a) two entries with T that pass are of the same tuple, and so are one
+ * d. Each TID once.  By (a) two entries with T that pass are of the same tuple, and so are one
  *	  entry, found on a tail page and at the place to which it moved; the match drops one of them.
  *	  (Two entries of different rows may be in a set: then the epoch has moved, and neither passes.)
  *	  If an entry with T passes, and another one, found later, does not, because the epoch has
@@ -469,7 +469,7 @@ end(Pins *pins)
  *	  does not see, or they would be one entry, too.  None of the sets is lossy: it would contain
  *	  rows that passed.  If entries of some keys are found later than those of others, lemma
  *	  L7 says the same of two entries with T that have different keys.
- * e.  No row is missing: all entries that do not pass are fetched from the heap.
+ * e. No row is missing: all entries that do not pass are fetched from the heap.
  *
  * The order in memory: a process that inserts a tuple clears the bit first and adds the entry
  * later, under the page lock under which 2 reads it.  A process that deletes a tuple clears the bit
@@ -504,7 +504,7 @@ end(Pins *pins)
  * it has been replayed.  So a., c. and the order in memory hold unchanged, with replay in place of
  * the processes of the primary.  These points differ:
  *
- * f.  The snapshots of a standby do not hold the primary's horizon back.  The record that sets a
+ * f. The snapshots of a standby do not hold the primary's horizon back.  The record that sets a
  *	  bit of the map contains the newest transaction that inserted a tuple of the page, and before
  *	  replay sets the bit, it waits until no snapshot is left that might not see that transaction:
  *	  it cancels such queries and then waits for their end.  Snapshots taken later see it.  No
@@ -514,12 +514,12 @@ end(Pins *pins)
  *	  flag before its record comes, so rows/heap.c does not rely on it.)
  *	  So b. holds.  Likewise the records that prune and freeze wait for the snapshots that see the
  *	  removed tuples, long before the entries are removed: hence d. and e.
- * g.  A bit that the primary cleared with a change of the page is cleared by that change's record,
+ * g. A bit that the primary cleared with a change of the page is cleared by that change's record,
  *	  before replay reads the page, and whether the page needs the change or not.  After a restart
  *	  of replay, no query runs before replay has reached the newest state on disk; until then a bit
  *	  can be lost, but none can be left set: either the clearing is replayed again, or it was on
  *	  disk with the checkpoint.
- * h.  On the primary VACUUM skips an index only if no session uses it any longer: DROP INDEX
+ * h. On the primary VACUUM skips an index only if no session uses it any longer: DROP INDEX
  *	  CONCURRENTLY and REINDEX CONCURRENTLY wait for that before they mark it not ready.  They do
  *	  not wait for a standby's sessions; and if they are interrupted after that, VACUUM frees line
  *	  pointers of which the index still has entries, without calling us.  Under a snapshot taken

@@ -311,7 +311,8 @@ static void
 forget_dropped(int place)
 {
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	Assert(gj_mirrors->entries[place].mirror.owner == MyProcPid);
+	Assert(gj_mirrors->entries[place].mirror.owner == MyProcPid &&
+		   gj_mirrors->entries[place].mirror.state == GJ_MIRROR_DROPPED);
 	memset(&gj_mirrors->entries[place].mirror, 0, sizeof(GjMirror));
 	LWLockRelease(gj_mirrors->lock);
 }

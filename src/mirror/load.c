@@ -277,7 +277,7 @@ set_column(int place, const GjServiceColumn *column, BlockNumber pages, uint64 b
 	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	Assert(mirror->owner == MyProcPid);
+	Assert(mirror->owner == MyProcPid && mirror->state == GJ_MIRROR_LOADING);
 	mirror->column = *column;
 	mirror->pages = pages;
 	mirror->bytes = bytes;

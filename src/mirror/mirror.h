@@ -146,7 +146,6 @@ extern void GjMirrorSetPinned(const GjMirrorKey *key, bool pinned);
 extern void GjMirrorCollect(void);
 
 /* registry.c: requests when a transaction commits */
-extern void GjMirrorCommitInit(void);
 extern void GjMirrorRelationRebuilt(Relation index);
 extern void GjMirrorRelationBuilt(Relation index);
 

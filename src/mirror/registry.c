@@ -301,6 +301,7 @@ GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 b
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
 	Assert(mirror->owner == MyProcPid);
+	Assert(mirror->state == GJ_MIRROR_LOADING || mirror->state == GJ_MIRROR_READY);
 	mirror->owner = 0;
 	mirror->tries = 0;
 	if (state != NULL)
@@ -443,6 +444,7 @@ GjMirrorRefuse(int place, GjFallback why, int retry_ms)
 {
 	GjMirror   *mirror = lock_own(place);
 
+	Assert(mirror->state == GJ_MIRROR_LOADING);
 	give_up(mirror, why, retry_ms);
 	unlock_and_wake(mirror->state == GJ_MIRROR_DROPPED);
 }
@@ -456,6 +458,7 @@ GjMirrorForget(int place)
 {
 	GjMirror   *mirror = lock_own(place);
 
+	Assert(mirror->state == GJ_MIRROR_LOADING);
 	mirror->owner = 0;
 	GjMirrorDropEntry(mirror);
 	unlock_and_wake(mirror->state == GJ_MIRROR_DROPPED);
@@ -625,6 +628,7 @@ counts_on_loader(const GjMirror *mirror)
 static void
 want_again(GjMirror *mirror)
 {
+	Assert(mirror->state == GJ_MIRROR_READY && mirror->owner == 0);
 	start_load(mirror, &mirror->key, mirror->index, mirror->pinned);
 	mirror->owner = 0;
 	mirror->state = GJ_MIRROR_WANTED;
@@ -750,8 +754,8 @@ is_stale(const GjMirror *mirror)
  */
 
 /*
- * If the library is being preloaded, request shared memory and arrange for the table to be
- * created
+ * If the library is being preloaded, request shared memory, arrange for the table to be created,
+ * and install the hooks that request mirrors when a transaction commits
  */
 void
 GjMirrorInit(void)
@@ -763,6 +767,13 @@ GjMirrorInit(void)
 	shmem_request_hook = request_shmem;
 	previous_startup_hook = shmem_startup_hook;
 	shmem_startup_hook = startup_shmem;
+	if (gj_device == GJ_DEVICE_NONE)
+		return;
+
+	RegisterXactCallback(at_transaction_end, NULL);
+	RegisterSubXactCallback(at_subtransaction_end, NULL);
+	previous_access_hook = object_access_hook;
+	object_access_hook = see_alter;
 }
 
 static Size
@@ -874,7 +885,7 @@ abandon_at_exit(int code, Datum arg)
 /*-------------------------------------------------------------------------
  * Keys of mirrors
  *
- * What a mirror is a copy of, and whether that still exists.
+ * A key identifies the contents of an index, and tells whether they still exist.
  *
  * A mirror is proved fresh by a sequence number of the index (match/device.c).  For this, both
  * must have the same history: the numbers of an index with another history prove nothing.  So
@@ -960,8 +971,7 @@ get_database_made(Oid database, Oid tablespace, uint64 *made)
 /*-------------------------------------------------------------------------
  * Indexes built in this transaction
  *
- * What a transaction has done to indexes, and what that means for mirrors when it
- * commits.
+ * Changes of indexes by a transaction take effect on mirrors when it commits.
  *
  * An index that was built (CREATE INDEX, REINDEX, TRUNCATE, VACUUM FULL, CLUSTER, ALTER TABLE)
  * is loaded by a loader as soon as other transactions can see it, if gpujoin.auto_load was on or
@@ -974,26 +984,12 @@ get_database_made(Oid database, Oid tablespace, uint64 *made)
  *
  * Both are remembered with their subtransaction, acted upon when the transaction has committed,
  * and forgotten when it has not: a rollback leaves nothing behind.  After a commit no error may
- * be raised and no catalog read; hence all that is needed is found out before.  A prepared
- * transaction is committed by a session that knows nothing of it: there a query, or the next
- * start of the server, has to do.  The same goes for a standby, where nothing is built.
+ * be raised and no catalog read, so all information is collected before.  A prepared transaction
+ * is committed by a session that does not have this information.  Its indexes are loaded for a
+ * query, or after the next start of the server.  The same holds for a standby, where no index is
+ * built.
  *-------------------------------------------------------------------------
  */
-
-/*
- * Install the hooks, if the library is being preloaded: otherwise there are no mirrors
- */
-void
-GjMirrorCommitInit(void)
-{
-	if (!process_shared_preload_libraries_in_progress || gj_device == GJ_DEVICE_NONE)
-		return;
-
-	RegisterXactCallback(at_transaction_end, NULL);
-	RegisterSubXactCallback(at_subtransaction_end, NULL);
-	previous_access_hook = object_access_hook;
-	object_access_hook = see_alter;
-}
 
 /*
  * Drop the mirror of an index that is about to be built: the file's contents are gone

@@ -40,48 +40,7 @@ PG_FUNCTION_INFO_V1(gpujoin_key_int4);
 PG_FUNCTION_INFO_V1(gpujoin_key_int8);
 PG_FUNCTION_INFO_V1(gpujoin_key_oid);
 
-static int	null_bytes(int ncolumns);
 static void store_value(char *where, int width, uint64 value);
-static int	list_used(Page page, const GjIndexInfo *info, uint16 *slots);
-static void to_rows(char *rows, const GjIndexInfo *info, int offset, const char *values,
-					int width, const uint16 *slots, int n);
-static void from_rows(char *values, int width, const char *const *rows, int offset, int n);
-static bool any_null(const GjIndexInfo *info, const char *const *rows, int n);
-
-/*
- * Check that the INCLUDE columns of an index can be stored; the error names one that cannot
- */
-void
-GjCheckIncluded(Relation index)
-{
-	TupleDesc	desc = RelationGetDescr(index);
-	GjLayout	layout;
-
-	for (int i = 1; i < desc->natts; i++)
-	{
-		Form_pg_attribute attribute = TupleDescAttr(desc, i);
-
-		if (!GjCanInclude(attribute))
-			ereport(ERROR,
-					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("access method \"%s\" cannot include column \"%s\" of type %s",
-							GJ_NAME, NameStr(attribute->attname),
-							format_type_be(attribute->atttypid)),
-					 errdetail("Only types of fixed width that are passed by value can be "
-							   "included: integers, floating-point numbers, boolean, \"char\", "
-							   "date, timestamp, oid and the like."),
-					 errhint("Leave the column out of INCLUDE; it is then read from the table.")));
-	}
-	if (!GjLayoutMake(desc, &layout))
-		ereport(ERROR,
-				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-				 errmsg("index \"%s\" has too many included columns",
-						RelationGetRelationName(index)),
-				 errdetail("An index can include %d columns, and 32 of its entries must fit "
-						   "on a page.", GJ_MAX_INCLUDED),
-				 errhint("Leave some columns out of INCLUDE; they are then read from the "
-						 "table.")));
-}
 
 /*
  * Return true if an index can include a column like this
@@ -119,7 +78,7 @@ GjLayoutMake(TupleDesc desc, GjLayout *layout)
 	memset(layout, 0, sizeof(*layout));
 	layout->slots = words * GJ_SLOTS_PER_WORD;
 	layout->ncolumns = GJ_FIRST_INCLUDED + nincluded;
-	layout->row_width = entry_width + null_bytes(nincluded);
+	layout->row_width = entry_width + BITMAPLEN(nincluded);
 
 	for (int i = 0; i < layout->ncolumns; i++)
 	{
@@ -144,53 +103,6 @@ GjLayoutMake(TupleDesc desc, GjLayout *layout)
 }
 
 /*
- * Fill in the arrays and rows as described by a checked metapage
- */
-void
-GjLayoutDescribe(const GjMetaPageData *meta, GjIndexInfo *info)
-{
-	int			row_offset;
-
-	info->slots = meta->slots;
-	info->words = meta->slots / GJ_SLOTS_PER_WORD;
-	info->key_width = meta->columns[GJ_KEY_COLUMN].width;
-	info->keys_offset = meta->columns[GJ_KEY_COLUMN].offset;
-	info->tids_offset = meta->columns[GJ_TID_COLUMN].offset;
-	info->used_offset = meta->used_offset;
-	info->nincluded = meta->ncolumns - GJ_FIRST_INCLUDED;
-
-	row_offset = info->key_width + sizeof(ItemPointerData);
-	for (int i = 0; i < info->nincluded; i++)
-	{
-		const GjColumnDesc *desc = &meta->columns[GJ_FIRST_INCLUDED + i];
-		GjIncludedColumn *column = &info->included[i];
-
-		column->width = desc->width;
-		column->offset = desc->offset;
-		column->nulls_offset = desc->nulls_offset;
-		column->row_offset = row_offset;
-		row_offset += desc->width;
-	}
-	info->row_nulls_offset = row_offset;
-	info->row_width = row_offset + null_bytes(info->nincluded);
-	info->arrays_end = info->used_offset +
-		(1 + info->nincluded) * info->words * sizeof(uint32);
-}
-
-/*
- * Return the width of a tail row, for callers that have not read the metapage
- */
-int
-GjRowWidth(TupleDesc desc)
-{
-	int			width = sizeof(ItemPointerData) + null_bytes(desc->natts - 1);
-
-	for (int i = 0; i < desc->natts; i++)
-		width += TupleDescAttr(desc, i)->attlen;
-	return width;
-}
-
-/*
  * Form a row; values[] and isnull[] are those of the INCLUDE columns
  */
 void
@@ -202,7 +114,7 @@ GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData *tid,
 	if (info->nincluded == 0)
 		return;
 
-	memset(row + info->row_nulls_offset, 0, null_bytes(info->nincluded));
+	memset(row + info->row_nulls_offset, 0, BITMAPLEN(info->nincluded));
 	for (int i = 0; i < info->nincluded; i++)
 	{
 		const GjIncludedColumn *column = &info->included[i];
@@ -221,7 +133,7 @@ GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row)
 {
 	memcpy(row, GjDataKeys(page, info) + (Size) slot * info->key_width, info->key_width);
 	memcpy(row + info->key_width, &GjDataTids(page, info)[slot], sizeof(ItemPointerData));
-	memset(row + info->row_nulls_offset, 0, null_bytes(info->nincluded));
+	memset(row + info->row_nulls_offset, 0, BITMAPLEN(info->nincluded));
 	for (int i = 0; i < info->nincluded; i++)
 	{
 		const GjIncludedColumn *column = &info->included[i];
@@ -231,12 +143,6 @@ GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row)
 		if (GjDataNulls(page, column)[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot))
 			row[info->row_nulls_offset + i / 8] |= 1 << (i % 8);
 	}
-}
-
-static int
-null_bytes(int ncolumns)
-{
-	return (ncolumns + 7) / 8;
 }
 
 /*
@@ -269,174 +175,6 @@ store_value(char *where, int width, uint64 value)
 			break;
 	}
 	memcpy(where, &bytes, width);
-}
-
-/*-------------------------------------------------------------------------
- * Rows of many columns
- *
- * Many rows at a time: from the columns of a data page, and into them.
- *
- * A fold takes each row out of a delta's page and puts it into a run's.  Row by row that is a
- * call, a switch and a bit for each value; column by column it is a loop that copies.
- *-------------------------------------------------------------------------
- */
-
-/*
- * Form rows from a data page's entries, stored consecutively; returns their number
- */
-int
-GjDataGetRows(Page page, const GjIndexInfo *info, char *rows)
-{
-	uint16		slots[GJ_MAX_SLOTS];
-	int			n = list_used(page, info, slots);
-	int			null_bytes = info->row_width - info->row_nulls_offset;
-
-	if (n == 0)
-		return 0;
-	to_rows(rows, info, 0, GjDataKeys(page, info), info->key_width, slots, n);
-	to_rows(rows, info, info->key_width, (char *) GjDataTids(page, info),
-			sizeof(ItemPointerData), slots, n);
-	for (int i = 0; null_bytes > 0 && i < n; i++)
-		memset(rows + i * info->row_width + info->row_nulls_offset, 0, null_bytes);
-	for (int column = 0; column < info->nincluded; column++)
-	{
-		const GjIncludedColumn *included = &info->included[column];
-		const uint32 *nulls = GjDataNulls(page, included);
-		uint32		any = 0;
-
-		to_rows(rows, info, included->row_offset, GjDataValues(page, included),
-				included->width, slots, n);
-		for (int word = 0; word < info->words; word++)
-			any |= nulls[word];
-		for (int i = 0; any != 0 && i < n; i++)
-		{
-			if (nulls[slots[i] / GJ_SLOTS_PER_WORD] & GjSlotBit(slots[i]))
-				rows[i * info->row_width + info->row_nulls_offset + column / 8] |=
-					1 << (column % 8);
-		}
-	}
-	return n;
-}
-
-static int
-list_used(Page page, const GjIndexInfo *info, uint16 *slots)
-{
-	const uint32 *used = GjDataUsed(page, info);
-	int			n = 0;
-
-	for (int word = 0; word < info->words; word++)
-	{
-		for (uint32 left = used[word]; left != 0; left &= left - 1)
-			slots[n++] = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(left);
-	}
-	return n;
-}
-
-/* Copy a constant size, so that each copy is a load and a store */
-#define COPY_TO_ROWS(size) \
-	for (int i = 0; i < n; i++) \
-		memcpy(rows + i * row_width + offset, values + slots[i] * (size), (size))
-
-static void
-to_rows(char *rows, const GjIndexInfo *info, int offset, const char *values, int width,
-		const uint16 *slots, int n)
-{
-	Size		row_width = info->row_width;
-
-	switch (width)
-	{
-		case 1:
-			COPY_TO_ROWS(1);
-			break;
-		case 2:
-			COPY_TO_ROWS(2);
-			break;
-		case 4:
-			COPY_TO_ROWS(4);
-			break;
-		case sizeof(ItemPointerData):
-			COPY_TO_ROWS(sizeof(ItemPointerData));
-			break;
-		default:
-			COPY_TO_ROWS(8);
-			break;
-	}
-}
-
-/*
- * Put rows into an empty data page; they must be in the order of (key, TID) and fit
- */
-void
-GjDataPutRows(Page page, const GjIndexInfo *info, const char *const *rows, int n)
-{
-	GjPageOpaque opaque = GjPageGetOpaque(page);
-	uint32	   *used = GjDataUsed(page, info);
-
-	Assert(opaque->used == 0 && n > 0 && n <= info->slots);
-	from_rows(GjDataKeys(page, info), info->key_width, rows, 0, n);
-	from_rows((char *) GjDataTids(page, info), sizeof(ItemPointerData), rows, info->key_width, n);
-	for (int column = 0; column < info->nincluded; column++)
-		from_rows(GjDataValues(page, &info->included[column]), info->included[column].width,
-				  rows, info->included[column].row_offset, n);
-	if (any_null(info, rows, n))
-	{
-		for (int column = 0; column < info->nincluded; column++)
-		{
-			uint32	   *nulls = GjDataNulls(page, &info->included[column]);
-
-			for (int i = 0; i < n; i++)
-			{
-				if (rows[i][info->row_nulls_offset + column / 8] & (1 << (column % 8)))
-					nulls[i / GJ_SLOTS_PER_WORD] |= GjSlotBit(i);
-			}
-		}
-	}
-	for (int i = 0; i < n; i++)
-		used[i / GJ_SLOTS_PER_WORD] |= GjSlotBit(i);
-	opaque->used = n;
-	opaque->min_key = GjDataGetKey(page, info, 0);
-	opaque->max_key = GjDataGetKey(page, info, n - 1);
-}
-
-#define COPY_FROM_ROWS(size) \
-	for (int i = 0; i < n; i++) \
-		memcpy(values + i * (size), rows[i] + offset, (size))
-
-static void
-from_rows(char *values, int width, const char *const *rows, int offset, int n)
-{
-	switch (width)
-	{
-		case 1:
-			COPY_FROM_ROWS(1);
-			break;
-		case 2:
-			COPY_FROM_ROWS(2);
-			break;
-		case 4:
-			COPY_FROM_ROWS(4);
-			break;
-		case sizeof(ItemPointerData):
-			COPY_FROM_ROWS(sizeof(ItemPointerData));
-			break;
-		default:
-			COPY_FROM_ROWS(8);
-			break;
-	}
-}
-
-static bool
-any_null(const GjIndexInfo *info, const char *const *rows, int n)
-{
-	int			nbytes = info->row_width - info->row_nulls_offset;
-	char		any = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		for (int byte = 0; byte < nbytes; byte++)
-			any |= rows[i][info->row_nulls_offset + byte];
-	}
-	return any != 0;
 }
 
 /*-------------------------------------------------------------------------

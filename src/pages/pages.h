@@ -126,10 +126,12 @@ typedef struct GjRunWriter GjRunWriter;
 /* Sorts rows by (key, TID): private to sort.c */
 typedef struct GjRowSort GjRowSort;
 
-/* Sorts entries that are words: private to words.c */
-typedef struct GjWordSort GjWordSort;
+/* Larger offsets do not occur: base/tid.h knows which TIDs are possible */
+#define GJ_WORD_OFFSET_BITS		(MaxHeapTuplesPerPage < 512 ? 9 : 12)
 
-/* Form of entries as single words, which sort like (key, TID): words.c */
+StaticAssertDecl(MaxHeapTuplesPerPage < 1 << 12, "offsets fit their bits");
+
+/* Form of entries as single words, which sort like (key, TID): am/foldsource.c */
 typedef struct GjWordForm
 {
 	int64		min_key;
@@ -208,18 +210,11 @@ typedef struct GjOptions
 } GjOptions;
 
 /* layout.c: layout of columns in pages and rows */
-extern void GjCheckIncluded(Relation index);
 extern bool GjCanInclude(const FormData_pg_attribute *attribute);
 extern bool GjLayoutMake(TupleDesc desc, GjLayout *layout);
-extern void GjLayoutDescribe(const GjMetaPageData *meta, GjIndexInfo *info);
-extern int	GjRowWidth(TupleDesc desc);
 extern void GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData *tid,
 					  const Datum *values, const bool *isnull, char *row);
 extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row);
-
-/* layout.c: conversion of many rows at a time */
-extern int	GjDataGetRows(Page page, const GjIndexInfo *info, char *rows);
-extern void GjDataPutRows(Page page, const GjIndexInfo *info, const char *const *rows, int n);
 
 /* read.c: reading and checking pages */
 extern void GjIndexGetInfo(Relation index, GjIndexInfo *info);
@@ -304,17 +299,6 @@ extern void GjRowSortPerform(GjRowSort *sort);
 extern const char *GjRowSortNext(GjRowSort *sort);
 extern int	GjRowSortNextPage(GjRowSort *sort, Page page);
 extern void GjRowSortEnd(GjRowSort *sort);
-
-/* words.c: entries as single words */
-extern bool GjWordFormFind(GjWordForm *form, int64 min_key, int64 max_key, BlockNumber nblocks);
-extern int	GjDataGetWords(Page page, const GjIndexInfo *info, const GjWordForm *form,
-						   uint64 *words, uint64 room);
-extern GjWordSort *GjWordSortBegin(const GjWordForm *form, uint64 n);
-extern void GjWordSortAdd(GjWordSort *sort, const uint64 *words, int n);
-extern uint64 GjWordSortNext(GjWordSort *sort, const uint64 **words);
-extern void GjWordSortEnd(GjWordSort *sort);
-extern void GjDataPutWords(Page page, const GjIndexInfo *info, const GjWordForm *form,
-						   const uint64 *words, int n);
 
 /* predicate.c: predicate locks of a serializable transaction */
 extern void GjPredicateLock(Relation index, Snapshot snapshot);

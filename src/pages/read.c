@@ -32,6 +32,8 @@ static bool read_list(Relation index, const GjIndexState *state, const GjDelta *
 static void copy_list_page(Relation index, Buffer buffer, BlockNumber first_data,
 						   BlockNumber nblocks, int count, BlockNumber *blocks);
 static void lists_check(Relation index, const GjMetaPageData *meta);
+static void describe_layout(const GjMetaPageData *meta, GjIndexInfo *info);
+static int	get_row_width(TupleDesc desc);
 
 /*
  * Get the constant part of the metapage
@@ -266,7 +268,7 @@ check_contents(Relation index, Buffer buffer)
 	int			most = room / (GjIndexKeyWidth(index) + (int) sizeof(ItemPointerData));
 
 	if (opaque->kind == GJ_PAGE_TAIL)
-		most = room / GjRowWidth(RelationGetDescr(index));
+		most = room / get_row_width(RelationGetDescr(index));
 	else if (opaque->kind == GJ_PAGE_DIRECTORY)
 		most = GJ_DIRECTORY_FANOUT;
 	else if (opaque->kind == GJ_PAGE_LIST)
@@ -287,7 +289,7 @@ fill_info(GjMetaPage meta, GjIndexInfo *info)
 	memset(info, 0, sizeof(*info));
 	info->build_id = meta->build_id;
 	info->first_data = meta->first_data;
-	GjLayoutDescribe(meta, info);
+	describe_layout(meta, info);
 	info->tail_rows = meta->tail_rows;
 	info->nlanes = meta->nlanes;
 	info->hashed = (meta->flags & GJ_META_HASHED_KEYS) != 0;
@@ -727,4 +729,51 @@ copy_list_page(Relation index, Buffer buffer, BlockNumber first_data, BlockNumbe
 			GjReportCorruption(index, BufferGetBlockNumber(buffer),
 							   "A list names a data page that does not exist.");
 	}
+}
+
+/*
+ * Fill in the arrays and rows as described by a checked metapage
+ */
+static void
+describe_layout(const GjMetaPageData *meta, GjIndexInfo *info)
+{
+	int			row_offset;
+
+	info->slots = meta->slots;
+	info->words = meta->slots / GJ_SLOTS_PER_WORD;
+	info->key_width = meta->columns[GJ_KEY_COLUMN].width;
+	info->keys_offset = meta->columns[GJ_KEY_COLUMN].offset;
+	info->tids_offset = meta->columns[GJ_TID_COLUMN].offset;
+	info->used_offset = meta->used_offset;
+	info->nincluded = meta->ncolumns - GJ_FIRST_INCLUDED;
+
+	row_offset = info->key_width + sizeof(ItemPointerData);
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		const GjColumnDesc *desc = &meta->columns[GJ_FIRST_INCLUDED + i];
+		GjIncludedColumn *column = &info->included[i];
+
+		column->width = desc->width;
+		column->offset = desc->offset;
+		column->nulls_offset = desc->nulls_offset;
+		column->row_offset = row_offset;
+		row_offset += desc->width;
+	}
+	info->row_nulls_offset = row_offset;
+	info->row_width = row_offset + BITMAPLEN(info->nincluded);
+	info->arrays_end = info->used_offset +
+		(1 + info->nincluded) * info->words * sizeof(uint32);
+}
+
+/*
+ * Return the width of a tail row, for callers that have not read the metapage
+ */
+static int
+get_row_width(TupleDesc desc)
+{
+	int			width = sizeof(ItemPointerData) + BITMAPLEN(desc->natts - 1);
+
+	for (int i = 0; i < desc->natts; i++)
+		width += TupleDescAttr(desc, i)->attlen;
+	return width;
 }

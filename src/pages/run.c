@@ -96,6 +96,8 @@ static void lock_free_pages(GjRunWriter *writer, Buffer *buffers, int n);
 static void find_pages(GjRunWriter *writer, Buffer *buffers, int n);
 static Buffer find_page(GjRunWriter *writer);
 static bool lock_if_free(GjRunWriter *writer, Buffer buffer);
+static void put_words(Page page, const GjIndexInfo *info, const GjWordForm *form,
+					  const uint64 *words, int n);
 
 static inline GjPlace
 element(const GjDirectoryCopy *copy, int i)
@@ -501,12 +503,52 @@ GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *w
 
 	Assert(writer->slot == 0);
 	GjDataInit(page, &writer->info, writer->run.run);
-	GjDataPutWords(page, &writer->info, form, words, n);
+	put_words(page, &writer->info, form, words, n);
 	writer->first.key = GjDataGetKey(page, &writer->info, 0);
 	writer->first.tid = GjPackTid(&GjDataTids(page, &writer->info)[0]);
 	writer->slot = n;
 	if (n == writer->info.slots)
 		finish_data(writer);
+}
+
+/*
+ * Put ascending words, which must fit, into an empty data page
+ */
+static void
+put_words(Page page, const GjIndexInfo *info, const GjWordForm *form, const uint64 *words,
+		  int n)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+	char	   *keys = GjDataKeys(page, info);
+	ItemPointerData *tids = GjDataTids(page, info);
+	uint32	   *used = GjDataUsed(page, info);
+	int			tid_bits = form->tid_bits;
+	uint64		tid_mask = ((uint64) 1 << tid_bits) - 1;
+
+	Assert(opaque->used == 0 && n > 0 && n <= info->slots);
+	if (info->key_width == sizeof(int32))
+	{
+		for (int i = 0; i < n; i++)
+			((int32 *) keys)[i] = (int32) ((words[i] >> tid_bits) + (uint64) form->min_key);
+	}
+	else
+	{
+		for (int i = 0; i < n; i++)
+			((int64 *) keys)[i] = (int64) ((words[i] >> tid_bits) + (uint64) form->min_key);
+	}
+	for (int i = 0; i < n; i++)
+	{
+		uint64		tid = words[i] & tid_mask;
+
+		ItemPointerSet(&tids[i], tid >> GJ_WORD_OFFSET_BITS,
+					   tid & ((1 << GJ_WORD_OFFSET_BITS) - 1));
+	}
+	memset(used, 0xFF, n / GJ_SLOTS_PER_WORD * sizeof(uint32));
+	if (n % GJ_SLOTS_PER_WORD != 0)
+		used[n / GJ_SLOTS_PER_WORD] = GjSlotBit(n) - 1;
+	opaque->used = n;
+	opaque->min_key = GjDataGetKey(page, info, 0);
+	opaque->max_key = GjDataGetKey(page, info, n - 1);
 }
 
 /*

@@ -26,6 +26,7 @@
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
+#include "utils/builtins.h"
 #include "utils/rel.h"
 
 #include "base/step.h"
@@ -53,6 +54,7 @@ static void add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind,
 static void add_list_element(GjMetaPage meta, Page list, BlockNumber block);
 static void init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, bool hashed);
 static void list_init(Page page, uint32 run, BlockNumber previous);
+static void check_included(Relation index);
 
 /*
  * Put a row into a free slot of a private copy of a data page
@@ -615,7 +617,7 @@ GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes, bo
 {
 	GjLayout	layout;
 
-	GjCheckIncluded(index);
+	check_included(index);
 	(void) GjLayoutMake(RelationGetDescr(index), &layout);
 	for (BlockNumber block = 0; block < GJ_FIRST_TAIL_BLOCK + nlanes; block++)
 	{
@@ -691,4 +693,39 @@ void
 GjIndexLogFork(Relation index, ForkNumber fork)
 {
 	log_newpage_range(index, fork, 0, RelationGetNumberOfBlocksInFork(index, fork), true);
+}
+
+/*
+ * Check that the INCLUDE columns of an index can be stored; the error names one that cannot
+ */
+static void
+check_included(Relation index)
+{
+	TupleDesc	desc = RelationGetDescr(index);
+	GjLayout	layout;
+
+	for (int i = 1; i < desc->natts; i++)
+	{
+		Form_pg_attribute attribute = TupleDescAttr(desc, i);
+
+		if (!GjCanInclude(attribute))
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("access method \"%s\" cannot include column \"%s\" of type %s",
+							GJ_NAME, NameStr(attribute->attname),
+							format_type_be(attribute->atttypid)),
+					 errdetail("Only types of fixed width that are passed by value can be "
+							   "included: integers, floating-point numbers, boolean, \"char\", "
+							   "date, timestamp, oid and the like."),
+					 errhint("Leave the column out of INCLUDE; it is then read from the table.")));
+	}
+	if (!GjLayoutMake(desc, &layout))
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("index \"%s\" has too many included columns",
+						RelationGetRelationName(index)),
+				 errdetail("An index can include %d columns, and 32 of its entries must fit "
+						   "on a page.", GJ_MAX_INCLUDED),
+				 errhint("Leave some columns out of INCLUDE; they are then read from the "
+						 "table.")));
 }

@@ -7,9 +7,9 @@
  * VACUUM back.  That is safe by lemma L8 of src/README, which requires that
  *
  *	- the snapshot is an MVCC snapshot and was taken before the match,
- *	- the caller rechecks the key,
- *	- the TID set gives each TID once, and its HOT chain is followed to the member that the snapshot
- *	  sees,
+ *	- the key is rechecked,
+ *	- the TID set returns each TID once, and its HOT chain is followed to the member that the
+ *	  snapshot sees,
  *	- the heap's length is read after the match.
  *
  * Nothing is concluded from the visibility map.

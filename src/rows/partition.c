@@ -295,7 +295,7 @@ partitions_split(GjPartitions *partitions, MemoryContext context, const int64 *k
 	split->starts = MemoryContextAllocZero(context, (nparts + 2) * sizeof(uint64));
 	locate(partitions, keys, nkeys, places);
 
-	/* at first, starts[i + 2] counts the keys of partition i; later, starts[i + 1] is its next key */
+	/* starts[i + 2] first counts the keys of partition i; later starts[i + 1] is its next key */
 	next = split->starts + 1;
 	for (uint64 i = 0; i < nkeys; i++)
 	{

@@ -55,7 +55,7 @@ typedef struct GjFill
 	uint64		columns;		/* entries: a bit for each column of the index that is used */
 	AttrNumber	natts;			/* tuples: number of attributes that each must have */
 	TupleDesc	desc;			/* tuples: the table's descriptor */
-	int			nint4;			/* number of outputs at the front, each 4 bytes by value without NULLs */
+	int			nint4;			/* number of leading outputs of 4 bytes by value, without NULLs */
 	int			noutputs;
 	GjFillOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjFill;

@@ -14,7 +14,7 @@
  * be outdated, the set keeps only TIDs, in a TID set, which may become lossy.
  *
  * The sections below test entries as they arrive, remove duplicates, and look up a few TIDs
- * among many (fewtids.h).
+ * among many (GjFewTids).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,7 +28,6 @@
 #include "base/prefetch.h"
 #include "base/radix.h"
 #include "entryset.h"
-#include "fewtids.h"
 
 #define MIN_CAPACITY			((uint64) 1024)
 
@@ -107,7 +106,6 @@ static void copy_column(const GjEntryColumn *column, const char *values, const u
 static bool take(GjEntrySet *set, const GjEntryArrays *arrays, uint64 first,
 				 const uint16 *rows, int n);
 static bool make_room(GjEntrySet *set, int n);
-static void take_values(char *to, const char *from, const uint16 *rows, int n, uint16 width);
 static void take_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls,
 					   const uint16 *rows, int n);
 static void drop_others(GjEntrySet *set);
@@ -194,15 +192,6 @@ want_column(GjEntrySet *set, GjEntryColumn *column, uint16 width, bool nullable)
 }
 
 /*
- * Return true if the set has columns besides the TIDs
- */
-bool
-GjEntrySetHasColumns(const GjEntrySet *set)
-{
-	return set->entry_bytes > sizeof(uint64);
-}
-
-/*
  * Keep only TIDs from now on, in any number, because entries added later may be outdated
  */
 void
@@ -211,15 +200,6 @@ GjEntrySetKeepTids(GjEntrySet *set)
 	Assert(set->nentries == 0 && set->plain == NULL);
 	free_arrays(set);
 	set->plain = GjTidSetCreate(set->context, set->memory_limit);
-}
-
-/*
- * Return the number of entries that fit in memory
- */
-uint64
-GjEntrySetCapacity(const GjEntrySet *set)
-{
-	return Min(set->memory_limit / set->entry_bytes, PG_UINT32_MAX);
 }
 
 /*
@@ -289,16 +269,6 @@ copy_tids(uint64 *to, const uint64 *from, uint64 n, uint64 *highest)
 		possible = GjCheckPackedTids(to + done, piece, highest);
 	}
 	return possible;
-}
-
-/*
- * Record that n entries have been appended to the arrays, with no TID above highest
- */
-void
-GjEntrySetTook(GjEntrySet *set, uint64 n, uint64 highest)
-{
-	set->nentries += n;
-	set->highest = Max(set->highest, highest);
 }
 
 /*
@@ -377,15 +347,6 @@ GjEntrySetFree(GjEntrySet *set)
 }
 
 /*
- * Declare that the entries added so far have distinct TIDs
- */
-void
-GjEntrySetEndBulk(GjEntrySet *set)
-{
-	set->nbulk = set->nentries;
-}
-
-/*
  * Keep one entry for each TID.  No entry may be added later.
  *
  * It does not matter which of two entries with the same TID is kept: lemma L7 of src/README.  If
@@ -409,24 +370,6 @@ uint64
 GjEntrySetCount(const GjEntrySet *set)
 {
 	return set->plain == NULL ? set->nentries : GjTidSetCount(set->plain);
-}
-
-/*
- * Return the number of entries found, including those that failed the test
- */
-uint64
-GjEntrySetFound(const GjEntrySet *set)
-{
-	return GjEntrySetCount(set) + set->ndropped;
-}
-
-/*
- * Return the TID set that replaces the entries; NULL if the set has entries
- */
-GjTidSet *
-GjEntrySetPlain(GjEntrySet *set)
-{
-	return set->plain;
 }
 
 /*
@@ -649,16 +592,6 @@ GjEntrySetTest(GjEntrySet *set, GjEntryTester test, void *arg, uint64 columns)
 }
 
 /*
- * Let a device leave out entries that certainly fail the test
- */
-void
-GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts)
-{
-	set->filter = *filter;
-	set->filter_parts = parts;
-}
-
-/*
  * Add those of n entries from arrays that pass.  Returns false if a TID cannot belong to a heap
  * tuple; the set must not be used then.
  */
@@ -722,21 +655,20 @@ take(GjEntrySet *set, const GjEntryArrays *arrays, uint64 first, const uint16 *r
 	if (!make_room(set, n))
 		return true;
 
-	take_values((char *) (set->tids + at), (const char *) (arrays->tids + first), rows, n,
-				sizeof(uint64));
+	GjGather(set->tids + at, arrays->tids + first, sizeof(uint64), rows, n);
 	if (!GjCheckPackedTids(set->tids + at, n, &highest))
 		return false;
 	if (set->keys.width != 0)
-		take_values(set->keys.values + at * set->keys.width,
-					arrays->keys + first * set->keys.width, rows, n, set->keys.width);
+		GjGather(set->keys.values + at * set->keys.width,
+				 arrays->keys + first * set->keys.width, set->keys.width, rows, n);
 	for (int i = 0; i < set->nincluded; i++)
 	{
 		GjEntryColumn *column = &set->included[i];
 
 		if (column->width == 0)
 			continue;
-		take_values(column->values + at * column->width,
-					arrays->values[i] + first * column->width, rows, n, column->width);
+		GjGather(column->values + at * column->width,
+				 arrays->values[i] + first * column->width, column->width, rows, n);
 		take_nulls(set, column, arrays->nulls[i] + first, rows, n);
 	}
 	GjEntrySetTook(set, n, highest);
@@ -759,32 +691,6 @@ make_room(GjEntrySet *set, int n)
 	if (needed > set->capacity && needed < capacity && all > needed)
 		needed = (uint64) Min(all, capacity);
 	return GjEntrySetReserve(set, needed - set->nentries);
-}
-
-#define TAKE(type) \
-	do { \
-		for (int i = 0; i < n; i++) \
-			((type *) to)[i] = ((const type *) from)[rows[i]]; \
-	} while (0)
-
-static void
-take_values(char *to, const char *from, const uint16 *rows, int n, uint16 width)
-{
-	switch (width)
-	{
-		case 1:
-			TAKE(uint8);
-			break;
-		case 2:
-			TAKE(uint16);
-			break;
-		case 4:
-			TAKE(uint32);
-			break;
-		default:
-			TAKE(uint64);
-			break;
-	}
 }
 
 /*

@@ -29,7 +29,6 @@
 #include "base/region.h"
 #include "base/gpujoin.h"
 #include "batch.h"
-#include "fewtids.h"
 #include "tidset.h"
 
 /* The key's bit in a list of an index's columns; INCLUDE columns have the bits above it */
@@ -130,31 +129,85 @@ extern GjEntrySet *GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_l
 											 const GjEntrySet *whole);
 extern GjEntrySet *GjEntrySetCreateKeyed(MemoryContext parent, Size memory_limit,
 										 const GjEntrySet *piece, uint16 key_width);
-extern bool GjEntrySetHasColumns(const GjEntrySet *set);
 extern void GjEntrySetKeepTids(GjEntrySet *set);
-extern uint64 GjEntrySetCapacity(const GjEntrySet *set);
 extern bool GjEntrySetReserve(GjEntrySet *set, uint64 n);
 extern void GjEntrySetExpect(GjEntrySet *set, uint64 n);
 extern bool GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
 extern void GjEntrySetAddRange(GjEntrySet *set, const GjEntrySet *from, uint64 first, uint64 n);
-extern void GjEntrySetTook(GjEntrySet *set, uint64 n, uint64 highest);
 extern void GjEntrySetClear(GjEntrySet *set);
 extern void GjEntrySetFree(GjEntrySet *set);
-extern void GjEntrySetEndBulk(GjEntrySet *set);
 extern void GjEntrySetFinish(GjEntrySet *set);
 extern uint64 GjEntrySetCount(const GjEntrySet *set);
-extern uint64 GjEntrySetFound(const GjEntrySet *set);
 extern void GjEntrySetPrefetch(const GjEntrySet *set, uint64 first, uint64 n);
-extern GjTidSet *GjEntrySetPlain(GjEntrySet *set);
 extern GjTidSet *GjEntrySetTakePlain(GjEntrySet *set, MemoryContext parent);
 extern uint8 *GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n);
+
+/*
+ * A small collection of TIDs to look up among many.  Duplicates are allowed; Find() returns the
+ * first position of a TID in the array, or -1 if it is not there.
+ */
+typedef struct GjFewTids GjFewTids;
+
+extern GjFewTids *GjFewTidsCreate(MemoryContext context, const uint64 *tids, uint64 n);
+extern int64 GjFewTidsFind(const GjFewTids *few, uint64 tid);
+extern void GjFewTidsFree(GjFewTids *few);
 
 /* Tests of entries, and removal of duplicates */
 extern int	GjEntryTestRun(const GjEntryTest *test, const GjEntrySet *set, uint64 first, int n,
 						   uint16 *rows);
 extern void GjEntrySetTest(GjEntrySet *set, GjEntryTester test, void *arg, uint64 columns);
-extern void GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts);
 extern uint64 GjEntrySetDrop(GjEntrySet *set, const GjFewTids *few);
 extern void GjEntrySetDropPlaces(GjEntrySet *set, const uint64 *places, uint64 n);
+
+/* Return the number of entries that fit in the memory limit */
+static inline uint64
+GjEntrySetCapacity(const GjEntrySet *set)
+{
+	return Min(set->memory_limit / set->entry_bytes, PG_UINT32_MAX);
+}
+
+/* Set the part of the test that a device can evaluate; parts identifies it for EXPLAIN */
+static inline void
+GjEntrySetFilter(GjEntrySet *set, const gjd_filter *filter, uint64 parts)
+{
+	set->filter = *filter;
+	set->filter_parts = parts;
+}
+
+/* Return true if the set has arrays besides TIDs */
+static inline bool
+GjEntrySetHasColumns(const GjEntrySet *set)
+{
+	return set->entry_bytes > sizeof(uint64);
+}
+
+/* Return the number of distinct entries found, including those that failed the test */
+static inline uint64
+GjEntrySetFound(const GjEntrySet *set)
+{
+	return GjEntrySetCount(set) + set->ndropped;
+}
+
+/* Return the TID set, if the set has only that */
+static inline GjTidSet *
+GjEntrySetPlain(GjEntrySet *set)
+{
+	return set->plain;
+}
+
+/* Mark the entries added so far as having distinct TIDs */
+static inline void
+GjEntrySetEndBulk(GjEntrySet *set)
+{
+	set->nbulk = set->nentries;
+}
+
+/* Count n entries that the caller has appended to the arrays, after GjEntrySetReserve() */
+static inline void
+GjEntrySetTook(GjEntrySet *set, uint64 n, uint64 highest)
+{
+	set->nentries += n;
+	set->highest = Max(set->highest, highest);
+}
 
 #endif							/* GPUJOIN_SETS_ENTRYSET_H */

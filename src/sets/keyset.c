@@ -178,16 +178,6 @@ GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys, uin
 }
 
 /*
- * Return the position of the first key that is not less than the given one, in a finished set;
- * nkeys if there is no such key
- */
-uint64
-GjKeySetLowerBound(const GjKeySet *set, int64 key)
-{
-	return GjKeySetLowerBoundIn(set, 0, set->nkeys, key);
-}
-
-/*
  * Likewise among the keys from position low to before high; returns high if there is no such key
  */
 uint64

@@ -72,7 +72,6 @@ extern void GjKeySetGrow(GjKeySet *set);
 extern void GjKeySetFinish(GjKeySet *set);
 extern GjKeySet *GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys,
 							  uint64 nkeys);
-extern uint64 GjKeySetLowerBound(const GjKeySet *set, int64 key);
 extern uint64 GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high, int64 key);
 extern Size GjKeySetMemory(const GjKeySet *set);
 extern void GjKeySetFree(GjKeySet *set);
@@ -105,6 +104,16 @@ GjKeySetAdd(GjKeySet *set, int64 key)
 	if (set->nkeys == set->capacity)
 		GjKeySetGrow(set);
 	set->keys[set->nkeys++] = key;
+}
+
+/*
+ * Return the position of the first key that is not less than the given one, in a finished set;
+ * nkeys if there is no such key
+ */
+static inline uint64
+GjKeySetLowerBound(const GjKeySet *set, int64 key)
+{
+	return GjKeySetLowerBoundIn(set, 0, set->nkeys, key);
 }
 
 /*

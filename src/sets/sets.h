@@ -12,11 +12,10 @@
 
 #include "batch.h"
 #include "entryset.h"
-#include "entryshare.h"
 #include "entryspill.h"
 #include "keyset.h"
+#include "share.h"
 #include "tidset.h"
-#include "tidshare.h"
 #include "top.h"
 
 #endif							/* GPUJOIN_SETS_H */

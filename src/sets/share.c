@@ -22,8 +22,7 @@
 #include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 
-#include "entryshare.h"
-#include "tidshare.h"
+#include "share.h"
 
 /*
  * Average number of steps per process: enough of them to let all processes end at about the same
@@ -70,8 +69,8 @@ static void copy_column(GjEntryColumn *to, const GjEntryColumn *from, uint64 n,
 						const uint32 *places);
 static void copy_array(void *to, const void *from, int width, uint64 n, const uint32 *places);
 static void advance(GjEntryColumn *column, uint64 n);
-static bool GjTakeBlocks(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
-						 int range_bits, uint64 *first, uint64 *end);
+static bool take_range(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
+					   int range_bits, uint64 *first, uint64 *end);
 
 /*
  * Initialize shared memory, without TIDs
@@ -80,7 +79,7 @@ void
 GjTidsShareInit(GjSharedTids *shared)
 {
 	memset(shared, 0, sizeof(GjSharedTids));
-	shared->words = InvalidDsaPointer;
+	shared->state = GJ_SHARE_EMPTY;
 	pg_atomic_init_u64(&shared->next, 0);
 }
 
@@ -93,6 +92,7 @@ GjTidsShare(GjSharedTids *shared, dsa_area *area, GjTidSet *set, int nprocesses)
 	const uint64 *tids;
 	uint64		n;
 
+	Assert(shared->state == GJ_SHARE_EMPTY);
 	GjTidsShareInit(shared);
 	if (GjTidSetGetArray(set, &tids, &n))
 		share_array(shared, area, tids, n, nprocesses);
@@ -104,7 +104,10 @@ static void
 share_array(GjSharedTids *shared, dsa_area *area, const uint64 *tids, uint64 n, int nprocesses)
 {
 	if (n > 0)
+	{
 		memcpy(allocate_words(shared, area, n), tids, n * sizeof(uint64));
+		shared->state = GJ_SHARE_TIDS;
+	}
 	shared->step = Min(Max(n / nprocesses / TID_STEPS_PER_PROCESS, MIN_STEP_TIDS), MAX_STEP_TIDS);
 }
 
@@ -122,7 +125,6 @@ share_blocks(GjSharedTids *shared, dsa_area *area, GjTidSet *set, int nprocesses
 	}
 	GjTidSetRewind(set);
 
-	shared->lossy = true;
 	words = allocate_words(shared, area, (uint64) last / BITS_PER_WORD + 1);
 	memset(words, 0, shared->nwords * sizeof(uint64));
 	while (GjTidSetNextBlock(set, &block))
@@ -130,6 +132,7 @@ share_blocks(GjSharedTids *shared, dsa_area *area, GjTidSet *set, int nprocesses
 		CHECK_FOR_INTERRUPTS();
 		words[block.block / BITS_PER_WORD] |= UINT64CONST(1) << (block.block % BITS_PER_WORD);
 	}
+	shared->state = GJ_SHARE_BLOCKS;
 	shared->step = Min(Max(shared->nwords / nprocesses / TID_STEPS_PER_PROCESS, MIN_STEP_WORDS),
 					   MAX_STEP_WORDS);
 }
@@ -148,7 +151,8 @@ allocate_words(GjSharedTids *shared, dsa_area *area, uint64 nwords)
 void
 GjTidsUnshare(GjSharedTids *shared, dsa_area *area)
 {
-	if (DsaPointerIsValid(shared->words))
+	Assert(shared->state != GJ_SHARE_ENTRIES);
+	if (shared->state != GJ_SHARE_EMPTY)
 		dsa_free(area, shared->words);
 	GjTidsShareInit(shared);
 }
@@ -163,12 +167,13 @@ GjTidsOpenShared(MemoryContext parent, GjSharedTids *shared, dsa_area *area,
 	Taker	   *taker;
 	GjTidSet   *set = GjTidSetCreateView(parent, take_step, sizeof(Taker), (void **) &taker);
 
+	Assert(shared->state != GJ_SHARE_ENTRIES);
 	taker->shared = shared;
 	taker->progress = progress;
 	taker->arg = arg;
-	if (DsaPointerIsValid(shared->words))
+	if (shared->state != GJ_SHARE_EMPTY)
 		taker->words = dsa_get_address(area, shared->words);
-	if (shared->lossy)
+	if (shared->state == GJ_SHARE_BLOCKS)
 		taker->blocks = MemoryContextAlloc(GetMemoryChunkContext(taker),
 										   shared->step * BITS_PER_WORD * sizeof(uint64));
 	return set;
@@ -187,10 +192,10 @@ take_step(void *arg, const uint64 **tids, uint64 *ntids)
 
 	if (taker->progress != NULL)
 		taker->progress(taker->arg);
-	if (!shared->lossy)
+	if (shared->state != GJ_SHARE_BLOCKS)
 	{
-		if (!GjTakeBlocks(&shared->next, shared->step, taker->words, shared->nwords, 0,
-						  &first, &end))
+		if (!take_range(&shared->next, shared->step, taker->words, shared->nwords, 0,
+						&first, &end))
 			return false;
 		*tids = taker->words + first;
 		*ntids = end - first;
@@ -212,8 +217,8 @@ take_step(void *arg, const uint64 **tids, uint64 *ntids)
  * all are taken.
  */
 static bool
-GjTakeBlocks(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
-			 int range_bits, uint64 *first, uint64 *end)
+take_range(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
+		   int range_bits, uint64 *first, uint64 *end)
 {
 	do
 	{
@@ -275,17 +280,16 @@ take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids)
  *
  * Dividing entries among processes, by heap blocks.
  *
- * The arrays of a finished set are copied into shared memory, one behind the other, and
- * cut into steps as those of TIDs are: a heap block's entries go to one
- * process, so that what they have to fetch of it is fetched together.  As a finished set
- * has each TID once, each is in exactly one step.
+ * The arrays of a finished set are copied into shared memory, in sequence, and cut into steps
+ * like those of TIDs: a heap block's entries go to one process, so that their rows are fetched
+ * together.  As a finished set has each TID once, each is in exactly one step.
  *
  * Entries are in no particular order.  Therefore the heap is divided into ranges of blocks, a few
  * thousand, and the entries are copied range by range, keeping their order within a range.  This
  * costs little more than a plain copy.  Steps are cut at range boundaries.
  *
- * Nothing but the length and the columns' widths says where an array stands, and all
- * processes know the widths: they run the same plan over the same index.
+ * The position of an array follows from the number of entries and the widths of the columns.
+ * All processes know the widths: they run the same plan over the same index.
  *-------------------------------------------------------------------------
  */
 
@@ -296,7 +300,7 @@ void
 GjEntriesShareInit(GjSharedEntries *shared)
 {
 	memset(shared, 0, sizeof(GjSharedEntries));
-	shared->memory = InvalidDsaPointer;
+	shared->state = GJ_SHARE_EMPTY;
 	pg_atomic_init_u64(&shared->next, 0);
 }
 
@@ -311,6 +315,7 @@ GjEntriesShare(GjSharedEntries *shared, dsa_area *area, const GjEntrySet *set, i
 	uint32	   *places;
 	Size		size;
 
+	Assert(shared->state == GJ_SHARE_EMPTY);
 	GjEntriesShareInit(shared);
 	shared->step = Min(Max(n / nprocesses / ENTRY_STEPS_PER_PROCESS, MIN_STEP_ENTRIES),
 					   MAX_STEP_ENTRIES);
@@ -336,6 +341,7 @@ GjEntriesShare(GjSharedEntries *shared, dsa_area *area, const GjEntrySet *set, i
 	if (places != NULL)
 		pfree(places);
 	shared->nentries = n;
+	shared->state = GJ_SHARE_ENTRIES;
 }
 
 /*
@@ -406,21 +412,7 @@ copy_array(void *to, const void *from, int width, uint64 n, const uint32 *places
 		memcpy(to, from, n * width);
 		return;
 	}
-	switch (width)
-	{
-		case 1:
-			COPY_ARRAY(uint8);
-			break;
-		case 2:
-			COPY_ARRAY(uint16);
-			break;
-		case 4:
-			COPY_ARRAY(uint32);
-			break;
-		default:
-			COPY_ARRAY(uint64);
-			break;
-	}
+	GJ_BY_WIDTH(width, COPY_ARRAY);
 }
 
 /*
@@ -459,7 +451,8 @@ place(Size *size, char *memory, Size bytes)
 void
 GjEntriesUnshare(GjSharedEntries *shared, dsa_area *area)
 {
-	if (DsaPointerIsValid(shared->memory))
+	Assert(shared->state == GJ_SHARE_EMPTY || shared->state == GJ_SHARE_ENTRIES);
+	if (shared->state == GJ_SHARE_ENTRIES)
 		dsa_free(area, shared->memory);
 	GjEntriesShareInit(shared);
 }
@@ -474,12 +467,13 @@ GjEntriesTake(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view)
 	uint64		end;
 	Size		size;
 
+	Assert(shared->state == GJ_SHARE_EMPTY || shared->state == GJ_SHARE_ENTRIES);
 	view->nentries = 0;
-	if (shared->nentries == 0)
+	if (shared->state == GJ_SHARE_EMPTY)
 		return false;
 	place_arrays(view, dsa_get_address(area, shared->memory), shared->nentries, &size);
-	if (!GjTakeBlocks(&shared->next, shared->step, view->tids, shared->nentries,
-					  shared->range_bits, &first, &end))
+	if (!take_range(&shared->next, shared->step, view->tids, shared->nentries,
+					shared->range_bits, &first, &end))
 		return false;
 
 	view->tids += first;

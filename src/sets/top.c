@@ -730,8 +730,8 @@ top_row_words(const GjSortColumn *columns, int ncolumns, const Datum *values, co
  * takes much longer than a sort from the beginning would have taken, however wrong the estimate.
  *
  * The unit of cost is a look at one entry of the index.  Costs are counted in entries, not
- * measured, so that equal scans do the same.  The planner asks with estimates, the executor with
- * what it has seen.
+ * measured, so that equal scans do the same.  The planner passes estimates, the executor the
+ * numbers that it has counted.
  *-------------------------------------------------------------------------
  */
 

@@ -1,5 +1,5 @@
 -- Folds of indexes without INCLUDE columns, whose entries are sorted as single words if a key and a
--- TID fit into one (pages/words.c): the ends of each type, keys that leave no room for TIDs, TIDs
+-- TID fit into one (am/foldsource.c): the ends of each type, keys that leave no room for TIDs, TIDs
 -- that do not ascend, runs with and without deleted entries, and too little memory.
 SET gpujoin.auto_load = off;
 \getenv abs_srcdir PG_ABS_SRCDIR
