@@ -114,7 +114,6 @@ static bool guess_types(Node *node, void *params);
 static bool is_minus(const A_Expr *expr);
 static void guess_call(const FuncCall *call, ParamTypes *params);
 static void guess_list(const List *nodes, Oid type, ParamTypes *params);
-static char *make_parsable(const char *text);
 static char *unsquash(const char *text);
 static bool list_to_array(StringInfo text);
 static char *cast_literals(const char *text);
@@ -237,7 +236,7 @@ run_and_undo(Job *job)
 static void
 run(Job *job)
 {
-	const char *text = make_parsable(job->statement->text);
+	const char *text = cast_literals(unsquash(job->statement->text));
 	Query	   *query;
 
 	if (!job->explains)
@@ -583,15 +582,6 @@ guess_list(const List *nodes, Oid type, ParamTypes *params)
  * only the number of statements that get advice.
  *-------------------------------------------------------------------------
  */
-
-/*
- * Return a text that can be parsed
- */
-static char *
-make_parsable(const char *text)
-{
-	return cast_literals(unsquash(text));
-}
 
 /*
  * Turn lists of which only the first constant is left into arrays, so that the planner treats them

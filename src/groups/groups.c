@@ -122,7 +122,6 @@ static bool grow_to(GjGroups *groups, uint32 capacity, uint64 nslots);
 static void grow_agg(GjAgg *agg, uint32 nstarted, uint32 capacity);
 static bool fill_up(GjGroups *groups, uint64 nslots);
 static Size group_size(const GjGroups *groups);
-static Size agg_group_size(const GjAgg *agg);
 static Size agg_memory(const GjAgg *agg);
 static Size records_size(const GjGroupTable *table);
 static Size slots_size(const GjGroupTable *table);
@@ -1065,7 +1064,7 @@ group_size(const GjGroups *groups)
 	Size		size = (groups->table.nwords + GjTableNullWords(&groups->table)) * sizeof(uint64);
 
 	for (int i = 0; i < groups->naggs; i++)
-		size += agg_group_size(&groups->aggs[i]);
+		size += groups->aggs[i].state_size + (groups->aggs[i].may_be_null ? 1 : 0);
 	return size;
 }
 
@@ -1160,13 +1159,6 @@ groups_memory(const GjGroups *groups)
 	for (int i = 0; i < groups->naggs; i++)
 		size += agg_memory(&groups->aggs[i]);
 	return size;
-}
-
-/* Return the bytes that each group takes, without its distinct values */
-static Size
-agg_group_size(const GjAgg *agg)
-{
-	return agg->state_size + (agg->may_be_null ? 1 : 0);
 }
 
 /*

@@ -97,7 +97,6 @@ static void add_range(GjMirrorLag *lag, BlockNumber start, BlockNumber end);
 static int	compare_ranges(const void *a, const void *b);
 static GjServiceResult mirror_push_pages(GjMirrorPush *state, const GjServiceColumn *column);
 static void set_column(int place, const GjServiceColumn *column, BlockNumber pages, uint64 bytes);
-static void set_progress(int place, BlockNumber pages_done);
 
 /*
  * Load an index, unless it is loaded
@@ -487,15 +486,6 @@ mirror_push_pages(GjMirrorPush *state, const GjServiceColumn *column)
 }
 
 /*
- * Report progress; only for display, so no lock is taken
- */
-static void
-set_progress(int place, BlockNumber pages_done)
-{
-	((volatile GjMirror *) &gj_mirrors->entries[place].mirror)->pages_done = pages_done;
-}
-
-/*
  * Callback of the service: write the next pages to memory that the device reads
  */
 static int
@@ -523,7 +513,10 @@ fill(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
 			npages++;
 	}
 	state->pushed += npages;
-	set_progress(state->place, state->pages_read);
+
+	/* only for display, so no lock is taken */
+	((volatile GjMirror *) &gj_mirrors->entries[state->place].mirror)->pages_done =
+		state->pages_read;
 	return npages;
 }
 

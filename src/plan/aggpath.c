@@ -68,7 +68,6 @@ static Path *choose_part(PlannerInfo *root, Path *path);
 static Path *strip_projection(Path *path);
 static bool gives_arrays(Path *path);
 static Path *for_arrays(PlannerInfo *root, CustomPath *path);
-static Cost saved_per_row(void);
 static Cost array_cost(Path *path);
 static Cost scan_cost(const GjJoinScan *scan);
 static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
@@ -289,7 +288,7 @@ static Path *
 for_arrays(PlannerInfo *root, CustomPath *path)
 {
 	if (path->methods == &GjAlternativePathMethods && gives_arrays(linitial(path->custom_paths)))
-		path = GjAlternativeForArrays(root, path, saved_per_row());
+		path = GjAlternativeForArrays(root, path, cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS));
 	return &path->path;
 }
 
@@ -380,15 +379,6 @@ gives_arrays(Path *path)
 }
 
 /* Costs ---------------------------------------------------------------------------- */
-
-/*
- * Return the cost that is saved for a row that no node returns
- */
-static Cost
-saved_per_row(void)
-{
-	return cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS);
-}
 
 /*
  * Return the cost of reading all rows, without the charge for returning rows of batches

@@ -81,7 +81,6 @@ static bool key_is_integer(const IndexOptInfo *index);
 static bool value_is_usable(Fold *cx, Node *value);
 static GjKeyNode *make_node(GjKeyStep step, List *operands);
 static List *merge_values(List *operands);
-static bool has_same_comparison(const GjKeyNode *a, const GjKeyNode *b);
 static GjKeyNode *make_array_source(List *nodes);
 static Expr *make_array(Oid type, List *nodes);
 static void add_step(GjKeyNode *node, List **lists, List **values);
@@ -93,7 +92,6 @@ static bool all_cannot_fail(PlannerInfo *root, List *conditions);
 static bool runs_subquery(PlannerInfo *root, const Param *param);
 static GjKeyNode *make_source(const GjSource *source);
 static GjKeyNode *make_and(List *operands);
-static GjKeyNode *make_or(List *operands);
 static GjKeyNode *fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr,
 								List *siblings, bool *exact);
 
@@ -259,7 +257,7 @@ fold_or(Fold *cx, BoolExpr *expr)
 			 operand->source.kind != GJ_SOURCE_NULL_IN_ARRAY);
 		operands = lappend(operands, operand);
 	}
-	return has_keys ? make_or(operands) : NULL;
+	return has_keys ? make_node(GJ_STEP_OR, merge_values(operands)) : NULL;
 }
 
 static GjKeyNode *
@@ -543,12 +541,6 @@ make_and(List *operands)
 	return make_node(GJ_STEP_AND, operands);
 }
 
-static GjKeyNode *
-make_or(List *operands)
-{
-	return make_node(GJ_STEP_OR, merge_values(operands));
-}
-
 /*
  * Combine the operands of an OR that are "key = value" with the same operator into one array
  */
@@ -565,7 +557,8 @@ merge_values(List *operands)
 		GjKeyNode  *node = lfirst(lc);
 
 		if (node->step == GJ_STEP_SOURCE && node->source.kind == GJ_SOURCE_VALUE &&
-			(first == NULL || has_same_comparison(node, first)))
+			(first == NULL || (node->source.opno == first->source.opno &&
+							   node->source.cast == first->source.cast)))
 		{
 			first = first ? first : node;
 			values = lappend(values, node);
@@ -576,12 +569,6 @@ merge_values(List *operands)
 	if (list_length(values) < 2)
 		return operands;
 	return lcons(make_array_source(values), others);
-}
-
-static bool
-has_same_comparison(const GjKeyNode *a, const GjKeyNode *b)
-{
-	return a->source.opno == b->source.opno && a->source.cast == b->source.cast;
 }
 
 static GjKeyNode *

@@ -104,8 +104,6 @@ static bool types_are_known(Oid left, Oid right);
 static bool index_has(const IndexOptInfo *index, AttrNumber attno);
 static List *make_filter_plan(const IndexOptInfo *index, Index varno, List **quals,
 							  List **filters, List **values);
-static List *key_predicate(const IndexOptInfo *index);
-static Expr *key_expr(const IndexOptInfo *index);
 
 /*
  * Return true if all clauses can be tested on entries
@@ -639,9 +637,16 @@ GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only,
 	List	   *filters;
 	List	   *values;
 	List	   *filter_plan = make_filter_plan(index, varno, &quals, &filters, &values);
+	Expr	   *key = copyObject(linitial_node(TargetEntry, index->indextlist)->expr);
+
+	/*
+	 * The predicate of a partial index is tested before a row's key is read, if the key is an
+	 * expression, which may fail for other rows.  Reading a column never fails.
+	 */
+	List	   *predicate = index->indexkeys[0] == 0 ? copyObject(index->indpred) : NIL;
 
 	scan->scan.plan.qual = quals;
-	scan->custom_exprs = list_make4(key_expr(index), key_predicate(index), filters, values);
+	scan->custom_exprs = list_make4(key, predicate, filters, values);
 	Assert(list_length(scan->custom_exprs) == GJ_TABLE_EXPRS_COUNT);
 	scan->custom_private = list_make5(list_make1_oid(index->indexoid),
 									  makeInteger(index->indexkeys[0]), makeBoolean(index_only),
@@ -678,23 +683,4 @@ make_filter_plan(const IndexOptInfo *index, Index varno, List **quals, List **fi
 		return NIL;
 	return list_make1(lcons_int(GJ_FILTER_AND,
 								lcons_int(list_length(*filters), maker.steps)));
-}
-
-/*
- * Return the predicate that must be tested before a row's key is read: that of a partial index
- * whose key is an expression, which may fail for other rows.  Reading a column never fails.
- */
-static List *
-key_predicate(const IndexOptInfo *index)
-{
-	return index->indexkeys[0] == 0 ? copyObject(index->indpred) : NIL;
-}
-
-/*
- * Return the indexed column or expression
- */
-static Expr *
-key_expr(const IndexOptInfo *index)
-{
-	return copyObject(linitial_node(TargetEntry, index->indextlist)->expr);
 }

@@ -137,7 +137,6 @@ static void keep_descriptors(const int *fds);
 static void close_descriptors(void);
 static void reset_signals(void);
 static void emit_line(void);
-static const char *get_library(void);
 static bool start_program(Helper *helper, const char *library, uint32 epoch, char *problem,
 						  Size problem_size);
 static void forward_log(Helper *helper);
@@ -248,7 +247,8 @@ start_helper(void)
 	gjp_control *control = GjControl();
 	uint32		epoch = GjServiceEpoch();
 	char		problem[256];
-	const char *library = get_library();
+	const char *library = gj_device == GJ_DEVICE_REFERENCE ?
+		"gpujoin_reference.so" : "gpujoin_cuda.so";
 
 	if (GjReasonIsNotBuilt(library))
 	{
@@ -607,15 +607,6 @@ leave(int code, Datum arg)
  * Between fork and exec, only async-signal-safe functions are called.
  *-------------------------------------------------------------------------
  */
-
-/*
- * Get the name of the library that gpujoin.device asks for.
- */
-static const char *
-get_library(void)
-{
-	return (gj_device == GJ_DEVICE_REFERENCE) ? "gpujoin_reference.so" : "gpujoin_cuda.so";
-}
 
 /*
  * Start the helper with a library from the extension's directory.  Returns false and sets problem

@@ -94,7 +94,6 @@ static bool tid_bitmap_add(GjTidSet *set, const ItemPointerData *tids, const uin
 						   int n_words);
 static bool tid_bitmap_add_packed(GjTidSet *set, const uint64 *tids, uint64 n);
 static void tid_bitmap_add_blocks(GjTidSet *set, BlockNumber nblocks);
-static void tid_bitmap_add_one(GjTidSet *set, const ItemPointerData *tid);
 static void tid_bitmap_finish(GjTidSet *set);
 static bool tid_bitmap_step(GjTidSet *set, GjBitmapIterator **iterator, BlockNumber *block,
 							OffsetNumber *offsets, int *noffsets);
@@ -159,7 +158,7 @@ GjTidSetAddOne(GjTidSet *set, const ItemPointerData *tid)
 	if (has_room(set, 1))
 		tid_array_add_one(set, tid);
 	else
-		tid_bitmap_add_one(set, tid);
+		tbm_add_tuples(set->bitmap, unconstify(ItemPointerData *, tid), 1, true);
 }
 
 /*
@@ -798,15 +797,6 @@ tid_bitmap_add_blocks(GjTidSet *set, BlockNumber nblocks)
 		CHECK_FOR_INTERRUPTS();
 		tbm_add_page(set->bitmap, block);
 	}
-}
-
-/*
- * GjTidSetAddOne() for a set that has a bitmap.
- */
-static void
-tid_bitmap_add_one(GjTidSet *set, const ItemPointerData *tid)
-{
-	tbm_add_tuples(set->bitmap, unconstify(ItemPointerData *, tid), 1, true);
 }
 
 /*
