@@ -12,14 +12,14 @@ use File::Basename;
 # Limits.  They only ever become lower: a change that needs a higher one should be divided
 # differently.
 my %limit = (
-	'files' => 158,
-	'lines' => 61500,
-	'lines of code' => 42950,
-	'global functions' => 650,
-	'used across folders' => 360,
-	'single callers in the folder' => 195,
+	'files' => 149,
+	'lines' => 60810,
+	'lines of code' => 42524,
+	'global functions' => 597,
+	'used across folders' => 328,
+	'single callers in the folder' => 169,
 	'pairs of files to merge' => 0,
-	'private headers' => 9,
+	'private headers' => 8,
 	'names with two meanings' => 0,
 	'files with EXPLAIN' => 1);
 
