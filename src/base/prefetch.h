@@ -6,6 +6,9 @@
  * Any address is allowed: nothing is read or written, and an invalid address does no harm.  With
  * a compiler that has no builtin for it, this does nothing.
  *
+ * A function that only prefetches must be always_inline if it is static: gcc considers it to have
+ * no effect, and removes calls of it.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
