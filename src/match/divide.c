@@ -228,10 +228,10 @@ GjSharePublish(GjSharedFind *shared)
  *
  *	  - If the device does not answer, or has copies of another vacuum epoch than the index,
  *		the match is not divided by keys.
- *	  - Nor is it if the requests would take longer than processing the hits, because these are
- *		few, or if there are too few keys for all processes.
- *	  - Nor is it if a joint search on the CPU (by places) is quicker than the number of requests
- *		that the match would need, with each process having the memory of one.
+ *	  - The same is true if the requests would take longer than processing the hits, because
+ *		these are few, or if there are too few keys for all processes.
+ *	  - The same is true if a joint search on the CPU (by places) is quicker than the requests
+ *		that the match would need, given the memory limit of each process.
  *	  - Otherwise it cuts the keys, and then works like the other processes: each takes a range,
  *		asks for its entries, in pieces if need be, delivers them, and takes another.
  *

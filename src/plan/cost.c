@@ -427,8 +427,8 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 /*
  * Return the number of rows for which each process is charged
  *
- * For an array of unknown length, these are more than the path's row count, which is PostgreSQL's
- * estimate, like the nodes above it.
+ * For an array of unknown length, this is more than the path's row count, which is PostgreSQL's
+ * estimate, so that it agrees with the row counts of the nodes above.
  */
 double
 GjCostReturned(const GjCostInput *input)

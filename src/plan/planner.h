@@ -113,8 +113,8 @@ typedef struct GjJoinScan
 	IndexOptInfo *index;
 	GjSource	key;			/* the join's clause, translated for this table */
 	bool		index_only;		/* true if the index has all columns that are needed */
-	struct GjJoinScan *other;	/* alternative, or NULL: of the two, one uses a bigger index
-								 * that has all columns */
+	struct GjJoinScan *other;	/* alternative with another index, or NULL; one of the two
+								 * indexes is bigger and has all columns */
 	double		nmatches;		/* expected number of TIDs */
 	List	   *filters;		/* RestrictInfo: clauses that entries can be tested by */
 	Selectivity filtered;		/* fraction of the TIDs that these remove */

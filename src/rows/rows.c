@@ -165,6 +165,7 @@ GjIndexOnlyRestart(GjIndexOnly *io, GjRowLookup lookup, void *arg)
 	(void) GjEntriesRestart(io->stream);
 	forget_rest(io);
 	GjVisibleMapForget(io->map);
+	io->certain = true;			/* a new search has read the epoch again */
 	io->entries = NULL;
 	io->position = 0;
 	io->batch.nrows = 0;

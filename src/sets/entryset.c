@@ -541,7 +541,7 @@ free_arrays(GjEntrySet *set)
 /*-------------------------------------------------------------------------
  * Tests of entries
  *
- * Entries that a device delivers, tested as they come: those that do not pass are not kept.
+ * Test entries as a device delivers them, and keep those that pass.
  *
  * If one entry in a hundred passes, storing all of them costs more than the test: their memory
  * would be touched for the first time, written and read again.  The columns that the test reads
@@ -551,8 +551,9 @@ free_arrays(GjEntrySet *set)
  * If the device can evaluate a part of the test itself, entries that fail that part are not even
  * sent (GjEntrySetFilter).  The receiver adds their number to the number of entries dropped here.
  *
- * Nobody may rely on the test.  Not all entries come as arrays, and where most of them pass the
- * test ends, as copying whole arrays is quicker then.  So who set it tests what is kept again.
+ * The test is only a hint.  Entries that do not come as arrays are not tested, and testing stops
+ * if most entries pass, because copying whole arrays is quicker then.  So the caller must test the
+ * entries that are kept once more.
  *-------------------------------------------------------------------------
  */
 

@@ -392,7 +392,7 @@ my @summary = (
 	[ 'insert', 'single rows, 8 clients, 4 readers', '8 clients insert, 4 others look up' ],
 	[ 'build', 'index on class_id', 'index build' ]);
 
-# The cases of several runs in one table; if several runs have a case, the first one's.
+# Put the cases of several runs into one table. If several runs have a case, use the first run's.
 sub summary
 {
 	my @lines;

@@ -155,7 +155,7 @@ typedef struct State
 	int8_t		answer_epoch;
 	Lists		seen;
 
-	/* The heap's visibility map, as far as a reduction looks at it; and the reduction */
+	/* The part of the heap's visibility map that a reduction reads, and the reduction itself */
 	uint8_t		map;			/* ROW: of the block of the row and the later one; DEAD */
 	int8_t		writer;			/* next step of the process that inserts LATER */
 	uint8_t		first_map;		/* copies of the map */

@@ -88,7 +88,7 @@ SET gpujoin.assumed_keys = 2;
 SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k = ANY ($1)');
 SET gpujoin.assumed_keys = 5000;
 SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k = ANY ($1)');
--- the same as EXPLAIN of such an array
+-- the costs are those that EXPLAIN shows for an array of that length
 CREATE FUNCTION total_cost(query text) RETURNS float8 LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
