@@ -15,12 +15,6 @@
 
 #include "pages/pages.h"
 
-/* Phases of a build, in pg_stat_progress_create_index */
-#define GJ_BUILD_LOADING		2
-#define GJ_BUILD_SORTING		3
-#define GJ_BUILD_WRITING		4
-#define GJ_BUILD_LOGGING		5
-
 typedef enum GjFoldMode
 {
 	GJ_FOLD_IF_WORTH_IT,		/* as VACUUM does */
@@ -41,8 +35,6 @@ extern void GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy st
 						GjFoldStats *stats);
 
 /* index access method interface functions */
-extern IndexBuildResult *gjbuild(Relation heap, Relation index, struct IndexInfo *indexInfo);
-extern void gjbuildempty(Relation index);
 extern bool gjinsert(Relation index, Datum *values, bool *isnull, ItemPointer heap_tid,
 					 Relation heap, IndexUniqueCheck checkUnique, bool indexUnchanged,
 					 struct IndexInfo *indexInfo);

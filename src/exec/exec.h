@@ -9,12 +9,16 @@
 #ifndef GPUJOIN_EXEC_H
 #define GPUJOIN_EXEC_H
 
+#include "access/genam.h"
 #include "access/parallel.h"
+#include "executor/executor.h"
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
+#include "utils/tuplesort.h"
 
 #include "base/compat.h"
 #include "match/match.h"
+#include "node/scanplan.h"
 #include "node/tableplan.h"
 #include "rows/rows.h"
 
@@ -63,7 +67,6 @@ typedef struct GjTableScan
 } GjTableScan;
 
 /* tablescan.c */
-extern Relation GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid);
 extern void GjCountGroups(PlanState *node, uint64 ngroups);
 extern void GjTableScanInitSlots(GjTableScan *table);
 extern void GjTableScanInitQual(GjTableScan *table);
@@ -82,6 +85,18 @@ extern void GjParallelInit(CustomScanState *node, ParallelContext *pcxt, void *s
 extern void GjParallelReset(CustomScanState *node, ParallelContext *pcxt, void *shared);
 extern void GjParallelAttach(CustomScanState *node, shm_toc *toc, void *shared);
 extern void GjParallelShutdown(CustomScanState *node);
+
+/*
+ * Open the index for a scan of the table at scanrelid
+ *
+ * The executor locks tables, not indexes.  In the mode of the table's own lock, an index lock
+ * cannot conflict unless the table's lock has conflicted already.
+ */
+static inline Relation
+GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid)
+{
+	return index_open(index_oid, exec_rt_fetch(scanrelid, estate)->rellockmode);
+}
 
 /*
  * Return one of the lists in the plan's private data
@@ -107,13 +122,23 @@ GjTableScanGetExpr(const GjTableScan *table, int item)
 	return list_nth(plan->custom_exprs, item);
 }
 
+/* Statistics of ORDER BY ... LIMIT */
+typedef struct GjOrderedStats
+{
+	uint64		batches;
+	uint64		rows;			/* entries that were kept in order, in all batches */
+	uint64		sorts;			/* number of times that the rows after the last batch were sorted */
+	uint64		sorted;			/* number of rows in these sorts */
+	TuplesortInstrumentation sort;	/* method and memory of the last sort */
+} GjOrderedStats;
+
 /* Facts about a scan of a table for EXPLAIN, in addition to those in its GjTableScan */
 typedef struct GjTableReport
 {
 	List	   *key_quals;		/* clauses that the index answers; NIL in a join's scan */
 	List	   *order;			/* GJ_SCAN_ORDER, or NIL */
 	List	   *sort_columns;	/* expressions of the order */
-	const struct GjOrderedStats *ordered;	/* NULL if no search was made */
+	const GjOrderedStats *ordered;	/* NULL if no search was made */
 } GjTableReport;
 
 /* Facts about a join */
@@ -160,5 +185,73 @@ extern void GjExecScanInit(void);
 
 /* alternative.c */
 extern void GjExecAlternativeInit(void);
+
+/*-------------------------------------------------------------------------
+ * The state of a running GpuScan, for scan.c and ordered.c only
+ *-------------------------------------------------------------------------
+ */
+
+/* The times at which a cursor's position may be used: see "Cursors" in scan.c */
+typedef enum GjCursor
+{
+	GJ_CURSOR_NONE,				/* never */
+	GJ_CURSOR_RESTS,			/* while the query rests, between two FETCHes */
+	GJ_CURSOR_RUNS				/* also while it runs */
+} GjCursor;
+
+typedef struct GjOrdered GjOrdered;
+
+typedef struct GjScanState
+{
+	GjTableScan table;			/* must be first */
+	GjKeyProgram *program;		/* conditions on the key */
+	GjKeyUser	key_user;		/* shared keys; the table's keys are a subset */
+	GjOrdered  *ordered;		/* NULL if rows are returned in any order */
+	GjCursor	cursor;
+} GjScanState;
+
+/* scan.c */
+extern void GjScanPrepare(GjScanState *scan);
+extern Size GjScanMemory(const GjScanState *scan);
+extern bool GjScanWants(GjScanState *scan, TupleTableSlot *slot);
+extern void GjScanStart(GjScanState *scan, GjTidSet *tids);
+extern TupleTableSlot *GjScanNext(GjScanState *scan);
+extern void GjNoteEntry(ScanState *node, GjCursor cursor, uint64 tid);
+
+/* ordered.c */
+extern GjOrdered *GjOrderedCreate(GjScanState *scan);
+extern TupleTableSlot *GjOrderedNext(GjScanState *scan, ExecScanRecheckMtd recheck);
+extern void GjOrderedRestart(GjOrdered *ordered);
+extern void GjOrderedReset(GjOrdered *ordered);
+extern const GjOrderedStats *GjOrderedGetStats(const GjOrdered *ordered);
+
+/*
+ * Record the position of the row for WHERE CURRENT OF, which looks for it in the scan slot.  The
+ * slot must not appear empty, even if the row is in another one.  Its values are not used, and it
+ * remains ready for the values of entries.
+ */
+static inline void
+GjNotePlace(ScanState *node, const ItemPointerData *tid)
+{
+	TupleTableSlot *slot = node->ss_ScanTupleSlot;
+
+	if (TTS_IS_VIRTUAL(slot))
+		GjReadySlot(slot);
+	slot->tts_flags &= ~TTS_FLAG_EMPTY;
+	slot->tts_tid = *tid;
+}
+
+/*
+ * Record that the position of the row is not known: WHERE CURRENT OF gets an error instead of the
+ * impression that there is no row.
+ */
+static inline void
+GjNoteNoPlace(ScanState *node)
+{
+	ItemPointerData nowhere;
+
+	ItemPointerSetInvalid(&nowhere);
+	GjNotePlace(node, &nowhere);
+}
 
 #endif							/* GPUJOIN_EXEC_H */

@@ -28,7 +28,7 @@
 
 #include "node/filterplan.h"
 #include "service/service.h"
-#include "scan.h"
+#include "exec.h"
 
 /* A constant array with more elements is shown shortened, to the first few */
 #define MAX_SHOWN_ELEMENTS		32

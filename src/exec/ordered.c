@@ -71,7 +71,7 @@
 #include "base/gpujoin.h"
 #include "base/tid.h"
 #include "rows/rows.h"
-#include "scan.h"
+#include "exec.h"
 
 /* Number of entries that are tested for visibility at a time */
 #define GJ_ORDERED_GROUP		256

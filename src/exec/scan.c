@@ -52,7 +52,7 @@
 #include "base/gpujoin.h"
 #include "base/nodes.h"
 #include "pages/pages.h"
-#include "scan.h"
+#include "exec.h"
 
 static Node *create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);

@@ -64,18 +64,6 @@ static void move_fetch_stats(GjFetchStats *to, GjFetchStats *from);
 static void move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from);
 
 /*
- * Open the index for a scan of the table at scanrelid
- *
- * The executor locks tables, not indexes.  In the mode of the table's own lock, an index lock
- * cannot conflict unless the table's lock has conflicted already.
- */
-Relation
-GjOpenIndex(EState *estate, Index scanrelid, Oid index_oid)
-{
-	return index_open(index_oid, exec_rt_fetch(scanrelid, estate)->rellockmode);
-}
-
-/*
  * Give the node a slot of the table's type.  This is the scan slot, except for an index-only scan:
  * its scan slot is virtual, with the table's columns, and expressions must work with both slots.
  *

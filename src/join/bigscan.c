@@ -463,13 +463,3 @@ next_from_entry(GjJoinScanState *scan, GjSmallSide *small)
 	}
 	return NULL;
 }
-
-/*
- * Return true if the next rows are entries.  They precede the rows that are fetched from the
- * heap.
- */
-bool
-GjJoinHasEntries(const GjJoinScanState *scan)
-{
-	return GjIndexOnlyIsStarted(scan->table.index_only) && !scan->fetching;
-}

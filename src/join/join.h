@@ -156,7 +156,6 @@ extern GjSmallRow *GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small);
 extern bool GjJoinScanContinue(GjJoinScanState *scan);
 extern void GjJoinScanStop(GjJoinScanState *scan);
 extern void GjJoinScanDropTids(GjJoinScanState *scan);
-extern bool GjJoinHasEntries(const GjJoinScanState *scan);
 
 /* small.c */
 extern GjSmallSide *GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
@@ -171,5 +170,15 @@ extern void GjSmallFree(GjSmallSide *side);
 extern GjSmallRow *GjSmallLookup(GjSmallSide *side, int64 key);
 extern int	GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partners);
 extern void GjSmallAddKeys(GjSmallSide *side, GjKeySet *keys);
+
+/*
+ * Return true if the next rows are entries.  They precede the rows that are fetched from the
+ * heap.
+ */
+static inline bool
+GjJoinHasEntries(const GjJoinScanState *scan)
+{
+	return GjIndexOnlyIsStarted(scan->table.index_only) && !scan->fetching;
+}
 
 #endif							/* GPUJOIN_JOIN_H */

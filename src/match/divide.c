@@ -407,26 +407,3 @@ range_start(const GjSharedRanges *shared, const GjKeySet *keys, uint64 range)
 		return keys->nkeys;
 	return GjKeySetLowerBound(keys, shared->starts[range]);
 }
-
-/*
- * Return the cost of a request to a device that has nentries entries, in the planner's units
- */
-double
-GjRequestCost(double nentries)
-{
-	return gj_device_setup_cost + nentries * gj_device_search_cost;
-}
-
-/*
- * Return the number of requests up to which a device is quicker than the CPU, by the planner's
- * costs (plan/cost.c)
- */
-double
-GjMaxRequests(Relation index, uint64 nentries)
-{
-	double		request = GjRequestCost(nentries);
-	double		search = gj_setup_cost + nentries * gj_search_cost +
-		RelationGetNumberOfBlocks(index) * seq_page_cost;
-
-	return gj_force || request <= 0 ? INFINITY : search / request;
-}

@@ -19,6 +19,8 @@
 
 static void match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 				  GjMatchStats *stats);
+static void add_tail_hits(const GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
+						  GjMatchStats *stats);
 
 /*
  * Add to tids the TIDs of all entries of the index whose keys match the set.
@@ -76,7 +78,7 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 		GjMatchStatsFallback(stats, GJ_FALLBACK_PARTIAL);
 	else if (GjMirrorMatch(index, &info, keys, target, NULL, stats))
 	{
-		GjTailHitsAdd(&hits, &info, target, stats);
+		add_tail_hits(&hits, &info, target, stats);
 		GjTailHitsForget(&hits);
 		return;
 	}
@@ -85,6 +87,27 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 	search = GjSearchBegin(index, &info, keys, 0, &hits);
 	GjSearchTids(search, tids, stats);
 	GjSearchEnd(search);
+}
+
+/*
+ * Add the hits of the tail pages to the target
+ */
+static void
+add_tail_hits(const GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
+			  GjMatchStats *stats)
+{
+	for (int i = 0; i < hits->nrows; i++)
+	{
+		const char *row = hits->rows + i * info->row_width;
+		ItemPointerData tid;
+
+		(void) GjRowGetKey(info, row, &tid);
+		if (target.tids != NULL)
+			GjTidSetAddOne(target.tids, &tid);
+		else
+			GjEntrySetAddRow(target.entries, info, row);
+	}
+	stats->tids += hits->nrows;
 }
 
 /*
@@ -120,16 +143,6 @@ GjMatchStatsElapse(GjMatchStats *stats, instr_time start)
 
 	INSTR_TIME_SET_CURRENT(now);
 	INSTR_TIME_ACCUM_DIFF(stats->elapsed, now, start);
-}
-
-/*
- * Return true if the device and reason of stats should replace those of sum: the last match wins,
- * but a match that had to do without a device takes precedence.
- */
-bool
-GjMatchStatsTells(const GjMatchStats *sum, const GjMatchStats *stats)
-{
-	return stats->reason != NULL || (stats->searches > 0 && sum->reason == NULL);
 }
 
 /*

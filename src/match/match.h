@@ -23,6 +23,7 @@
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
 
+#include "base/gpujoin.h"
 #include "mirror/mirror.h"
 #include "node/keyplan.h"
 #include "pages/pages.h"
@@ -65,14 +66,31 @@ typedef struct GjMatchStats
 extern void GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
 extern void GjMatchFresh(Relation index, const GjKeySet *keys, GjTidSet *tids,
 						 GjMatchStats *stats);
-extern bool GjMatchStatsTells(const GjMatchStats *sum, const GjMatchStats *stats);
 extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
 extern void GjMatchStatsFallback(GjMatchStats *stats, GjFallback why);
 extern void GjMatchStatsToUse(const GjMatchStats *stats, GjIndexUse *use);
 
-/* divide.c: estimates that the planner shares */
-extern double GjRequestCost(double nentries);
+/*
+ * Return true if the device and reason of stats should replace those of sum: the last match wins,
+ * but a match that had to do without a device takes precedence.
+ */
+static inline bool
+GjMatchStatsTells(const GjMatchStats *sum, const GjMatchStats *stats)
+{
+	return stats->reason != NULL || (stats->searches > 0 && sum->reason == NULL);
+}
+
+/* Estimates that the planner shares: divide.c */
 extern double GjCountRanges(double nkeys, double nmatches, double nentries, int nprocesses);
+
+/*
+ * Return the cost of a request to a device that has nentries entries, in the planner's units
+ */
+static inline double
+GjRequestCost(double nentries)
+{
+	return gj_device_setup_cost + nentries * gj_device_search_cost;
+}
 
 /* values.c: conversion of values to keys */
 typedef struct GjConverter

@@ -576,27 +576,6 @@ tail_hits_tids(const GjTailHits *hits, const GjIndexInfo *info)
 }
 
 /*
- * Add the hits of the tail pages to the target
- */
-void
-GjTailHitsAdd(const GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
-			  GjMatchStats *stats)
-{
-	for (int i = 0; i < hits->nrows; i++)
-	{
-		const char *row = hits->rows + i * info->row_width;
-		ItemPointerData tid;
-
-		(void) GjRowGetKey(info, row, &tid);
-		if (target.tids != NULL)
-			GjTidSetAddOne(target.tids, &tid);
-		else
-			GjEntrySetAddRow(target.entries, info, row);
-	}
-	stats->tids += hits->nrows;
-}
-
-/*
  * Forget the hits of the tail pages
  */
 void

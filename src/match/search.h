@@ -10,7 +10,11 @@
 #ifndef GPUJOIN_MATCH_SEARCH_H
 #define GPUJOIN_MATCH_SEARCH_H
 
+#include <math.h>
+
+#include "optimizer/optimizer.h"
 #include "port/atomics.h"
+#include "storage/bufmgr.h"
 #include "storage/condition_variable.h"
 #include "storage/spin.h"
 
@@ -42,8 +46,6 @@ typedef struct GjTailHits
 /* search.c: rows that have not been moved to a data page yet */
 extern void GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						  GjTailHits *hits, GjMatchStats *stats);
-extern void GjTailHitsAdd(const GjTailHits *hits, const GjIndexInfo *info,
-						  GjMatchTarget target, GjMatchStats *stats);
 extern void GjTailHitsForget(GjTailHits *hits);
 
 /*
@@ -174,7 +176,20 @@ extern bool GjRangesShare(GjSharedRanges *shared, const GjEntryRequest *request,
 						  uint64 capacity, int nprocesses, uint64 *epoch);
 extern bool GjRangesTake(GjSharedRanges *shared, const GjKeySet *keys, bool many,
 						 GjKeyRange *range);
-extern double GjMaxRequests(Relation index, uint64 nentries);
+
+/*
+ * Return the number of requests up to which a device is quicker than the CPU, by the planner's
+ * costs (plan/cost.c)
+ */
+static inline double
+GjMaxRequests(Relation index, uint64 nentries)
+{
+	double		request = GjRequestCost(nentries);
+	double		search = gj_setup_cost + nentries * gj_search_cost +
+		RelationGetNumberOfBlocks(index) * seq_page_cost;
+
+	return gj_force || request <= 0 ? INFINITY : search / request;
+}
 
 /*-------------------------------------------------------------------------
  * The state of the CPU's search, for search.c and the files that implement its steps

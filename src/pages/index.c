@@ -72,15 +72,6 @@ GjRelationIsIndex(Relation rel)
 }
 
 /*
- * Return the width of a stored key in bytes: that of the operator class's storage type
- */
-int
-GjIndexKeyWidth(Relation index)
-{
-	return TupleDescAttr(RelationGetDescr(index), 0)->attlen;
-}
-
-/*
  * Return true if the index has the reloption preload: its mirror is loaded at server start, and
  * pinned
  */

@@ -13,7 +13,7 @@
 #include "common/relpath.h"
 #include "fmgr.h"
 #include "storage/buf.h"
-#include "utils/relcache.h"
+#include "utils/rel.h"
 #include "utils/snapshot.h"
 
 #include "base/tid.h"
@@ -309,7 +309,6 @@ extern bool GjKeyProcKeepsValue(PGFunction function);
 
 /* index.c: recognizing gpujoin indexes, and their options */
 extern bool GjRelationIsIndex(Relation rel);
-extern int	GjIndexKeyWidth(Relation index);
 extern bool GjIndexIsPreloaded(Relation index);
 extern Oid	GjTableOfOwnIndex(Oid index_oid);
 extern List *GjListIndexes(Oid index_oid);
@@ -317,5 +316,14 @@ extern List *GjListManagedIndexes(Oid index_oid);
 extern Relation GjOpenManagedIndex(Oid index_oid);
 extern void GjOptionsInit(void);
 extern bytea *gjoptions(Datum reloptions, bool validate);
+
+/*
+ * Return the width of a stored key in bytes: that of the operator class's storage type
+ */
+static inline int
+GjIndexKeyWidth(Relation index)
+{
+	return TupleDescAttr(RelationGetDescr(index), 0)->attlen;
+}
 
 #endif							/* GPUJOIN_PAGES_H */

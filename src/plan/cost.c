@@ -205,11 +205,6 @@
 /* Time that a unit of a match takes, in units of a sequential scan */
 #define MATCH_UNIT				0.25
 
-/* Cost of comparing a byte of a column; a look-up in a longer list counts as LOOK_UP_BYTES */
-#define TEST_BYTE_COST			2.2e-5
-#define LOOK_UP_BYTES			64.0
-#define FEW_LISTED				8.0
-
 /* Cost of a cached page in operators, as for the upper pages of a btree */
 #define CACHED_PAGE_OPERATIONS	50.0
 
@@ -427,27 +422,6 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 	*startup = first + input->quals.startup;
 	*run = match - first + heap_share * cost_heap_pages(root, input, npassing) +
 		GjCostReturned(input) * per_tuple;
-}
-
-/*
- * Return true if the query is a cursor's and the client is assumed to fetch all rows
- *
- * Of the queries without LIMIT, PostgreSQL plans only those of cursors for a fraction of the rows.
- */
-bool
-GjIsForCursor(const PlannerInfo *root)
-{
-	return root->parent_root == NULL && root->parse->limitCount == NULL &&
-		root->tuple_fraction >= DEFAULT_CURSOR_TUPLE_FRACTION && root->tuple_fraction < 1.0;
-}
-
-/*
- * Return the cost of comparing a value of width bytes with nvalues others
- */
-Cost
-GjCostTest(int width, double nvalues)
-{
-	return TEST_BYTE_COST * (nvalues <= FEW_LISTED ? nvalues * width : LOOK_UP_BYTES);
 }
 
 /*

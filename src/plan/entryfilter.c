@@ -49,6 +49,11 @@
 #include "node/tableplan.h"
 #include "planner.h"
 
+/* Cost of comparing a byte of a column; a look-up in a longer list counts as LOOK_UP_BYTES */
+#define TEST_BYTE_COST			2.2e-5
+#define LOOK_UP_BYTES			64.0
+#define FEW_LISTED				8.0
+
 /* Result of looking up an operator */
 typedef struct OperatorNote
 {
@@ -83,6 +88,7 @@ static bool add_truth(Maker *maker, BooleanTest *test, bool always);
 static bool add_null_test(Maker *maker, NullTest *test, bool always);
 static bool add_comparison(Maker *maker, OpExpr *op, bool always);
 static bool add_list(Maker *maker, ScalarArrayOpExpr *op, bool always);
+static Cost test_cost(int width, double nvalues);
 static double count_elements(Expr *array);
 static bool add_column(Maker *maker, Expr *expr);
 static bool add_value(Maker *maker, Expr *expr, bool always);
@@ -266,7 +272,7 @@ add_comparison(Maker *maker, OpExpr *op, bool always)
 	add_step(maker, left);
 	add_step(maker, right);
 	add_step(maker, operator);
-	maker->cost += GjCostTest(get_typlen(left), 1.0);
+	maker->cost += test_cost(get_typlen(left), 1.0);
 	maker->values = lappend(maker->values, value);
 	maker->ncolumns++;
 	return true;
@@ -296,10 +302,19 @@ add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
 	add_step(maker, column);
 	add_step(maker, left);
 	add_step(maker, right);
-	maker->cost += GjCostTest(get_typlen(left), count_elements(array));
+	maker->cost += test_cost(get_typlen(left), count_elements(array));
 	maker->values = lappend(maker->values, array);
 	maker->ncolumns++;
 	return true;
+}
+
+/*
+ * Return the cost of comparing a value of width bytes with nvalues others
+ */
+static Cost
+test_cost(int width, double nvalues)
+{
+	return TEST_BYTE_COST * (nvalues <= FEW_LISTED ? nvalues * width : LOOK_UP_BYTES);
 }
 
 /*

@@ -261,18 +261,6 @@ GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table, RelOpt
 }
 
 /*
- * Return the key's side of the candidate's clause, over the big side
- */
-Expr *
-GjJoinKeyExpr(const GjJoinCandidate *cand)
-{
-	List	   *args = castNode(OpExpr, cand->rinfo->clause)->args;
-
-	return bms_equal(cand->rinfo->left_relids, cand->big->relids) ? linitial(args)
-		: lsecond(args);
-}
-
-/*
  * List the partitions on the way from the big side down to a table, in the plan's format
  * (node/scanplan.h); the key determines the first level
  */

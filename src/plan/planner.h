@@ -12,6 +12,7 @@
 
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
+#include "optimizer/planmain.h"
 
 #include "node/aggplan.h"
 #include "node/joinplan.h"
@@ -203,8 +204,6 @@ extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool dev
 						   Cost *startup, Cost *run);
 extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound,
 						  Size entry_bytes, Cost *startup, Cost *run);
-extern bool GjIsForCursor(const PlannerInfo *root);
-extern Cost GjCostTest(int width, double nvalues);
 extern double GjCostReturned(const GjCostInput *input);
 extern double GjParallelDivisor(int workers);
 extern int	GjCountWorkers(const GjCostInput *input);
@@ -237,7 +236,6 @@ extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *o
 						   JoinPathExtraData *extra);
 extern RestrictInfo *GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table,
 									RelOptInfo *big);
-extern Expr *GjJoinKeyExpr(const GjJoinCandidate *cand);
 extern List *GjBareClauses(List *rinfos);
 
 /* aggquery.c: the computations of a GpuAgg, and its plan */
@@ -271,5 +269,29 @@ extern void GjChoiceAggregate(const char *node, Path *input, const Path *path,
 							  const RelOptInfo *output, const char *refused);
 extern bool GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index);
 extern const char *GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what);
+
+/*
+ * Return true if the query is a cursor's and the client is assumed to fetch all rows
+ *
+ * Of the queries without LIMIT, PostgreSQL plans only those of cursors for a fraction of the rows.
+ */
+static inline bool
+GjIsForCursor(const PlannerInfo *root)
+{
+	return root->parent_root == NULL && root->parse->limitCount == NULL &&
+		root->tuple_fraction >= DEFAULT_CURSOR_TUPLE_FRACTION && root->tuple_fraction < 1.0;
+}
+
+/*
+ * Return the key's side of the candidate's clause, over the big side
+ */
+static inline Expr *
+GjJoinKeyExpr(const GjJoinCandidate *cand)
+{
+	List	   *args = castNode(OpExpr, cand->rinfo->clause)->args;
+
+	return bms_equal(cand->rinfo->left_relids, cand->big->relids) ? linitial(args)
+		: lsecond(args);
+}
 
 #endif							/* GPUJOIN_PLAN_PLANNER_H */

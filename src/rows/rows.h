@@ -32,11 +32,11 @@ typedef struct GjRowBatch
 	int			next;			/* first row that has not been taken; consumers advance it */
 	uint16	   *rows;			/* position of each row in the source */
 	const GjFill *shape;		/* columns of the result; set by the node that returns the batch */
-	const GjEntrySet *entries;	/* source: entries, of which position 0 is entry number first */
-	uint64		first;
-	const HeapTupleData *tuples;	/* or the tuples of a pinned block; else NULL */
+	const GjEntrySet *entries;	/* the source: entries, */
+	uint64		first;			/* starting with this number; */
+	const HeapTupleData *tuples;	/* or the tuples of a pinned block, otherwise NULL; */
 	const GjBatchColumn *arrays;	/* or result columns; all rows are used, and rows is NULL */
-	void	  **partners;		/* result of the look-up of each row; NULL: none was made */
+	void	  **partners;		/* result of the look-up of each row, or NULL without a look-up */
 	int			partner_natts;	/* number of columns of a partner */
 	const uint32 *weights;		/* number of result rows of each row; a null pointer if all are 1 */
 } GjRowBatch;
