@@ -158,11 +158,13 @@ is_deeply([ differing($node, $gone, @queries) ], [], 'right after that, too');
 # comes first: if it were trusted, the row would be lost.
 my $passing = 'SELECT id, i, pad FROM t WHERE k IN (77, 78) AND i = -100';
 my $lost = "SELECT count(*) FROM ($passing) q";
+my $fetched = "SELECT count(pad) FROM ($passing) q";
 
 sub make_stale_for_filter
 {
+	$node->safe_psql('postgres', 'DELETE FROM t WHERE k = 77 OR i = -100');
+	vacuum_until_visible($node, 't'); # or the mirror would have entries that pass, too
 	$node->safe_psql('postgres', q{
-		DELETE FROM t WHERE k = 77 OR i = -100;
 		INSERT INTO t SELECT n, 77, 'a', 1, 5, 5, NULL, true, 1, 'before'
 		FROM generate_series(1, 200) n;
 		SELECT gpujoin_unload('t_k'), gpujoin_load('t_k');
@@ -176,15 +178,22 @@ sub make_stale_for_filter
 # The value must be computed at execution: otherwise entries are tested as they arrive, before one
 # can replace another.
 (my $run = $lost) =~ s/(-100)/(SELECT $1)/ or die 'no value in the condition';
+(my $run_fetched = $fetched) =~ s/(-100)/(SELECT $1)/ or die 'no value in the condition';
 make_stale_for_filter();
 cmp_ok($node->safe_psql('postgres', "SET gpujoin.force = on; SET gpujoin.sync_blocks = 1000000;
 	SET gpujoin.debug_ignore_vacuum_epoch = on; $run"), '<', 5000,
 	'without the rule, rows are lost that have the place of another');
+cmp_ok($node->safe_psql('postgres', "SET gpujoin.force = on; SET gpujoin.sync_blocks = 1000000;
+	SET gpujoin.debug_ignore_vacuum_epoch = on; $run_fetched"), '<', 5000,
+	'also of those that are fetched from the heap');
 is($node->safe_psql('postgres', "SET gpujoin.force = on; $run"), '5000', 'with it, they are not');
 make_stale_for_filter();
 is(inject($node, 'write', 'no_memory', 0, 0, 0), '', 'no page can be pushed');
-is($node->safe_psql('postgres', "SET gpujoin.force = on; $lost"), '5000',
-	'nor are they if the mirror stays outdated');
+cmp_ok($node->safe_psql('postgres', "SET gpujoin.force = on;
+	SET gpujoin.debug_ignore_vacuum_epoch = on; $_"), '<', 5000,
+	"lost without the rule if the mirror stays outdated: $_") foreach $run, $run_fetched;
+is($node->safe_psql('postgres', "SET gpujoin.force = on; $_"), '5000', "not lost with it: $_")
+  foreach $lost, $run, $fetched, $run_fetched;
 is_deeply([ differing($node, $passing, @queries) ], [], 'and other answers are right, too');
 is(inject($node, 'write', 'none', 0, 0, 0), '', 'pages can be pushed again');
 is_deeply([ differing($node, $passing, @queries) ], [], 'right after that, too');
