@@ -25,7 +25,7 @@ typedef enum GjTablePrivate
 typedef enum GjTableExprs
 {
 	GJ_TABLE_KEY,				/* the key, as defined in the index */
-	GJ_TABLE_PREDICATE,			/* list: GjKeyPredicate() */
+	GJ_TABLE_PREDICATE,			/* list: predicate that is tested before the key is read */
 	GJ_TABLE_FILTERS,			/* list: clauses that entries, and then rows of the table, are
 								 * tested by; they are not among the plan's quals */
 	GJ_TABLE_FILTER_VALUES,		/* list: the values of the filter plan */

@@ -139,7 +139,7 @@ compare_places(const Place *a, const Place *b, const GjTop *top)
 #include "lib/sort_template.h"
 
 /*
- * Prepare to order entries by these columns, keeping some columns: bits as in GjEntryFill.  The
+ * Prepare to order entries by these columns, keeping some columns: bits as in GjEntryRequest.  The
  * array of sort columns must outlive the selection.
  */
 GjTop *
