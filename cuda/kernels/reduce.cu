@@ -4,8 +4,9 @@
  *	  leaves only the others in the bitmap.
  *
  * Each group has words to which rows are added: their number, then those of the aggregates. All
- * are zero at first: the least and the greatest value are kept as the greatest unsigned number that
- * a value is mapped to. Every addition is exact and can be made in any order, so that atomics do.
+ * words are zero at first. For the least and the greatest value, values are mapped to unsigned
+ * numbers so that the greatest number is kept in both cases. Every addition is exact and can be
+ * made in any order, so atomic operations suffice.
  *
  * A warp visits 32 rows at a time. While their group stays the same, which is usual for pages in
  * key order, the lanes add to registers; only when it changes are these added up over the warp, and

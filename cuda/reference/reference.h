@@ -72,7 +72,7 @@ typedef struct reducing
 	gjd_reduced state;
 } reducing;
 
-/* A row's place in an order: NULLs are before or behind all values. */
+/* A row's place in an order: NULLs come before or after all values. */
 typedef struct sort_word
 {
 	uint32_t part;

@@ -217,8 +217,8 @@ report_no_memory(Relation index, GjFallback why)
  *
  * gpujoin_fold(): fold an index without waiting for VACUUM.
  *
- * Only for the table's owner.  It takes the lock of VACUUM, which blocks other vacuums, so we
- * check the rights before we wait for the lock.
+ * Only the table's owner may call it.  It takes the lock of VACUUM, which blocks other vacuums,
+ * so we check the rights before we wait for the lock.
  *-------------------------------------------------------------------------
  */
 

@@ -483,7 +483,7 @@ make_note(const Proposal *proposal, bool *isnull)
 /*-------------------------------------------------------------------------
  * Statements
  *
- * The statements that pg_stat_statements has counted in this database.
+ * Read the statements that pg_stat_statements has counted in this database.
  *
  * The view pg_stat_statements decides which texts users see: their own, or all of them
  * with pg_read_all_stats.  Planning a statement needs more rights than reading it, as the

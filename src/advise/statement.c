@@ -391,7 +391,7 @@ copy_advice(const List *advice)
 /*-------------------------------------------------------------------------
  * Queries
  *
- * Building a query from a statement's text, in which parameters stand for unknown values.
+ * Build a query from a statement's text, in which parameters stand for unknown values.
  *
  * Parameters get the types that their contexts require.  Some contexts require none, although the
  * constants that pg_stat_statements has replaced had types: ARRAY[$1, $2], VALUES ($1), ($2),

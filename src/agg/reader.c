@@ -555,7 +555,7 @@ take_block(GjReader *reader, GjRowBatch *batch)
 /*-------------------------------------------------------------------------
  * Partners
  *
- * Columns of a join's small side, and codes for their values.
+ * Read the columns of a join's small side, and keep codes for their values.
  *
  * Looking up a value with its type's functions takes some 100 ns, and the same few small rows are
  * used again and again.  So each small row gets a number when it is first used, and its code is
@@ -669,8 +669,9 @@ grow(GjReaderColumn *column, uint32 least)
 /*-------------------------------------------------------------------------
  * Codes
  *
- * Numbers for values by their type's own equality, kept in a hash table that uses the type's
- * functions, as PostgreSQL's grouping nodes do.
+ * A code is a number that stands for a value.  Values that are equal by their type's own operator
+ * have the same code.  A hash table that uses the type's functions has the codes, as in
+ * PostgreSQL's grouping nodes.
  *-------------------------------------------------------------------------
  */
 

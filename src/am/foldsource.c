@@ -536,7 +536,7 @@ count_slots(const GjFold *fold, Page page)
 /*-------------------------------------------------------------------------
  * Entries as words
  *
- * The rows that a fold writes, where entries are single words (see "Words, and sorting them").
+ * Deliver the rows that a fold writes, if entries are single words (see "Words, and sorting them").
  *
  * Words are used if the index has no INCLUDE columns, unless keys and TIDs have too many bits
  * together, or there is not enough memory: then rows are sorted.  The delta's words are sorted.

@@ -326,7 +326,7 @@ gjbuildphasename(int64 phasenum)
 /*-------------------------------------------------------------------------
  * Bitmap index scans
  *
- * "key = value" and "key = ANY (array)" for PostgreSQL's own Bitmap Heap Scan, so that our
+ * Answer "key = value" and "key = ANY (array)" for PostgreSQL's own Bitmap Heap Scan, so that our
  * indexes can be combined with others.
  *-------------------------------------------------------------------------
  */

@@ -596,7 +596,7 @@ explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es, List
 }
 
 /*
- * Show the numbers of keys from which on a GpuAlternative uses our scan
+ * Show the least numbers of keys for which a GpuAlternative uses our scan
  */
 void
 GjExplainAlternative(ExplainState *es, int cpu_keys, int device_keys)

@@ -512,7 +512,8 @@ GjOrderedGetStats(const GjOrdered *ordered)
 /*-------------------------------------------------------------------------
  * Rows
  *
- * The row of an entry of a batch.  The head of this file proves that it is the right one.
+ * Return the row that belongs to an entry of a batch.  The head of this file proves that it is
+ * the right one.
  *-------------------------------------------------------------------------
  */
 
@@ -649,7 +650,7 @@ read_sort_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values, 
  * drops those that the quals remove, and sorts the others with PostgreSQL's tuplesort, which uses
  * work_mem and then temporary files.
  *
- * Why each row still is returned once, and in its place: the rows are those of an ordinary scan for
+ * Each row is still returned once, and in its place.  The rows are those of an ordinary scan for
  * the same keys under the same snapshot, which returns each visible row once, from an entry or
  * from the heap, whatever happens to the index meanwhile; entries that are inserted later belong
  * to rows that are not visible.  The batches have returned the rows up to a place (values of the

@@ -280,13 +280,13 @@ GjTableScanEnd(GjTableScan *table)
 /*-------------------------------------------------------------------------
  * Counting
  *
- * Adding the work of a scan to the usage counters of its index (stats/usage.c).
+ * Add the work of a scan to the usage counters of its index (stats/usage.c).
  *
  * Each process adds its own work, once: when the node ends, or, after an error, when the query's
- * memory is freed.  The work is that in the node's statistics.  But for EXPLAIN, workers pass
+ * memory is freed.  The node's statistics contain this work.  But for EXPLAIN, workers pass
  * theirs to the leader, which must not count them again.  So statistics are moved between
  * count_hold() and count_release(): the former adds the statistics to a sum, the latter subtracts
- * what they are after the move.
+ * the statistics that are left after the move.
  *-------------------------------------------------------------------------
  */
 

@@ -380,7 +380,7 @@ move(GjGroupTable *table, uint32 from, uint32 to, uint32 n)
 /*-------------------------------------------------------------------------
  * Merging states
  *
- * States of pending rows, which are added to those of their groups.
+ * Add the states of pending rows to those of their groups.
  *
  * Such a state covers one row, or adjacent rows of a run, and follows all rows that the group's
  * state covers.  The state of min(), max() and of booleans has the form of a value and is added

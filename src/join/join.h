@@ -73,7 +73,7 @@ typedef struct GjJoinScanState
 	int			ncounted;		/* rows of the block counted for EXPLAIN */
 	bool		joined;			/* does the fetch look up the keys?  If it only filters by them,
 								 * any partner will do */
-	const GjKeySet *filter;		/* set by which the fetch filters, or NULL */
+	const GjKeySet *filter;		/* the fetch drops rows whose keys are not in it; or NULL */
 	ProjectionInfo *projection; /* from the scan slot to the joined slot's big columns */
 } GjJoinScanState;
 

@@ -790,9 +790,9 @@ load_entries(GjJoinScanState *scan, bool by_row)
 /*-------------------------------------------------------------------------
  * Batches of rows
  *
- * Either each entry or tuple is a row: then batch consumers get the table's own batch.  Or pairs
- * are rows; if no column of the partners is wanted, an entry or tuple stands for all of its pairs,
- * with their number as weight.
+ * If each entry or tuple is a row, batch consumers get the table's own batch.  Otherwise, pairs
+ * are rows; if no column of the partners is wanted, an entry or tuple stands for all of its
+ * pairs, with their number as weight.
  *-------------------------------------------------------------------------
  */
 

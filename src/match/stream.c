@@ -908,11 +908,11 @@ begin_search(GjEntryStream *stream)
  * the answer costs the device's time and the transfer, a hundredth of the time that the plan
  * above takes for its rows.
  *
- * A device searches all entries for each request, however few it finds.  So if many requests
- * are needed, the CPU, which reads the index once, is quicker: with the planner's costs and
- * 20 M entries from 97 requests on, with the usual work_mem some 40 million rows.  We check
- * that before each request.  A single key that has too many entries cannot be divided; the CPU
- * finds its entries, too.
+ * A device searches all entries for each request, however few it finds.  So if many requests are
+ * needed, the CPU, which reads the index once, is quicker.  With the planner's costs and 20 M
+ * entries, this is the case for 97 or more requests, or some 40 million rows with the usual
+ * work_mem.  We check that before each request.  A single key that has too many entries cannot be
+ * divided; the CPU finds its entries, too.
  *
  * The device's counts decide only the number of requests.  Each request removes at least one
  * key, or is followed by one with half of the keys.

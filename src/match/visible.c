@@ -426,7 +426,8 @@ end(Pins *pins)
 /*-------------------------------------------------------------------------
  * Entries
  *
- * Which entries are rows, without a visit to the heap: the visibility map and the vacuum epoch.
+ * Decide which entries are rows without a visit to the heap, by the visibility map and the vacuum
+ * epoch.
  *
  * An entry tells that some tuple was inserted at some time.  Only the heap knows whether a snapshot
  * sees the tuple, but the visibility map knows pages all of whose tuples are visible to all

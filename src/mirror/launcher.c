@@ -372,7 +372,7 @@ start_loader(Launcher *launcher, Database *database)
 /*-------------------------------------------------------------------------
  * Databases that need attention
  *
- * Loaders have work there, or have failed.
+ * A database needs attention if loaders have work there, or have failed there.
  *-------------------------------------------------------------------------
  */
 

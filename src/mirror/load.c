@@ -430,7 +430,7 @@ fallback_of(GjServiceResult result)
 /*-------------------------------------------------------------------------
  * Pushing pages
  *
- * Reading index pages and writing them where the device reads them.
+ * Read index pages, and write them where the device reads them.
  *
  * A page is converted under its share lock, in about a microsecond, directly into memory that
  * the device reads; no other lock is held, and we do not wait for the device with a page locked.
@@ -443,7 +443,7 @@ fallback_of(GjServiceResult result)
  * higher by at least two (pages/read.c).  The empty copy of a page that is not alive yet has the
  * version before that of the page, so that the page itself replaces it once it is alive.
  *
- * Whose lists those are that were read is looked at again by the caller, at the end.
+ * At the end, the caller checks whether the lists have changed since they were read.
  *-------------------------------------------------------------------------
  */
 
@@ -709,9 +709,9 @@ must_give_way(Relation index)
  * could be taken in between and would never learn of the change.  A flush to an open page needs
  * no entry; closing a page needs none either, since it was open at S or was opened after S.
  *
- * All this is so as long as the lists of runs and deltas are those that the copy was taken by.  A
- * fold frees pages and publishes others, which have numbers that were drawn long before: then the
- * copy has to be taken again by all pages, too (load.c).
+ * All this holds as long as the index has the lists of runs and deltas by which the copy was
+ * taken.  A fold frees pages and publishes others, whose numbers were taken long before: then all
+ * pages have to be copied again (load.c).
  *-------------------------------------------------------------------------
  */
 

@@ -180,7 +180,7 @@ store_value(char *where, int width, uint64 value)
 /*-------------------------------------------------------------------------
  * Values as keys
  *
- * Keys: from a value of an indexed type to the integer that is stored.
+ * Convert a value of an indexed type to its key, the integer that is stored.
  *
  * All keys are compared as int64.  Support function 1 of each operator class converts a value to
  * its key; equal values of any two types of a family become equal integers, which is what makes

@@ -419,7 +419,7 @@ GjReportCorruption(Relation index, BlockNumber block, const char *detail)
 /*-------------------------------------------------------------------------
  * Lists of pages
  *
- * Which pages hold an index's entries, and how readers know that they still do.
+ * Find the pages that hold an index's entries, and detect that they no longer do.
  *
  * The metapage lists runs and deltas.  A run's pages are found by its directory, a delta's pages
  * by its list pages; and each page carries the number of the run or delta that it belongs to.  A
@@ -447,9 +447,9 @@ GjReportCorruption(Relation index, BlockNumber block, const char *detail)
  * reuse, there is always a number that belongs to no page: a copy of the index needs it
  * (mirror/load.c).
  *
- * Beginning an own delta, with the one before to be folded, frees nothing and does not raise it.
- * Rows that are moved to the new one after the state was read were on tail pages until then, which
- * readers read before the metapage.
+ * Beginning a new delta, while the previous one has yet to be folded, frees nothing and does not
+ * raise list_version.  Rows that are moved to the new one after the state was read were on tail
+ * pages until then, which readers read before the metapage.
  *-------------------------------------------------------------------------
  */
 

@@ -410,7 +410,7 @@ arrive(GjRunReader *reader)
 /*-------------------------------------------------------------------------
  * Writing a run
  *
- * Writing a run: data pages full of rows in order, and the directory above them.
+ * Write a run: data pages full of rows in order, and the directory above them.
  *
  * Pages are made in private memory, several at a time; their blocks are chosen only when they
  * are written.  Then the blocks are entered into the directory one level above, whose pages are

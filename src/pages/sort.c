@@ -524,7 +524,7 @@ merge_pass(GjRowSort *sort, int merge_order)
 /*-------------------------------------------------------------------------
  * Merging sorted chunks
  *
- * Merging chunks of sorted rows, read from a temporary file.
+ * Merge chunks of sorted rows that are read from a temporary file.
  *
  * The readers play a tournament: a row costs one comparison at each level of its tree.
  *-------------------------------------------------------------------------
@@ -675,10 +675,10 @@ fill_buffer(GjMerge *merge, ChunkReader *reader)
 /*-------------------------------------------------------------------------
  * Rows of many columns
  *
- * Many rows at a time: from the columns of a data page, and into them.
+ * Copy many rows at a time from the columns of a data page, and into them.
  *
- * A fold takes each row out of a delta's page and puts it into a run's.  Row by row that is a
- * call, a switch and a bit for each value; column by column it is a loop that copies.
+ * A fold takes each row out of a delta's page and puts it into a run's.  Row by row, each value
+ * costs a call, a switch and a bit; column by column, a loop copies the values.
  *-------------------------------------------------------------------------
  */
 

@@ -525,7 +525,7 @@ add_list_element(GjMetaPage meta, Page list, BlockNumber block)
 /*-------------------------------------------------------------------------
  * A new index
  *
- * Empty pages, and the pages of an index that no other process can see yet.
+ * Write empty pages, and the pages of an index that no other process can see yet.
  *
  * The fork of a new index is filled without WAL and logged as a whole at the end: until the
  * transaction commits, no other process can use it.

@@ -541,12 +541,12 @@ types_are_known(Oid left, Oid right)
 /*-------------------------------------------------------------------------
  * Index-only answers
  *
- * Does an index of ours have all columns that a query needs of a table?
+ * Test whether an index of ours has all columns that a query needs of a table.
  *
- * Then rows on all-visible pages need not be read from the heap (match/stream.c).  The columns
- * needed are those that leave the scan (reltarget) and those that filters use.  The conditions on
- * the key need no column: a match is exact if the index's keys are the values themselves, and rows
- * that are read from the heap have all attributes.
+ * If it does, rows on all-visible pages need not be read from the heap (match/stream.c).  The
+ * columns needed are those that leave the scan (reltarget) and those that filters use.  The
+ * conditions on the key need no column: a match is exact if the index's keys are the values
+ * themselves, and rows that are read from the heap have all attributes.
  *
  * The key can be returned as a column's value only if the column itself is indexed and the
  * operator class stores it unchanged.  Our own operator classes do; we know nothing about the key

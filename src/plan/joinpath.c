@@ -517,7 +517,7 @@ copy_scans(List *scans)
 /*-------------------------------------------------------------------------
  * The big side
  *
- * The tables of the big side, and how each of them is scanned.
+ * Find the tables of the big side, and a scan for each of them.
  *
  * The big side is an ordinary table, or a partitioned table, a table with children, or a UNION ALL
  * of tables that was pulled up.  The latter consist of their leaves, which core has already found:
@@ -709,7 +709,7 @@ scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index
 /*-------------------------------------------------------------------------
  * Costs
  *
- * The cost of a GpuJoin: of its small side, the scans of its tables, the pairs.
+ * Estimate the cost of a GpuJoin: its small side, the scans of its tables, and the pairs.
  *-------------------------------------------------------------------------
  */
 

@@ -328,7 +328,7 @@ plan_join_scan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 /*-------------------------------------------------------------------------
  * Clauses
  *
- * The order in which the nodes of a GpuJoin test their clauses.
+ * Determine the order in which the nodes of a GpuJoin test their clauses.
  *-------------------------------------------------------------------------
  */
 

@@ -450,7 +450,8 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 /*-------------------------------------------------------------------------
  * Rows in order
  *
- * ORDER BY ... LIMIT: in which order can a scan return its rows, and how many are wanted?
+ * For ORDER BY ... LIMIT, determine in which order a scan can return its rows, and how many are
+ * wanted.
  *
  * We make no upper path.  The table's scan has pathkeys, like an index scan, and PostgreSQL adds
  * the nodes above it: locking rows, the limit itself, further sort columns (Incremental Sort),

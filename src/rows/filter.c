@@ -878,7 +878,7 @@ add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high)
 /*-------------------------------------------------------------------------
  * Tests of entries
  *
- * Creation of the tests of columns.
+ * Create the tests of columns.
  *
  * A comparison of integers, dates and the like is converted to a range.  Floating-point numbers are
  * compared in double precision, to which both types are converted without loss; NaN equals itself

@@ -371,7 +371,7 @@ find_in_set(const GjKeySet *set, const GjRowKeys *keys, uint16 *rows)
 /*-------------------------------------------------------------------------
  * Blocks
  *
- * The heap blocks of a TID set, in order.  Each is prefetched into the processor's cache, then
+ * Visit the heap blocks of a TID set in order.  Each is prefetched into the processor's cache, then
  * pinned.
  *
  * A fetch from memory spends most of its time waiting for cache lines, unless they are prefetched.
@@ -597,7 +597,7 @@ prefetch(GjBlocks *blocks)
 /*-------------------------------------------------------------------------
  * Visible tuples
  *
- * The candidates of one heap block that a snapshot sees.
+ * Find the candidates of one heap block that a snapshot sees.
  *
  * On a page that is marked all-visible, every tuple is visible to every snapshot, so that tuples
  * need not be tested.  This relies on the page's own flag, read under the page's lock, as

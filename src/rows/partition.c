@@ -477,8 +477,8 @@ partitions_close(GjPartitions *partitions)
 /*-------------------------------------------------------------------------
  * Routes
  *
- * The keys of a set that a table can have, if a table above it is partitioned by the key.  Each
- * table is searched for its own part of the keys.
+ * Find the keys of a set that a table can have, if a table above it is partitioned by the key.
+ * Each table is searched for its own part of the keys.
  *
  * The part of a table is found from the top down.  At each level whose partitions are determined by
  * the key, keys are divided among all of them at once, and the next level divides the part of one

@@ -711,7 +711,7 @@ take_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, const uin
 /*-------------------------------------------------------------------------
  * Duplicates
  *
- * Entries that come in any order: each TID once.
+ * Entries come in any order; keep one entry for each TID.
  *
  * Nothing is sorted in the usual case.  Nearly all entries of a set come from one source that has
  * no duplicates, the bulk, and a few come from elsewhere.  These few are looked up among the others
@@ -889,11 +889,11 @@ drop_from_array(void *array, int width, const uint64 *places, uint64 n, uint64 n
 /*-------------------------------------------------------------------------
  * A few TIDs
  *
- * Looking for a few TIDs among many, which are in no order.
+ * Look for a few TIDs among many that are in no order.
  *
  * Each of the many is compared with the range of the few, which is narrow where they are of the
  * newest rows; then with a filter that has sixteen bits or more for each of the few, so that
- * hardly any of the others comes to the hash table.  A million take 1 to 2 ms.
+ * hardly any of the others reaches the hash table.  A million take 1 to 2 ms.
  *-------------------------------------------------------------------------
  */
 

@@ -278,7 +278,7 @@ take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids)
 /*-------------------------------------------------------------------------
  * Entries
  *
- * Dividing entries among processes, by heap blocks.
+ * Divide entries among processes by heap blocks.
  *
  * The arrays of a finished set are copied into shared memory, in sequence, and cut into steps
  * like those of TIDs: a heap block's entries go to one process, so that their rows are fetched

@@ -361,8 +361,8 @@ has_room(GjTidSet *set, uint64 n)
 /*-------------------------------------------------------------------------
  * The array
  *
- * A TID set as an array of packed TIDs: filling it, checking what comes, putting
- * it in order.
+ * Store a TID set as an array of packed TIDs: fill the array, check the TIDs that arrive, sort
+ * them.
  *
  * TIDs arrive in any order and are sorted once, at the end: a million in 6 to 8 ms.  If they
  * arrive in heap order, as from a freshly built index, this is detected: the TIDs added so far

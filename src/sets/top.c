@@ -497,7 +497,7 @@ GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull)
 /*-------------------------------------------------------------------------
  * Values as words
  *
- * Sort columns as words that are compared in place of them.
+ * Convert sort columns to words, which are compared in their place.
  *
  * Each column becomes one or two unsigned words whose ascending order is the requested order,
  * including DESC and the position of NULLs.
@@ -721,7 +721,7 @@ top_row_words(const GjSortColumn *columns, int ncolumns, const Datum *values, co
 /*-------------------------------------------------------------------------
  * Batches
  *
- * When to stop taking batches from an order, and to sort what is left.
+ * Decide when to stop taking batches from an order, and to sort the remaining rows.
  *
  * The first entries of an order are found without sorting the others.  But each batch costs a
  * search and a look at every match, while one sort delivers all remaining entries.  So a scan that
