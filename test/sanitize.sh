@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# test/sanitize.sh [asan] [valgrind]: tests on a PostgreSQL built to detect memory errors.
+# test/sanitize.sh [asan] [valgrind]: runs tests on a PostgreSQL built to detect memory errors.
 #
 #   asan      server and extension with AddressSanitizer, UBSan and assertions: regress,
 #             isolation and TAP, all of them; also the tests of device and helper

@@ -28,7 +28,7 @@ die() { printf 'error: %s\n' "$*" >&2; exit 1; }
 inside() { [ -n "${GPUJOIN_WORK:-}" ]; }
 
 # ---------------------------------------------------------------------------------------------
-# Outside: which PostgreSQL, and what is missing
+# Outside: choose the PostgreSQL, and find out what is missing
 # ---------------------------------------------------------------------------------------------
 
 is_supported() { [[ " $supported_majors " == *" $1 "* ]]; }

@@ -1,5 +1,6 @@
-# test/bench/Regret.pm: what the no-regret programs share: contestants, each in a session of its
-# own, that answer the same statement in turn; what they took; and the judgement on it.
+# test/bench/Regret.pm: common code of the no-regret programs. It runs contestants, each in a
+# session of its own, which answer the same statement in turn, measures their times, and judges
+# the planner's choice.
 #
 # A point is a hash:
 #
@@ -41,9 +42,9 @@ my %told = (
 	serial => 'SET max_parallel_workers_per_gather = 0;',
 	ruler => 'SET gpujoin.enabled = off;');
 
-# A statement may take this many milliseconds, and at most ten times the best so far, but a second.
-# One that is cut short counts with that time. Where the processor's time counts, it has four times
-# that by the clock, since others use the processor, too.
+# A statement may take this many milliseconds, and at most ten times the best time so far, or a
+# second if that is longer. If it is cut short, the limit counts as its time. If processor time is
+# measured, the limit by the clock is four times that, since others use the processor, too.
 my $limit = ($ENV{REGRET_TIMEOUT} || 5) * 1000;
 my $by_processor = ($ENV{REGRET_CLOCK} // '') eq 'cpu';
 
@@ -99,7 +100,7 @@ sub setting_commands
 	return join(' ', map { "SET $_ = '$settings->{$_}';" } sort keys %{ $settings // {} });
 }
 
-# Brings a session to where the statement can be asked.
+# Prepares a session, so that the statement can be run in it.
 sub get_ready
 {
 	my ($name, $point) = @_;
@@ -116,7 +117,7 @@ sub get_ready
 	return $session;
 }
 
-# Hides what the point does not show.
+# Hides the indexes that the planner must not see at this point.
 sub show_indexes
 {
 	my ($point) = @_;
@@ -133,7 +134,7 @@ sub show_indexes
 # Measuring
 # -------------------------------------------------------------------------------------------------
 
-# Without what differs from one EXPLAIN to the next of the same plan.
+# Removes the parts that differ between two EXPLAINs of the same plan.
 sub shape
 {
 	my ($plan) = @_;
@@ -268,7 +269,7 @@ sub keep
 }
 
 # Points in the order of their first appearance. Those of a later file take the place of those of an
-# earlier one; within a file, what was measured at the same point is put together.
+# earlier one; within a file, the measurements of the same point are combined.
 sub read_points
 {
 	my (@files) = @_;
@@ -293,7 +294,7 @@ sub read_points
 	return map { judge($all{$_}) } @order;
 }
 
-# Return a script for psql that does the same again.
+# Return a script for psql that repeats the point.
 sub reproduce
 {
 	my ($m) = @_;

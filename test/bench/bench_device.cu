@@ -67,7 +67,8 @@ brute_force_kernel(const Key *keys, uint64_t rows, const Key *set, uint32_t coun
 	flags[i] = hit;
 }
 
-/* For CUB: whether the key at this position is in the set, by bitmap where the span allows it. */
+/* For CUB: returns true if the key at this position is in the set. It uses a bitmap if the span
+ * allows that. */
 template <class Key>
 struct in_set
 {

@@ -42,7 +42,7 @@ struct setup
 	gjd_column *column;
 	gjd_keyset *keyset = nullptr;
 	char *flat;	 /* the keys again, contiguous, for algorithms that need that */
-	char *space; /* for lists and the rivals' work */
+	char *space; /* for lists and for the work space of the other algorithms */
 	char *flush;
 	uint32_t *bitmap;
 	uint64_t *tile_start, *totals;

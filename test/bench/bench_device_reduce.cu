@@ -156,7 +156,7 @@ struct reduction_case
 {
 	const char *name;
 	gjd_reduction asked;
-	uint32_t value_bytes; /* of a row, beside the block */
+	uint32_t value_bytes; /* bytes of a row in addition to its block */
 };
 
 std::vector<reduction_case>
@@ -306,7 +306,8 @@ now_ms()
 	return (double) t.tv_sec * 1e3 + (double) t.tv_nsec / 1e6;
 }
 
-/* Keys in, groups or entries in the caller's memory, by the host's clock. */
+/* Times requests by the host's clock, from the keys to the groups or entries in the caller's
+ * memory. */
 void
 request(const gjd_api *api, bed &b, char *arena, const char *name, gjd_match_params params,
 		const gjd_reduction *asked)

@@ -46,7 +46,8 @@ must(gjd_status status)
 		throw_status(status, "request failed");
 }
 
-/* Keys in, TIDs out: everything that a backend would wait for, except its own wakeup. */
+/* Times a request from its keys to its TIDs: everything that a backend would wait for, except its
+ * own wakeup. */
 void
 small_requests(const gjd_api *api, setup &s, char *arena, gjd_what what, const char *name)
 {

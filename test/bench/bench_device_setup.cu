@@ -19,7 +19,7 @@ struct fill_job
 	const Key *set;
 	uint32_t count;
 	bool dense;
-	uint32_t threshold; /* of 2^32: the share that matches */
+	uint32_t threshold; /* the share of rows that match, in units of 2^-32 */
 	Key *flat;
 };
 

@@ -119,7 +119,7 @@ measure_set() {
         "$(calc '(t - s - f) * 1e6 / 999000' t="$total" s="$search" f="$few_ms")"
 }
 
-# Two equations: rows on many pages, rows on few.
+# Solve two equations, for rows on many pages and for rows on few.
 measure_heap() {
     local wide_ms wide_rows wide_blocks narrow_ms narrow_rows narrow_blocks
     search_of '' big spread "$(keys 1000 0)"

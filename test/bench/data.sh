@@ -24,7 +24,7 @@ at_once() {
 # For larger tables, WAL would take more disk space and time than the data.
 is_logged() { ((BENCH_ROWS <= 50000000)); }
 
-fill_part() { # NUMBER, from 0
+fill_part() { # called with the NUMBER of the session, from 0
     sql -v first=$((BENCH_ROWS * $1 / processors + 1)) \
         -v last=$((BENCH_ROWS * ($1 + 1) / processors)) -v step=2 -v companies=1000000 \
         -c "$committed_for_good" -f test/patents/fill.sql >/dev/null

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# test/bench/no_regret.sh: where is the planner's choice not the best? On a throw-away server
-# (test/setup.sh), with a GPU where there is one: points that have a name (regret_rows.pl), a random
-# search for the worst (regret_search.pl), and a grid of rows, keys, matches, sets of indexes, page
-# costs and forms of the question (regret_points.pl).
+# test/bench/no_regret.sh: find points at which the planner's choice is not the best. On a
+# throw-away server (test/setup.sh), with a GPU where there is one: points that have a name
+# (regret_rows.pl), a random search for the worst (regret_search.pl), and a grid of rows, keys,
+# matches, sets of indexes, page costs and forms of the question (regret_points.pl).
 #
 #   REGRET_NAMED   pattern of the named points (.)
 #   REGRET_SEARCH  seconds of the search (120); REGRET_SEED: where it starts (by chance)
@@ -48,7 +48,7 @@ whole_number REGRET_RUNS REGRET_LIMIT REGRET_SEARCH REGRET_FACTS REGRET_TIMEOUT
 
 last_words() { keep_report "$1" "${REGRET_OUT:-}"; }
 
-# The work folder's copy of the sources knows no commit.
+# The work folder's copy of the sources has no commit.
 inside || REGRET_COMMIT=$(git -c safe.directory="$project" -C "$project" describe --always --dirty \
     2>/dev/null || echo unknown)
 export REGRET_COMMIT

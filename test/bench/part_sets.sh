@@ -1,7 +1,7 @@
 # test/bench/part_sets.sh: time against the size of the set. In sets of up to 4,000 keys, each key
-# has rows: the fewer keys, the less needs to be read; in larger sets, 4,000 have. One process,
-# count(*) and the sum of a column, by a generic plan. On a machine with a GPU, the contestant
-# "gpujoin CPU" shows the processor alone.
+# has rows: the fewer keys, the less needs to be read; in larger sets, 4,000 keys have rows. One
+# process, count(*) and the sum of a column, by a generic plan. On a machine with a GPU, the
+# contestant "gpujoin CPU" shows the processor alone.
 # shellcheck shell=bash
 
 # ask_for TABLE COLUMN KEYS-QUERY: sets in_session and text.

@@ -129,7 +129,7 @@ fill_strom() {
 }
 
 # ---------------------------------------------------------------------------------------------
-# Inside half: a run of theirs, as run_as of lib.sh
+# Inside half: run an external contestant, as run_as of lib.sh does for others
 # ---------------------------------------------------------------------------------------------
 
 run_outside() { # CONTESTANT STATEMENT

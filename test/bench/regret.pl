@@ -1,11 +1,11 @@
 #!/usr/bin/env perl
-# test/bench/regret.pl: what no_regret.sh has measured.
+# test/bench/regret.pl: reports on the measurements of no_regret.sh.
 #
 #	regret.pl suspects FILE...	names of the points whose choice looks bad, one a line
 #	regret.pl report FILE...	markdown; the points of a later file replace those of an earlier one
 #	regret.pl search FILE	markdown: the worst points of the search, and how to repeat them
 #
-# Regret.pm says what a file holds. A point of the grid is called
+# Regret.pm describes the files. A point of the grid is called
 # FORM,ROWS,SET,KEYS,MATCHING,PAGE_COST.
 use strict;
 use warnings;
@@ -14,7 +14,7 @@ use lib $FindBin::RealBin;
 
 use Regret;
 
-# The part of a plan that says most, in one line: its nodes, each kind once, with its number.
+# Returns a plan in one line: its kinds of nodes, each with its number.
 sub gist
 {
 	my ($plan) = @_;
@@ -27,7 +27,7 @@ sub gist
 	return join(', ', map { $count{$_} > 1 ? "$_ ($count{$_})" : $_ } @kinds);
 }
 
-# Why, as far as the point itself tells; what it does not is to be found out.
+# Returns the reason for a regret, as far as the point itself shows it.
 sub reason
 {
 	my ($p) = @_;
@@ -120,7 +120,7 @@ sub report
 	return;
 }
 
-# A plan, without the ends of long lines, and without what follows many of them.
+# Returns a plan with long lines cut off, and with a limited number of lines.
 sub clip
 {
 	my @lines = split(/\n/, $_[0]);

@@ -46,7 +46,7 @@ my @sets = qw(gpujoin gpujoin+btree include+covering);
 
 sub words { return split(' ', $ENV{ $_[0] } || $_[1]); }
 
-# The names of all points but those with more matching keys than there are.
+# The names of all points, except those with more matching keys than keys.
 sub grid_names
 {
 	my @names;
@@ -70,7 +70,7 @@ sub grid_names
 	return @names;
 }
 
-# An order that leaves no corner for the end.
+# Scatter the points, so that no part of the grid comes only at the end.
 sub scattered
 {
 	my @names = @_;
@@ -81,7 +81,7 @@ sub scattered
 
 my %key_tables;
 
-# A table of keys. It stays for all points of as many keys.
+# Create a table of keys, which is used for all points with this number of keys.
 sub key_table
 {
 	my ($keys, $matching) = @_;
@@ -122,7 +122,7 @@ sub grid_point
 }
 
 # -------------------------------------------------------------------------------------------------
-# What is asked for
+# The forms of the question
 # -------------------------------------------------------------------------------------------------
 
 my %named = map { $_->{name} => $_ } named_points();

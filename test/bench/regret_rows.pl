@@ -31,7 +31,7 @@ sub point
 	return;
 }
 
-# A cursor, and what is done with it.
+# Return the statements that open a cursor and use it.
 sub cursor
 {
 	my ($name, $query, $end, %more) = @_;
@@ -39,7 +39,7 @@ sub cursor
 	return;
 }
 
-# Partitions: workers have to be worth their start.
+# Partitions: the work must justify the cost of starting workers.
 for my $n (30, 60, 100)
 {
 	my $users = list_of('(i * 997 % 100003)::text', $n);
@@ -107,9 +107,10 @@ for my $n (100, 1000, 4000)
 		'FETCH 2000 FROM c; MOVE ALL c', loose => 1);
 }
 
-# Deep into an order: half of all rows match. Rows that the index has ("ts, v" are its INCLUDE
-# columns), and whole ones. With random_page_cost 4 the planner would read the table instead. It
-# expects a hundred times the rows that the filters leave: how wrong may a plan in order go then?
+# These queries read far into an order, in which half of all rows match. Some read only columns
+# that the index has ("ts, v" are its INCLUDE columns), others read whole rows. With
+# random_page_cost 4 the planner would read the table instead. It expects a hundred times the rows
+# that the filters leave, which shows how slow a plan in order can become.
 for my $memory ('64kB', '1MB', '4MB')
 {
 	my %more = (script => keys_of(10000), order => 1,

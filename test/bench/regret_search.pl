@@ -24,7 +24,7 @@ my %estimates;
 
 sub any_of { return $_[ rand(@_) ]; }
 
-# From 1 to $_[0], each order of magnitude alike.
+# Return a number from 1 to $_[0]; each order of magnitude is equally likely.
 sub up_to { return int(exp(rand(log($_[0] + 1)))) || 1; }
 
 # Filters, and the share of the rows that they leave.
@@ -51,9 +51,9 @@ my %axes = (
 	workers => sub { any_of(0, 2) },
 	cursor_tuple_fraction => sub { any_of(0.1, 1) });
 
-# Corners where memory, batches and deltas decide, which axes that are drawn one by one seldom meet:
-# many keys of many rows, little memory, and a large part of an order, or rows that are not
-# sorted in the index. The other axes are drawn.
+# Corners in which memory, batches and deltas determine the time. Axes that are drawn one by one
+# seldom lead there: many keys of many rows, little memory, and a large part of an order, or rows
+# that are not sorted in the index. The other axes are drawn.
 my %crowded = (
 	column => sub { 'k' },
 	n => sub { int($most_keys * (0.1 + 0.6 * rand())) },
@@ -63,7 +63,7 @@ my %crowded = (
 	hash_mem_multiplier => sub { any_of(1, 2) });
 my @corners = (
 
-	# Far into an order, by OFFSET or a long LIMIT.
+	# Read far into an order, by OFFSET or a long LIMIT.
 	{
 		%crowded,
 		form => sub { 'deep' },
@@ -72,7 +72,7 @@ my @corners = (
 		filter => sub { '' }
 	},
 
-	# The first of an order, where a filter keeps few.
+	# Read the first rows of an order, of which a filter keeps few.
 	{
 		%crowded,
 		form => sub { any_of(qw(top deep)) },
@@ -81,7 +81,7 @@ my @corners = (
 		filter => sub { any_of('v = 7', 'v < 10 AND w < 10', 'id % 200 = 7') }
 	},
 
-	# A cursor, in order ("offset" asks for it) or not.
+	# Read a cursor, in order if "offset" is set.
 	{
 		%crowded,
 		form => sub { 'cursor' },
@@ -89,7 +89,7 @@ my @corners = (
 		fetch_all => sub { any_of(0, 1, 1) }
 	},
 
-	# Unsorted rows; more of them match than fit into memory.
+	# Read unsorted rows, more than fit into memory.
 	{
 		%crowded,
 		table => sub { any_of(qw(delta unsorted)) },
@@ -230,7 +230,7 @@ while (time - $^T < $seconds * 0.85)
 	$worst{$kind} = $m if !$worst{$kind} || $worst{$kind}{ratio} < $m->{ratio};
 }
 
-# Luck does not come twice.
+# Measure the point again, because the first time may have been an accident.
 my @again;
 for my $m (ten_worst())
 {

@@ -73,7 +73,7 @@ INSERT INTO facts_sorted SELECT * FROM fact_rows ORDER BY k;
 INSERT INTO facts_random SELECT * FROM fact_rows;
 INSERT INTO facts_parts SELECT * FROM fact_rows;
 INSERT INTO facts_delta SELECT * FROM fact_rows WHERE id > :facts * :delta;
--- Of one relation, so that each can be hidden: name, table.
+-- The indexes of one relation, by name and table, so that each can be hidden.
 SELECT format('CREATE INDEX %1$s_plain ON %1$s USING gpujoin (k)', t),
     format('CREATE INDEX %1$s_include ON %1$s USING gpujoin (k) INCLUDE (ts, v)', t),
     format('CREATE INDEX %1$s_unique ON %1$s USING gpujoin (id)', t),

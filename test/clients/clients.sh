@@ -18,7 +18,7 @@ all_clients="psycopg2 sqlalchemy django asyncpg node-postgres knex sequelize typ
     jdbc"
 
 # ---------------------------------------------------------------------------------------------
-# The clients: what they need, how they are started, which steps they have
+# The clients: their packages, the way to start them, their steps
 # ---------------------------------------------------------------------------------------------
 
 # The distribution's modules are for the distribution's Python.

@@ -123,7 +123,7 @@ suite() {
     check "suite $name: no crash" no_crash
 }
 
-tests_that_ended() { # NAME ok|failed, as pg_regress says it up to version 15 and later
+tests_that_ended() { # prints NAME and ok or failed, from the output of pg_regress of any version
     case $2 in
         ok) grep -cE '^(test| ) +[a-z0-9_]+ .*\.\.\. ok|^ok ' "$log/suite-$1/output" ;;
         failed) grep -cE '^(test| ) +[a-z0-9_]+ .*\.\.\. FAILED|^not ok ' "$log/suite-$1/output" ;;

@@ -278,7 +278,7 @@ test_large(const gjd_api *api)
 				sum += gjd_tid_make(m->blocks[i], m->offsets[i]) * expected;
 			}
 		}
-		/* push_pages() takes the rows of page p at p * slots: move the model back under them. */
+		/* push_pages() reads the rows of page p at p * slots, so move the model's rows back. */
 		moved.keys -= page * slots;
 		moved.valid -= page * slots / 32;
 		moved.blocks -= page * slots;

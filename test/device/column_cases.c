@@ -71,7 +71,7 @@ check_changed(library *lib, gjd_column *column, const model *m, key_set set, con
 	ok(check_column(lib, column, m, set), "%s: %s", lib->api->name, what);
 }
 
-/* Pages written again, outdated, twice at once, erased, far away. */
+/* Pages that are written again, outdated, written twice at once, erased, or far away. */
 void
 test_pages(library *lib)
 {

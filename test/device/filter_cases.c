@@ -153,8 +153,8 @@ test_several(library *libs, int n, uint64_t seed)
 }
 
 /*
- * One row of a few tiles passes, or all but one do: the first, the last, those at the edges of
- * words.
+ * In each of a few tiles one row passes, or all but one do: the first row, the last one, or those
+ * at the edges of words.
  */
 static void
 test_places(library *libs, int n)

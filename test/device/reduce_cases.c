@@ -4,7 +4,7 @@
  */
 #include "reduce_model.h"
 
-/* ---- the given result ---------------------------------------------------------------------- */
+/* ---- the result that the library has given --------------------------------------- */
 
 /* Fetches groups in chunks of a given capacity, or as many as fit. */
 static gjd_status
@@ -40,7 +40,8 @@ collect_groups(library *lib, gjd_match *match, outcome *o, const char *first, ui
 	return status == GJD_OK && o->reduced.delivered != o->reduced.elements ? GJD_INTERNAL : status;
 }
 
-/* With a capacity of groups, some come with the match, and the others in such chunks. */
+/* If a capacity of groups is given, the match returns some groups, and chunks of this capacity
+ * return the others. */
 static outcome
 run_reduction(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, const task *t,
 			  uint64_t capacity)
@@ -340,7 +341,7 @@ test_many(library *libs, int n)
 	t.asked.aggregates[0] = (gjd_aggregate){GJD_SUM, 1};
 	t.asked.column = 1;
 	t.asked.span = 700000;
-	/* by key with a set this large, the model's own search takes too long */
+	/* grouping by key with a set this large would take the model's search too long */
 	t.asked.grouping = GJD_BY_VALUE;
 	check_reduction(libs, n, m, set, &t, columns, good);
 	t.asked.grouping = GJD_DISTINCT;

@@ -4,7 +4,7 @@
  */
 #include "reduce_model.h"
 
-static uint32_t sorted_bytes; /* of an element or item in compare_bytes() */
+static uint32_t sorted_bytes; /* the size of an element or item in compare_bytes() */
 
 static int
 compare_bytes(const void *a, const void *b)

@@ -7,14 +7,14 @@
 
 #include "cases.h"
 
-/* A reduction, and the versions of the pages that it is to see */
+/* A reduction, and the versions of the pages that it must read */
 typedef struct task
 {
 	gjd_reduction asked;
 	uint64_t *versions; /* NULL if all are 1 */
 } task;
 
-/* A right or a given result */
+/* A result, either the right one or the one that a library has given */
 typedef struct outcome
 {
 	gjd_status status;

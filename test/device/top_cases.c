@@ -1,6 +1,6 @@
 /*
  * top_cases.c
- *	  The first rows of an order: what a limit may drop, and what it must not.
+ *	  The first rows of an order: rows that a limit may drop, and rows that it must not drop.
  */
 #include "cases.h"
 
@@ -48,8 +48,9 @@ row_of(gjd_tid tid)
 }
 
 /*
- * Checks that what was delivered are rows of the whole answer, each once, and that none of those
- * is missing that are not behind the last row within the limit. Returns how many were delivered.
+ * Checks that the delivered rows belong to the whole answer, that each is delivered once, and
+ * that no row is missing that comes before the last row within the limit, or ties with it.
+ * Returns the number of delivered rows.
  */
 static bool
 check_top(library *lib, const model *m, gjd_column *column, key_set set, gjd_top top,
@@ -151,7 +152,7 @@ test_orders(library *lib, uint32_t key_bytes, uint64_t rows)
 	free_model(m);
 }
 
-/* With many rows a limit drops nearly all of them, also if their values are close together. */
+/* A limit drops nearly all of many rows, even if their values are close together. */
 static void
 check_selectivity(library *lib)
 {

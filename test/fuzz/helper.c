@@ -43,7 +43,8 @@ const gjd_api *gjd_get_api(uint32_t version);
 #define BUDGET ((uint64_t) 72 << 20)
 #define ROUND_NS (10 * NS_PER_MS)
 
-/* A request that has not ended after this many rounds never will: patience ends after 100 */
+/* A request that has not ended after this many rounds will never end: the helper waits at most
+ * 100 rounds */
 #define MANY_ROUNDS 1000
 
 /* Contents of an unused chunk */
@@ -130,7 +131,7 @@ world_write(int fd, const void *bytes, size_t n)
 	return (ssize_t) n;
 }
 
-/* ---- what clients do ------------------------------------------------------------------------- */
+/* ---- the actions of clients ------------------------------------------------------ */
 
 /* A shape that is valid more often than not */
 static gjd_shape
@@ -295,7 +296,8 @@ step_client(script *s)
 			h.control->posted[next_byte(s) % GJP_SLOT_WORDS] |= next_number(s, 8);
 			break;
 		case 12:
-			/* like a well-behaved client: one part, all of it, and all parts taken */
+			/* act like a well-behaved client: send one whole part, and take all parts of the
+			 * answer */
 			message->in[0] = (gjp_part){next_byte(s), 1};
 			message->request.keys = message->in[0].items;
 			gjp_write_word(&message->produced, generation + 1, 1);
@@ -314,7 +316,7 @@ step_client(script *s)
 	may_die |= message->request.op == GJP_FAULT;
 }
 
-/* ---- how it ends ----------------------------------------------------------------------------- */
+/* ---- the end of the conversation ------------------------------------------------- */
 
 static bool
 somebody_asks(void)

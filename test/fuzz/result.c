@@ -156,7 +156,7 @@ play_helper(void)
 			message->result.count = next_number(&play, 8);
 			break;
 		default:
-			/* like a wild write to the client's own part */
+			/* simulate a stray write to the client's own part */
 			scribble((char *) message, sizeof(gjp_message));
 			break;
 	}

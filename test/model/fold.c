@@ -14,8 +14,8 @@
  * happen between two steps.
  *
  * The rules are those of src/pages/read.c, src/am/fold.c, src/match/search.c and device.c, and
- * src/mirror/load.c.  Each mutant leaves one rule out, and must lose a row, find it twice, or
- * believe a dead one; then the program prints the shortest order of steps that does it.
+ * src/mirror/load.c.  Each mutant omits one rule, and must lose a row, find it twice, or trust
+ * the entry of a dead one; then the program prints the shortest order of steps that does it.
  *
  *	  fold				all rules, then all mutants; exit status 0 if each behaves as expected
  *	  fold -v			with the orders of steps
@@ -30,8 +30,9 @@
 /* The reader ------------------------------------------------------------------------ */
 
 /*
- * The lists have moved.  A reader that starts over is like one that starts now, in this world:
- * all those are tried anyway.  A piece starts over with the entries collected before.
+ * The lists have moved.  A reader that starts over is like one that starts now, in this world,
+ * and every such reader is tried anyway.  A piece that starts over keeps the entries collected
+ * before.
  */
 static void
 begin_again(State *t, int step)
@@ -156,7 +157,7 @@ ask_device(const State *s)
 		case ASK_MIRROR:
 			if (s->mirror_version != s->seen.version && mutant != ANY_LIST_VERSION)
 			{
-				t.read = READ_GIVEN_UP; /* the CPU answers: the other reader covers that */
+				t.read = READ_GIVEN_UP; /* the model's other reader covers this */
 				reach(&t, "mirror of other lists", NONE);
 				break;
 			}
@@ -167,7 +168,8 @@ ask_device(const State *s)
 			reach(&t, "find lag", NONE);
 			break;
 		case ASK_DEVICE:
-			/* look for the entries of the tails there, but not for the device's own answer */
+			/* the entries of the tails are looked up in the answer, but not the device's own
+			 * entries */
 			t.hits = 0;
 			for (block = 0; block < BLOCKS; block++)
 				t.hits = add(t.hits, s->copy_has[block]);
@@ -241,8 +243,8 @@ find_fault(const State *s)
 	if (s->answer_epoch == s->read_epoch && s->began_late && ((s->hits | s->found) & DEAD))
 		return "a dead row is believed";
 	/*
-	 * removed meanwhile, and its place is free by now: rereading the epoch should have detected
-	 * it
+	 * it was removed meanwhile, and its place is free: rereading the epoch should have detected
+	 * that
 	 */
 	if (mutant == EPOCH_NOT_READ_AGAIN && s->gone && !s->began_late &&
 		s->answer_epoch == s->read_epoch && ((s->hits | s->found) & DEAD))

@@ -3,7 +3,7 @@
  * reduce.c
  *	  An exhaustive model of a reduction on the device, beside the writers of an index.
  *
- * A reduction adds rows up where the mirror is, so that states cross to the CPU, not entries.
+ * A reduction adds rows up on the device, which then sends states to the CPU instead of entries.
  * An entry's TID is unknown afterwards: an entry that is in a state cannot be removed again, be
  * made distinct from the same entry found elsewhere, or be looked up in the heap.  So the device
  * must only reduce entries that are rows of the snapshot, and no other step may find one of them.
@@ -31,8 +31,8 @@
  *	  map, epoch, and heap		as for all entries: one is a row without looking at the heap if the
  *				bit is set in a copy of the map made after it was found, and the epoch is still E
  *
- * Each mutant leaves one rule out, and must count a row twice, lose it, or count what is no row of
- * the snapshot.
+ * Each mutant omits one rule, and must count a row twice, lose it, or count a row that the
+ * snapshot does not see.
  *
  *	  reduce			all rules, then all mutants; exit status 0 if each behaves as expected
  *	  reduce -v			with the orders of steps
@@ -48,7 +48,7 @@ typedef enum RowKind
 {
 	ROW_FITS,
 	ROW_IS_MARKED,				/* its value did not fit into the index */
-	ROW_FAILS					/* a condition that only the whole filter has */
+	ROW_FAILS					/* this condition is only in the whole filter */
 } RowKind;
 
 static RowKind row_kind;
@@ -71,7 +71,8 @@ find_fault(const State *s)
 	if (times > 1)
 		return "the row is counted twice";
 
-	/* entries whose block has its bit set are rows if the epoch has not moved; see the heap else */
+	/* if the epoch has not moved, entries on blocks whose bit is set are rows; read the heap for
+	 * the others */
 	if (s->answer_epoch == s->read_epoch)
 	{
 		int			by_first = mutant == LAG_BY_FIRST_MAP ? s->searched : 0;

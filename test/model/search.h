@@ -20,7 +20,7 @@ print_steps(uint32_t node)
 	printf("    %s\n", nodes[node].step);
 }
 
-/* Return the world before all steps, by the beginning and the kind of the reader */
+/* Return the world before all steps, for this beginning and this kind of reader */
 static State
 first_state(void)
 {

@@ -20,9 +20,9 @@
 #define FILLERS		1			/* further rows, not searched for, that make pages open */
 #define MAX_STATES	40000000		/* a larger number of states indicates a mistake */
 
-#define ROW			1			/* bits: contents of a page, a tail, or an answer */
+#define ROW			1			/* contents of a page, a tail or an answer, as bits */
 #define DEAD		2
-#define ROW_AGAIN	4			/* the row, found a second time among a run's pages or copies */
+#define ROW_AGAIN	4			/* the row was found a second time among a run's pages or copies */
 #define LATER		8			/* an entry of a row that the snapshot does not see */
 
 #define NONE		(-1)
@@ -48,13 +48,13 @@ typedef enum Mutant
 	BASE_PUBLISHED_ONLY,		/* a full pass does not check when small runs were published */
 	EPOCH_NOT_READ_AGAIN,		/* entries are trusted without rereading the epoch */
 
-	/* Of a reduction (reduce.c) */
+	/* Rules of a reduction (reduce.c) */
 	BOUND_AFTER_TAILS,			/* the bound is read after the tails */
 	NO_BOUND,					/* pages newer than the bound are reduced */
 	LAG_REDUCED,				/* pages that the mirror lacks are reduced, and searched, too */
 	LAG_NOT_SEARCHED,
 	NEWER_NOT_SEARCHED,			/* pages left out because of the bound are not searched */
-	NEWER_WITHOUT_LISTS,		/* they are searched without testing whether they are live */
+	NEWER_WITHOUT_LISTS,		/* these pages are searched without a test whether they are live */
 	MAP_BEFORE_BOUND,			/* the visibility map is copied before the bound is read */
 	VERSION_NOT_COMPARED,		/* the states are used without rereading the lists' version ... */
 	EPOCH_NOT_COMPARED,			/* ... or without rereading the epoch */
@@ -147,7 +147,7 @@ typedef struct State
 	int8_t		read;
 	int8_t		read_at;
 	int8_t		read_epoch;
-	int8_t		hits;			/* of tails and delta, or of all */
+	int8_t		hits;			/* entries of tails and delta, or of all */
 	int8_t		found;			/* of the runs */
 	int8_t		hits_version;
 	bool		began_late;		/* was DEAD gone when the reader began? */
@@ -156,7 +156,7 @@ typedef struct State
 	Lists		seen;
 
 	/* The part of the heap's visibility map that a reduction reads, and the reduction itself */
-	uint8_t		map;			/* ROW: of the block of the row and the later one; DEAD */
+	uint8_t		map;			/* ROW: bit of the block of the row and the later one; DEAD */
 	int8_t		writer;			/* next step of the process that inserts LATER */
 	uint8_t		first_map;		/* copies of the map */
 	uint8_t		second_map;
@@ -208,7 +208,8 @@ add(int answer, int has)
 	return answer | has | (answer & has & ROW ? ROW_AGAIN : 0);
 }
 
-/* Return the fault of a reader that has just finished; NULL if it has none.  Each model's own. */
+/* Return the fault of a reader that has just finished; NULL if it has none.  Each model defines
+ * it. */
 static const char *find_fault(const State *s);
 
 /* Reached states -------------------------------------------------------------- */

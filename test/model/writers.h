@@ -62,7 +62,7 @@ insert(const State *s)
 		t.pages[s->open].change = ++t.sequence;
 		if (s->tail == 0)
 		{
-			/* filled with other rows: the lane needs another page for the next ones */
+			/* the page is filled with other rows: the lane needs another page for the next ones */
 			t.fillers--;
 			t.open = NONE;
 		}
@@ -83,7 +83,7 @@ insert(const State *s)
 		t.open_run = t.lists.delta;
 		t.lists.delta_blocks |= 1 << block;
 		reach(&t, "open", block);
-		break;					/* which one does not matter */
+		break;					/* any of them will do */
 	}
 }
 

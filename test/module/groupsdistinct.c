@@ -4,7 +4,7 @@
  *	  Test of groups without aggregates: each distinct row must be delivered once.
  *
  * Most rows are new; some, or all from some row on, repeat earlier ones; NULLs may begin late.
- * Also with little memory, so that rows are spilled.
+ * Some tests have little memory, so that rows are spilled.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -41,7 +41,7 @@ typedef struct Test
 	GjAggSpec	aggs[MAX_AGGS];
 	Size		memory_limit;
 
-	/* Rows in key order; the first row of each group, and one more at the end */
+	/* Rows in key order; each group's first row, then the end of the last group */
 	int			order[MAX_ROWS];
 	int			ngroups;
 	int			firsts[MAX_ROWS + 1];

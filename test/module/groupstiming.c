@@ -39,9 +39,9 @@ timed_value(int column, pg_prng_state *prng, int row)
 	{
 		case 0:					/* a year */
 			return 1980 + (int64) (random % 40);
-		case 1:					/* a key of a few thousand among millions */
+		case 1:					/* one of 4,000 keys, far apart */
 			return (int64) (random % 4000) * 1237 + 5;
-		case 2:					/* a company, of 50,000 */
+		case 2:					/* one of 50,000 companies */
 			return (int64) (random % 50000);
 		case 3:					/* unique */
 			return row;

@@ -3,9 +3,9 @@
  * mirror.c
  *	  gpujoin_mirror_check(): check that a match on the mirror finds every entry of the index.
  *
- * For tests.  The distinct keys of the index are distributed over a few sets; each set is matched
- * like in a query, with the mirror, its missing pages and the tail pages.  Every entry must be
- * found by the set that contains its key.
+ * This function is for tests.  The distinct keys of the index are distributed over a few sets;
+ * each set is matched like in a query, with the mirror, its missing pages and the tail pages.
+ * Every entry must be found by the set that contains its key.
  *
  * It may run concurrently with insertions and VACUUM.  The entries are read before and after the
  * matches.  An entry present both times must have been present in between, unless a bulk deletion

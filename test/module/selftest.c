@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * selftest.c
- *	  Tests of all kernels, and of the TID set, against the simplest possible code.  Two
- *	  functions for the regression tests.
+ *	  Tests of all kernels, and of the TID set, against the simplest possible code.  The
+ *	  regression tests call its two functions.
  *
  * A query only runs the kernels of the machine it is on, so no query can show that the others
  * agree.  Here each variant that the CPU can run is compared with membership in a sorted array.

@@ -1,4 +1,4 @@
--- The tables of demo and benchmark: patents, filled in parts (fill.sql), and 4,000 of their
+-- Create the tables of demo and benchmark: patents, filled in parts (fill.sql), and 4,000 of their
 -- 80,000 classes, so that one patent in twenty matches. Classes are multiples of :step: with 2,
 -- odd numbers are keys that match nothing, for sets that need such keys.
 

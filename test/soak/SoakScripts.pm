@@ -203,7 +203,8 @@ sub vacuum
 		pick('big', 'big', 'parts', 'side', 'accounts')) . pick('', '', '', 'CHECKPOINT;');
 }
 
-# A fold would wait with its snapshot, and CREATE INDEX CONCURRENTLY waits for that snapshot.
+# A fold would hold its snapshot while it waits, and CREATE INDEX CONCURRENTLY waits for that
+# snapshot.
 sub fold
 {
 	my $index = pick(@indexes);

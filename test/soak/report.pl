@@ -45,7 +45,7 @@ sub sorted_counts
 		  sort { $counts->{$b} <=> $counts->{$a} || $a cmp $b } keys %$counts) || 'none';
 }
 
-# ---- what the sessions and the chaos did --------------------------------------------------------
+# ---- actions of the sessions and of chaos.pl ------------------------------------------------
 
 my (%compared, %scripts, %errors, @differences, @odd);
 my ($rows, $hung, $connections, $sessions, $compared) = (0) x 5;
@@ -204,7 +204,7 @@ foreach my $server (qw(primary standby))
 	judge(!@internal, "$server: no error in the log but those of the load", @internal);
 }
 
-# ---- what was asked in the end (soak.sh) ---------------------------------------------------------
+# ---- results of the final queries (soak.sh) -------------------------------------------------
 
 foreach (lines_of('checks.tsv'))
 {

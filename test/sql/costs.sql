@@ -1,11 +1,11 @@
 --
--- What a search is charged for short runs, and for long filters of entries
+-- The cost of a search of short runs, and of long filters of entries
 --
 CREATE SCHEMA costs;
 SET search_path = costs, public;
 SET max_parallel_workers_per_gather = 0;
 
--- The first node of a plan that reads a table
+-- Return the first node of a plan that reads a table
 CREATE FUNCTION node(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	line text;

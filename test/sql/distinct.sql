@@ -24,7 +24,7 @@ SELECT * FROM compare_nodes('SELECT DISTINCT patent_id, upper(title) AS t FROM p
 	ORDER BY 2, 1 LIMIT 7');
 SELECT * FROM compare_nodes('SELECT count(*), max(title) FROM (SELECT DISTINCT * FROM patents
 	WHERE class_id IN (1, 2, 3)) u');
--- not without the key, and not for an expression of it
+-- not used without the key, nor for an expression of it
 SELECT * FROM compare_nodes('SELECT DISTINCT title FROM patents WHERE class_id IN (1, 2, 3)');
 SELECT * FROM compare_nodes('SELECT DISTINCT abs(patent_id), title FROM patents WHERE class_id IN (1, 2, 3)');
 SELECT * FROM compare_nodes('SELECT DISTINCT ON (title) title, patent_id FROM patents WHERE class_id IN (1, 2, 3)

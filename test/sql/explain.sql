@@ -31,7 +31,7 @@ SELECT explain('COSTS OFF', 'SELECT id FROM wide WHERE k IN (1, 2) AND k = ANY (
 SELECT explain('COSTS OFF', 'SELECT * FROM wide WHERE d IN (''2020-01-01'', ''2021-01-01'')');
 SELECT explain('COSTS OFF', 'SELECT * FROM wide w WHERE k + id = ANY (''{1,2}''::int8[])');
 
--- A long list is abbreviated, and does not look like the query's own
+-- A long list is abbreviated, so that it cannot be mistaken for the list in the query
 SELECT explain('COSTS OFF', format('SELECT * FROM wide WHERE k = ANY (%L)', array_agg(i)))
 	FROM generate_series(1, 32) i;
 SELECT explain('COSTS OFF', format('SELECT * FROM wide WHERE k = ANY (%L)', array_agg(i)))

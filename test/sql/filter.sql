@@ -1,5 +1,6 @@
 --
--- Filters tested on index entries: which clauses, with which result, and which rows are fetched
+-- Filters tested on index entries: the clauses that are tested, their results, and the rows that
+-- are fetched
 --
 CREATE SCHEMA filter;
 SET search_path = filter, public;

@@ -12,8 +12,8 @@ CREATE INDEX fold_b ON fold USING gpujoin (b);
 CREATE INDEX fold_s ON fold USING gpujoin (s) INCLUDE (v) WITH (lanes = 1);
 CREATE INDEX fold_x ON fold USING gpujoin ((k + 1)) INCLUDE (k) WHERE v IS NOT NULL;
 
--- all indexes together: the entries of each, and how many of two queries on each give a wrong
--- answer
+-- return the number of entries of each index, and the number of queries, two for each index, that
+-- give a wrong answer
 CREATE FUNCTION state(OUT k bigint, OUT b bigint, OUT s bigint, OUT x bigint, OUT differs bigint)
 LANGUAGE plpgsql AS $$
 DECLARE

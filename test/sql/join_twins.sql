@@ -1,6 +1,6 @@
 --
--- GpuJoin below GpuAgg: keys that many small rows have. If no column of these is needed, each big
--- row counts as often as its key has small rows, without a loop over the small rows.
+-- GpuJoin below GpuAgg, for keys that many small rows have. If no column of these is needed, each
+-- big row counts as often as its key has small rows, without a loop over the small rows.
 --
 CREATE SCHEMA join_twins;
 SET search_path = join_twins, public;

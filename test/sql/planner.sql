@@ -5,7 +5,7 @@ CREATE SCHEMA planned;
 SET search_path = planned, public;
 SET max_parallel_workers_per_gather = 0;
 
--- The nodes of a plan that read tables, and how
+-- Return the scans, joins and aggregates of a plan, one a line
 CREATE FUNCTION nodes(query text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	line text;

@@ -1,5 +1,5 @@
--- A delta with more hits than fit in memory is read once, whatever the memory is: the hits go to a
--- temporary file. Each row comes once, and the answers are those of the stock plan.
+-- A delta with more hits than fit in memory is read once, however little memory there is: the
+-- hits go to a temporary file. Each row comes once, and the answers are those of the stock plan.
 SET gpujoin.auto_load = off;
 SET max_parallel_workers_per_gather = 0;
 CREATE TABLE spilled (id int, k int, v int, pad text) WITH (autovacuum_enabled = off, parallel_workers = 2);

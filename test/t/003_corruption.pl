@@ -266,7 +266,7 @@ damage("truncated_$_", $_, undef, undef, 'short')
 damage("cover_truncated_$_", $_, undef, undef, 'short') foreach ($first_data, 8, 12);
 damage("built_truncated_$_", $_, undef, undef, 'short') foreach ($first_data, 6, $directory);
 
-# The count itself. A count that is too low hides no rows; the last counted page must be in use,
+# The count of blocks. A count that is too low hides no rows; the last counted page must be in use,
 # otherwise the file was truncated and then extended with zeroes.
 damage("min_blocks_$_", META, MIN_BLOCKS, pack('V', $_ eq 'most' ? ~0 & 0xffffffff : $_), 'counted')
   foreach ($length + 1, 5000, 'most');

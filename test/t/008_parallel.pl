@@ -1,6 +1,7 @@
-# Parallel plans share one match, of TIDs (GpuScan here) or of entries (GpuJoin). If a process ends
-# while the match is made or used (the one that makes it, one that waits for it, the leader, the
-# device process), no other process hangs, nothing is left behind, and the next answer is right.
+# Parallel plans share one match, of TIDs (GpuScan here) or of entries (GpuJoin). A process ends
+# while the match is made or used: the one that makes it, one that waits for it, the leader, or
+# the device process. No other process hangs, nothing is left behind, and the next answer is
+# right.
 
 use strict;
 use warnings;

@@ -1,8 +1,9 @@
 # Parallel index-only answers under VACUUM: the matches are divided, and each process tests its
 # share when it takes it. Rows that are rolled back, removed and forgotten meanwhile are not
-# returned, whether a device has found them or the CPU has yet to find them; with the rule switched
-# off they are. All processes send requests to a device, each for some of the keys: answers that
-# other processes get later, or do not get because of a failure, are combined correctly.
+# returned, whether a device has found them or the CPU has yet to find them; if the rule is
+# switched off, they are returned. All processes send requests to a device, each for some of the
+# keys: answers that other processes get later, or do not get because of a failure, are combined
+# correctly.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
 # Aggregates under adverse conditions: a standby, a device process that is killed repeatedly,
 # cancelling and timing out in the middle of many groups, hardly any memory, and one session with
-# thousands of executions and rescans, whose memory must not grow. Cursors that move backwards,
-# outlive their transaction, or read a temporary table that changes.
+# thousands of executions and rescans, whose memory must not grow. It also tests cursors that move
+# backwards, outlive their transaction, or read a temporary table that changes.
 
 use strict;
 use warnings;

@@ -1,7 +1,7 @@
-# Folds that do not finish: the server is killed at each step of one, while others insert. After
-# recovery nothing is lost, gpujoin_check() finds no damage, and the next fold completes the work. A
-# standby answers queries while it replays folds, and is promoted in the middle of one. A fold that
-# is cancelled, or runs out of disk space, is repeated from the start.
+# Folds that do not finish: the server is killed at each step of a fold, while other sessions
+# insert. After recovery nothing is lost, gpujoin_check() finds no damage, and the next fold
+# completes the work. A standby answers queries while it replays folds, and is promoted in the
+# middle of one. A fold that is cancelled, or runs out of disk space, is repeated from the start.
 
 use strict;
 use warnings;

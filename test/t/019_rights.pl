@@ -53,7 +53,7 @@ $node->safe_psql('hostile', qq{
 	CREATE FUNCTION planted.current_database() RETURNS name
 		LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'trapped'; END $$;
 	RESET ROLE;});
-# a call without arguments, or with a default, is ambiguous: it is refused, which is safe
+# a call without arguments, or with a default, is ambiguous: PostgreSQL refuses it, which is safe
 fails('CREATE EXTENSION gpujoin SCHEMA planted',
 	'ERROR:  function gpujoin_mirrors\(\) is not unique', 'what cannot be told apart is refused',
 	'hostile');

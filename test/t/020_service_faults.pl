@@ -117,7 +117,7 @@ foreach my $signal ('KILL', 'STOP')
 }
 isnt(service($node, 'watchdog_kills'), 0, 'the watchdog has bitten');
 
-# Idle as well
+# The process fails while it is idle, too
 my $pid = signal_helper($node, 'STOP');
 watch_after($node, '2s');
 ok($node->poll_query_until('postgres',

@@ -1,6 +1,6 @@
 # Requests that no backend waits for any more: cancelled at random moments, with a terminated
-# backend, with a late answer. And requests under pressure: more clients than slots, the device
-# process killed repeatedly under load. No answer is wrong, nothing leaks.
+# backend, with a late answer. The test also has requests under pressure: more clients than slots,
+# and a device process that is killed repeatedly under load. No answer is wrong, nothing leaks.
 
 use strict;
 use warnings;
@@ -39,7 +39,8 @@ cmp_ok($cancelled, '>', 100, "of 200 requests $cancelled were cancelled");
 is($cancelled + $answered, 200, 'and the others answered');
 inject($node, 'poll', 'none', 0, 0);
 no_leaks($node, 'after 200 requests with a timeout');
-# Not all: on a busy machine the steps before a request may take longer than the timeout.
+# Do not require all of them: on a busy machine the steps before a request may take longer than
+# the timeout.
 cmp_ok(service($node, 'requests_abandoned'), '>', 0, 'abandoned requests are counted');
 
 # The answer to the first request arrives while the second is in progress.

@@ -1,6 +1,6 @@
 # A PostgreSQL process is killed, which causes PostgreSQL's own crash restart: afterwards there is
-# one device process, a new one, and it answers. Then the ways to have no device at all:
-# gpujoin.device = none, no library, no driver; and no GPU where none was requested.
+# one device process, a new one, and it answers. Then there is no device, for each possible
+# reason: gpujoin.device = none, no library, no driver; and no GPU where none was requested.
 
 use strict;
 use warnings;

@@ -41,8 +41,8 @@ sub card_memory
 # released holds more than a thousand.
 use constant SLACK => 64;
 
-# Return the level at which the card's memory settles: a killed process's memory is released a
-# moment after its end.
+# Return the amount of the card's memory in use, once it no longer changes: a killed process's
+# memory is released a moment after its end.
 sub memory_level
 {
 	my $wanted = shift;

@@ -167,7 +167,7 @@ foreach my $who ("application_name = 'load'", "backend_type = 'gpujoin loader'",
 	my $session;
 
 	sql(q{SELECT gpujoin_unload('t_k')});
-	# until everything has ended
+	# wait until everything has ended
 	inject($node, 'write', 'delay', 0, 0, 600000);
 	if ($who =~ /'load'/)
 	{

@@ -163,7 +163,7 @@ my $fetched = "SELECT count(pad) FROM ($passing) q";
 sub make_stale_for_filter
 {
 	$node->safe_psql('postgres', 'DELETE FROM t WHERE k = 77 OR i = -100');
-	vacuum_until_visible($node, 't'); # or the mirror would have entries that pass, too
+	vacuum_until_visible($node, 't'); # otherwise the mirror would have entries that pass, too
 	$node->safe_psql('postgres', q{
 		INSERT INTO t SELECT n, 77, 'a', 1, 5, 5, NULL, true, 1, 'before'
 		FROM generate_series(1, 200) n;

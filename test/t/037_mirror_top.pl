@@ -1,6 +1,6 @@
 # ORDER BY ... LIMIT through the mirror: the device's matches are sorted, after any changes. Entries
 # are not trusted if VACUUM has removed some of them, because other rows may have reused their
-# slots. The test disables that rule once, and must get wrong answers then, but none out of order.
+# slots. The test disables that rule once, and must get wrong answers then, but in the right order.
 use strict;
 use warnings;
 

@@ -170,7 +170,7 @@ is($node->safe_psql('postgres', 'SELECT current_user FROM gpujoin_advise() LIMIT
 $node->safe_psql('postgres', 'REVOKE SELECT ON secret FROM other');
 unlike((advice($node, 'other'))[0], qr/secret/, 'a table that may not be read any more');
 
-# A function does not run with the rights of a role that has not called it either: if names are now
+# Nor does a function run with the rights of a role that has not called it: if names are now
 # resolved with another search path, a statement may refer to another user's objects
 $node->safe_psql('postgres', q{
 	GRANT CREATE ON SCHEMA public TO other;
@@ -219,7 +219,7 @@ foreach my $most (1 .. 12)
 }
 is($failed, '', 'advice comes nevertheless');
 
-# The same for a table or a column that is dropped while other statements are analyzed
+# Nor does a table or a column that is dropped while other statements are analyzed
 $node->safe_psql('postgres', q{
 	CREATE TABLE doomed AS SELECT * FROM facts;
 	CREATE TABLE maimed AS SELECT * FROM facts;
@@ -245,7 +245,7 @@ $holder->quit;
 is($out_now . $err_now, "CREATE INDEX ON public.facts USING gpujoin (k) INCLUDE (y)\n",
 	'what is dropped meanwhile is left out');
 
-# Executions inside functions count for the statement, whoever has sent it
+# Executions inside functions count for the statement, regardless of its sender
 my $nested = 'SELECT sum(y) FROM public.facts WHERE k IN (6, 7)';
 $node->safe_psql('postgres', qq{
 	CREATE FUNCTION safe.nested() RETURNS numeric LANGUAGE sql SECURITY DEFINER AS '$nested';

@@ -45,7 +45,7 @@ sub sum_is_right
 	return;
 }
 
-# ---- who answers, and why --------------------------------------------------------------------
+# ---- the device or the CPU answers, and the reason ------------------------------------------
 
 my $query = 'SELECT sum(id) FROM a WHERE k IN (1, 2, 3)';
 

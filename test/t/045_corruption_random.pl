@@ -1,7 +1,7 @@
 # Random damage: thousands of indexes with one or two wrong pages, for each way in which storage
 # fails: bytes, fields, torn and lost writes, swapped pages, pages of another index or of an older
 # state, zeroes, a file that is too short or too long. 003_corruption.pl contains the known cases,
-# with the expected result of each; this test is for the unforeseen ones.
+# with the expected result of each; this test looks for unforeseen cases.
 #
 # Each operation on such an index must return the right answer, or an error that says that the
 # index, or the page, is damaged. A wrong answer is allowed only if gpujoin_check() reports the

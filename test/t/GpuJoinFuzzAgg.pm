@@ -117,7 +117,7 @@ sub aggregate
 		"sum(b.$number)", "sum(b.$number)", "sum(b.$number)", "avg(b.$number)", "avg(b.$number)",
 		"min(b.$ordered)", "max(b.$ordered)", 'bool_and(b.ok)', 'bool_or(b.ok)', 'every(b.ok)',
 		"count(DISTINCT b.$any)", "count(DISTINCT b.$any)",
-		# sometimes one that only PostgreSQL computes
+		# sometimes an aggregate that only PostgreSQL computes
 		chance(0.1)
 		? pick('max(b.t)', 'sum(b.n)', "sum(DISTINCT b.a)", "count(b.*)",
 			"array_agg(b.a ORDER BY b.id)")

@@ -49,7 +49,7 @@ sub restart_now
 	return wait_replaced($node, 0);
 }
 
-# The same after a process with this pid was killed; wait until another one has replaced it.
+# Skip the delay after the process with this pid was killed; wait until another one has replaced it.
 sub wait_replaced
 {
 	my ($node, $pid) = @_;
@@ -94,7 +94,7 @@ sub run_service
 	return $node->safe_psql('postgres', service_sql($arguments));
 }
 
-# The same in the background.
+# Start a service test in the background.
 sub start_service
 {
 	my ($node, $arguments, $also) = @_;

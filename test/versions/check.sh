@@ -17,7 +17,7 @@ suites=${VERSION_SUITES:-lint regress isolation pgtap tap-short}
 logs=$project/tmp_check
 run=$(mktemp -d "${TMPDIR:-/tmp}/gpujoin-versions.XXXXXX")
 trap 'rm -rf "$run"' EXIT
-# It takes long anyway, and runs unattended.
+# This script takes long anyway, and runs unattended.
 export CHECK_PATIENCE=${CHECK_PATIENCE:-3}
 
 # Succeeds if this machine has this version, with the files to build an extension.
