@@ -18,15 +18,15 @@
  *
  * In each state the listed pages must have each entry exactly once, and DEAD not after its TID
  * has become free; listed pages must belong to their run, and pages with the number of a listed
- * run to its directory (otherwise they are neither read nor freed: a leak).  So must the copies of
- * a mirror together with its lag.  A reader, which takes several steps, must find what it sees
- * exactly once.  When no step is left, no lock, unfinished run or delta may be left either, and the
- * runs must have been merged: an interrupted merge has started over.
+ * run to its directory (otherwise they are neither read nor freed: a leak).  The copies of a mirror
+ * and its lag must have each entry exactly once, too.  A reader, which takes several steps, must
+ * find what it sees exactly once.  When no step is left, no lock, unfinished run or delta may be
+ * left either, and the runs must have been merged: an interrupted merge has started over.
  *
  * Left out: tails and lanes (an insertion is one step; see fold.c), directory pages, counters
  * (merge_dead), requests and the worker's own lock (they matter to speed only), sleeping, yielding,
- * the choice of runs (any is tried), lost WAL (a crash loses the end of it: like a crash earlier),
- * the steps of a mirror's synchronization after it has read the lists.
+ * the choice of runs (neighbors are tried), lost WAL (a crash loses the end of it: like a crash
+ * earlier), the steps of a mirror's synchronization after it has read the lists.
  *
  * Each mutant leaves one rule out, and must have a fault; then the program prints the shortest
  * order of steps that leads to it.
