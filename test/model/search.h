@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * search.h
- *	  The search through all worlds that can be reached from a first one.
+ *	  The world of fold.c and reduce.c before all steps.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -10,15 +10,6 @@
 #define GPUJOIN_MODEL_SEARCH_H
 
 #include "writers.h"
-
-static void
-print_steps(uint32_t node)
-{
-	if (node == 0)
-		return;
-	print_steps(nodes[node].parent);
-	printf("    %s\n", nodes[node].step);
-}
 
 /* Return the world before all steps, for this beginning and this kind of reader */
 static State
@@ -50,26 +41,6 @@ first_state(void)
 	start.mirror_open = NONE;
 	start.sync_open = NONE;
 	return start;
-}
-
-/* Take every step in every reachable world.  Return the fault of a reader, NULL if none has one. */
-static const char *
-explore(const State *start, void (*take_steps) (const State *s), uint32_t *last)
-{
-	nnodes = 0;
-	table_size = 0;
-	rehash();
-	current = 0;
-	reach(start, "start", NONE);
-	fault = NULL;
-	for (current = 0; current < nnodes && fault == NULL; current++)
-	{
-		State		s = nodes[current].state;
-
-		take_steps(&s);
-		*last = nnodes - 1;		/* the reader's step that has a fault, if any */
-	}
-	return fault;
 }
 
 #endif							/* GPUJOIN_MODEL_SEARCH_H */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * world.h
- *	  The state of a world of the model, and the set of worlds that have been reached.
+ *	  The state of a world of fold.c and reduce.c.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -11,21 +11,16 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define BLOCKS		3
 #define RUNS		2			/* listed at most */
 #define FILLERS		1			/* further rows, not searched for, that make pages open */
-#define MAX_STATES	40000000		/* a larger number of states indicates a mistake */
 
 #define ROW			1			/* contents of a page, a tail or an answer, as bits */
 #define DEAD		2
 #define ROW_AGAIN	4			/* the row was found a second time among a run's pages or copies */
 #define LATER		8			/* an entry of a row that the snapshot does not see */
-
-#define NONE		(-1)
 
 /* Rules that mutants omit */
 typedef enum Mutant
@@ -168,28 +163,15 @@ typedef struct State
 	bool		lag_read;		/* has the CPU searched the pages that the mirror lacks? */
 } State;
 
-typedef struct Node
-{
-	State		state;
-	uint32_t	parent;
-	uint32_t	next;			/* next in its hash chain, plus 1 */
-	char		step[20];
-} Node;
+#include "reach.h"
 
 static Mutant mutant;
 static ReaderKind kind;
 static Beginning beginning;
 static bool by_counters;		/* the journal does not reach back: the synchronizer reads all
 								 * pages */
-static Node *nodes;
-static uint32_t nnodes;
-static uint32_t capacity;
-static uint32_t *table;
-static uint32_t table_size;
 static int	rounds;				/* of VACUUM */
 static int	syncs = 2;			/* synchronizations of the mirror */
-static uint32_t current;		/* the state whose steps are being made */
-static const char *fault;		/* of a reader that has finished */
 
 enum
 {
@@ -212,44 +194,7 @@ add(int answer, int has)
  * it. */
 static const char *find_fault(const State *s);
 
-/* Reached states -------------------------------------------------------------- */
-
-static uint32_t
-hash(const State *state)
-{
-	const unsigned char *byte = (const unsigned char *) state;
-	uint64_t	h = 14695981039346656037u;
-
-	for (size_t i = 0; i < sizeof(State); i++)
-		h = (h ^ byte[i]) * 1099511628211u;
-	return (uint32_t) (h ^ (h >> 29));
-}
-
-static void *
-must(void *memory)
-{
-	if (memory == NULL)
-	{
-		fprintf(stderr, "out of memory\n");
-		exit(2);
-	}
-	return memory;
-}
-
-static void
-rehash(void)
-{
-	table_size = table_size == 0 ? 1 << 16 : table_size * 2;
-	free(table);
-	table = must(calloc(table_size, sizeof(uint32_t)));
-	for (uint32_t i = 0; i < nnodes; i++)
-	{
-		uint32_t   *chain = &table[hash(&nodes[i].state) & (table_size - 1)];
-
-		nodes[i].next = *chain;
-		*chain = i + 1;
-	}
-}
+/* Equal states --------------------------------------------------------------- */
 
 /* List the addresses of a state's change numbers */
 static int
@@ -278,17 +223,12 @@ list_numbers(State *s, int8_t **numbers)
 	return n;
 }
 
-/*
- * Make states equal that differ only in irrelevant ways: change numbers are only compared, with
- * others and with neighbors, so gaps between them may be reduced to three
- */
+/* Make states equal that differ only in irrelevant ways */
 static void
 normalize(State *s)
 {
 	int8_t	   *numbers[5 + 3 * RUNS + 4 * BLOCKS];
 	int			n = list_numbers(s, numbers);
-	int8_t		from = 0;
-	int8_t		to = 0;
 
 	if (kind == READ_ON_CPU)
 	{
@@ -328,80 +268,22 @@ normalize(State *s)
 		if (s->deleted[block] <= oldest)
 			s->deleted[block] = 0;
 	}
-	for (;;)
-	{
-		int8_t		next = INT8_MAX;
-		int8_t		gap;
-
-		for (int i = 0; i < n; i++)
-		{
-			if (*numbers[i] > from && *numbers[i] < next)
-				next = *numbers[i];
-		}
-		if (next == INT8_MAX)
-			break;
-		gap = next - from > 3 ? 3 : next - from;
-		to += gap;
-		for (int i = 0; i < n; i++)
-		{
-			if (*numbers[i] == next)
-				*numbers[i] = to;
-		}
-		from = to;
-		/* all numbers above have moved down as far as this one */
-		for (int i = 0; i < n; i++)
-		{
-			if (*numbers[i] > next)
-				*numbers[i] -= next - to;
-		}
-	}
+	close_gaps(numbers, n);
 }
 
-/* Record a state that has been reached from the current one by a step */
-static void
-reach(const State *reached, const char *step, int block)
+static bool
+settle(State *s)
 {
-	State		copy = *reached;
-	const State *state = &copy;
-	uint32_t	at;
-	Node	   *node;
-
-	if (copy.read == READ_GIVEN_UP)
-		return;
-	if (copy.read == READ_DONE)
+	if (s->read == READ_GIVEN_UP)
+		return false;
+	if (s->read == READ_DONE)
 	{
-		fault = find_fault(&copy);
+		fault = find_fault(s);
 		if (fault == NULL)
-			return;				/* later events do not matter to this reader */
+			return false;		/* later events do not matter to this reader */
 	}
-	normalize(&copy);
-	at = hash(state) & (table_size - 1);
-	for (uint32_t i = table[at]; i != 0; i = nodes[i - 1].next)
-	{
-		if (memcmp(&nodes[i - 1].state, state, sizeof(State)) == 0)
-			return;
-	}
-	if (nnodes == MAX_STATES)
-	{
-		fprintf(stderr, "more than %d states\n", MAX_STATES);
-		exit(2);
-	}
-	if (nnodes == capacity)
-	{
-		capacity = capacity == 0 ? 1 << 16 : capacity * 2;
-		nodes = must(realloc(nodes, capacity * sizeof(Node)));
-	}
-	node = &nodes[nnodes++];
-	node->state = *state;
-	node->parent = current;
-	if (block == NONE)
-		snprintf(node->step, sizeof(node->step), "%s", step);
-	else
-		snprintf(node->step, sizeof(node->step), "%s %d", step, block);
-	node->next = table[at];
-	table[at] = nnodes;
-	if (nnodes > table_size)
-		rehash();
+	normalize(s);
+	return true;
 }
 
 #endif							/* GPUJOIN_MODEL_WORLD_H */
