@@ -168,8 +168,8 @@ foreach my $query (@$queries)
 			my ($status, $out, $err) = $node->psql('postgres',
 				"$force; SET work_mem = '$work_mem'; SET statement_timeout = $timeout; $query;
 				RESET statement_timeout; SELECT 'alive'");
-			# If the timeout fires between the last check for interrupts and the end of the statement,
-			# PostgreSQL has forgotten its reason when it notices it, and reports a user's request.
+			# If the timeout fires between the last check for interrupts and the end of the
+			# statement, PostgreSQL no longer knows the reason, and reports a user's request.
 			if ($err =~ /canceling statement due to (statement timeout|user request)/)
 			{
 				$cancelled++;
