@@ -6,18 +6,21 @@
  * Any address is allowed: nothing is read or written, and an invalid address does no harm.  With
  * a compiler that has no builtin for it, this does nothing.
  *
- * A function that only prefetches must be always_inline if it is static: gcc considers it to have
- * no effect, and removes calls of it.
- *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #ifndef GPUJOIN_BASE_PREFETCH_H
 #define GPUJOIN_BASE_PREFETCH_H
 
+/*
+ * The empty asm statement counts as a side effect.  Without one, gcc considers a function that only
+ * prefetches to have none, and removes all calls of it that it has not inlined.
+ */
 #ifdef __GNUC__
-#define GjPrefetch(address)				__builtin_prefetch(address)
-#define GjPrefetchForWrite(address)		__builtin_prefetch((address), 1)
+#define GjPrefetch(address) \
+	({ __builtin_prefetch(address); __asm__ volatile(""); })
+#define GjPrefetchForWrite(address) \
+	({ __builtin_prefetch((address), 1); __asm__ volatile(""); })
 #else
 #define GjPrefetch(address)				((void) (address))
 #define GjPrefetchForWrite(address)		((void) (address))

@@ -119,8 +119,7 @@ candidate(GjGroupSlot slot, uint64 hash)
 }
 
 /*
- * Prefetch the slots of some rows.  Inline, because gcc drops calls of a function that only
- * prefetches.
+ * Prefetch the slots of some rows
  */
 static pg_attribute_always_inline void
 prefetch_slots(const GjGroupTable *table, int row, int end)

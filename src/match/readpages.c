@@ -61,8 +61,7 @@
 
 /*
  * Prefetch the keys of a page.  A pin is enough, because the addresses depend on the
- * index only, not on the page's contents.  Inline, because gcc drops calls of a function
- * that only prefetches, as it considers it to have no effect.
+ * index only, not on the page's contents.
  */
 static pg_attribute_always_inline void
 GjPrefetchKeys(Page page, const GjIndexInfo *info)
@@ -103,10 +102,8 @@ static bool match_keys(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 static bool match_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 						 const GjChosenPage *chosen, GjMatchTarget target,
 						 GjMatchStats *stats);
-static pg_attribute_always_inline void prefetch_listed(Page page, const GjIndexInfo *info,
-													   const GjKeySet *keys,
-													   const GjChosenPage *chosen,
-													   GjMatchTarget target);
+static void prefetch_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
+							const GjChosenPage *chosen, GjMatchTarget target);
 static bool has_few_keys(const GjKeySet *keys, const GjChosenPage *chosen);
 static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
 static void find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,
@@ -762,10 +759,9 @@ estimate_slot(const GjChosenPage *chosen, int nslots, int64 key)
 }
 
 /*
- * Prefetch the memory that match_listed() will probably read.  Inline, or gcc drops the call, and
- * the match takes a third longer (base/prefetch.h).
+ * Prefetch the memory that match_listed() will probably read
  */
-static pg_attribute_always_inline void
+static void
 prefetch_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 				const GjChosenPage *chosen, GjMatchTarget target)
 {

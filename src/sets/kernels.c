@@ -260,9 +260,7 @@ get_kernels(void)
 }
 
 /*
- * Prefetch the cells that will be looked up, so that their cache misses overlap.  This must be
- * inline: gcc drops calls of a function that only prefetches, because it considers it free of
- * side effects.
+ * Prefetch the cells that will be looked up, so that their cache misses overlap.
  */
 static pg_attribute_always_inline void
 prefetch_cells(const GjKeySet *set, const void *keys, int n_words, const uint32 *hits)

@@ -381,8 +381,7 @@ has_room(GjTidSet *set, uint64 n)
 /*
  * Prefetch the TIDs of all words with hits, so that their cache misses overlap.  A match has
  * read the page's keys, but not its TIDs; these misses are two thirds of the time of adding
- * them.  This must be inline: gcc drops calls of a function that only prefetches, because it
- * considers it free of side effects.
+ * them.
  */
 static pg_attribute_always_inline void
 prefetch_tids(const ItemPointerData *tids, const uint32 *hits, int n_words)
