@@ -72,7 +72,7 @@ my @corners = (
 		filter => sub { '' }
 	},
 
-	# Read the first rows of an order, of which a filter keeps few.
+	# Read the first rows of an order; a filter keeps few of them.
 	{
 		%crowded,
 		form => sub { any_of(qw(top deep)) },

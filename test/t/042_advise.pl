@@ -170,7 +170,7 @@ is($node->safe_psql('postgres', 'SELECT current_user FROM gpujoin_advise() LIMIT
 $node->safe_psql('postgres', 'REVOKE SELECT ON secret FROM other');
 unlike((advice($node, 'other'))[0], qr/secret/, 'a table that may not be read any more');
 
-# Nor does a function run with the rights of a role that has not called it: if names are now
+# No function runs with the rights of a role that has not called it: if names are now
 # resolved with another search path, a statement may refer to another user's objects
 $node->safe_psql('postgres', q{
 	GRANT CREATE ON SCHEMA public TO other;
@@ -219,7 +219,7 @@ foreach my $most (1 .. 12)
 }
 is($failed, '', 'advice comes nevertheless');
 
-# Nor does a table or a column that is dropped while other statements are analyzed
+# The same is true of a table or a column that is dropped while other statements are analyzed
 $node->safe_psql('postgres', q{
 	CREATE TABLE doomed AS SELECT * FROM facts;
 	CREATE TABLE maimed AS SELECT * FROM facts;
