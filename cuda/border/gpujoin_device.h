@@ -118,7 +118,8 @@ typedef enum gjd_status
 	GJD_UNSUPPORTED,	/* the device or the system cannot do this */
 	GJD_DEVICE_LOST,	/* sticky: end the process */
 	GJD_INTERNAL,		/* a bug of the library */
-	GJD_TOO_NEW			/* too many copies are newer than a reduction's bound; nothing was done */
+	GJD_TOO_NEW,		/* too many copies are newer than a reduction's bound; nothing was done */
+	GJD_TOO_MANY		/* a reduction has more groups than room; end the match */
 } gjd_status;
 
 typedef struct gjd_error

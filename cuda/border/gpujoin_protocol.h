@@ -25,8 +25,14 @@
  *	far (produced, filled); the receiver stores the number it has finished with (taken,
  *	consumed), and the sender is never more than two ahead. So copying out of one half and
  *	filling the other overlap. A request first sends (keys, pages), then receives (TIDs,
- *	entries). Entries come in parts as defined by gpujoin_shapes.h; the message gives the
+ *	entries, groups). Entries come in parts as defined by gpujoin_shapes.h; the message gives the
  *	capacity of each part, which determines where the arrays begin.
+ *
+ *	A match sends a stream of 8-byte words in sections: the keys, then the memory that the
+ *	members of a reduction point to (gjp_section_words). A reduction's answer
+ *	has groups, and the rest as entries. A part may contain both: there is room for groups at its
+ *	beginning, and the entries follow (gjp_entries_at). The pages that were left out are
+ *	in the message, once the state is final.
  *
  *	The helper finally stores the state GJP_DONE or GJP_FAILED: from then on it touches neither
  *	the chunk nor the message. The slot may be reused only after that, even if the client has
@@ -48,7 +54,7 @@
 #include "gpujoin_device.h"
 
 #define GJP_MAGIC 0x504A4701u
-#define GJP_VERSION 6
+#define GJP_VERSION 8
 #define GJP_MAX_SLOTS 256
 #define GJP_SLOT_WORDS (GJP_MAX_SLOTS / 64)
 #define GJP_HALVES 2
@@ -57,10 +63,10 @@
 #define GJP_TEXT_BYTES 256
 
 /*
- * Maximum number of keys of one request, and of all requests whose keys are being collected: 512
- * MB
+ * Maximum number of keys and other words of one request, and of all requests whose words are being
+ * collected: 512 MB
  */
-#define GJP_MAX_KEYS ((uint64_t) 64 << 20)
+#define GJP_MAX_WORDS ((uint64_t) 64 << 20)
 
 #define GJP_OWN_LINE __attribute__((aligned(GJP_LINE)))
 
@@ -90,7 +96,7 @@ typedef enum gjp_op
 	GJP_CREATE = 1, /* a column; its name is returned as a part without data */
 	GJP_DROP,
 	GJP_PUSH, /* in: pages */
-	GJP_MATCH, /* in: keys; out: TIDs or entries, unless only counted */
+	GJP_MATCH, /* in: keys and other words; out: TIDs, entries or groups, unless only counted */
 	GJP_FAULT /* arm a fault, in the reference library */
 } gjp_op;
 
@@ -155,6 +161,7 @@ typedef struct gjp_report
 	uint64_t memory_budget, memory_columns_limit, memory_columns, memory_scratch;
 	uint64_t memory_total, memory_free; /* of the card; the latter is updated from time to time */
 	uint64_t columns, keysets, matches;
+	uint64_t capabilities;	/* of the library: GJD_CAN_... */
 	int32_t failure_status; /* gjd_status or exit code */
 	int32_t failure_code;	/* gjd_error.device_code */
 	char failure[256];
@@ -206,9 +213,16 @@ typedef struct gjp_request
 	uint64_t reserve_pages;					   /* CREATE */
 	uint64_t keys;							   /* MATCH: number of keys in all parts */
 	gjd_filter filter;						   /* MATCH: condition that entries must pass */
+	gjd_top top;							   /* MATCH: the first rows that are wanted */
+	uint32_t reduce; /* MATCH: entries are reduced as follows; pointers and lengths of memory that
+					  * receives groups mean nothing */
+	uint32_t groups_if_needed; /* no groups are wanted if there is no rest and no page is left out
+								* because of the bound */
+	uint32_t has_weights, has_numbers; /* are these sections present? */
+	gjd_reduction reduction;
 } gjp_request;
 
-/* Length of a part sent to the helper: keys or pages */
+/* Length of a part sent to the helper: words or pages */
 typedef struct gjp_part
 {
 	uint32_t items;
@@ -233,7 +247,9 @@ typedef struct gjp_result
 	 */
 	uint64_t set_ns, kernel_ns, transfer_ns;
 	uint32_t ascending;
-	uint32_t reserved;
+	uint32_t n_newer;	/* of a reduction, as in gjd_reduced, like the following */
+	uint64_t rows, nulls, groups;
+	uint64_t elements;	/* in all parts */
 	char text[GJP_TEXT_BYTES];
 } gjp_result;
 
@@ -256,7 +272,10 @@ typedef struct gjp_message
 	uint32_t room[GJP_HALVES]; /* capacity of parts of entries */
 	uint64_t expected;		  /* number of items of all parts, present with the first; for
 							   * reserving memory */
+	uint32_t groups[GJP_HALVES];	 /* number of elements of a reduction in these parts ... */
+	uint32_t group_room[GJP_HALVES]; /* ... and the room for them */
 	GJP_OWN_LINE gjp_result result;
+	uint32_t newer[GJD_MAX_NEWER]; /* as in gjd_reduced; final together with the state */
 } gjp_message;
 
 /* ---- words --------------------------------------------------------------------------------- */
@@ -295,6 +314,60 @@ static inline uint64_t
 gjp_half_bytes(uint64_t chunk_bytes)
 {
 	return chunk_bytes / GJP_HALVES / GJP_PAGE_BYTES * GJP_PAGE_BYTES;
+}
+
+/* Sections of the words that a match sends */
+typedef enum gjp_section
+{
+	GJP_KEYS = 0,
+	GJP_LEFT_OUT, /* uint32 */
+	GJP_MAP,	  /* bytes */
+	GJP_WEIGHTS,  /* uint32 */
+	GJP_NUMBERS,  /* uint32 */
+	GJP_SECTIONS
+} gjp_section;
+
+/* Gets the number of words of a section; the last one may have unused bytes. */
+static inline uint64_t
+gjp_section_words(const gjp_request *request, gjp_section section)
+{
+	const gjd_reduction *reduction = &request->reduction;
+
+	if (section == GJP_KEYS)
+		return request->keys;
+	if (!request->reduce)
+		return 0;
+	switch (section)
+	{
+		case GJP_LEFT_OUT:
+			return ((uint64_t) reduction->n_left_out + 1) / 2;
+		case GJP_MAP:
+			return reduction->map_bytes / 8 + (reduction->map_bytes % 8 > 0);
+		case GJP_WEIGHTS:
+			return request->has_weights ? reduction->n_keys / 2 + reduction->n_keys % 2 : 0;
+		case GJP_NUMBERS:
+			return request->has_numbers ? reduction->n_keys / 2 + reduction->n_keys % 2 : 0;
+		default:
+			return 0;
+	}
+}
+
+/* Gets the place of a section's first word, or the number of all words. */
+static inline uint64_t
+gjp_words_before(const gjp_request *request, gjp_section section)
+{
+	uint64_t words = 0;
+
+	for (int i = 0; i < (int) section; i++)
+		words += gjp_section_words(request, (gjp_section) i);
+	return words;
+}
+
+/* Gets the offset of the entries in a part with room for this many groups. */
+static inline uint64_t
+gjp_entries_at(uint64_t group_room, uint64_t element_bytes)
+{
+	return gjd_align(group_room * element_bytes, GJD_ENTRY_ALIGN);
 }
 
 /*

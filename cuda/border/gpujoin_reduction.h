@@ -15,12 +15,24 @@
  * All results are exact integers that do not depend on the order of rows. An element of the result
  * is a group, in words of 64 bits:
  *
- *	0			the group's value: the key, or that of the column; 0 if all rows are one group
- *	1			1 if the value is NULL, otherwise 0
- *	2			number of rows
- *	3 ...		the words of each aggregate (gjd_aggregate_words), in order
+ *	0			the group's value: the key, its number, or the value of the (first) column; 0 if
+ *				it is NULL, and if all rows are one group
+ *	1			1 if the value is NULL, otherwise 0; GJD_BY_COLUMNS: bit i is set if the value of
+ *				columns[i] is NULL
+ *	2			number of rows, each counted as often as the weight of its key says
+ *	3 ...		GJD_BY_COLUMNS: the values of the other columns, in order, 0 for a NULL; then the
+ *				words of each aggregate (gjd_aggregate_words), in order
  *
  * Groups without rows are not delivered, but for that of GJD_ONE_GROUP. Their order is undefined.
+ *
+ * GJD_BY_COLUMNS has room for a number of groups that the caller chooses. If and only if the rows
+ * that would be reduced have more groups, match_poll() returns GJD_TOO_MANY, from the first time
+ * that it would not return GJD_PENDING; nothing has been delivered then, and match_end() is the
+ * only valid call.
+ *
+ * Where a small side repeats keys, a row is in the join once for each repetition. Keys may have
+ * weights for that: a row counts as often as its key's weight says, in numbers of rows and values
+ * and in sums. Rows of the rest do not: the caller joins them itself.
  */
 #ifndef GPUJOIN_REDUCTION_H
 #define GPUJOIN_REDUCTION_H
@@ -36,7 +48,9 @@ extern "C" {
 #define GJD_MAX_DISTINCT ((uint64_t) 64 << 20) /* span of GJD_DISTINCT */
 #define GJD_MAX_LEFT_OUT 4096				   /* pages named by the caller */
 #define GJD_MAX_NEWER 256					   /* pages left out because of the bound */
-#define GJD_GROUP_WORDS 3					   /* before the first aggregate */
+#define GJD_MAX_COLUMN_GROUPS ((uint64_t) 16 << 20) /* of GJD_BY_COLUMNS */
+#define GJD_MAX_GROUP_COLUMNS 8				   /* of GJD_BY_COLUMNS */
+#define GJD_GROUP_WORDS 3					   /* before other columns and aggregates */
 
 /* How rows are grouped */
 typedef enum gjd_grouping
@@ -45,16 +59,20 @@ typedef enum gjd_grouping
 	GJD_BY_KEY,	  /* a group for each key of the set */
 	GJD_BY_VALUE, /* a group for each value of the column between least and least + span - 1, and
 				   * one for NULL; other rows go to the rest */
-	GJD_DISTINCT  /* no groups, but a bit for each value of that span; NULLs are only counted. The
+	GJD_DISTINCT, /* no groups, but a bit for each value of that span; NULLs are only counted. The
 				   * elements of the result are words of the bitmap, value least + 64 w + b is bit b
 				   * of word w */
+	GJD_BY_COLUMNS, /* a group for each combination of values of some columns, NULLs being equal;
+					 * without aggregates, the distinct rows */
+	GJD_BY_NUMBER /* a group for each number that the caller has given to keys */
 } gjd_grouping;
 
 typedef enum gjd_aggregate_kind
 {
 	GJD_COUNT_VALUES = 0, /* one word: number of values that are not NULL */
 	GJD_SUM, /* of up to four bytes: one word; of eight: two, the sum of the low halves, which are
-			  * unsigned, and that of the high halves, which are signed; exact up to 2^31 rows */
+			  * unsigned, and that of the high halves, which are signed; exact if the group's number
+			  * of rows is at most 2^31 */
 	GJD_MIN, /* one word; INT64_MAX if all values are NULL */
 	GJD_MAX	 /* one word; INT64_MIN if all values are NULL */
 } gjd_aggregate_kind;
@@ -98,6 +116,23 @@ typedef struct gjd_reduction
 	/* Optional: destination of the first groups, under the rules of a match's first_buffer */
 	void *first_groups;
 	uint64_t first_capacity; /* in elements */
+
+	/*
+	 * GJD_BY_COLUMNS: the columns, each as in gjd_aggregate, and the room for groups, on which the
+	 * memory depends. GJD_BY_NUMBER: all numbers of keys are below the room.
+	 */
+	uint32_t n_columns;
+	uint32_t columns[GJD_MAX_GROUP_COLUMNS];
+	uint32_t reserved;
+	uint64_t room;
+
+	/*
+	 * For each key of the set, in the order of the set: its weight, at least 1, and its number.
+	 * n_keys must be the set's own count (gjd_keyset_info). Without weights, each is 1.
+	 */
+	uint64_t n_keys;
+	const uint32_t *weights; /* not for GJD_DISTINCT */
+	const uint32_t *numbers; /* for GJD_BY_NUMBER only */
 } gjd_reduction;
 
 /* State of a reduction, beside the match's own, whose items are the rest */
@@ -105,7 +140,7 @@ typedef struct gjd_reduced
 {
 	uint32_t struct_size;
 	uint32_t element_bytes; /* of the result: a group, or a word of GJD_DISTINCT */
-	uint64_t rows;			/* that were reduced */
+	uint64_t rows;			/* that were reduced, without their weights */
 	uint64_t nulls;			/* GJD_DISTINCT: of them, rows whose value is NULL */
 	uint64_t groups;		/* with rows; GJD_DISTINCT: distinct values that are not NULL */
 	uint64_t elements;		/* of the whole result */
@@ -134,6 +169,9 @@ typedef struct gjd_top
 #define GJD_CAN_REDUCE ((uint64_t) 2)		 /* GJD_ONE_GROUP, GJD_BY_KEY */
 #define GJD_CAN_GROUP_BY_VALUE ((uint64_t) 4)
 #define GJD_CAN_DISTINCT ((uint64_t) 8)
+#define GJD_CAN_GROUP_BY_COLUMNS ((uint64_t) 16)
+#define GJD_CAN_GROUP_BY_NUMBER ((uint64_t) 32)
+#define GJD_CAN_WEIGH ((uint64_t) 64) /* weights, in any grouping that allows them */
 
 /* Returns the width of a column that is named as in gjd_aggregate. */
 static inline uint32_t
@@ -155,11 +193,19 @@ gjd_aggregate_words(const gjd_aggregate *aggregate, const gjd_shape *shape)
 	return aggregate->kind == GJD_SUM && gjd_column_bytes(shape, aggregate->column) == 8 ? 2 : 1;
 }
 
+/* Returns the number of words of an element before those of the first aggregate. */
+static inline uint32_t
+gjd_group_words(const gjd_reduction *reduction)
+{
+	return reduction->grouping == GJD_BY_COLUMNS ? GJD_GROUP_WORDS + reduction->n_columns - 1
+												 : GJD_GROUP_WORDS;
+}
+
 /* Returns the number of words of an element of the result. */
 static inline uint32_t
 gjd_element_words(const gjd_reduction *reduction, const gjd_shape *shape)
 {
-	uint32_t words = GJD_GROUP_WORDS;
+	uint32_t words = gjd_group_words(reduction);
 
 	if (reduction->grouping == GJD_DISTINCT)
 		return 1;
@@ -168,24 +214,88 @@ gjd_element_words(const gjd_reduction *reduction, const gjd_shape *shape)
 	return words;
 }
 
-/* Returns the capability that a reduction needs. */
+/* Returns the maximum number of elements of a valid reduction's result, given the set's count. */
+static inline uint64_t
+gjd_most_elements(const gjd_reduction *reduction, uint64_t keys)
+{
+	switch (reduction->grouping)
+	{
+		case GJD_BY_KEY:
+			return keys;
+		case GJD_BY_VALUE:
+			return reduction->span + 1;
+		case GJD_DISTINCT:
+			return reduction->span / 64;
+		case GJD_BY_COLUMNS:
+		case GJD_BY_NUMBER:
+			return reduction->room;
+		default:
+			return 1;
+	}
+}
+
+/* Returns the capabilities that a reduction needs, all of them. */
 static inline uint64_t
 gjd_reduction_capability(const gjd_reduction *reduction)
 {
-	return reduction->grouping == GJD_BY_VALUE ? GJD_CAN_GROUP_BY_VALUE
-		   : reduction->grouping == GJD_DISTINCT ? GJD_CAN_DISTINCT
-												 : GJD_CAN_REDUCE;
+	uint64_t needed = reduction->weights != NULL ? GJD_CAN_WEIGH : 0;
+
+	switch (reduction->grouping)
+	{
+		case GJD_BY_VALUE:
+			return needed | GJD_CAN_GROUP_BY_VALUE;
+		case GJD_DISTINCT:
+			return needed | GJD_CAN_DISTINCT;
+		case GJD_BY_COLUMNS:
+			return needed | GJD_CAN_GROUP_BY_COLUMNS;
+		case GJD_BY_NUMBER:
+			return needed | GJD_CAN_GROUP_BY_NUMBER;
+		default:
+			return needed | GJD_CAN_REDUCE;
+	}
 }
 
-/* Returns true if the parameters are valid for columns of this shape. */
+/* Returns true if the way of grouping is valid for columns of this shape. */
+static inline bool
+gjd_grouping_is_valid(const gjd_reduction *reduction, const gjd_shape *shape)
+{
+	switch (reduction->grouping)
+	{
+		case GJD_ONE_GROUP:
+		case GJD_BY_KEY:
+			return true;
+		case GJD_BY_VALUE:
+			return reduction->column <= shape->n_carried && reduction->span > 0 &&
+				   reduction->span <= GJD_MAX_GROUPS;
+		case GJD_DISTINCT:
+			return reduction->column <= shape->n_carried && reduction->span > 0 &&
+				   reduction->span <= GJD_MAX_DISTINCT && reduction->span % 64 == 0 &&
+				   reduction->n_aggregates == 0 && reduction->weights == NULL;
+		case GJD_BY_COLUMNS:
+			if (reduction->n_columns == 0 || reduction->n_columns > GJD_MAX_GROUP_COLUMNS ||
+				reduction->room == 0 || reduction->room > GJD_MAX_COLUMN_GROUPS)
+				return false;
+			for (uint32_t i = 0; i < reduction->n_columns; i++)
+				if (reduction->columns[i] > shape->n_carried)
+					return false;
+			return true;
+		case GJD_BY_NUMBER:
+			return reduction->room > 0 && reduction->room <= GJD_MAX_GROUPS &&
+				   (reduction->n_keys == 0 || reduction->numbers != NULL);
+		default:
+			return false;
+	}
+}
+
+/*
+ * Returns true if the parameters are valid for columns of this shape. The library tests the values
+ * in weights and numbers, after it has copied them (gjd_key_values_are_valid).
+ */
 static inline bool
 gjd_reduction_is_valid(const gjd_reduction *reduction, const gjd_shape *shape)
 {
-	bool by_span = reduction->grouping == GJD_BY_VALUE || reduction->grouping == GJD_DISTINCT;
-	uint64_t most = reduction->grouping == GJD_DISTINCT ? GJD_MAX_DISTINCT : GJD_MAX_GROUPS;
-
-	if (reduction->grouping > GJD_DISTINCT || reduction->n_aggregates > GJD_MAX_AGGREGATES ||
-		(reduction->grouping == GJD_DISTINCT && reduction->n_aggregates > 0) ||
+	if (reduction->n_aggregates > GJD_MAX_AGGREGATES || !gjd_grouping_is_valid(reduction, shape) ||
+		(reduction->numbers != NULL && reduction->grouping != GJD_BY_NUMBER) ||
 		(uint64_t) reduction->marked >> shape->n_carried != 0 ||
 		reduction->n_left_out > GJD_MAX_LEFT_OUT ||
 		(reduction->n_left_out > 0 && reduction->left_out == NULL) ||
@@ -199,9 +309,29 @@ gjd_reduction_is_valid(const gjd_reduction *reduction, const gjd_shape *shape)
 	for (uint32_t i = 1; i < reduction->n_left_out; i++)
 		if (reduction->left_out[i] <= reduction->left_out[i - 1])
 			return false;
-	return !by_span || (reduction->column <= shape->n_carried && reduction->span > 0 &&
-						reduction->span <= most &&
-						(reduction->grouping == GJD_BY_VALUE || reduction->span % 64 == 0));
+	return true;
+}
+
+/* Returns true if a reduction has a weight or a number for each key of a set with this count. */
+static inline bool
+gjd_keys_are_covered(const gjd_reduction *reduction, uint64_t keys)
+{
+	return (reduction->weights == NULL && reduction->grouping != GJD_BY_NUMBER) ||
+		   reduction->n_keys == keys;
+}
+
+/* Returns true if the copied weights and numbers are valid; either may be NULL. */
+static inline bool
+gjd_key_values_are_valid(const gjd_reduction *reduction, const uint32_t *weights,
+						 const uint32_t *numbers)
+{
+	bool valid = true;
+
+	for (uint64_t i = 0; i < reduction->n_keys && weights != NULL; i++)
+		valid &= weights[i] > 0;
+	for (uint64_t i = 0; i < reduction->n_keys && numbers != NULL; i++)
+		valid &= numbers[i] < reduction->room;
+	return valid;
 }
 
 static inline bool

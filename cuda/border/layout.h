@@ -20,7 +20,7 @@
 /* Lengths of the first version of structures that have grown since */
 #define LAYOUT_COLUMN_PARAMS offsetof(gjd_column_params, nullable)
 #define LAYOUT_MATCH_PARAMS offsetof(gjd_match_params, want)
-#define LAYOUT_REDUCTION sizeof(gjd_reduction)
+#define LAYOUT_REDUCTION offsetof(gjd_reduction, n_columns)
 
 /* For wide pages, an extent is a multiple of the smallest size, so that one group always fits. */
 static inline uint64_t

@@ -51,9 +51,15 @@ typedef struct column
 	gjd_shape shape;
 	uint32_t pushes; /* number of requests that still hold the handle */
 	bool dropping;
-	uint64_t usual_items[2]; /* maximum number of TIDs or entries of recent matches; without and
-							  * with a filter */
+	uint64_t usual_items[4]; /* maximum number of TIDs or entries of recent matches, by kind */
 } column;
+
+/* A part of a result */
+typedef struct part
+{
+	uint64_t items_end, groups_end; /* number of items and groups in all parts up to this one */
+	uint32_t item_room, group_room;
+} part;
 
 struct request
 {
@@ -74,20 +80,21 @@ struct request
 	bool last;
 
 	/* MATCH */
-	int64_t *keys; /* collected keys; NULL while a single part can be read in place */
-	uint64_t room_keys;
-	const int64_t *key_list;
-	uint64_t n_keys;
+	int64_t *collected; /* words that were sent; NULL while a single part can be read in place */
+	uint64_t room_words;
+	const int64_t *words;
+	uint64_t n_words, all_words;
 	gjd_keyset *keyset;
 	gjd_match *match;
 	bool ready;
 	int64_t match_began, match_ready; /* times */
 	uint32_t begun, filled; /* parts handed to the library, parts published */
-	uint64_t begun_items, published_items;
-	uint64_t ends[GJP_HALVES]; /* index after the last item of a part */
-	uint64_t part_items;	   /* capacity of a part */
-	uint32_t rooms[GJP_HALVES]; /* capacities of the current parts; the first may be
-								 * smaller */
+	uint64_t begun_items, begun_groups;
+	uint64_t published_items, published_groups;
+	part parts[GJP_HALVES];
+	uint64_t part_items;	/* capacity of a part that has items only */
+	uint32_t element_bytes; /* of a reduction */
+	gjd_reduced reduced;	/* as of the last poll */
 };
 
 typedef struct helper
@@ -106,7 +113,7 @@ typedef struct helper
 	bool ring;		  /* have wake bits been set? */
 	request requests[GJP_MAX_SLOTS];
 	uint64_t at_work[GJP_SLOT_WORDS]; /* bits of slots with a request */
-	uint64_t keys_room; /* of all requests together, in keys */
+	uint64_t words_room; /* of all requests together */
 	ending *endings;
 	uint32_t n_endings, room_endings;
 
@@ -147,7 +154,7 @@ char *half_of(const request *q, uint32_t part);
 gjp_part read_part(const request *q, uint32_t part);
 void publish(const request *q, uint64_t *word, uint32_t value);
 bool out_of_patience(request *q);
-void give_keys(request *q);
+void give_words(request *q);
 void end_later(gjd_match *match);
 bool end_matches(void);
 

@@ -113,6 +113,7 @@ open_device(const char *name, uint64_t budget)
 	report->runtime_version = info.runtime_version;
 	report->memory_total = info.memory_total;
 	report->memory_free = info.memory_free;
+	report->capabilities = h.api->capabilities;
 	report_memory();
 }
 

@@ -141,7 +141,7 @@ request_end(request *q, gjp_state state)
 {
 	gjp_message *message = message_of(q);
 
-	give_keys(q);
+	give_words(q);
 	q->step = NULL;
 	h.at_work[q->slot / 64] &= ~((uint64_t) 1 << q->slot % 64);
 	h.info_is_old = true;
@@ -186,14 +186,14 @@ out_of_patience(request *q)
 	return h.now - q->busy_since >= BUSY_LIMIT_NS;
 }
 
-/* Frees the keys that were collected. */
+/* Frees the words that were collected. */
 void
-give_keys(request *q)
+give_words(request *q)
 {
-	free(q->keys);
-	h.keys_room -= q->room_keys;
-	q->keys = NULL;
-	q->room_keys = 0;
+	free(q->collected);
+	h.words_room -= q->room_words;
+	q->collected = NULL;
+	q->room_words = 0;
 }
 
 /* Keeps a match whose request has ended until the library has released it. */

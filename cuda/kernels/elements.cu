@@ -2,6 +2,7 @@
  * elements.cu
  *	  The result of a reduction, made from its groups, and its first delivery.
  */
+#include "hash.cuh"
 #include "reduce.cuh"
 
 #include <algorithm>
@@ -18,7 +19,7 @@ constexpr uint32_t threads = policy::gather_threads;
 struct element_job
 {
 	uint64_t groups;
-	uint32_t grouping, n_aggregates, words, element_words;
+	uint32_t grouping, n_aggregates, words, element_words, group_words;
 	uint32_t kinds[GJD_MAX_AGGREGATES], wide[GJD_MAX_AGGREGATES];
 	const uint64_t *sums;
 	uint64_t *elements;
@@ -28,6 +29,8 @@ struct element_job
 	int64_t least;
 	uint64_t span;
 	reduction_counters *counters;
+	group_table table; /* GJD_BY_COLUMNS */
+	char *const *extents;
 };
 
 __device__ inline int64_t
@@ -37,10 +40,32 @@ value_of_group(const element_job &job, uint64_t group)
 		return job.least + (int64_t) group;
 	if (job.grouping == GJD_ONE_GROUP)
 		return 0;
+	if (job.grouping == GJD_BY_NUMBER)
+		return (int64_t) group;
 	if (job.keys == nullptr)
 		return job.few[group];
 	return job.key_bytes == 4 ? ((const int32_t *) job.keys)[group]
 							  : ((const int64_t *) job.keys)[group];
+}
+
+/* Writes the values that the rows of a group by columns have in common. */
+__device__ inline void
+write_values(const element_job &job, uint64_t group, uint64_t *to)
+{
+	uint64_t slot = job.table.slots[group];
+	const char *extent = job.extents[slot_extent(slot)];
+	uint32_t row = slot_row(slot);
+	uint64_t nulls = 0;
+
+	for (uint32_t i = 0; i < job.table.n_columns; i++)
+	{
+		bool null = is_null(job.table.columns[i], extent, row);
+
+		nulls |= (uint64_t) null << i;
+		to[i == 0 ? 0 : GJD_GROUP_WORDS + i - 1] =
+			null ? 0 : (uint64_t) value_of(job.table.columns[i], extent, row);
+	}
+	to[1] = nulls;
 }
 
 __device__ inline void
@@ -48,9 +73,15 @@ write_element(const element_job &job, uint64_t group, const uint64_t *words, uin
 {
 	bool null = job.grouping == GJD_BY_VALUE && group == job.span;
 
-	*to++ = null ? 0 : (uint64_t) value_of_group(job, group);
-	*to++ = null;
-	*to++ = *words++;
+	if (job.grouping == GJD_BY_COLUMNS)
+		write_values(job, group, to);
+	else
+	{
+		to[0] = null ? 0 : (uint64_t) value_of_group(job, group);
+		to[1] = null;
+	}
+	to[2] = *words++;
+	to += job.group_words;
 	for (uint32_t i = 0; i < job.n_aggregates; i++)
 	{
 		uint64_t first = *words++;
@@ -73,7 +104,10 @@ element_kernel(const __grid_constant__ element_job job)
 	uint64_t stride = (uint64_t) gridDim.x * blockDim.x;
 	uint32_t lane = threadIdx.x % 32;
 	uint64_t rounded = (job.groups + 31) / 32 * 32;
+	bool counted = job.grouping == GJD_BY_COLUMNS; /* have groups been counted already? */
 
+	if (counted && job.counters->groups > job.table.room)
+		return;
 	for (uint64_t group = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x; group < rounded;
 		 group += stride)
 	{
@@ -89,7 +123,8 @@ element_kernel(const __grid_constant__ element_job job)
 		if (lane == 0)
 		{
 			first = atomicAdd(&job.counters->elements, (unsigned long long) __popc(together));
-			atomicAdd(&job.counters->groups, (unsigned long long) __popc(with_rows));
+			if (!counted)
+				atomicAdd(&job.counters->groups, (unsigned long long) __popc(with_rows));
 		}
 		first = __shfl_sync(all_lanes, first, 0) + __popc(together & ((1u << lane) - 1));
 		if (wanted)
@@ -133,21 +168,31 @@ launch_elements(const reduction_job &from, cudaStream_t stream)
 {
 	const gjd_reduction &asked = *from.asked;
 	const gjd_shape &shape = from.column->shape;
-	uint64_t groups = possible_groups(from.keyset, asked);
+	uint64_t groups = group_places(from.keyset, asked);
 	uint64_t most = (uint64_t) from.column->device->properties.multiProcessorCount * 8;
 	uint32_t blocks = (uint32_t) std::max<uint64_t>(
 		1, std::min<uint64_t>(most, (groups + threads - 1) / threads));
-	element_job job = {groups, asked.grouping, asked.n_aggregates,
-					   reduction_sum_words(asked, shape), gjd_element_words(&asked, &shape), {}, {},
-					   from.sums, from.elements,
-					   from.keyset->strategy == GJD_BY_CONSTANTS ? nullptr
-																 : from.keyset->parts.keys,
-					   shape.key_bytes, {}, asked.least, asked.span, from.counters};
+	element_job job = {};
 
 	if (asked.grouping == GJD_DISTINCT)
 		bits_kernel<<<blocks, threads, 0, stream>>>(from.sums, groups, from.counters);
 	else
 	{
+		job.groups = groups;
+		job.grouping = asked.grouping;
+		job.n_aggregates = asked.n_aggregates;
+		job.words = reduction_sum_words(asked, shape);
+		job.element_words = gjd_element_words(&asked, &shape);
+		job.group_words = gjd_group_words(&asked);
+		job.sums = from.sums;
+		job.elements = from.elements;
+		job.keys = from.keyset->strategy == GJD_BY_CONSTANTS ? nullptr : from.keyset->parts.keys;
+		job.key_bytes = shape.key_bytes;
+		job.least = asked.least;
+		job.span = asked.span;
+		job.counters = from.counters;
+		job.table = group_table_of(from);
+		job.extents = view_of(from.column).extents;
 		for (uint32_t i = 0; i < asked.n_aggregates; i++)
 		{
 			job.kinds[i] = asked.aggregates[i].kind;
@@ -170,18 +215,30 @@ possible_groups(const gjd_keyset *keyset, const gjd_reduction &asked)
 			return asked.span + 1;
 		case GJD_DISTINCT:
 			return asked.span / 64;
+		case GJD_BY_COLUMNS:
+		case GJD_BY_NUMBER:
+			return asked.room;
 		default:
 			return 1;
 	}
 }
 
-/* A group's words while it is added up: all of an element but its value and the flag */
+/* Places of groups while they are added up: for groups by columns, a hash table */
+uint64_t
+group_places(const gjd_keyset *keyset, const gjd_reduction &asked)
+{
+	uint64_t groups = possible_groups(keyset, asked);
+
+	return asked.grouping == GJD_BY_COLUMNS ? groups * 2 : groups;
+}
+
+/* A group's words while it is added up: the number of rows, and those of the aggregates */
 uint32_t
 reduction_sum_words(const gjd_reduction &asked, const gjd_shape &shape)
 {
 	uint32_t words = gjd_element_words(&asked, &shape);
 
-	return asked.grouping == GJD_DISTINCT ? words : words - 2;
+	return asked.grouping == GJD_DISTINCT ? words : words - gjd_group_words(&asked) + 1;
 }
 
 void

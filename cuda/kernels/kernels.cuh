@@ -49,12 +49,15 @@ struct reduction_job
 	const uint8_t *map; /* copies on the device */
 	const uint32_t *left_out;
 	uint32_t n_left_out;
-	uint64_t *sums; /* possible_groups * reduction_sum_words words, zero at first */
+	uint64_t *sums; /* group_places * reduction_sum_words words, zero at first */
 	uint64_t *elements;
 	reduction_counters *counters;
+	uint64_t *slots; /* GJD_BY_COLUMNS: a slot for each place, zero at first */
+	const uint32_t *weights, *numbers; /* of keys; either may be NULL */
 };
 
 uint64_t possible_groups(const gjd_keyset *keyset, const gjd_reduction &asked);
+uint64_t group_places(const gjd_keyset *keyset, const gjd_reduction &asked);
 uint32_t reduction_sum_words(const gjd_reduction &asked, const gjd_shape &shape);
 void launch_reduction(const reduction_job &job, const match_output &out, uint64_t *matched);
 void launch_group_delivery(const reduction_job &job, void *to, uint64_t capacity);

@@ -80,6 +80,7 @@ constexpr uint32_t gather_threads = 256;
 constexpr uint32_t scatter_threads = 256;
 constexpr uint32_t shared_group_bytes = 24 << 10; /* groups that take up to this are added up in
 												   * shared memory first */
+constexpr uint32_t most_near_groups = 1024; /* of columns, in shared memory; a power of two */
 
 }  // namespace policy
 }  // namespace gjd

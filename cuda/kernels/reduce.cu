@@ -11,13 +11,14 @@
  * A warp visits 32 rows at a time. While their group stays the same, which is usual for pages in
  * key order, the lanes add to registers; only when it changes are these added up over the warp, and
  * to the group. Rows of different groups are added one by one: to words in shared memory if there
- * are few groups, otherwise to those in device memory.
+ * are few groups, otherwise to those in device memory. How many groups columns have is not known
+ * before: the first ones that a block meets are added up in its shared memory.
  */
-#include "kernels.cuh"
+#include "hash.cuh"
 #include "reduce.cuh"
-#include "rows.cuh"
 
 #include <algorithm>
+#include <type_traits>
 
 namespace gjd
 {
@@ -27,7 +28,6 @@ namespace
 
 constexpr uint32_t threads = policy::gather_threads;
 constexpr uint32_t warps = threads / 32;
-constexpr uint32_t no_group = 0xffffffffu;
 
 struct reduce_job
 {
@@ -41,13 +41,16 @@ struct reduce_job
 	const uint8_t *map;
 	const uint32_t *left_out;
 	uint32_t n_left_out, pages_per_extent;
-	placed_column group;
+	placed_column key, group;
 	int64_t least;
 	uint64_t span;
+	group_table table;
+	const uint32_t *weights, *numbers; /* of keys; either may be NULL */
 	uint32_t n_aggregates, words; /* of a group */
 	placed_aggregate aggregates[GJD_MAX_AGGREGATES];
 	uint64_t *sums;
-	uint32_t shared_groups; /* all groups, if they are added up in shared memory; otherwise 0 */
+	uint32_t shared_groups; /* number of groups that are added up in shared memory: all of them or
+							 * none; a power of two for groups of columns */
 	const void *keys;		/* of the set, ascending; NULL if they are few */
 	uint32_t n_keys;
 	int64_t few[policy::most_constants];
@@ -136,7 +139,7 @@ rank_of(const reduce_job &job, int64_t key)
 	uint32_t rank = 0;
 
 	if (job.keys != nullptr)
-		return job.group.bytes == 4 ? rank_in((const int32_t *) job.keys, job.n_keys, key)
+		return job.key.bytes == 4 ? rank_in((const int32_t *) job.keys, job.n_keys, key)
 									: rank_in((const int64_t *) job.keys, job.n_keys, key);
 	while (rank + 1 < job.n_keys && job.few[rank] != key)
 		rank++;
@@ -145,46 +148,77 @@ rank_of(const reduce_job &job, int64_t key)
 
 /* ---- groups --------------------------------------------------------------------------------- */
 
+/* After the words in shared memory: the groups that they belong to, if these are of columns */
+__device__ inline uint32_t *
+owners_of(const reduce_job &job, uint64_t *shared_sums)
+{
+	return (uint32_t *) (shared_sums + job.shared_groups * job.words);
+}
+
+/* Returns the words of a group; *shared tells whether they are in shared memory. */
+template <uint32_t grouping>
+__device__ inline uint64_t *
+words_of(const reduce_job &job, uint64_t *shared_sums, uint32_t group, bool *shared)
+{
+	*shared = job.shared_groups > 0;
+	if (grouping == GJD_BY_COLUMNS)
+	{
+		uint32_t near = group & (job.shared_groups - 1);
+		uint32_t owner = atomicCAS(&owners_of(job, shared_sums)[near], no_group, group);
+
+		*shared = owner == no_group || owner == group;
+		if (*shared)
+			return shared_sums + near * job.words;
+	}
+	return (*shared ? shared_sums : job.sums) + (uint64_t) group * job.words;
+}
+
 /* Rows of one group that the lanes of a warp have added to their registers */
-template <uint32_t most>
+template <uint32_t grouping, uint32_t most, bool weighted>
 struct group_cache
 {
 	uint32_t group = no_group;
-	uint32_t rows = 0;
+	std::conditional_t<weighted, uint64_t, uint32_t> rows = 0;
 	addend addends[most] = {};
 
 	__device__ void
-	add(const reduce_job &job, const char *extent, uint32_t row)
+	add(const reduce_job &job, const char *extent, uint32_t row, uint32_t weight)
 	{
-		rows++;
+		rows += weight;
 #pragma unroll
 		for (uint32_t i = 0; i < most; i++)
 			if (i < job.n_aggregates)
-				addends[i].take(job.aggregates[i], extent, row);
+				addends[i].take(job.aggregates[i], extent, row, weight);
 	}
 
 	/* Called by all lanes */
 	__device__ void
-	flush(const reduce_job &job, uint64_t *sums, bool shared)
+	flush(const reduce_job &job, uint64_t *shared_sums)
 	{
-		uint32_t all = __reduce_add_sync(all_lanes, rows);
 		bool first_lane = threadIdx.x % 32 == 0;
+		uint64_t *words = nullptr;
+		uint32_t at = 1;
+		bool shared;
 
-		if (all == 0)
+		if (!__any_sync(all_lanes, rows != 0))
 			return;
-
-		uint64_t *words = sums + (uint64_t) group * job.words;
-
+		if constexpr (weighted)
+			rows = sum_to_first(rows);
+		else
+			rows = __reduce_add_sync(all_lanes, rows);
 		if (first_lane)
-			add_word(words++, all, shared);
+		{
+			words = words_of<grouping>(job, shared_sums, group, &shared);
+			add_word(words, rows, shared);
+		}
 #pragma unroll
 		for (uint32_t i = 0; i < most; i++)
 			if (i < job.n_aggregates)
 			{
 				addends[i].add_up(job.aggregates[i]);
 				if (first_lane)
-					addends[i].give(job.aggregates[i], words, shared);
-				words += 1 + job.aggregates[i].wide;
+					addends[i].give(job.aggregates[i], words + at, shared);
+				at += 1 + job.aggregates[i].wide;
 				addends[i] = addend{};
 			}
 		rows = 0;
@@ -193,21 +227,99 @@ struct group_cache
 
 /* ---- kernels ------------------------------------------------------------------------------- */
 
-/* Adds one row to its group. */
-__device__ inline void
-add_row(const reduce_job &job, uint64_t *sums, bool shared, uint32_t group, const char *extent,
-		uint32_t row)
+/*
+ * Finds the places of the groups of a warp's rows; returns true if this lane's row has one. *claims
+ * is the number of the warp's new groups that have not been counted, and *too_many is set when
+ * there are too many groups. Called by all lanes.
+ */
+__device__ inline bool
+find_groups(const reduce_job &job, char *const *extents, uint32_t extent_number, uint32_t row,
+			bool wanted, uint32_t *claims, bool *too_many, uint32_t *group)
 {
-	uint64_t *words = sums + (uint64_t) group * job.words;
+	bool pending = wanted && !*too_many;
+	bool found = pending;
+	group_search search = {};
 
-	add_word(words++, 1, shared);
+	if (pending)
+		search = begin_search(job.table, extents[extent_number], extent_number, row);
+	while (__any_sync(all_lanes, pending))
+	{
+		bool claimed = false;
+
+		if (pending)
+			pending = !continue_search(job.table, extents, search, &claimed);
+		*claims += __popc(__ballot_sync(all_lanes, claimed));
+		if (*claims < 32 && !__any_sync(all_lanes, pending))
+			break;
+		*too_many = count_groups(job.table, *claims);
+		*claims = 0;
+		if (*too_many)
+		{
+			found = found && !pending;
+			break;
+		}
+	}
+	*group = (uint32_t) search.place;
+	return found;
+}
+
+/* Adds one row to its group. */
+template <uint32_t grouping>
+__device__ inline void
+add_row(const reduce_job &job, uint64_t *shared_sums, uint32_t group, const char *extent,
+		uint32_t row, uint32_t weight)
+{
+	bool shared;
+	uint64_t *words = words_of<grouping>(job, shared_sums, group, &shared);
+
+	add_word(words++, weight, shared);
 	for (uint32_t i = 0; i < job.n_aggregates; i++)
 	{
 		addend one = {};
 
-		one.take(job.aggregates[i], extent, row);
+		one.take(job.aggregates[i], extent, row, weight);
 		one.give(job.aggregates[i], words, shared);
 		words += 1 + job.aggregates[i].wide;
+	}
+}
+
+/* Clears the words in shared memory. */
+template <uint32_t grouping>
+__device__ inline void
+clear_shared(const reduce_job &job, uint64_t *shared_sums)
+{
+	for (uint32_t i = threadIdx.x; i < job.shared_groups * job.words; i += threads)
+		shared_sums[i] = 0;
+	for (uint32_t i = threadIdx.x; grouping == GJD_BY_COLUMNS && i < job.shared_groups;
+		 i += threads)
+		owners_of(job, shared_sums)[i] = no_group;
+}
+
+/* Adds the words in shared memory to those of all blocks. */
+template <uint32_t grouping>
+__device__ inline void
+add_shared_up(const reduce_job &job, uint64_t *shared_sums)
+{
+	for (uint32_t i = threadIdx.x; i < job.shared_groups * job.words; i += threads)
+	{
+		uint32_t word = i % job.words;
+		uint64_t *to = job.sums + i;
+		bool is_extreme = false;
+
+		if (shared_sums[i] == 0)
+			continue;
+		if (grouping == GJD_BY_COLUMNS)
+			to = job.sums + word +
+				 (uint64_t) owners_of(job, shared_sums)[i / job.words] * job.words;
+		for (uint32_t a = 0, at = 1; a < job.n_aggregates; a++)
+		{
+			is_extreme |= at == word && job.aggregates[a].kind >= GJD_MIN;
+			at += 1 + job.aggregates[a].wide;
+		}
+		if (is_extreme)
+			raise_word(to, shared_sums[i]);
+		else
+			add_word(to, shared_sums[i], false);
 	}
 }
 
@@ -215,37 +327,39 @@ add_row(const reduce_job &job, uint64_t *sums, bool shared, uint32_t group, cons
  * most: at least the number of aggregates that are kept in registers. Rows of a group are worth
  * them only if several of the 32 belong to it.
  */
-template <uint32_t grouping, uint32_t most>
+template <uint32_t grouping, uint32_t most, bool weighted>
 __global__ void __launch_bounds__(threads)
 reduce_kernel(const __grid_constant__ column_view column, const __grid_constant__ reduce_job job)
 {
 	constexpr uint32_t worth_caching = 8;
+	constexpr bool by_key = grouping == GJD_BY_KEY || grouping == GJD_BY_NUMBER;
 	extern __shared__ uint64_t shared_sums[];
 	__shared__ visit_space spaces[warps];
 	__shared__ uint32_t block_seen, block_rows, block_nulls;
 	uint32_t lane = threadIdx.x % 32;
 	uint32_t seen = 0, reduced = 0, nulls = 0;
-	uint64_t *sums = job.sums;
-	bool shared = grouping != GJD_DISTINCT && job.shared_groups > 0;
-	group_cache<most> cache;
-	int64_t cached_key = 0; /* of the cached group */
+	group_cache<grouping, most, weighted> cache;
+	int64_t key = 0; /* of the lane's last row, and its number in the set */
+	uint32_t rank = no_group;
+	uint32_t claims = 0; /* number of the warp's new groups that have not been counted */
+	bool too_many = false; /* has the warp learnt that there are too many groups? */
 
 	if (threadIdx.x == 0)
 		block_seen = block_rows = block_nulls = 0;
-	if (shared)
-	{
-		for (uint32_t i = threadIdx.x; i < job.shared_groups * job.words; i += threads)
-			shared_sums[i] = 0;
-		sums = shared_sums;
-	}
+	if (grouping != GJD_DISTINCT)
+		clear_shared<grouping>(job, shared_sums);
 	__syncthreads();
 
 	visit_rows<true>(
 		column, job.bitmap, job.tile_count, spaces[threadIdx.x / 32],
 		[&](const char *extent, uint32_t row) {
 			prefetch_column(placed_column{column.blocks_at, 0, 4}, extent, row, lane);
-			if (grouping != GJD_ONE_GROUP)
+			if (by_key || weighted)
+				prefetch_column(job.key, extent, row, lane);
+			if (grouping == GJD_BY_VALUE || grouping == GJD_DISTINCT)
 				prefetch_column(job.group, extent, row, lane);
+			for (uint32_t i = 0; grouping == GJD_BY_COLUMNS && i < job.table.n_columns; i++)
+				prefetch_column(job.table.columns[i], extent, row, lane);
 			for (uint32_t i = 0; i < job.n_aggregates; i++)
 				prefetch_column(job.aggregates[i].column, extent, row, lane);
 		},
@@ -253,7 +367,7 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 			bool taken = active;
 			bool passing, reduces;
 			uint32_t group = 0;
-			int64_t key = 0;
+			uint32_t weight = 1;
 			bool null = false;
 
 			if (taken && job.n_left_out > 0)
@@ -275,6 +389,9 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 				reduces = reduces && place < job.span;
 				group = null ? (uint32_t) job.span : (uint32_t) place;
 			}
+			if (grouping == GJD_BY_COLUMNS)
+				reduces = find_groups(job, column.extents, extent_number, row, reduces, &claims,
+									  &too_many, &group);
 			reduced += reduces;
 			nulls += null && grouping == GJD_DISTINCT;
 			if (grouping == GJD_DISTINCT)
@@ -288,14 +405,18 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 				}
 				return passing && !reduces;
 			}
-			if (grouping == GJD_BY_KEY)
+			if (reduces && (by_key || weighted))
 			{
-				key = reduces ? value_of(job.group, extent, row) : 0;
+				int64_t own = value_of(job.key, extent, row);
 
 				/* in key order the key is usually that of the rows before */
-				group = cache.group;
-				if (__any_sync(all_lanes, reduces && (key != cached_key || group == no_group)))
-					group = reduces ? rank_of(job, key) : 0;
+				if (own != key || rank == no_group)
+					rank = rank_of(job, own);
+				key = own;
+				if (weighted)
+					weight = __ldg(job.weights + rank);
+				if (by_key)
+					group = grouping == GJD_BY_KEY ? rank : __ldg(job.numbers + rank);
 			}
 
 			uint32_t left = __ballot_sync(all_lanes, reduces);
@@ -311,20 +432,21 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 					break;
 				if (its != cache.group)
 				{
-					cache.flush(job, sums, shared);
+					cache.flush(job, shared_sums);
 					cache.group = its;
-					cached_key = __shfl_sync(all_lanes, key, leader);
 				}
 				if (same >> lane & 1)
-					cache.add(job, extent, row);
+					cache.add(job, extent, row, weight);
 				left &= ~same;
 			}
 			if (left >> lane & 1)
-				add_row(job, sums, shared, group, extent, row);
+				add_row<grouping>(job, shared_sums, group, extent, row, weight);
 			return passing && !reduces;
 		});
 	if (grouping != GJD_DISTINCT)
-		cache.flush(job, sums, shared);
+		cache.flush(job, shared_sums);
+	if (claims > 0)
+		count_groups(job.table, claims);
 
 	seen = __reduce_add_sync(all_lanes, seen);
 	reduced = __reduce_add_sync(all_lanes, reduced);
@@ -336,24 +458,8 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 		atomicAdd(&block_nulls, nulls);
 	}
 	__syncthreads();
-	if (shared)
-		for (uint32_t i = threadIdx.x; i < job.shared_groups * job.words; i += threads)
-		{
-			uint32_t word = i % job.words;
-			bool is_extreme = false;
-
-			for (uint32_t a = 0, at = 1; a < job.n_aggregates; a++)
-			{
-				is_extreme |= at == word && job.aggregates[a].kind >= GJD_MIN;
-				at += 1 + job.aggregates[a].wide;
-			}
-			if (shared_sums[i] == 0)
-				continue;
-			if (is_extreme)
-				raise_word(job.sums + i, shared_sums[i]);
-			else
-				add_word(job.sums + i, shared_sums[i], false);
-		}
+	if (grouping != GJD_DISTINCT)
+		add_shared_up<grouping>(job, shared_sums);
 	if (threadIdx.x != 0)
 		return;
 	if (block_seen > 0)
@@ -381,6 +487,21 @@ place_marks(const reduction_job &from, reduce_job *to)
 	}
 }
 
+/* Returns the number of groups that blocks add up in shared memory. */
+uint32_t
+shared_groups_of(uint64_t groups, uint32_t words, const gjd_reduction &asked)
+{
+	uint32_t near = policy::most_near_groups;
+
+	if (asked.grouping == GJD_DISTINCT)
+		return 0;
+	if (asked.grouping != GJD_BY_COLUMNS)
+		return groups * words * 8 <= policy::shared_group_bytes ? (uint32_t) groups : 0;
+	while (near * (words * 8 + 4) > policy::shared_group_bytes)
+		near /= 2;
+	return near;
+}
+
 reduce_job
 reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matched)
 {
@@ -397,9 +518,13 @@ reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matc
 	job.left_out = from.left_out;
 	job.n_left_out = from.n_left_out;
 	job.pages_per_extent = from.column->pages_per_extent;
-	job.group = place_column(from.column, asked.grouping == GJD_BY_KEY ? 0 : asked.column);
+	job.key = place_column(from.column, 0);
+	job.group = place_column(from.column, asked.column);
 	job.least = asked.least;
 	job.span = asked.span;
+	job.table = group_table_of(from);
+	job.weights = from.weights;
+	job.numbers = from.numbers;
 	job.n_aggregates = asked.n_aggregates;
 	job.words = reduction_sum_words(asked, from.column->shape);
 	for (uint32_t i = 0; i < asked.n_aggregates; i++)
@@ -413,20 +538,17 @@ reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matc
 	job.counters = from.counters;
 	job.matched = matched;
 
-	uint64_t groups = possible_groups(from.keyset, asked);
-
-	if (asked.grouping != GJD_DISTINCT && groups * job.words * 8 <= policy::shared_group_bytes)
-		job.shared_groups = (uint32_t) groups;
+	job.shared_groups = shared_groups_of(possible_groups(from.keyset, asked), job.words, asked);
 	return job;
 }
 
-template <uint32_t grouping, uint32_t most>
+template <uint32_t grouping, uint32_t most, bool weighted>
 void
 launch_instance(const gjd_device *device, const column_view &view, const reduce_job &job)
 {
 	static visit_grid grid;
-	uint32_t shared = job.shared_groups * job.words * 8;
-	auto kernel = reduce_kernel<grouping, most>;
+	uint32_t shared = job.shared_groups * (job.words * 8 + (grouping == GJD_BY_COLUMNS ? 4 : 0));
+	auto kernel = reduce_kernel<grouping, most, weighted>;
 
 	kernel<<<grid.blocks(device, kernel, shared, view.tiles), threads, shared,
 			 device->execute>>>(view, job);
@@ -437,12 +559,16 @@ template <uint32_t grouping>
 void
 launch_grouping(const gjd_device *device, const column_view &view, const reduce_job &job)
 {
-	if (job.n_aggregates <= 1)
-		launch_instance<grouping, 1>(device, view, job);
+	if (job.weights != nullptr && job.n_aggregates <= 3)
+		launch_instance<grouping, 3, true>(device, view, job);
+	else if (job.weights != nullptr)
+		launch_instance<grouping, GJD_MAX_AGGREGATES, true>(device, view, job);
+	else if (job.n_aggregates <= 1)
+		launch_instance<grouping, 1, false>(device, view, job);
 	else if (job.n_aggregates <= 3)
-		launch_instance<grouping, 3>(device, view, job);
+		launch_instance<grouping, 3, false>(device, view, job);
 	else
-		launch_instance<grouping, GJD_MAX_AGGREGATES>(device, view, job);
+		launch_instance<grouping, GJD_MAX_AGGREGATES, false>(device, view, job);
 }
 
 }  // namespace
@@ -465,7 +591,13 @@ launch_reduction(const reduction_job &from, const match_output &out, uint64_t *m
 				launch_grouping<GJD_BY_VALUE>(device, view, job);
 				break;
 			case GJD_DISTINCT:
-				launch_instance<GJD_DISTINCT, 1>(device, view, job);
+				launch_instance<GJD_DISTINCT, 1, false>(device, view, job);
+				break;
+			case GJD_BY_COLUMNS:
+				launch_grouping<GJD_BY_COLUMNS>(device, view, job);
+				break;
+			case GJD_BY_NUMBER:
+				launch_grouping<GJD_BY_NUMBER>(device, view, job);
 				break;
 			default:
 				launch_grouping<GJD_ONE_GROUP>(device, view, job);

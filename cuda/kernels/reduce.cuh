@@ -59,19 +59,28 @@ extreme_of(uint32_t kind, int64_t value)
 	return kind == GJD_MIN ? ~number : number;
 }
 
+/* Adds up over the warp; lane 0 gets the result. */
+__device__ inline uint64_t
+sum_to_first(uint64_t value)
+{
+	for (uint32_t apart = 16; apart > 0; apart /= 2)
+		value += __shfl_down_sync(all_lanes, value, apart);
+	return value;
+}
+
 /* Addend of one lane, or of one warp, for an aggregate */
 struct addend
 {
 	uint64_t first, second;
 
 	__device__ void
-	take(const placed_aggregate &aggregate, const char *extent, uint32_t row)
+	take(const placed_aggregate &aggregate, const char *extent, uint32_t row, uint32_t weight)
 	{
 		if (is_null(aggregate.column, extent, row))
 			return;
 		if (aggregate.kind == GJD_COUNT_VALUES)
 		{
-			first++;
+			first += weight;
 			return;
 		}
 
@@ -81,25 +90,24 @@ struct addend
 			first = max(first, extreme_of(aggregate.kind, value));
 		else if (aggregate.wide)
 		{
-			first += (uint32_t) value;
-			second += (uint64_t) (value >> 32);
+			first += (uint64_t) (uint32_t) value * weight;
+			second += (uint64_t) (value >> 32) * weight;
 		}
 		else
-			first += (uint64_t) value;
+			first += (uint64_t) value * weight;
 	}
 
 	/* Adds up over the warp; lane 0 gets the result. */
 	__device__ void
 	add_up(const placed_aggregate &aggregate)
 	{
-		for (uint32_t apart = 16; apart > 0; apart /= 2)
-		{
-			uint64_t other = __shfl_down_sync(all_lanes, first, apart);
-
-			first = aggregate.kind >= GJD_MIN ? max(first, other) : first + other;
-			if (aggregate.wide)
-				second += __shfl_down_sync(all_lanes, second, apart);
-		}
+		if (aggregate.kind >= GJD_MIN)
+			for (uint32_t apart = 16; apart > 0; apart /= 2)
+				first = max(first, __shfl_down_sync(all_lanes, first, apart));
+		else
+			first = sum_to_first(first);
+		if (aggregate.wide)
+			second = sum_to_first(second);
 	}
 
 	__device__ void

@@ -84,6 +84,18 @@ struct division
 	}
 };
 
+/* Called in each pass before a tile with many rows is visited */
+struct column_prefetch
+{
+	const placed_column &column;
+
+	__device__ void
+	operator()(const char *extent, uint32_t row) const
+	{
+		prefetch_column(column, extent, row, threadIdx.x % 32);
+	}
+};
+
 __device__ inline uint64_t
 place_of(const top_job &job, const char *extent, uint32_t row)
 {
@@ -139,9 +151,7 @@ range_kernel(const __grid_constant__ column_view column, const __grid_constant__
 	uint32_t values = 0, nulls = 0;
 
 	visit_rows<false>(column, job.bitmap, job.tile_count, spaces[threadIdx.x / 32],
-					  [&](const char *extent, uint32_t row) {
-						  prefetch_column(job.column, extent, row, threadIdx.x % 32);
-					  },
+					  column_prefetch{job.column},
 					  [&](const char *extent, uint32_t, uint32_t row, bool active) {
 						  if (!active)
 							  return false;
@@ -194,9 +204,7 @@ histogram_kernel(const __grid_constant__ column_view column, const __grid_consta
 		counts[i] = 0;
 	__syncthreads();
 	visit_rows<false>(column, job.bitmap, job.tile_count, spaces[threadIdx.x / 32],
-					  [&](const char *extent, uint32_t row) {
-						  prefetch_column(job.column, extent, row, threadIdx.x % 32);
-					  },
+					  column_prefetch{job.column},
 					  [&](const char *extent, uint32_t, uint32_t row, bool active) {
 						  if (!active || is_null(job.column, extent, row))
 							  return false;
@@ -232,9 +240,7 @@ drop_kernel(const __grid_constant__ column_view column, const __grid_constant__ 
 			second = find_bucket(job.counters->histograms[1], divide.wanted - before, &unused);
 	}
 	visit_rows<true>(column, job.bitmap, job.tile_count, spaces[threadIdx.x / 32],
-					 [&](const char *extent, uint32_t row) {
-						 prefetch_column(job.column, extent, row, threadIdx.x % 32);
-					 },
+					 column_prefetch{job.column},
 					 [&](const char *extent, uint32_t, uint32_t row, bool active) {
 						 if (!active)
 							 return false;

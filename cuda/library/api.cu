@@ -21,7 +21,8 @@ namespace
 
 /* Each has run on a card. */
 constexpr uint64_t capabilities = GJD_CAN_TOP | GJD_CAN_REDUCE | GJD_CAN_GROUP_BY_VALUE |
-								  GJD_CAN_DISTINCT;
+								  GJD_CAN_DISTINCT | GJD_CAN_GROUP_BY_COLUMNS |
+								  GJD_CAN_GROUP_BY_NUMBER | GJD_CAN_WEIGH;
 
 template <class Handle>
 gjd_device *
@@ -174,8 +175,10 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *give
 				"invalid match parameters");
 		require(column->shape.key_bytes == keyset->key_bytes,
 				"key widths of column and set differ");
+		require(params.reduction == nullptr || gjd_keys_are_covered(&reduction, keyset->count),
+				"not a weight or number for each key");
 		if ((params.reduction != nullptr &&
-			 (gjd_reduction_capability(&reduction) & capabilities) == 0) ||
+			 (gjd_reduction_capability(&reduction) & ~capabilities) != 0) ||
 			(params.top.limit > 0 && (GJD_CAN_TOP & capabilities) == 0))
 			throw_status(GJD_UNSUPPORTED, "the library cannot do this");
 		*out = begin_match(column, keyset, &params, params.reduction ? &reduction : nullptr);

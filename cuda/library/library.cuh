@@ -44,6 +44,7 @@ void end_reduction(gjd_match *match);
 void reduce(gjd_match *match, const match_output &out);
 void reduce_again(gjd_match *match); /* prepares a second scan; throws */
 const reduction_counters *reported_counters(const gjd_match *match); /* NULL without a reduction */
+void require_room(const gjd_match *match); /* throws */
 void finish_reduction(gjd_match *match);
 gjd_status next_groups(gjd_match *match, void *buffer, uint64_t capacity, gjd_chunk *chunk);
 

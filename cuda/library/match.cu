@@ -401,6 +401,7 @@ advance(gjd_match *match)
 	uint64_t count = match->report->count;
 	bool ordered = match->report->unordered == 0;
 
+	require_room(match);
 	switch (match->phase)
 	{
 		case gjd_match::counting:

@@ -59,7 +59,12 @@ job_of_reduction(const gjd_match *match)
 						 r->n_left_out,
 						 r->sums,
 						 r->elements,
-						 counters_of(match)};
+						 counters_of(match),
+						 r->slots,
+						 r->asked.weights ? (const uint32_t *) (r->inputs + r->weights_at)
+										  : nullptr,
+						 r->asked.numbers ? (const uint32_t *) (r->inputs + r->numbers_at)
+										  : nullptr};
 }
 
 /* Has a kernel write the first elements, if it can reach the caller's memory. */
@@ -85,6 +90,26 @@ deliver_first_groups(gjd_match *match)
 	r->written = elements;
 }
 
+/* Copies the memory that the parameters point to, and checks it. */
+void
+copy_inputs(reducing *r)
+{
+	const gjd_reduction &asked = r->asked;
+	uint32_t *weights = (uint32_t *) (r->locked + r->weights_at);
+	uint32_t *numbers = (uint32_t *) (r->locked + r->numbers_at);
+
+	if (asked.map_bytes > 0)
+		memcpy(r->locked, asked.map, asked.map_bytes);
+	if (asked.weights != nullptr)
+		std::copy_n(asked.weights, asked.n_keys, weights);
+	if (asked.numbers != nullptr)
+		std::copy_n(asked.numbers, asked.n_keys, numbers);
+	require(gjd_key_values_are_valid(&asked, asked.weights ? weights : nullptr,
+									 asked.numbers ? numbers : nullptr),
+			"invalid weight or number of a key");
+	std::copy_n(asked.left_out, asked.n_left_out, r->named);
+}
+
 }  // namespace
 
 /* Allocates memory and copies what the parameters point to. */
@@ -93,31 +118,38 @@ begin_reduction(gjd_match *match, const gjd_reduction *asked)
 {
 	const gjd_shape &shape = match->column->shape;
 	reducing *r = match->reduction = new reducing();
-	uint64_t groups = possible_groups(match->keyset, *asked);
 	bool distinct = asked->grouping == GJD_DISTINCT;
 	uint32_t words = gjd_element_words(asked, &shape);
+	uint64_t key_bytes = rounded(asked->n_keys * sizeof(uint32_t));
 
 	r->asked = *asked;
+	if (asked->grouping == GJD_BY_COLUMNS) /* groups are no more than rows */
+		r->asked.room = std::min(asked->room, std::max<uint64_t>(1, match->tiles * tile_rows));
 	r->state.element_bytes = words * 8;
-	r->sum_bytes = groups * reduction_sum_words(*asked, shape) * 8;
-	r->left_out_at = rounded(asked->map_bytes);
+	r->weights_at = rounded(asked->map_bytes);
+	r->numbers_at = r->weights_at + (asked->weights != nullptr ? key_bytes : 0);
+	r->left_out_at = r->numbers_at + (asked->numbers != nullptr ? key_bytes : 0);
 	r->input_bytes = r->left_out_at + (GJD_MAX_LEFT_OUT + GJD_MAX_NEWER) * sizeof(uint32_t);
 
-	uint64_t elements = distinct ? 0 : rounded(groups * words * 8);
+	uint64_t places = group_places(match->keyset, r->asked);
+	uint64_t slots = asked->grouping == GJD_BY_COLUMNS ? rounded(places * 8) : 0;
+	uint64_t sums = rounded(places * reduction_sum_words(r->asked, shape) * 8);
+	uint64_t elements =
+		distinct ? 0 : rounded(possible_groups(match->keyset, r->asked) * words * 8);
 
-	r->scratch_bytes = rounded(r->sum_bytes) + elements + r->input_bytes;
+	r->cleared_bytes = slots + sums;
+	r->scratch_bytes = slots + sums + elements + r->input_bytes;
 	r->scratch = take_scratch(match->device, &r->scratch_bytes);
-	r->sums = (uint64_t *) r->scratch;
-	r->elements = distinct ? r->sums : (uint64_t *) (r->scratch + rounded(r->sum_bytes));
-	r->inputs = r->scratch + rounded(r->sum_bytes) + elements;
+	r->slots = (uint64_t *) r->scratch;
+	r->sums = (uint64_t *) (r->scratch + slots);
+	r->elements = distinct ? r->sums : (uint64_t *) (r->scratch + slots + sums);
+	r->inputs = r->scratch + slots + sums + elements;
 	r->locked_bytes = r->input_bytes;
 	r->locked = take_locked(match->device, &r->locked_bytes);
 	if (r->locked == nullptr)
 		throw_status(r->locked_bytes > policy::locked_bytes ? GJD_NO_MEMORY : GJD_BUSY,
 					 "no page-locked memory at present");
-	if (asked->map_bytes > 0)
-		memcpy(r->locked, asked->map, asked->map_bytes);
-	std::copy_n(asked->left_out, asked->n_left_out, r->named);
+	copy_inputs(r);
 	list_pages(match);
 }
 
@@ -140,15 +172,12 @@ reduce(gjd_match *match, const match_output &out)
 {
 	cudaStream_t stream = match->device->execute;
 	reducing *r = match->reduction;
-	uint64_t pages = r->n_left_out * sizeof(uint32_t);
-	uint64_t from = r->asked.map_bytes > 0 ? 0 : r->left_out_at;
-	uint64_t end = pages > 0 ? r->left_out_at + pages : r->asked.map_bytes;
+	uint64_t bytes = r->left_out_at + r->n_left_out * sizeof(uint32_t);
 
-	if (end > from)
-		check(cudaMemcpyAsync(r->inputs + from, r->locked + from, end - from,
-							  cudaMemcpyHostToDevice, stream),
-			  "could not copy a visibility map");
-	check(cudaMemsetAsync(r->sums, 0, r->sum_bytes, stream), "could not clear groups");
+	if (bytes > 0)
+		check(cudaMemcpyAsync(r->inputs, r->locked, bytes, cudaMemcpyHostToDevice, stream),
+			  "could not copy a reduction's inputs");
+	check(cudaMemsetAsync(r->slots, 0, r->cleared_bytes, stream), "could not clear groups");
 	launch_reduction(job_of_reduction(match), out, match->totals + 3);
 	deliver_first_groups(match);
 }
@@ -164,6 +193,17 @@ const reduction_counters *
 reported_counters(const gjd_match *match)
 {
 	return match->reduction != nullptr ? counters_of(match) : nullptr;
+}
+
+/* Throws if a reduction that has reported has more groups than room. */
+void
+require_room(const gjd_match *match)
+{
+	const reducing *r = match->reduction;
+
+	if (r != nullptr && r->asked.grouping == GJD_BY_COLUMNS &&
+		match->report->groups > r->asked.room)
+		throw_status(GJD_TOO_MANY, "more groups than there is room for");
 }
 
 /* Makes the groups final, and starts to copy the first ones if no kernel has written them. */

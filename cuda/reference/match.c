@@ -289,6 +289,8 @@ compute(gjd_match *match, gjd_error *error)
 	if (match->reducing != NULL)
 	{
 		visit_hits(match, true, reduce_hit, match);
+		if (match->reducing->too_many) /* match_poll() says so */
+			return GJD_OK;
 		finish_groups(match);
 	}
 	match->state.ascending = true;
@@ -339,6 +341,7 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *give
 	gjd_reduction reduction;
 	uint32_t delay;
 	gjd_status status;
+	bool failed;
 
 	if (column == NULL || keyset == NULL || out == NULL ||
 		!layout_take_params(&params, sizeof(params), given, LAYOUT_MATCH_PARAMS) ||
@@ -349,6 +352,8 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *give
 		return fail(error, GJD_INVALID, 0, "invalid match parameters");
 	if (column->shape.key_bytes != keyset->key_bytes)
 		return fail(error, GJD_INVALID, 0, "key widths of column and set differ");
+	if (params.reduction != NULL && !gjd_keys_are_covered(&reduction, keyset->count))
+		return fail(error, GJD_INVALID, 0, "not a weight or number for each key");
 	status = play_fault(column->device, GJD_AT_BEGIN, &delay, error);
 	if (status != GJD_OK)
 		return status;
@@ -376,9 +381,10 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *give
 		free_match(match);
 		return status;
 	}
-	if (params.first_buffer && params.first_capacity > 0 && params.what != GJD_COUNT)
+	failed = match->reducing != NULL && match->reducing->too_many;
+	if (params.first_buffer && params.first_capacity > 0 && params.what != GJD_COUNT && !failed)
 		copy_items(match, params.first_buffer, params.first_capacity);
-	if (params.reduction != NULL && reduction.first_groups != NULL)
+	if (params.reduction != NULL && reduction.first_groups != NULL && !failed)
 		copy_groups(match, reduction.first_groups, reduction.first_capacity);
 	match->done = due_in(delay);
 	*out = match;
@@ -401,6 +407,8 @@ match_poll(gjd_match *match, gjd_match_state *state, gjd_error *error)
 		match->done = due_in(delay);
 	if (is_due(&match->done))
 	{
+		if (match->reducing != NULL && match->reducing->too_many)
+			return fail(error, GJD_TOO_MANY, 0, "more groups than there is room for");
 		match->state.ready = true;
 		match->state.delivered = match->state.begun;
 		if (match->reducing != NULL)

@@ -1,6 +1,7 @@
 /*
  * reduce.c
- *	  Reductions in the reference library: row by row, into an array of all possible groups.
+ *	  Reductions in the reference library: row by row, into an array of all possible groups. Groups
+ *	  of columns are appended to it as they appear, and found through a hash table.
  */
 #include "reference.h"
 
@@ -40,28 +41,28 @@ possible_groups(const gjd_match *match, const gjd_reduction *asked)
 			return asked->span + 1;
 		case GJD_DISTINCT:
 			return asked->span / 64;
+		case GJD_BY_COLUMNS:
+		case GJD_BY_NUMBER:
+			return asked->room;
 		default:
 			return 1;
 	}
 }
 
 static void
-set_first_values(reducing *r, const gjd_shape *shape)
+set_first_values(reducing *r, const gjd_shape *shape, uint64_t group)
 {
-	for (uint64_t group = 0; group < r->n_groups; group++)
+	uint64_t *words = r->groups + group * r->words + gjd_group_words(&r->asked);
+
+	for (uint32_t i = 0; i < r->asked.n_aggregates; i++)
 	{
-		uint64_t *words = r->groups + group * r->words + GJD_GROUP_WORDS;
+		const gjd_aggregate *aggregate = &r->asked.aggregates[i];
 
-		for (uint32_t i = 0; i < r->asked.n_aggregates; i++)
-		{
-			const gjd_aggregate *aggregate = &r->asked.aggregates[i];
-
-			if (aggregate->kind == GJD_MIN)
-				*words = (uint64_t) INT64_MAX;
-			else if (aggregate->kind == GJD_MAX)
-				*words = (uint64_t) INT64_MIN;
-			words += gjd_aggregate_words(aggregate, shape);
-		}
+		if (aggregate->kind == GJD_MIN)
+			*words = (uint64_t) INT64_MAX;
+		else if (aggregate->kind == GJD_MAX)
+			*words = (uint64_t) INT64_MIN;
+		words += gjd_aggregate_words(aggregate, shape);
 	}
 }
 
@@ -81,8 +82,10 @@ begin_reduction(gjd_match *match, const gjd_reduction *asked, gjd_error *error)
 {
 	const gjd_shape *shape = &match->column->shape;
 	reducing *r = match->reducing = calloc(1, sizeof(*r));
+	bool by_columns = asked->grouping == GJD_BY_COLUMNS;
+	uint64_t rows = match->column->pages * shape->slots;
+	uint64_t groups, key_bytes, bytes;
 	gjd_status status;
-	uint64_t bytes;
 
 	if (r == NULL)
 		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
@@ -90,20 +93,34 @@ begin_reduction(gjd_match *match, const gjd_reduction *asked, gjd_error *error)
 	if (!newer_list(match->column->newer, match->column->versions, asked->bound, r->state.newer,
 					&r->state.n_newer))
 		return fail(error, GJD_TOO_NEW, 0, "too many pages are newer than the bound");
-	r->n_groups = possible_groups(match, asked);
+	if (by_columns && r->asked.room > rows)
+		r->asked.room = rows > 0 ? rows : 1;
+	groups = possible_groups(match, &r->asked);
+	r->n_groups = by_columns ? 0 : groups;
+	r->n_places = by_columns ? groups * 2 : 0;
 	r->words = gjd_element_words(asked, shape);
 	r->state.element_bytes = r->words * 8;
-	bytes = r->n_groups * r->words * 8 + asked->map_bytes;
+	key_bytes = asked->n_keys * sizeof(uint32_t);
+	bytes = groups * r->words * 8 + r->n_places * sizeof(uint32_t) + asked->map_bytes;
+	bytes += (asked->weights != NULL ? key_bytes : 0) + (asked->numbers != NULL ? key_bytes : 0);
 	status = charge(match->column->device, bytes, error);
 	if (status != GJD_OK)
 		return status;
 	match->charged = bytes;
 	r->left_out = copy_of(asked->left_out, asked->n_left_out * sizeof(uint32_t));
 	r->map = copy_of(asked->map, asked->map_bytes);
-	r->groups = calloc(r->n_groups + 1, r->words * 8);
-	if (r->left_out == NULL || r->map == NULL || r->groups == NULL)
+	r->weights = asked->weights != NULL ? copy_of(asked->weights, key_bytes) : NULL;
+	r->numbers = asked->numbers != NULL ? copy_of(asked->numbers, key_bytes) : NULL;
+	r->groups = calloc(groups + 1, r->words * 8);
+	r->places = calloc(r->n_places + 1, sizeof(uint32_t));
+	if (r->left_out == NULL || r->map == NULL || r->groups == NULL || r->places == NULL ||
+		(asked->weights != NULL && r->weights == NULL) ||
+		(asked->numbers != NULL && r->numbers == NULL))
 		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
-	set_first_values(r, shape);
+	if (!gjd_key_values_are_valid(asked, r->weights, r->numbers))
+		return fail(error, GJD_INVALID, 0, "invalid weight or number of a key");
+	for (uint64_t group = 0; group < r->n_groups; group++)
+		set_first_values(r, shape, group);
 	return GJD_OK;
 }
 
@@ -116,7 +133,10 @@ end_reduction(gjd_match *match)
 		return;
 	free(r->left_out);
 	free(r->map);
+	free(r->weights);
+	free(r->numbers);
 	free(r->groups);
+	free(r->places);
 	free(r);
 }
 
@@ -159,20 +179,21 @@ is_reduced(const gjd_match *match, const char *image, uint32_t slot, gjd_tid tid
 }
 
 static void
-add_value(const gjd_shape *shape, const gjd_aggregate *aggregate, int64_t value, uint64_t *words)
+add_value(const gjd_shape *shape, const gjd_aggregate *aggregate, int64_t value, uint64_t weight,
+		  uint64_t *words)
 {
 	switch (aggregate->kind)
 	{
 		case GJD_COUNT_VALUES:
-			words[0]++;
+			words[0] += weight;
 			break;
 		case GJD_SUM:
 			if (gjd_aggregate_words(aggregate, shape) == 1)
-				words[0] += (uint64_t) value;
+				words[0] += (uint64_t) value * weight;
 			else
 			{
-				words[0] += (uint32_t) value;
-				words[1] += (uint64_t) (value >> 32);
+				words[0] += (uint32_t) value * weight;
+				words[1] += (uint64_t) (value >> 32) * weight;
 			}
 			break;
 		case GJD_MIN:
@@ -186,47 +207,135 @@ add_value(const gjd_shape *shape, const gjd_aggregate *aggregate, int64_t value,
 	}
 }
 
+/* Gets the first words of the element that a row belongs to, but the number of rows. */
+static void
+get_group_values(const reducing *r, const gjd_shape *shape, const char *image, uint32_t slot,
+				 uint64_t *words)
+{
+	words[1] = words[2] = 0;
+	for (uint32_t i = 0; i < r->asked.n_columns; i++)
+	{
+		bool null = column_is_null(shape, image, slot, r->asked.columns[i]);
+		uint64_t value = (uint64_t) value_at(shape, image, slot, r->asked.columns[i]);
+
+		words[i == 0 ? 0 : GJD_GROUP_WORDS + i - 1] = null ? 0 : value;
+		words[1] |= (uint64_t) null << i;
+	}
+}
+
+/*
+ * Finds the group of a row by the values of columns, or appends it. Returns false if there is no
+ * room.
+ */
+static bool
+find_group(reducing *r, const gjd_shape *shape, const char *image, uint32_t slot, uint64_t *group)
+{
+	uint64_t values[GJD_GROUP_WORDS + GJD_MAX_GROUP_COLUMNS];
+	uint32_t n = gjd_group_words(&r->asked);
+	uint64_t hash = 0;
+	uint64_t place;
+
+	get_group_values(r, shape, image, slot, values);
+	for (uint32_t i = 0; i < n; i++)
+	{
+		hash = (hash ^ values[i]) * 0x9e3779b97f4a7c15u;
+		hash ^= hash >> 32;
+	}
+	for (place = hash % r->n_places; r->places[place] != 0; place = (place + 1) % r->n_places)
+	{
+		const uint64_t *words = r->groups + (r->places[place] - 1) * (uint64_t) r->words;
+
+		if (memcmp(words, values, 2 * sizeof(*values)) != 0 ||
+			memcmp(words + GJD_GROUP_WORDS, values + GJD_GROUP_WORDS,
+				   (n - GJD_GROUP_WORDS) * sizeof(*values)) != 0)
+			continue;
+		*group = r->places[place] - 1;
+		return true;
+	}
+	if (r->n_groups == r->asked.room)
+		return false;
+	*group = r->n_groups++;
+	r->places[place] = (uint32_t) r->n_groups;
+	memcpy(r->groups + *group * r->words, values, n * sizeof(*values));
+	set_first_values(r, shape, *group);
+	return true;
+}
+
+/*
+ * Returns the first words of a row's group, whose value is filled in; NULL if there is no room for
+ * the group.
+ */
+static uint64_t *
+group_of(reducing *r, const gjd_shape *shape, const char *image, uint32_t slot, uint64_t rank)
+{
+	bool by_value = r->asked.grouping == GJD_BY_VALUE;
+	uint64_t value = 0;
+	bool null = false;
+	uint64_t group = 0;
+	uint64_t *words;
+
+	if (r->asked.grouping == GJD_BY_COLUMNS)
+		return find_group(r, shape, image, slot, &group) ? r->groups + group * r->words : NULL;
+	if (r->asked.grouping == GJD_BY_KEY || by_value)
+	{
+		value = (uint64_t) value_at(shape, image, slot, by_value ? r->asked.column : 0);
+		null = by_value && column_is_null(shape, image, slot, r->asked.column);
+		group = !by_value ? rank : null ? r->asked.span : value - (uint64_t) r->asked.least;
+	}
+	else if (r->asked.grouping == GJD_BY_NUMBER)
+		value = group = r->numbers[rank];
+	words = r->groups + group * r->words;
+	words[0] = null ? 0 : value;
+	words[1] = null;
+	return words;
+}
+
+static void
+note_value(reducing *r, const gjd_shape *shape, const char *image, uint32_t slot)
+{
+	uint64_t place = (uint64_t) value_at(shape, image, slot, r->asked.column) -
+					 (uint64_t) r->asked.least;
+
+	if (column_is_null(shape, image, slot, r->asked.column))
+		r->state.nulls++;
+	else
+		r->groups[place / 64] |= (uint64_t) 1 << place % 64;
+}
+
 void
 reduce_row(gjd_match *match, const char *image, uint32_t slot)
 {
 	reducing *r = match->reducing;
 	const gjd_shape *shape = &match->column->shape;
-	int64_t value = 0;
-	bool null = false;
-	uint64_t group = 0;
+	uint64_t rank = 0;
+	uint64_t weight = 1;
 	uint64_t *words;
 
 	r->state.rows++;
-	if (r->asked.grouping == GJD_BY_KEY)
-	{
-		value = value_at(shape, image, slot, 0);
-		group = rank_of(match->keyset, value);
-	}
-	else if (r->asked.grouping != GJD_ONE_GROUP)
-	{
-		value = value_at(shape, image, slot, r->asked.column);
-		null = column_is_null(shape, image, slot, r->asked.column);
-		group = null ? r->asked.span : (uint64_t) value - (uint64_t) r->asked.least;
-	}
 	if (r->asked.grouping == GJD_DISTINCT)
 	{
-		if (null)
-			r->state.nulls++;
-		else
-			r->groups[group / 64] |= (uint64_t) 1 << group % 64;
+		note_value(r, shape, image, slot);
 		return;
 	}
-	words = r->groups + group * r->words;
-	words[0] = null ? 0 : (uint64_t) value;
-	words[1] = null;
-	words[2]++;
-	words += GJD_GROUP_WORDS;
+	if (r->asked.grouping == GJD_BY_KEY || r->weights != NULL || r->numbers != NULL)
+		rank = rank_of(match->keyset, value_at(shape, image, slot, 0));
+	if (r->weights != NULL)
+		weight = r->weights[rank];
+	words = r->too_many ? NULL : group_of(r, shape, image, slot, rank);
+	if (words == NULL)
+	{
+		r->too_many = true;
+		return;
+	}
+	words[2] += weight;
+	words += gjd_group_words(&r->asked);
 	for (uint32_t i = 0; i < r->asked.n_aggregates; i++)
 	{
 		const gjd_aggregate *aggregate = &r->asked.aggregates[i];
 
 		if (!column_is_null(shape, image, slot, aggregate->column))
-			add_value(shape, aggregate, value_at(shape, image, slot, aggregate->column), words);
+			add_value(shape, aggregate, value_at(shape, image, slot, aggregate->column), weight,
+					  words);
 		words += gjd_aggregate_words(aggregate, shape);
 	}
 }

@@ -66,9 +66,13 @@ typedef struct reducing
 	gjd_reduction asked;
 	uint32_t *left_out;
 	uint8_t *map;
+	uint32_t *weights, *numbers; /* of keys; either may be NULL */
 	uint64_t n_groups; /* elements before empty ones are left out */
 	uint32_t words;	   /* of each */
 	uint64_t *groups;
+	uint32_t *places; /* GJD_BY_COLUMNS: a hash table of numbers of groups, counted from 1 */
+	uint64_t n_places;
+	bool too_many; /* are there more groups than room? */
 	gjd_reduced state;
 } reducing;
 

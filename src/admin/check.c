@@ -7,7 +7,10 @@
  * The check may run concurrently with readers and writers: it holds AccessShareLock,
  * as a query does, and reads one page at a time under a share lock.  It compares the
  * contents of two pages only where the order of reading makes that safe.  If a fold has
- * changed the lists meanwhile, it starts over, as a query does.
+ * changed the lists meanwhile, it starts over, as a query does, but only once without the
+ * fold lock: it reads all pages, and folds may come faster than that.  It tries to get the
+ * lock until it has it, because autovacuum, which holds the lock during a deletion, would be
+ * canceled for a process that waits for it.  During recovery the lock means nothing.
  *
  * The check against the heap, for heapallindexed, is below ("The heap").
  *
@@ -20,6 +23,7 @@
 #include "access/htup_details.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xlog.h"
 #include "catalog/index.h"
 #include "catalog/pg_type.h"
 #include "funcapi.h"
@@ -28,20 +32,25 @@
 #include "nodes/execnodes.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
+#include "storage/latch.h"
 #include "utils/array.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "am/am.h"
 #include "base/compat.h"
+#include "base/step.h"
 #include "base/tid.h"
-#include "pages/pages.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_check);
 PG_FUNCTION_INFO_V1(gpujoin_index_info);
 
-#define INFO_COLUMNS			17
+#define INFO_COLUMNS			18	/* of an extension of version 1.0.0: 17 */
+
+/* Interval of attempts to get the fold lock */
+#define LOCK_POLL_MS			20
 
 /* Findings about a page from first_data on */
 typedef struct CheckedPage
@@ -65,13 +74,16 @@ typedef struct CheckState
 	int64		nentries;		/* number of verified entries */
 	int64		free_slots;		/* free slots of live data pages */
 	int64		free_pages;
+	int64		merge_pages;	/* pages of a merge that is not finished */
+	uint64		merge_gaps;		/* free slots on these */
 	uint64		max_change;		/* largest change counter found */
 	uint32		max_run;		/* largest number of a run or delta found */
 	BlockNumber max_run_block;	/* block where that was found */
 	uint64		run_entries[GJ_MAX_RUNS];	/* number of entries found, without deleted ones */
 	bloom_filter *filter;		/* fingerprints of entries, or NULL */
 	int64		filter_entries; /* number of entries that the filter is sized for */
-	FmgrInfo   *key_proc;
+	GjCodec		codec;
+	MemoryContext scratch;		/* of the codec */
 } CheckState;
 
 /* A run, while its directory is scanned */
@@ -89,6 +101,7 @@ extern void GjCheckPages(Relation index);
 
 static uint64 check_index(Oid index_oid, bool heapallindexed);
 static void check_pages(CheckState *state);
+static void lock_folds(Relation index);
 static void reset(CheckState *state);
 static void check_meta(CheckState *state);
 static void check_journal(CheckState *state);
@@ -96,6 +109,8 @@ static void check_lanes(CheckState *state, GjMetaPage meta);
 static void check_counters(CheckState *state, GjMetaPage meta);
 static Datum make_bigints(const uint64 *values, int n);
 static void note_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind);
+static void note_merge_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind);
+static int	check_slots(CheckState *state, BlockNumber block, Page page);
 static void check_data(CheckState *state, BlockNumber block, Page page);
 static void check_list(CheckState *state, BlockNumber block, Page page);
 static void check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque,
@@ -211,13 +226,14 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	values[7] = Int32GetDatum(state.now.nopen);
 	values[8] = Int64GetDatum((int64) state.now.sequence);
 	values[9] = Int64GetDatum((int64) state.now.vacuum_epoch);
-	values[10] = Int32GetDatum(GJ_FORMAT_VERSION);
+	values[10] = Int32GetDatum(state.now.format);
 	values[11] = Int32GetDatum(state.info.nincluded);
 	values[12] = Int32GetDatum(state.now.nruns);
 	values[13] = make_bigints(entries, state.now.nruns);
 	values[14] = make_bigints(pages, state.now.nruns);
 	values[15] = Int64GetDatum((int64) dead);
 	values[16] = Int64GetDatum((int64) delta_pages);
+	values[17] = Int64GetDatum(state.merge_pages);
 	index_close(state.index, AccessShareLock);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
 }
@@ -239,8 +255,17 @@ make_bigints(const uint64 *values, int n)
 static void
 check_pages(CheckState *state)
 {
+	bool		is_locked = false;
+	bool		is_again = false;
+
 	do
 	{
+		if (is_again && !is_locked && !RecoveryInProgress())
+		{
+			lock_folds(state->index);
+			is_locked = true;
+		}
+		is_again = true;
 		reset(state);
 		check_meta(state);
 		for (int lane = 0; lane < state->info.nlanes; lane++)
@@ -256,10 +281,28 @@ check_pages(CheckState *state)
 			CHECK_FOR_INTERRUPTS();
 			check_page(state, block);
 		}
+		GjStep("checked");
 		check_lists(state);
 		check_journal(state);
 		pfree(state->pages);
 	} while (state->moved || GjListsMoved(state->index, &state->now));
+	if (is_locked)
+		UnlockPage(state->index, GJ_META_BLOCK, ShareLock);
+}
+
+/*
+ * Get the fold lock in share mode
+ */
+static void
+lock_folds(Relation index)
+{
+	while (!ConditionalLockPage(index, GJ_META_BLOCK, ShareLock))
+	{
+		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
+						 LOCK_POLL_MS, GjWaitEventFoldLock());
+		ResetLatch(MyLatch);
+		CHECK_FOR_INTERRUPTS();
+	}
 }
 
 /*
@@ -273,6 +316,8 @@ reset(CheckState *state)
 	state->nentries = 0;
 	state->free_slots = 0;
 	state->free_pages = 0;
+	state->merge_pages = 0;
+	state->merge_gaps = 0;
 	state->max_change = 0;
 	state->max_run = 0;
 	memset(state->run_entries, 0, sizeof(state->run_entries));
@@ -354,7 +399,7 @@ check_journal(CheckState *state)
 						   "The page is of a run whose number has not been drawn yet.");
 	check_lanes(state, meta);
 	check_counters(state, meta);
-	check_lower(state, GJ_META_BLOCK, BufferGetPage(metabuf), &meta->lanes[meta->nlanes]);
+	check_lower(state, GJ_META_BLOCK, BufferGetPage(metabuf), GjMetaEnd(meta));
 	check_lower(state, GJ_JOURNAL_BLOCK, BufferGetPage(journalbuf), ring + GJ_JOURNAL_ENTRIES);
 
 	previous = meta->journal_floor;
@@ -408,13 +453,17 @@ check_counters(CheckState *state, GjMetaPage meta)
 {
 	if (state->moved || meta->list_version != state->now.list_version)
 		return;
+	/* deletions are counted with the change of the page; later steps of the merge only add pages */
+	if (state->merge_gaps < state->now.merge_dead)
+		GjReportCorruption(state->index, GJ_META_BLOCK,
+						   "The metapage miscounts the deleted entries of a merge.");
 	for (int i = 0; i < state->now.nruns; i++)
 	{
 		const GjRun *run = &state->now.runs[i];
 		uint64		deleted = run->entries - Min(state->run_entries[i], run->entries);
 
 		if (state->run_entries[i] > run->entries || deleted < run->dead ||
-			deleted > meta->runs[i].dead)
+			deleted > GjMetaGetRun(meta, i)->dead)
 			GjReportCorruption(state->index, GJ_META_BLOCK,
 							   "The metapage miscounts the deleted entries of a run.");
 	}
@@ -477,6 +526,8 @@ check_page(CheckState *state, BlockNumber block)
 			GjReportCorruption(state->index, block, "The page is of a kind that is not for here.");
 		if (owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA)
 			note_page(state, block, page, kind);
+		else if (owner == GJ_OWNER_MERGE)
+			note_merge_page(state, block, page, kind);
 		state->free_pages += owner == GJ_OWNER_NOBODY;
 		state->max_change = Max(state->max_change, GjPageGetOpaque(page)->change);
 		if (GjPageGetOpaque(page)->run > state->max_run)
@@ -509,19 +560,42 @@ note_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind)
 		check_lower(state, block, page, GjPageGetDirectory(page) + 1);
 }
 
+/*
+ * Check a page of a run that a merge is writing.  Its entries are in other runs, too, and no
+ * directory names it yet.
+ */
 static void
-check_data(CheckState *state, BlockNumber block, Page page)
+note_merge_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind)
 {
-	GjPageOpaque opaque = GjPageGetOpaque(page);
-	uint32	   *used = GjDataUsed(page, &state->info);
+	state->merge_pages++;
+	if (kind == GJ_PAGE_DATA)
+		state->merge_gaps += state->info.slots - check_slots(state, block, page);
+}
+
+/*
+ * Check that a data page counts its entries; returns their number
+ */
+static int
+check_slots(CheckState *state, BlockNumber block, Page page)
+{
+	const uint32 *used = GjDataUsed(page, &state->info);
 	int			count = 0;
 
 	check_lower(state, block, page, (char *) page + state->info.arrays_end);
 	for (int word = 0; word < state->info.words; word++)
 		count += pg_popcount32(used[word]);
-	if (count != opaque->used)
+	if (count != GjPageGetOpaque(page)->used)
 		GjReportCorruption(state->index, block,
 						   "A data page's count does not agree with its bitmap.");
+	return count;
+}
+
+static void
+check_data(CheckState *state, BlockNumber block, Page page)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+	uint32	   *used = GjDataUsed(page, &state->info);
+	int			count = check_slots(state, block, page);
 
 	for (int slot = 0; slot < state->info.slots; slot++)
 	{
@@ -906,7 +980,9 @@ check_heap(CheckState *state, Snapshot snapshot)
 	indexInfo->ii_Concurrent = true;	/* use the scan's snapshot */
 	indexInfo->ii_Unique = false;
 	indexInfo->ii_ExclusionOps = NULL;
-	state->key_proc = index_getprocinfo(state->index, 1, GJ_KEY_PROC);
+	GjCodecInitIndex(&state->codec, state->index);
+	state->scratch = AllocSetContextCreate(CurrentMemoryContext, "gpujoin check key",
+										   ALLOCSET_DEFAULT_SIZES);
 	table_index_build_scan(heap, state->index, indexInfo, true, false,
 						   check_heap_tuple, state, scan);
 	table_close(heap, NoLock);
@@ -917,13 +993,17 @@ check_heap_tuple(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 				 bool tuple_is_alive, void *arg)
 {
 	CheckState *state = arg;
+	MemoryContext old;
 	char		row[GJ_MAX_ROW_WIDTH];
 
 	CHECK_FOR_INTERRUPTS();
 	if (isnull[0])
 		return;
-	GjRowForm(&state->info, GjKeyFromDatum(state->key_proc, values[0]), tid,
+	old = MemoryContextSwitchTo(state->scratch);
+	GjRowForm(&state->info, GjCodeOf(&state->codec, values[0]), tid,
 			  values + 1, isnull + 1, row);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(state->scratch);
 	if (bloom_lacks_element(state->filter, (unsigned char *) row, state->info.row_width))
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),

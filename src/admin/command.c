@@ -17,9 +17,7 @@
 
 #include "access/genam.h"
 #include "access/relation.h"
-#include "access/table.h"
 #include "access/xlog.h"
-#include "catalog/index.h"
 #include "fmgr.h"
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
@@ -217,8 +215,8 @@ report_no_memory(Relation index, GjFallback why)
  *
  * gpujoin_fold(): fold an index without waiting for VACUUM.
  *
- * Only the table's owner may call it.  It takes the lock of VACUUM, which blocks other vacuums,
- * so we check the rights before we wait for the lock.
+ * Only the table's owner may call it.  Its locks on table and index conflict neither with VACUUM
+ * nor with CREATE INDEX; but bulk deletions and folds of an index take turns.
  *-------------------------------------------------------------------------
  */
 
@@ -240,8 +238,6 @@ gpujoin_fold(PG_FUNCTION_ARGS)
 static uint64
 fold_index(Oid index_oid, bool complete)
 {
-	Oid			heap_oid = GjTableOfOwnIndex(index_oid);
-	Relation	heap;
 	Relation	index;
 	GjFoldStats stats;
 
@@ -251,17 +247,10 @@ fold_index(Oid index_oid, bool complete)
 				 errmsg("recovery is in progress"),
 				 errhint("An index can only be folded on the primary server.")));
 
-	/* the index may be dropped while we wait for the lock, for example by REINDEX CONCURRENTLY */
-	heap = table_open(heap_oid, ShareUpdateExclusiveLock);
-	if (IndexGetRelation(index_oid, true) != heap_oid)
-		ereport(ERROR,
-				(errcode(ERRCODE_UNDEFINED_OBJECT),
-				 errmsg("the index to be folded has been dropped")));
 	index = GjOpenManagedIndex(index_oid);
 	LockRelationOid(index_oid, RowExclusiveLock);
 
 	GjFoldIndex(index, complete ? GJ_FOLD_ALL : GJ_FOLD_DELTA, NULL, &stats);
 	relation_close(index, NoLock);
-	table_close(heap, NoLock);
 	return stats.pages;
 }

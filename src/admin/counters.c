@@ -2,9 +2,9 @@
  *
  * counters.c
  *	  Statistics of each index, and the progress of commands: gpujoin_index_stats(),
- *	  gpujoin_progress().
+ *	  gpujoin_fold_stats(), gpujoin_progress().
  *
- * All users may call both, like PostgreSQL's own index statistics and progress views, and the same
+ * All users may call them, like PostgreSQL's own index statistics and progress views, and the same
  * rules apply: counters are of indexes in this database, and for commands of other roles only the
  * place where they run is shown.  Roles that may read all statistics see everything.
  *
@@ -25,10 +25,13 @@
 #include "resultset.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_index_stats);
+PG_FUNCTION_INFO_V1(gpujoin_fold_stats);
 PG_FUNCTION_INFO_V1(gpujoin_stats_reset_index);
 PG_FUNCTION_INFO_V1(gpujoin_progress);
 
-#define USAGE_COLUMNS			19
+#define USAGE_COLUMNS			22
+#define OLD_USAGE_COLUMNS		19	/* in version 1.0.0 of the extension */
+#define FOLD_COLUMNS			10
 #define PROGRESS_COLUMNS		8
 
 static bool reads_all_stats(void);
@@ -48,7 +51,7 @@ static bool may_see(int pid);
 Datum
 gpujoin_index_stats(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = start_rows(fcinfo, USAGE_COLUMNS);
+	ReturnSetInfo *rsinfo = start_rows_from(fcinfo, OLD_USAGE_COLUMNS, USAGE_COLUMNS);
 	bool		all = reads_all_stats();
 	GjUsage    *usage;
 	int			n = GjUsageCopy(&usage);
@@ -60,8 +63,50 @@ gpujoin_index_stats(PG_FUNCTION_ARGS)
 
 		if (usage[i].database != MyDatabaseId && !all)
 			continue;
+		/* an index that has only been folded */
+		if (i > 0 && usage[i].last_used == 0)
+			continue;
 		add_usage(&row, &usage[i]);
 		Assert(row.n == USAGE_COLUMNS);
+		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
+	}
+	pfree(usage);
+	return (Datum) 0;
+}
+
+/*
+ * gpujoin_fold_stats(): return a row for each index that has been folded, or for which a fold
+ * worker has been requested; and for roles that may read all statistics one row for all other
+ * indexes
+ */
+Datum
+gpujoin_fold_stats(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = start_rows(fcinfo, FOLD_COLUMNS);
+	bool		all = reads_all_stats();
+	GjUsage    *usage;
+	int			n = GjUsageCopy(&usage);
+
+	n = hide_unknown(usage, n);
+	for (int i = 0; i < n; i++)
+	{
+		const uint64 *count = usage[i].use.n;
+		Row			row = {0};
+
+		if ((usage[i].database != MyDatabaseId && !all) ||
+			count[GJ_USE_FOLDS] + count[GJ_USE_REQUESTS] == 0)
+			continue;
+		add_oid(&row, usage[i].database);
+		add_oid(&row, usage[i].index);
+		add_int(&row, count[GJ_USE_FOLDS]);
+		add_int(&row, count[GJ_USE_FOLDED]);
+		add_int(&row, count[GJ_USE_FOLD_PAGES]);
+		add_double(&row, count[GJ_USE_FOLD_US] / 1000.0);
+		add_int(&row, count[GJ_USE_REQUESTS]);
+		add_int(&row, count[GJ_USE_REFUSED]);
+		add_time(&row, usage[i].last_fold);
+		add_time(&row, usage[i].since);
+		Assert(row.n == FOLD_COLUMNS);
 		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row.values, row.nulls);
 	}
 	pfree(usage);
@@ -140,6 +185,9 @@ add_usage(Row *row, const GjUsage *usage)
 	add_double(row, n[GJ_USE_DEVICE_US] / 1000.0);
 	add_time(row, usage->last_used);
 	add_time(row, usage->since);
+	add_int(row, n[GJ_USE_REDUCTIONS]);
+	add_int(row, n[GJ_USE_REDUCED_ROWS]);
+	add_int(row, n[GJ_USE_LEFT_OUT]);
 }
 
 static uint64

@@ -28,17 +28,24 @@ typedef struct Row
 } Row;
 
 /*
- * Begin a set of rows of this many columns
+ * Begin a set of rows of this many columns.  The function of an older version of the extension may
+ * lack some of the last ones, but has at least "least" columns.
  */
 static inline ReturnSetInfo *
-start_rows(FunctionCallInfo fcinfo, int ncolumns)
+start_rows_from(FunctionCallInfo fcinfo, int least, int ncolumns)
 {
 	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
 
 	InitMaterializedSRF(fcinfo, 0);
-	if (rsinfo->setDesc->natts != ncolumns)
+	if (rsinfo->setDesc->natts < least || rsinfo->setDesc->natts > ncolumns)
 		elog(ERROR, "%s() has another number of columns", get_func_name(fcinfo->flinfo->fn_oid));
 	return rsinfo;
+}
+
+static inline ReturnSetInfo *
+start_rows(FunctionCallInfo fcinfo, int ncolumns)
+{
+	return start_rows_from(fcinfo, ncolumns, ncolumns);
 }
 
 static inline void

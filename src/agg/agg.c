@@ -92,6 +92,7 @@ typedef struct GjAggState
 	GjReader   *reader;
 	GjCompute  *compute;		/* columns computed for each row, or NULL */
 	GjGroups   *groups;			/* NULL in EXPLAIN without ANALYZE */
+	GjAggReducer *reducer;		/* NULL if no device can compute the aggregates */
 	bool		filled;			/* are the groups of this pass complete? */
 	bool		begun;			/* has GjGroupsBegin() been called? */
 	bool		is_plain;		/* does the result consist of the groups' columns alone? */
@@ -119,7 +120,7 @@ static Node *create_state(CustomScan *plan);
 static Node *create_partial_state(CustomScan *plan);
 static void begin_agg(CustomScanState *node, EState *estate, int eflags);
 static void check_permissions(const CustomScan *plan);
-static GjGroups *create_groups(CustomScan *plan, EState *estate, bool is_partial);
+static void create_groups(GjAggState *agg, CustomScan *plan, EState *estate);
 static void encode_columns(GjAggState *agg, CustomScan *plan);
 static GjValueType column_type(CustomScan *plan, int column);
 static TupleTableSlot *exec_agg(CustomScanState *node);
@@ -131,6 +132,7 @@ static GjRowBatch *next_batch(PlanState *node, bool want_partners);
 static void load_batch(GjAggState *agg);
 static void create_arrays(GjAggState *agg);
 static void fill(GjAggState *agg);
+static void begin_groups(GjAggState *agg);
 static bool read_batch(GjAggState *agg);
 static bool next_pass(GjAggState *agg);
 static void rescan_agg(CustomScanState *node);
@@ -239,7 +241,7 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 									  get_private(plan, GJ_AGG_INPUTS));
 	memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
 		   node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
-	agg->groups = create_groups(plan, estate, agg->is_partial);
+	create_groups(agg, plan, estate);
 	encode_columns(agg, plan);
 	agg->is_plain = agg->coded == NIL && is_plain(plan->scan.plan.targetlist);
 }
@@ -281,15 +283,14 @@ check_permissions(const CustomScan *plan)
 	}
 }
 
-static GjGroups *
-create_groups(CustomScan *plan, EState *estate, bool is_partial)
+static void
+create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 {
 	List	   *groupings = get_private(plan, GJ_AGG_GROUPINGS);
 	List	   *aggregates = get_private(plan, GJ_AGG_AGGREGATES);
 	int			naggs = list_length(aggregates) / 3;
 	GjGroupSpec *group_specs = palloc0_array(GjGroupSpec, list_length(groupings));
 	GjAggSpec  *agg_specs = palloc0_array(GjAggSpec, naggs);
-	GjGroups   *groups;
 	ListCell   *lc;
 
 	foreach(lc, groupings)
@@ -306,10 +307,12 @@ create_groups(CustomScan *plan, EState *estate, bool is_partial)
 			.type = column < 0 ? GJ_VALUE_BOOL : column_type(plan, column),
 		};
 	}
-	groups = GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), is_partial,
-							list_length(groupings), group_specs, naggs, agg_specs);
-	GjGroupsExpect(groups, intVal(get_private(plan, GJ_AGG_EXPECTED)));
-	return groups;
+	agg->groups = GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), agg->is_partial,
+								 list_length(groupings), group_specs, naggs, agg_specs);
+	GjGroupsExpect(agg->groups, intVal(get_private(plan, GJ_AGG_EXPECTED)));
+	if (!agg->is_partial)
+		agg->reducer = GjAggReducerCreate(list_length(get_private(plan, GJ_AGG_COLUMNS)),
+										  list_length(groupings), group_specs, naggs, agg_specs);
 }
 
 static GjValueType
@@ -501,8 +504,7 @@ static void
 fill(GjAggState *agg)
 {
 	if (!agg->begun)
-		GjGroupsBegin(agg->groups);
-	agg->begun = true;
+		begin_groups(agg);
 	while (!agg->is_partial || GjGroupsMakeRoom(agg->groups))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -513,6 +515,21 @@ fill(GjAggState *agg)
 	}
 	GjGroupsFinish(agg->groups);
 	agg->filled = true;
+}
+
+/*
+ * Begin to collect rows, with those that a device can reduce
+ */
+static void
+begin_groups(GjAggState *agg)
+{
+	MemoryContext old = MemoryContextSwitchTo(agg->css.ss.ps.state->es_query_cxt);
+
+	GjGroupsBegin(agg->groups);
+	agg->begun = true;
+	if (agg->reducer != NULL)
+		GjAggReduce(agg->reducer, agg->reader, agg->groups);
+	MemoryContextSwitchTo(old);
 }
 
 static bool

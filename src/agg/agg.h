@@ -11,6 +11,7 @@
 
 #include "nodes/execnodes.h"
 
+#include "exec/exec.h"
 #include "groups/groups.h"
 
 /* agg.c */
@@ -50,7 +51,24 @@ extern Datum GjReaderDecode(const GjReader *reader, int column, Datum code);
  */
 extern const GjBatch *GjReaderNext(GjReader *reader);
 
+/*
+ * Have a device reduce the rows, as far as possible, before the first is read.  The request's
+ * columns are those of the batches, and are replaced by those of the node that is asked.  If the
+ * result is true, GjReaderNextStates() returns the groups that have been made, as batches that have
+ * the columns of the groups only; NULL at the end.
+ */
+extern bool GjReaderReduce(GjReader *reader, GjReduceRequest *request);
+extern const GjBatch *GjReaderNextStates(GjReader *reader, GjReduceRequest *request);
+
 /* Start over, after the node has been rescanned; codes are forgotten */
 extern void GjReaderRestart(GjReader *reader);
+
+/* reduced.c: groups made by a device */
+typedef struct GjAggReducer GjAggReducer;
+
+extern GjAggReducer *GjAggReducerCreate(int ncolumns, int ngroupings,
+										const GjGroupSpec *groupings, int naggs,
+										const GjAggSpec *aggs);
+extern void GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups);
 
 #endif							/* GPUJOIN_AGG_H */

@@ -103,8 +103,11 @@ static void take_arrays(GjReader *reader, GjRowBatch *batch);
 static void take_entries(GjReader *reader, GjRowBatch *batch);
 static GjBatchColumn take_column(GjReader *reader, int i, const GjRowBatch *batch,
 								 const uint16 *rows, int n, bool in_place);
-static const GjFillOutput *find_output(const GjFill *shape, int at);
+static const GjShapeOutput *find_output(const GjRowShape *shape, int at);
 static void count_rows(GjReader *reader, const uint32 *weights, int n);
+static bool map_request(GjReader *reader, GjReduceRequest *request);
+static void start_nodes(PlanState **nodes, int n);
+static void stop_nodes(PlanState **nodes, int n, double nrows);
 static bool read_slots(GjReader *reader);
 static bool source_changes(GjReader *reader);
 static void put_row(GjReader *reader, TupleTableSlot *slot, int row);
@@ -178,11 +181,7 @@ read_arrays(GjReader *reader)
 
 	if (n == 0 || reader->methods == NULL || reader->methods->next_batch == NULL)
 		return false;
-	for (int i = 0; i < n; i++)
-	{
-		if (nodes[i]->instrument != NULL)
-			InstrStartNode(nodes[i]->instrument);
-	}
+	start_nodes(nodes, n);
 	batch = next_source_batch(reader);
 	if (batch != NULL && batch->arrays != NULL)
 		take_arrays(reader, batch);
@@ -190,12 +189,34 @@ read_arrays(GjReader *reader)
 		take_tuples(reader, batch);
 	else if (batch != NULL)
 		take_entries(reader, batch);
+	stop_nodes(nodes, n, reader->stats->array_rows - before);
+	return batch != NULL;
+}
+
+/*
+ * For EXPLAIN, the nodes work now
+ */
+static void
+start_nodes(PlanState **nodes, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		if (nodes[i]->instrument != NULL)
+			InstrStartNode(nodes[i]->instrument);
+	}
+}
+
+/*
+ * For EXPLAIN, the nodes have returned some rows
+ */
+static void
+stop_nodes(PlanState **nodes, int n, double nrows)
+{
 	for (int i = n - 1; i >= 0; i--)
 	{
 		if (nodes[i]->instrument != NULL)
-			InstrStopNode(nodes[i]->instrument, reader->stats->array_rows - before);
+			InstrStopNode(nodes[i]->instrument, nrows);
 	}
-	return batch != NULL;
 }
 
 /*
@@ -343,7 +364,7 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
 			bool in_place)
 {
 	GjReaderColumn *column = &reader->columns[i];
-	const GjFillOutput *output;
+	const GjShapeOutput *output;
 	uint64		first = batch->first;
 
 	if (column->partner >= 0)
@@ -377,8 +398,8 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
 /*
  * Return the source of a column of the result
  */
-static const GjFillOutput *
-find_output(const GjFill *shape, int at)
+static const GjShapeOutput *
+find_output(const GjRowShape *shape, int at)
 {
 	for (int i = 0; i < shape->noutputs; i++)
 	{
@@ -399,6 +420,92 @@ count_rows(GjReader *reader, const uint32 *weights, int n)
 	else
 		for (int i = 0; i < n; i++)
 			reader->stats->array_rows += weights[i];
+}
+
+/* Groups made by a device ----------------------------------------------------------- */
+
+/*
+ * Like ExecProcNode(), rescan the node first if a parameter has changed
+ */
+bool
+GjReaderReduce(GjReader *reader, GjReduceRequest *request)
+{
+	PlanState  *nodes[MAX_NODES];
+	bool		reduced;
+	int			n;
+
+	if (reader->node->state->es_epq_active != NULL)
+		return false;
+	if (reader->node->chgParam != NULL)
+		ExecReScan(reader->node);
+	n = list_nodes(reader, nodes);
+	if (n == 0 || reader->appends || reader->methods == NULL || reader->methods->reduce == NULL ||
+		!map_request(reader, request))
+		return false;
+	start_nodes(nodes, n);
+	reduced = reader->methods->reduce(reader->source, request);
+	stop_nodes(nodes, n, 0.0);
+	return reduced;
+}
+
+/*
+ * Replace the columns of the batches by those of the source.  Returns false if that cannot reduce
+ * its rows to these groups.
+ */
+static bool
+map_request(GjReader *reader, GjReduceRequest *request)
+{
+	int			n = 0;
+
+	request->ncolumns = request->ngroups;
+	memcpy(request->columns, request->groups, sizeof(request->columns));
+	for (int i = 0; i < request->ngroups; i++)
+	{
+		const GjReaderColumn *column = &reader->columns[request->groups[i]];
+
+		if (column->partner >= 0)
+			request->by_partner = true;
+		else
+			request->groups[n++] = column->at;
+	}
+	request->ngroups = n;
+	for (int i = 0; i < request->naggs; i++)
+	{
+		const GjReaderColumn *column = &reader->columns[request->aggs[i].column];
+
+		if (column->partner >= 0)
+			return false;
+		request->aggs[i].column = column->at;
+	}
+	return !request->distinct || !request->by_partner;
+}
+
+const GjBatch *
+GjReaderNextStates(GjReader *reader, GjReduceRequest *request)
+{
+	GjStateRows *rows = &request->rows;
+	GjRowBatch	partners = {.partners = rows->partners};
+
+	reader->methods->next_states(reader->source, request);
+	if (rows->n == 0)
+		return NULL;
+	partners.partner_natts = rows->partner_natts;
+	for (int i = 0; i < request->ncolumns; i++)
+	{
+		GjReaderColumn *column = &reader->columns[request->columns[i]];
+
+		if (column->partner >= 0)
+			(void) put_partners(reader, request->columns[i], 0, &partners, rows->n);
+		else
+		{
+			for (int row = 0; row < rows->n; row++)
+				put_value(column, row, (Datum) rows->elements[row][0],
+						  rows->elements[row][1] != 0);
+		}
+	}
+	own_columns(reader, rows->n);
+	reader->batch.weights = rows->weights;
+	return &reader->batch;
 }
 
 /* Slots ---------------------------------------------------------------------------- */
@@ -489,7 +596,7 @@ own_columns(GjReader *reader, int nrows)
 static void
 take_tuples(GjReader *reader, GjRowBatch *batch)
 {
-	const GjFill *shape = batch->shape;
+	const GjRowShape *shape = batch->shape;
 	bool		has_weights = batch->weights != NULL;
 	bool		has_partners = batch->partners != NULL;
 	bool	   *has_nulls = reader->has_nulls;

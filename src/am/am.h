@@ -12,12 +12,14 @@
 #include "access/amapi.h"
 
 #include "storage/bufmgr.h"
+#include "storage/lmgr.h"
 
 #include "pages/pages.h"
 
 typedef enum GjFoldMode
 {
 	GJ_FOLD_IF_WORTH_IT,		/* as VACUUM does */
+	GJ_FOLD_FLUSH,				/* as a background worker does: only small runs are merged */
 	GJ_FOLD_DELTA,				/* however small the delta is */
 	GJ_FOLD_ALL					/* merge everything into one run */
 } GjFoldMode;
@@ -28,10 +30,52 @@ typedef struct GjFoldStats
 	int			folds;
 	uint64		entries;		/* entries written */
 	uint64		pages;
+	bool		forgotten;		/* true if a flush gave up an unfinished run, but did not look for
+								 * its pages */
 } GjFoldStats;
 
+/* A merge of runs in steps: private to merge.c */
+typedef struct GjMerge GjMerge;
+
+/*
+ * The fold lock of an index: a lock on the metapage in the lock manager, as GIN has one for its
+ * pending list.  A fold and a bulk deletion hold it exclusively, a check in share mode; it comes
+ * after the locks of the table and the index.  An error releases it at the end of the transaction
+ * or subtransaction.
+ */
+static inline void
+GjFoldLock(Relation index)
+{
+	LockPage(index, GJ_META_BLOCK, ExclusiveLock);
+}
+
+static inline bool
+GjFoldTryLock(Relation index)
+{
+	return ConditionalLockPage(index, GJ_META_BLOCK, ExclusiveLock);
+}
+
+static inline void
+GjFoldUnlock(Relation index)
+{
+	UnlockPage(index, GJ_META_BLOCK, ExclusiveLock);
+}
+
 /* fold.c */
-extern void GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy,
+extern bool GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy,
+						GjFoldStats *stats);
+extern void GjFoldCount(Relation index, const GjFoldStats *stats, int64 us);
+extern bool GjFoldFindFree(Relation index, BlockNumber *next, BlockNumber n,
+						   BufferAccessStrategy strategy);
+
+/* merge.c */
+extern GjMerge *GjMergeBegin(Relation index, GjFoldMode mode, BufferAccessStrategy strategy,
+							 bool *is_busy);
+extern bool GjMergeStep(GjMerge *merge, Relation index);
+extern bool GjMergeFree(GjMerge *merge, Relation index);
+extern const GjFoldStats *GjMergeGetStats(const GjMerge *merge);
+extern void GjMergeLeave(GjMerge *merge);
+extern void GjMergeRuns(Relation index, GjFoldMode mode, BufferAccessStrategy strategy,
 						GjFoldStats *stats);
 
 /* index access method interface functions */

@@ -1,18 +1,21 @@
 /*-------------------------------------------------------------------------
  *
  * fold.c
- *	  Folding: turn inserted rows into a run, and from time to time merge all runs into one.
+ *	  Folding: turn inserted rows into a small run.
  *
  * Inserted rows are in the delta, in no order, so every search reads all of it.  A minor fold
  * sorts the delta's entries and writes them as a small run.  A middle fold merges them with the
  * youngest small runs, if there are five of about their size, or if the list of runs is full: so
  * small runs remain few, and an entry is usually rewritten only as part of something much
- * bigger.  A major fold merges them with all runs.  Merging drops deleted slots.  VACUUM folds
- * after deleting dead entries, autovacuum's ANALYZE also does (a table that only grows is rarely
- * vacuumed), and gpujoin_fold() on demand.
+ * bigger.  Merging drops deleted slots.  VACUUM folds after deleting dead entries, autovacuum's
+ * ANALYZE also does (a table that only grows is rarely vacuumed), and gpujoin_fold() on demand.
+ * Afterwards big runs may be merged in steps; each step takes the fold lock again: merge.c.
  *
- * The lock: the caller holds ShareUpdateExclusiveLock on the table.  So neither another fold nor
- * a deletion can run, including that of CREATE INDEX CONCURRENTLY; queries and insertions can.
+ * The fold lock: a fold holds it exclusively from its first step to its last one, and so does a
+ * bulk deletion (vacuum.c).  So neither another fold nor a deletion runs at the same time,
+ * including that of CREATE INDEX CONCURRENTLY; queries and insertions do.  VACUUM and ANALYZE do
+ * not wait for the lock: if another process has it, they leave the fold to a later one.  The lock
+ * of the table would not do, because VACUUM holds that while it reads the heap, too.
  *
  * The steps, each one or more WAL records of its own:
  *
@@ -36,7 +39,7 @@
  * number: they are neither read nor reused.  Step 0 of the next fold scans the file for them and
  * frees them.  Numbers are never reused, so that an old page is never mistaken for one of a later
  * run.  If we crash after step 5, freed pages missing from the free space map are found by the
- * next bulk deletion, which reads every page, or by a major fold when most of the file is unused.
+ * next bulk deletion, which reads every page.
  *
  * Step 5 frees pages that a reader may be about to read, and increments list_version, by which
  * the reader notices it: lemma L1 of src/README.  A fold moves entries towards runs only, never
@@ -44,9 +47,10 @@
  * in the same order: the pages before the metapage that lists them, and the metapage before a page
  * is reused (lemma L9).
  *
- * Before a major fold writes, runs without live entries are dropped, in a change of their own, so
- * that their pages can be reused: otherwise an index whose rows are all updated between two
- * VACUUMs would need room for three times its entries.
+ * Before a fold writes, runs without live entries are dropped, in a change of their own.
+ *
+ * A merge in steps may be under way between two folds.  A fold neither merges nor drops its
+ * sources, and the pages that it has written are not free.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -59,6 +63,7 @@
 #include "utils/builtins.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 
 #include "base/compat.h"
 #include "base/step.h"
@@ -82,12 +87,8 @@
  */
 #define MERGED_RUNS				5
 
-typedef enum FoldKind
-{
-	FOLD_NOTHING,
-	FOLD_DELTA,					/* minor or middle */
-	FOLD_MAJOR
-} FoldKind;
+/* Number of runs from which on VACUUM merges, even if the index has a worker */
+#define MANY_RUNS				12
 
 /* Blocks to enter in the free space map */
 typedef struct Freed
@@ -97,19 +98,24 @@ typedef struct Freed
 	uint64		room;
 } Freed;
 
+static void fold_locked(Relation index, GjFoldMode mode, BufferAccessStrategy strategy,
+						GjFoldStats *stats);
+static bool is_left_to_worker(Relation index, GjFoldMode mode);
 static inline uint64 count_alive(const GjRun *run);
 static bool has_few_numbers(const GjFold *fold);
 static void forget_unfinished(GjFold *fold);
-static FoldKind choose(const GjFold *fold, GjFoldMode mode);
-static int	first_merged(const GjFold *fold);
-static void fold_once(GjFold *fold, FoldKind kind);
 static void drop_dead_runs(GjFold *fold);
+static bool is_worth_it(const GjFold *fold, GjFoldMode mode);
+static int	first_merged(const GjFold *fold);
+static bool may_merge(const GjFold *fold, int i, uint64 size, bool is_full);
+static void fold_once(GjFold *fold);
 static void take_delta(GjFold *fold);
 static void write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end);
 static uint64 count_entries(const GjFold *fold, int first);
 static void publish(GjFold *fold, int first, const GjRun *run, BlockNumber end);
-static bool is_mostly_free(const GjFold *fold);
 static void find_free_pages(GjFold *fold);
+static void look_for_free(Relation index, const GjIndexState *state, BlockNumber block,
+						  BufferAccessStrategy strategy);
 static BlockNumber *make_room(Freed *freed, uint64 n);
 static void free_run(GjFold *fold, Freed *freed, const GjRun *run);
 static void free_delta(GjFold *fold, Freed *freed);
@@ -118,40 +124,95 @@ static void enter_freed(GjFold *fold, Freed *freed);
 /*
  * Fold an index, if it is worthwhile or requested
  *
- * The caller must hold ShareUpdateExclusiveLock on the table.
+ * The caller must hold AccessShareLock on the table and RowExclusiveLock on the index.  A fold
+ * that a user has requested waits for the fold lock; others return false if another process has
+ * it.
+ */
+bool
+GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFoldStats *stats)
+{
+	TimestampTz began = GetCurrentTimestamp();
+
+	memset(stats, 0, sizeof(*stats));
+	if (mode == GJ_FOLD_DELTA || mode == GJ_FOLD_ALL)
+		GjFoldLock(index);
+	else if (!GjFoldTryLock(index))
+		return false;
+	fold_locked(index, mode, strategy, stats);
+	GjFoldUnlock(index);
+	if (mode != GJ_FOLD_FLUSH && !is_left_to_worker(index, mode))
+		GjMergeRuns(index, mode, strategy, stats);
+	if (stats->folds > 0)
+		GjFoldCount(index, stats, GetCurrentTimestamp() - began);
+	return true;
+}
+
+/*
+ * Return true if VACUUM should leave merges to the worker that the index has.  Not all workers
+ * merge, so it does not if the list of runs is becoming full.
+ */
+static bool
+is_left_to_worker(Relation index, GjFoldMode mode)
+{
+	GjIndexState state;
+
+	if (mode != GJ_FOLD_IF_WORTH_IT || !GjFoldHasWorker(index))
+		return false;
+	GjIndexGetState(index, &state);
+	return state.nruns < MANY_RUNS;
+}
+
+/*
+ * Add folds or merges to the counters of the index
  */
 void
-GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFoldStats *stats)
+GjFoldCount(Relation index, const GjFoldStats *stats, int64 us)
+{
+	GjIndexUse	use = {0};
+
+	use.n[GJ_USE_FOLDS] = stats->folds;
+	use.n[GJ_USE_FOLDED] = stats->entries;
+	use.n[GJ_USE_FOLD_PAGES] = stats->pages;
+	use.n[GJ_USE_FOLD_US] = Max(us, 0);
+	GjUsageMakeRoom(RelationGetRelid(index));
+	GjUsageAdd(RelationGetRelid(index), &use);
+}
+
+/*
+ * Fold an index under the fold lock
+ */
+static void
+fold_locked(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFoldStats *stats)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin fold",
 												  ALLOCSET_DEFAULT_SIZES);
 	MemoryContext old = MemoryContextSwitchTo(context);
-	GjFold		fold = {.index = index, .strategy = strategy, .stats = stats};
+	GjFold		fold = {.index = index,.strategy = strategy,.mode = mode,.stats = stats};
 	bool		left_over;
-	FoldKind	kind;
+	bool		is_due;
 
-	memset(stats, 0, sizeof(*stats));
 	GjIndexGetInfo(index, &fold.info);
 	GjIndexGetState(index, &fold.state);
-	if (mode == GJ_FOLD_IF_WORTH_IT && has_few_numbers(&fold))
+	fold.flush_pages = GjIndexFoldPages(index);
+	if ((mode == GJ_FOLD_IF_WORTH_IT || mode == GJ_FOLD_FLUSH) && has_few_numbers(&fold))
 	{
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(context);
 		return;
 	}
 	forget_unfinished(&fold);
+	left_over = fold.state.deltas[1].run != 0;
+	is_due = is_worth_it(&fold, mode);
+	drop_dead_runs(&fold);
 
 	/* fold a leftover delta first, then perhaps the one after it */
-	left_over = fold.state.deltas[1].run != 0;
-	kind = choose(&fold, mode);
-	if (kind != FOLD_NOTHING)
-		fold_once(&fold, kind);
+	if (is_due)
+		fold_once(&fold);
 	if (left_over)
 	{
 		GjIndexGetState(index, &fold.state);
-		kind = choose(&fold, mode);
-		if (kind != FOLD_NOTHING)
-			fold_once(&fold, kind);
+		if (is_worth_it(&fold, mode))
+			fold_once(&fold);
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextDelete(context);
@@ -176,7 +237,8 @@ has_few_numbers(const GjFold *fold)
 }
 
 /*
- * Free the pages of a run that a fold did not publish
+ * Free the pages of a run that a fold did not publish.  A flush leaves it to its caller to enter
+ * them in the free space map, for which the whole file must be read.
  */
 static void
 forget_unfinished(GjFold *fold)
@@ -187,103 +249,18 @@ forget_unfinished(GjFold *fold)
 	GjFoldForget(fold->index);
 	GjStep("forgotten");
 	GjIndexGetState(fold->index, &fold->state);
-	find_free_pages(fold);
+	if (fold->mode == GJ_FOLD_FLUSH)
+		fold->stats->forgotten = true;
+	else
+		find_free_pages(fold);
 	GjProgressEnd();
 }
 
 /*
- * Choose the kind of fold, if any is worthwhile
+ * Drop the runs that have no live entries, so that the fold can use their pages
  *
- * A major fold rewrites everything.  It waits until the small runs have as many entries as the
- * base run, or a quarter of its slots are dead, which searches read for nothing.  If the delta
- * would tip the balance, it is merged as well, so that it need not be written twice.
- */
-static FoldKind
-choose(const GjFold *fold, GjFoldMode mode)
-{
-	const GjIndexState *state = &fold->state;
-	BlockNumber delta_pages = state->deltas[0].data_pages;
-	bool		left_over = state->deltas[1].run != 0;
-	uint64		base = state->nruns > 0 ? state->runs[0].entries : 0;
-	uint64		loose = 0;		/* entries of small runs, and four times the dead slots */
-	uint64		delta;
-
-	for (int i = 0; i < state->nruns; i++)
-		loose += 4 * state->runs[i].dead + (i > 0 ? state->runs[i].entries : 0);
-
-	if (mode == GJ_FOLD_ALL && (left_over || delta_pages > 0 || loose > 0))
-		return FOLD_MAJOR;
-	if (loose > base)
-		return FOLD_MAJOR;
-	if (!left_over && delta_pages < (mode == GJ_FOLD_IF_WORTH_IT ? MINOR_PAGES : 1))
-		return FOLD_NOTHING;
-	if (left_over)
-		delta_pages = state->deltas[1].data_pages;
-	delta = (uint64) delta_pages * fold->info.slots;
-	return loose + delta > base ? FOLD_MAJOR : FOLD_DELTA;
-}
-
-static inline uint64
-count_alive(const GjRun *run)
-{
-	return run->entries - run->dead;
-}
-
-/*
- * Return the first of the runs to merge with the previous delta.  The base run is not merged.
- *
- * If the list of runs is full, at least one is merged, and with it all that are not much bigger.
- * Otherwise the list would stay full, and every fold would rewrite the youngest run.
- */
-static int
-first_merged(const GjFold *fold)
-{
-	const GjIndexState *state = &fold->state;
-	uint64		size = (uint64) state->deltas[1].data_pages * fold->info.slots;
-	int			first = state->nruns;
-	int			least = first < GJ_MAX_RUNS ? MERGED_RUNS : 1;
-
-	for (;;)
-	{
-		int			i = first;
-
-		while (i > 1 && count_alive(&state->runs[i - 1]) <= 2 * size)
-			i--;
-		if (first - i < least && first < GJ_MAX_RUNS)
-			return first;
-		i = Min(i, first - 1);
-		while (first > i)
-			size += count_alive(&state->runs[--first]);
-	}
-}
-
-static void
-fold_once(GjFold *fold, FoldKind kind)
-{
-	GjRun		run;
-	BlockNumber end;
-
-	GjProgressBegin(RelationGetRelid(fold->index));
-	if (kind == FOLD_MAJOR)
-	{
-		drop_dead_runs(fold);
-		if (is_mostly_free(fold))
-			find_free_pages(fold);
-	}
-	take_delta(fold);
-	if (fold->state.deltas[1].run != 0 || (kind == FOLD_MAJOR && fold->state.nruns > 0))
-	{
-		int			first = kind == FOLD_MAJOR ? 0 : first_merged(fold);
-
-		write_run(fold, first, &run, &end);
-		publish(fold, first, &run, end);
-		fold->stats->folds++;
-	}
-	GjProgressEnd();
-}
-
-/*
- * Drop the runs that have no live entries
+ * Otherwise an index whose rows are all updated between two VACUUMs would need room for three times
+ * its entries.
  */
 static void
 drop_dead_runs(GjFold *fold)
@@ -296,7 +273,7 @@ drop_dead_runs(GjFold *fold)
 	{
 		const GjRun *run = &fold->state.runs[i];
 
-		if (run->dead < run->entries)
+		if (run->dead < run->entries || GjRunIsSource(run))
 			alive[nalive++] = *run;
 		else
 			free_run(fold, &freed, run);
@@ -307,6 +284,103 @@ drop_dead_runs(GjFold *fold)
 	GjStep("dropped");
 	enter_freed(fold, &freed);
 	GjIndexGetState(fold->index, &fold->state);
+}
+
+/*
+ * Return true if the delta is to be folded.  A small one is, too, if runs are dropped or merged: an
+ * index of a few pages, all of whose rows are updated between two VACUUMs, should not grow.
+ */
+static bool
+is_worth_it(const GjFold *fold, GjFoldMode mode)
+{
+	const GjIndexState *state = &fold->state;
+	BlockNumber least = mode == GJ_FOLD_IF_WORTH_IT ? MINOR_PAGES : 1;
+	bool		left_over = state->deltas[1].run != 0;
+	uint64		loose = 0;		/* entries of small runs, and four times the dead slots */
+
+	if (mode == GJ_FOLD_FLUSH)
+		return left_over || state->deltas[0].data_pages >= Max(fold->flush_pages, 1);
+	for (int i = 0; i < state->nruns; i++)
+		loose += 4 * state->runs[i].dead + (i > 0 ? state->runs[i].entries : 0);
+	if (state->nruns > 0 && loose > state->runs[0].entries)
+		least = 1;
+	return left_over || state->deltas[0].data_pages >= least;
+}
+
+static inline uint64
+count_alive(const GjRun *run)
+{
+	return run->entries - run->dead;
+}
+
+/*
+ * Return the first of the runs to merge with the previous delta.  The base run is not merged,
+ * unless a flush finds it as small as the others, nor are those that a merge reads.  None of these
+ * is in the last place of the list.
+ *
+ * If the list of runs is full, at least one is merged, and with it all that are not much bigger.
+ * Otherwise the list would stay full, and every fold would rewrite the youngest run.
+ */
+static int
+first_merged(const GjFold *fold)
+{
+	const GjIndexState *state = &fold->state;
+	uint64		size = (uint64) state->deltas[1].data_pages * fold->info.slots;
+	int			first = state->nruns;
+	bool		is_full = first == GJ_MAX_RUNS;
+	int			least = is_full ? 1 : MERGED_RUNS;
+
+	for (;;)
+	{
+		int			i = first;
+
+		while (may_merge(fold, i - 1, 2 * size, is_full))
+			i--;
+		if (first - i < least && first < GJ_MAX_RUNS)
+			return first;
+		i = Min(i, first - 1);
+		while (first > i)
+			size += count_alive(&state->runs[--first]);
+	}
+}
+
+/*
+ * Return true if a run may be merged with the delta, and with younger runs, if it has no more
+ * entries than size
+ *
+ * A flush leaves bigger runs to other folds, unless the list has no room.
+ */
+static bool
+may_merge(const GjFold *fold, int i, uint64 size, bool is_full)
+{
+	bool		is_limited = fold->mode == GJ_FOLD_FLUSH && !is_full;
+	uint64		alive;
+
+	if (i < (is_limited ? 0 : 1) || GjRunIsSource(&fold->state.runs[i]))
+		return false;
+	alive = count_alive(&fold->state.runs[i]);
+	if (is_limited && alive > (uint64) GJ_FLUSH_UNITS * fold->flush_pages * fold->info.slots)
+		return false;
+	return alive <= size;
+}
+
+static void
+fold_once(GjFold *fold)
+{
+	GjRun		run;
+	BlockNumber end;
+
+	GjProgressBegin(RelationGetRelid(fold->index));
+	take_delta(fold);
+	if (fold->state.deltas[1].run != 0)
+	{
+		int			first = first_merged(fold);
+
+		write_run(fold, first, &run, &end);
+		publish(fold, first, &run, end);
+		fold->stats->folds++;
+	}
+	GjProgressEnd();
 }
 
 /*
@@ -410,20 +484,6 @@ publish(GjFold *fold, int first, const GjRun *run, BlockNumber end)
 /* Free pages ------------------------------------------------------------------------ */
 
 /*
- * Return true if more than two thirds of the file is free.  These pages would have been reused if
- * the free space map had listed them; it may be incomplete after a crash.
- */
-static bool
-is_mostly_free(const GjFold *fold)
-{
-	BlockNumber length = GjIndexGetLength(fold->index);
-	uint64		pages = length - fold->info.first_data;
-	uint64		nfree = GjListsCountFree(&fold->state, &fold->info, length);
-
-	return nfree > 2 * (pages - nfree);
-}
-
-/*
  * Scan the file for free pages, and enter them in the free space map
  */
 static void
@@ -434,23 +494,60 @@ find_free_pages(GjFold *fold)
 	GjProgressPhaseBegin(GJ_PROGRESS_LOOKING, nblocks - fold->info.first_data);
 	for (BlockNumber block = fold->info.first_data; block < nblocks; block++)
 	{
-		Buffer		buffer;
-		Page		page;
-		GjPageOwner owner;
-
 		GjVacuumDelayPoint();
 		GjProgressDone(block - fold->info.first_data);
-		buffer = ReadBufferExtended(fold->index, MAIN_FORKNUM, block, RBM_NORMAL, fold->strategy);
-		page = BufferGetPage(buffer);
-		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		if (!GjPageIsUnused(page))
-			(void) GjPageCheckKind(fold->index, buffer);
-		owner = GjPageGetOwner(&fold->state, page);
-		UnlockReleaseBuffer(buffer);
-		if (owner == GJ_OWNER_NOBODY)
-			RecordFreeIndexPage(fold->index, block);
+		look_for_free(fold->index, &fold->state, block, fold->strategy);
 	}
 	IndexFreeSpaceMapVacuum(fold->index);
+}
+
+/*
+ * Enter a page in the free space map, if it is free
+ */
+static void
+look_for_free(Relation index, const GjIndexState *state, BlockNumber block,
+			  BufferAccessStrategy strategy)
+{
+	Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	Page		page = BufferGetPage(buffer);
+	GjPageOwner owner;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (!GjPageIsUnused(page))
+		(void) GjPageCheckKind(index, buffer);
+	owner = GjPageGetOwner(state, page);
+	UnlockReleaseBuffer(buffer);
+	if (owner == GJ_OWNER_NOBODY)
+		RecordFreeIndexPage(index, block);
+}
+
+/*
+ * Scan a part of the file, n blocks from *next on, for free pages, and advance *next; returns false
+ * after the last block
+ *
+ * This needs no fold lock: the free space map is a hint, and a process that takes a page from it
+ * tests the page.
+ */
+bool
+GjFoldFindFree(Relation index, BlockNumber *next, BlockNumber n, BufferAccessStrategy strategy)
+{
+	BlockNumber nblocks = GjIndexGetLength(index);
+	GjIndexState state;
+	GjIndexInfo info;
+	BlockNumber end;
+
+	GjIndexGetInfo(index, &info);
+	GjIndexGetState(index, &state);
+	*next = Max(*next, info.first_data);
+	end = Min(nblocks, *next + n);
+	for (; *next < end; (*next)++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		look_for_free(index, &state, *next, strategy);
+	}
+	if (end == nblocks)
+		IndexFreeSpaceMapVacuum(index);
+	return end < nblocks;
 }
 
 static BlockNumber *

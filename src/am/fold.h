@@ -12,13 +12,22 @@
 
 #include "am.h"
 
+/*
+ * Size of the runs that a flush merges, in units of the delta that is worth a flush: five of them
+ * take it about 0.25 s.  Merges take care of bigger ones.
+ */
+#define GJ_FLUSH_UNITS			8
+
 typedef struct GjFold
 {
 	Relation	index;
 	BufferAccessStrategy strategy;	/* for reading pages; may be NULL */
+	GjFoldMode	mode;
+	BlockNumber flush_pages;	/* pages of a delta that is worth a flush; 0: never */
 	GjIndexInfo info;
 	GjIndexState state;
 	GjFoldStats *stats;
+	const GjPlace *after;		/* skip the entries of runs up to this place; NULL: skip none */
 
 	/* private to foldsource.c, except for the blocks of the previous delta */
 	BlockNumber *delta_blocks;

@@ -70,6 +70,7 @@ typedef struct GjFoldSource
 	int			slot;			/* slot of the current row */
 	int			nslots;			/* end of the page's used slots */
 	int			gap;			/* first unused slot after the current one */
+	bool		found;			/* the reader is on the first page to be read already */
 	GjPlace		last;			/* lower bound of all rows to come */
 	PGAlignedBlock page;		/* rows from the sort, or a copy of the run's page */
 } GjFoldSource;
@@ -96,6 +97,7 @@ typedef struct Stream
 	bool		is_run;
 	bool		is_delta;
 	bool		ended;			/* no words follow the loaded ones */
+	bool		found;			/* the reader is on the first page to be read already */
 	GjRunReader reader;
 	uint64		last;			/* last word read from the run */
 	uint64		buffer[GJ_MAX_SLOTS];
@@ -116,25 +118,30 @@ typedef struct GjFoldWords
 static void list_delta(GjFold *fold);
 static void open_delta(GjFold *fold, GjFoldSource *source);
 static void open_run(GjFold *fold, GjFoldSource *source, const GjRun *run);
+static bool seek(const GjFold *fold, GjRunReader *reader, bool *found);
+static void report_moved(const GjFold *fold, const GjRunReader *reader)
+			__attribute__((noreturn));
 static void advance(GjFold *fold, GjFoldSource *source, int n);
 static bool next_page(GjFold *fold, GjFoldSource *source);
 static void skip_gap(const GjFold *fold, GjFoldSource *source);
 static bool next_run_page(GjFold *fold, GjFoldSource *source);
 static void check_order(const GjFold *fold, GjFoldSource *source);
 static int	find_stretch(const GjFold *fold, const GjFoldSource *source, const GjPlace *limit);
+static int	first_slot_after(const GjFold *fold, const GjFoldSource *source);
 static inline GjPlace place_of_slot(const GjFold *fold, const GjFoldSource *source, int slot);
 static void copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy);
 static int	next_used_slot(const GjFold *fold, Page page, int slot);
 static int	count_slots(const GjFold *fold, Page page);
 static void measure(const GjFold *fold, int first_run, Extent *extent);
 static void widen(Extent *extent, int64 min_key, int64 max_key);
-static BlockNumber count_table_blocks(Relation index);
+static BlockNumber count_blocks(const GjFold *fold);
 static Stream *add_stream(GjFoldWords *words, uint64 total);
 static void add_delta(GjFold *fold, uint64 room);
 static void merge_streams(GjFoldWords *words);
 static void put_in_order(Stream **streams, int n, Stream *stream);
 static void fill(GjFold *fold, Stream *stream);
 static void read_run_page(GjFold *fold, Stream *stream);
+static void skip_words(const GjFold *fold, Stream *stream);
 static int	take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 room);
 static void check_run_order(const GjFold *fold, Stream *run);
 static void merge(GjFold *fold, Stream *stream);
@@ -164,6 +171,8 @@ static void end_word_sort(WordSort *sort);
 
 /*
  * Begin to read the previous delta, if there is one, and the runs from the given one on
+ *
+ * A step of a merge passes a state with its sources only, and the last place that it has written.
  */
 void
 GjFoldOpenSources(GjFold *fold, int first_run)
@@ -298,7 +307,31 @@ open_run(GjFold *fold, GjFoldSource *source, const GjRun *run)
 	GjRunReaderBegin(&source->reader, fold->index, run);
 	source->slot = source->nslots = source->gap = 0;
 	source->last = (GjPlace) {PG_INT64_MIN, 0};
-	advance(fold, source, 0);
+	source->ended = !seek(fold, &source->reader, &source->found);
+	if (!source->ended)
+		advance(fold, source, 0);
+}
+
+/*
+ * Go to the page of a run where the rows begin, unless it is the first one.  Returns false if there
+ * are none.
+ */
+static bool
+seek(const GjFold *fold, GjRunReader *reader, bool *found)
+{
+	*found = false;
+	if (fold->after == NULL)
+		return true;
+	*found = GjRunReaderSeek(reader, fold->after);
+	if (reader->moved)
+		report_moved(fold, reader);
+	return *found;
+}
+
+static void
+report_moved(const GjFold *fold, const GjRunReader *reader)
+{
+	GjReportCorruption(fold->index, reader->block, "A directory has a page of something else.");
 }
 
 /*
@@ -368,17 +401,17 @@ next_run_page(GjFold *fold, GjFoldSource *source)
 	Page		page = (Page) source->page.data;
 
 	GjVacuumDelayPoint();
-	if (!GjRunReaderNext(&source->reader))
+	if (!source->found && !GjRunReaderNext(&source->reader))
 	{
 		if (source->reader.moved)
-			GjReportCorruption(fold->index, source->reader.block,
-							   "A directory has a page of something else.");
+			report_moved(fold, &source->reader);
 		return false;
 	}
 	copy_data_page(fold, source->reader.block, source->reader.run.run, source->page.data);
 	source->nslots = count_slots(fold, page);
-	source->slot = 0;
-	if (source->nslots > 0)
+	source->slot = source->found ? first_slot_after(fold, source) : 0;
+	source->found = false;
+	if (source->slot < source->nslots)
 		skip_gap(fold, source);
 	check_order(fold, source);
 	return true;
@@ -460,6 +493,25 @@ find_stretch(const GjFold *fold, const GjFoldSource *source, const GjPlace *limi
 		}
 	}
 	return low - source->slot;
+}
+
+/*
+ * Return the first slot of a page behind the place where the rows begin
+ */
+static int
+first_slot_after(const GjFold *fold, const GjFoldSource *source)
+{
+	int			slot = 0;
+
+	while (slot < source->nslots)
+	{
+		GjPlace		place = place_of_slot(fold, source, slot);
+
+		if (GjPlaceIsBefore(fold->after, &place))
+			break;
+		slot++;
+	}
+	return slot;
 }
 
 static inline GjPlace
@@ -567,7 +619,7 @@ fold_open_words(GjFold *fold, int first_run)
 	measure(fold, first_run, &extent);
 	size = extent.n * 3 * sizeof(uint64);
 	if (size > fold_memory() || extent.min_key > extent.max_key ||
-		!find_word_form(&form, extent.min_key, extent.max_key, count_table_blocks(fold->index)))
+		!find_word_form(&form, extent.min_key, extent.max_key, count_blocks(fold)))
 		return false;
 
 	words = palloc0(sizeof(GjFoldWords));
@@ -581,6 +633,7 @@ fold_open_words(GjFold *fold, int first_run)
 
 		stream->is_run = true;
 		GjRunReaderBegin(&stream->reader, fold->index, run);
+		stream->ended = !seek(fold, &stream->reader, &stream->found);
 	}
 	/* only a merge delivers whole pages, so merge a single stream with an empty one */
 	if (words->nstreams == 1)
@@ -661,17 +714,18 @@ widen(Extent *extent, int64 min_key, int64 max_key)
 }
 
 /*
- * Return the table's length.  No folded entry belongs to a later block, because insertions now go
- * to the new delta.
+ * Return the number of blocks that TIDs may name: the table's length.  No folded entry belongs to a
+ * later block, because insertions now go to the new delta, and entries of blocks that VACUUM has
+ * cut off had been deleted before.  But a merge may have written such an entry last.
  */
 static BlockNumber
-count_table_blocks(Relation index)
+count_blocks(const GjFold *fold)
 {
-	Relation	table = table_open(IndexGetRelation(RelationGetRelid(index), false), NoLock);
+	Relation	table = table_open(IndexGetRelation(RelationGetRelid(fold->index), false), NoLock);
 	BlockNumber nblocks = RelationGetNumberOfBlocks(table);
 
 	table_close(table, NoLock);
-	return nblocks;
+	return fold->after == NULL ? nblocks : Max(nblocks, GjPackedBlock(fold->after->tid) + 1);
 }
 
 static Stream *
@@ -774,16 +828,35 @@ read_run_page(GjFold *fold, Stream *stream)
 	GjRunReader *reader = &stream->reader;
 
 	GjVacuumDelayPoint();
-	if (GjRunReaderNext(reader))
+	if (!stream->found && !GjRunReaderNext(reader))
 	{
-		stream->n = take_page(fold, reader->block, reader->run.run, stream->buffer, GJ_MAX_SLOTS);
-		check_run_order(fold, stream);
+		if (reader->moved)
+			report_moved(fold, reader);
+		stream->ended = true;
 		return;
 	}
-	if (reader->moved)
-		GjReportCorruption(fold->index, reader->block,
-						   "A directory has a page of something else.");
-	stream->ended = true;
+	stream->words = stream->buffer;
+	stream->n = take_page(fold, reader->block, reader->run.run, stream->buffer, GJ_MAX_SLOTS);
+	check_run_order(fold, stream);
+	if (stream->found)
+		skip_words(fold, stream);
+	stream->found = false;
+}
+
+/*
+ * Skip the words up to the place where the entries begin
+ */
+static void
+skip_words(const GjFold *fold, Stream *stream)
+{
+	const GjWordForm *form = &fold->words->form;
+	uint64		tid = fold->after->tid >> 16 << GJ_WORD_OFFSET_BITS | (fold->after->tid & 0xFFFF);
+	uint64		last = ((uint64) fold->after->key - (uint64) form->min_key) << form->tid_bits | tid;
+	uint64		n = 0;
+
+	while (n < stream->n && stream->words[n] <= last)
+		n++;
+	advance_stream(stream, n);
 }
 
 /*

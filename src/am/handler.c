@@ -62,7 +62,8 @@
 typedef struct GjBuildState
 {
 	GjIndexInfo info;
-	FmgrInfo   *key_proc;
+	GjCodec		codec;
+	MemoryContext scratch;		/* of the codec */
 	GjRowSort  *sort;
 	uint64		nentries;
 } GjBuildState;
@@ -70,6 +71,7 @@ typedef struct GjBuildState
 PG_FUNCTION_INFO_V1(gpujoin_handler);
 
 static IndexBuildResult *gjbuild(Relation heap, Relation index, IndexInfo *indexInfo);
+static void warn_of_class(Relation index, Relation heap);
 static void gjbuildempty(Relation index);
 static uint64 make_build_id(void);
 static int	lanes_option(Relation index);
@@ -86,6 +88,8 @@ static BlockNumber get_heap_length(Relation index);
 static int64 fill_bitmap(GjTidSet *tids, BlockNumber heap_blocks, TIDBitmap *tbm, bool recheck);
 static char *copy_family_name(Oid family_oid);
 static bool check_procs(CatCList *procs, const char *family);
+static bool has_signature(Form_pg_amproc proc);
+static int	get_codec_proc(Oid family, Oid type);
 static bool check_operators(CatCList *operators, Oid family_oid, const char *family);
 static bool check_groups(CatCList *operators, CatCList *procs, Form_pg_opclass opclass);
 static bool check_storage(Form_pg_opclass opclass);
@@ -171,15 +175,19 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 	if (RelationGetNumberOfBlocks(index) != 0)
 		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
 
+	warn_of_class(index, heap);
+
 	/* TRUNCATE of a table made in this transaction rebuilds under the same relcache entry */
 	forget_cached_info(index);
 	GjMirrorRelationRebuilt(index);
 
-	GjIndexInitFork(index, MAIN_FORKNUM, make_build_id(), lanes_option(index), false);
+	GjIndexInitFork(index, MAIN_FORKNUM, make_build_id(), lanes_option(index));
 	GjStep("created");
 
 	state = palloc0(sizeof(GjBuildState));
-	state->key_proc = index_getprocinfo(index, 1, GJ_KEY_PROC);
+	GjCodecInitIndex(&state->codec, index);
+	state->scratch = AllocSetContextCreate(CurrentMemoryContext, "gpujoin build key",
+										   ALLOCSET_DEFAULT_SIZES);
 	GjIndexGetInfo(index, &state->info);
 	state->sort = GjRowSortBegin(&state->info, (Size) maintenance_work_mem * 1024);
 
@@ -213,8 +221,31 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 	result = palloc(sizeof(IndexBuildResult));
 	result->heap_tuples = heap_tuples;
 	result->index_tuples = state->nentries;
+	MemoryContextDelete(state->scratch);
 	pfree(state);
 	return result;
+}
+
+/*
+ * Warn of an index that no query will use, because the column's type has operators of its own
+ */
+static void
+warn_of_class(Relation index, Relation heap)
+{
+	AttrNumber	attno = index->rd_index->indkey.values[0];
+	Oid			type;
+
+	if (attno == InvalidAttrNumber)
+		return;
+	type = TupleDescAttr(RelationGetDescr(heap), attno - 1)->atttypid;
+	if (!GjClassIsOfType(index->rd_opcintype[0], type))
+		ereport(WARNING,
+				(errcode(ERRCODE_DATATYPE_MISMATCH),
+				 errmsg("conditions with the operators of type %s will not use index \"%s\"",
+						format_type_be(type), RelationGetRelationName(index)),
+				 errdetail("The index has the operator class of type text."),
+				 errhint("Create an operator class for access method \"%s\" with the type's "
+						 "equality operator and its extended hash function.", GJ_NAME)));
 }
 
 /*
@@ -223,7 +254,7 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 static void
 gjbuildempty(Relation index)
 {
-	GjIndexInitFork(index, INIT_FORKNUM, make_build_id(), lanes_option(index), false);
+	GjIndexInitFork(index, INIT_FORKNUM, make_build_id(), lanes_option(index));
 
 	/* log it even for an unlogged index: a crash must not lose the init fork itself */
 	GjIndexLogFork(index, INIT_FORKNUM);
@@ -269,13 +300,17 @@ add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 		  bool tuple_is_alive, void *arg)
 {
 	GjBuildState *state = arg;
+	MemoryContext old;
 	char		row[GJ_MAX_ROW_WIDTH];
 
 	if (isnull[0])
 		return;
 
-	GjRowForm(&state->info, GjKeyFromDatum(state->key_proc, values[0]), tid,
+	old = MemoryContextSwitchTo(state->scratch);
+	GjRowForm(&state->info, GjCodeOf(&state->codec, values[0]), tid,
 			  values + 1, isnull + 1, row);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(state->scratch);
 	GjRowSortAdd(state->sort, row);
 	if (++state->nentries % REPORT_ROWS == 0)
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) state->nentries);
@@ -406,7 +441,9 @@ make_key_set(IndexScanDesc scan)
 {
 	Relation	index = scan->indexRelation;
 	GjKeySet   *result = NULL;
+	GjCodec		codec;
 
+	GjCodecInitIndex(&codec, index);	/* refuses an index of other hashes */
 	for (int i = 0; i < scan->numberOfKeys; i++)
 	{
 		GjKeySet   *set = GjKeySetCreate(CurrentMemoryContext, GjIndexKeyWidth(index));
@@ -428,10 +465,10 @@ static void
 add_scan_key(Relation index, GjKeySet *set, ScanKey key)
 {
 	Oid			type = OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[0];
-	GjConverter converter = {.how = GJ_CONVERT_PROC};
+	GjConverter converter = {.how = GJ_CONVERT_CODEC};
 
-	fmgr_info(get_opfamily_proc(index->rd_opfamily[0], type, type, GJ_KEY_PROC),
-			  &converter.proc);
+	if (!GjCodecInit(&converter.codec, index->rd_opfamily[0], type, index->rd_indcollation[0]))
+		elog(ERROR, "missing key extraction function for type %u", type);
 	GjAddDatumKeys(set, &converter, key->sk_argument, (key->sk_flags & SK_ISNULL) != 0,
 				   (key->sk_flags & SK_SEARCHARRAY) != 0);
 }
@@ -511,8 +548,9 @@ fill_bitmap(GjTidSet *tids, BlockNumber heap_blocks, TIDBitmap *tbm, bool rechec
  * Operator classes
  *
  * An operator class is valid if every operator is an equality operator that returns boolean, if
- * both of its types have a key extraction function in the family, and if keys are stored in four
- * or eight bytes.
+ * both of its types have in the family a key extraction function, or both a hash function, and if
+ * keys are stored in four or eight bytes, hashes in eight.  pages/codec.c says what the functions
+ * must return.
  *-------------------------------------------------------------------------
  */
 
@@ -573,6 +611,18 @@ check_storage(Form_pg_opclass opclass)
 		opclass->opcintype;
 	int16		width = get_typlen(type);
 
+	if (OidIsValid(get_opfamily_proc(opclass->opcfamily, opclass->opcintype, opclass->opcintype,
+									 GJ_HASH_PROC)))
+	{
+		if (type == INT8OID)
+			return true;
+		ereport(INFO,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("operator class \"%s\" of access method %s has a hash function, "
+						"but not STORAGE int8",
+						NameStr(opclass->opcname), GJ_NAME)));
+		return false;
+	}
 	if (width == sizeof(int32) || width == sizeof(int64))
 		return true;
 	ereport(INFO,
@@ -593,11 +643,10 @@ check_procs(CatCList *procs, const char *family)
 		Form_pg_amproc proc = (Form_pg_amproc) GETSTRUCT(&procs->members[i]->tuple);
 		const char *problem = NULL;
 
-		if (proc->amprocnum != GJ_KEY_PROC)
+		if (proc->amprocnum < GJ_KEY_PROC || proc->amprocnum > GJ_NPROCS)
 			problem = "invalid support number";
 		else if (proc->amproclefttype != proc->amprocrighttype ||
-				 !check_amproc_signature(proc->amproc, INT8OID, false, 1, 1,
-										 proc->amproclefttype))
+				 !has_signature(proc))
 			problem = "wrong signature for support number";
 
 		if (problem)
@@ -612,6 +661,15 @@ check_procs(CatCList *procs, const char *family)
 		}
 	}
 	return result;
+}
+
+static bool
+has_signature(Form_pg_amproc proc)
+{
+	if (proc->amprocnum == GJ_HASH_PROC)
+		return check_amproc_signature(proc->amproc, INT8OID, false, 2, 2, proc->amproclefttype,
+									  INT8OID);
+	return check_amproc_signature(proc->amproc, INT8OID, false, 1, 1, proc->amproclefttype);
 }
 
 static bool
@@ -631,11 +689,12 @@ check_operators(CatCList *operators, Oid family_oid, const char *family)
 		else if (!check_amop_signature(op->amopopr, BOOLOID, op->amoplefttype,
 									   op->amoprighttype))
 			problem = "has the wrong signature";
-		else if (!OidIsValid(get_opfamily_proc(family_oid, op->amoplefttype, op->amoplefttype,
-											   GJ_KEY_PROC)) ||
-				 !OidIsValid(get_opfamily_proc(family_oid, op->amoprighttype,
-											   op->amoprighttype, GJ_KEY_PROC)))
+		else if (get_codec_proc(family_oid, op->amoplefttype) == 0 ||
+				 get_codec_proc(family_oid, op->amoprighttype) == 0)
 			problem = "has a type without a key extraction function";
+		else if (get_codec_proc(family_oid, op->amoplefttype) !=
+				 get_codec_proc(family_oid, op->amoprighttype))
+			problem = "compares keys with hashes";
 
 		if (problem)
 		{
@@ -647,6 +706,18 @@ check_operators(CatCList *operators, Oid family_oid, const char *family)
 		}
 	}
 	return result;
+}
+
+/*
+ * Return the number of the support function that makes the codes of a type; 0 if it is not just one
+ */
+static int
+get_codec_proc(Oid family, Oid type)
+{
+	bool		key = OidIsValid(get_opfamily_proc(family, type, type, GJ_KEY_PROC));
+	bool		hash = OidIsValid(get_opfamily_proc(family, type, type, GJ_HASH_PROC));
+
+	return key == hash ? 0 : key ? GJ_KEY_PROC : GJ_HASH_PROC;
 }
 
 /*
@@ -664,7 +735,7 @@ check_groups(CatCList *operators, CatCList *procs, Form_pg_opclass opclass)
 
 		if (group->lefttype == opclass->opcintype && group->righttype == opclass->opcintype &&
 			(group->operatorset & (1 << GJ_EQUAL_STRATEGY)) != 0 &&
-			(group->functionset & (1 << GJ_KEY_PROC)) != 0)
+			get_codec_proc(opclass->opcfamily, opclass->opcintype) != 0)
 			return true;
 	}
 	ereport(INFO,

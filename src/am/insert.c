@@ -33,6 +33,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "nodes/execnodes.h"
 #include "storage/bufmgr.h"
 #include "storage/indexfsm.h"
 #include "utils/rel.h"
@@ -42,7 +43,9 @@
 #include "am.h"
 
 
+static GjCodec *get_codec(Relation index, struct IndexInfo *indexInfo);
 static void insert_row(Relation index, const GjIndexInfo *info, const char *row);
+static void request_fold(Relation index);
 static Buffer lock_tail(Relation index, const GjIndexInfo *info, int *lane);
 static void check_tail(Relation index, const GjIndexInfo *info, Buffer tail);
 static bool make_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail,
@@ -70,10 +73,28 @@ gjinsert(Relation index, Datum *values, bool *isnull, ItemPointer heap_tid,
 		return false;
 
 	GjIndexGetInfo(index, &info);
-	GjRowForm(&info, GjKeyFromDatum(index_getprocinfo(index, 1, GJ_KEY_PROC), values[0]),
-			  heap_tid, values + 1, isnull + 1, row);
+	GjRowForm(&info, GjCodeOf(get_codec(index, indexInfo), values[0]), heap_tid, values + 1,
+			  isnull + 1, row);
 	insert_row(index, &info, row);
 	return false;
+}
+
+/*
+ * Return the codec of the index's key, which is made once for each statement
+ */
+static GjCodec *
+get_codec(Relation index, struct IndexInfo *indexInfo)
+{
+	MemoryContext old;
+
+	if (indexInfo->ii_AmCache == NULL)
+	{
+		old = MemoryContextSwitchTo(indexInfo->ii_Context);
+		indexInfo->ii_AmCache = palloc(sizeof(GjCodec));
+		GjCodecInitIndex(indexInfo->ii_AmCache, index);
+		MemoryContextSwitchTo(old);
+	}
+	return indexInfo->ii_AmCache;
 }
 
 static void
@@ -81,6 +102,7 @@ insert_row(Relation index, const GjIndexInfo *info, const char *row)
 {
 	Buffer		candidate = InvalidBuffer;
 	int			lane = MyProcPid % info->nlanes;
+	bool		looked = false;
 
 	for (;;)
 	{
@@ -94,11 +116,26 @@ insert_row(Relation index, const GjIndexInfo *info, const char *row)
 		}
 		UnlockReleaseBuffer(tail);
 		candidate = find_candidate(index, info);
+		looked = true;
 	}
 
 	/* another backend of the lane may have been faster; VACUUM will find the page */
 	if (BufferIsValid(candidate))
 		ReleaseBuffer(candidate);
+	if (looked)
+		request_fold(index);
+}
+
+/*
+ * Ask for a fold, if the delta, to which a page has been added, is large enough
+ */
+static void
+request_fold(Relation index)
+{
+	GjIndexState state;
+
+	GjIndexGetState(index, &state);
+	GjFoldRequest(index, &state, 1);
 }
 
 /*

@@ -8,13 +8,15 @@
  * entry points to a line pointer that becomes free.  The order is that of lemma L2: the tail
  * pages, then the state of the metapage and the number of blocks, then the data pages below that
  * number, of the runs and deltas that the state lists.  The list version need not be compared,
- * because only one deletion or fold runs at a time: VACUUM, ANALYZE and CREATE INDEX CONCURRENTLY
- * all take ShareUpdateExclusiveLock on the table.  Entries added later belong to tuples inserted
- * later, which this VACUUM does not remove.
+ * because only one deletion or fold runs at a time: a deletion waits for the fold lock (am.h), and
+ * holds it from before it reads the tails until it has raised the epoch.  Entries added later
+ * belong to tuples inserted later, which this VACUUM does not remove.
  *
  * Pages are read in file order.  Pages of dead runs are skipped, and so are those of a run that a
- * fold has left unfinished: its entries are elsewhere, too.  A page that is reused after we have
- * passed it only receives rows that we have seen on a tail, or newer ones.
+ * fold has left unfinished: its entries are elsewhere, too.  The pages of a merge in steps are
+ * visited like the listed ones, before the epoch is raised: its entries are elsewhere, too, but the
+ * merge continues, and lists these pages in the end.  A page that is reused after we have passed it
+ * only receives rows that we have seen on a tail, or newer ones.
  *
  * Only a deletion removes entries from a live page.  So a slot that was in use under a share lock
  * still holds the same entry when the page is locked exclusively, and the callback runs without
@@ -55,7 +57,7 @@ static void clean_tail(GjVacuumState *state, BlockNumber block);
 static void clean_data(GjVacuumState *state, BlockNumber block);
 static int	find_dead(GjVacuumState *state, BlockNumber block, Page page, uint32 *dead);
 static bool is_dead(const GjVacuumState *state, BlockNumber block, ItemPointerData *tid);
-static void delete_dead(GjVacuumState *state, Buffer buffer, Page copy);
+static void delete_dead(GjVacuumState *state, Buffer buffer, Page copy, GjPageOwner owner);
 
 /*
  * Delete the entries whose TIDs the callback reports as dead
@@ -80,6 +82,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	stats->pages_newly_deleted = 0;
 	stats->pages_free = 0;
 
+	GjFoldLock(info->index);
 	for (int lane = 0; lane < state.info.nlanes; lane++)
 		clean_tail(&state, GJ_FIRST_TAIL_BLOCK + lane);
 	GjStep("tails cleaned");
@@ -95,13 +98,14 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	GjStep("cleaned");
 	/* do this before the caller can free the dead tuples' line pointers: match/visible.c */
 	GjEpochRaise(info->index);
+	GjFoldUnlock(info->index);
 
 	stats->num_pages = nblocks;
 	return stats;
 }
 
 /*
- * Finish a VACUUM or an ANALYZE: fold if it is worthwhile
+ * Finish a VACUUM or an ANALYZE: fold if it is worthwhile and no other process does
  *
  * A manual ANALYZE should compute statistics and nothing else; autovacuum has the time, and it
  * rarely vacuums a table that only grows.
@@ -198,12 +202,16 @@ clean_data(GjVacuumState *state, BlockNumber block)
 		state->stats->pages_free++;
 	}
 	else if (owner != GJ_OWNER_FOLD && kind == GJ_PAGE_DATA)
-		delete_dead(state, buffer, (Page) copy.data);
+		delete_dead(state, buffer, (Page) copy.data, owner);
 	ReleaseBuffer(buffer);
 }
 
+/*
+ * Delete from a data page.  Entries on pages that a merge has written are in its sources, too,
+ * which the statistics count.
+ */
 static void
-delete_dead(GjVacuumState *state, Buffer buffer, Page copy)
+delete_dead(GjVacuumState *state, Buffer buffer, Page copy, GjPageOwner owner)
 {
 	uint32		dead[GJ_MAX_WORDS] = {0};
 	int			ndead = find_dead(state, BufferGetBlockNumber(buffer), copy, dead);
@@ -211,9 +219,14 @@ delete_dead(GjVacuumState *state, Buffer buffer, Page copy)
 	if (ndead > 0)
 	{
 		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-		GjDataDelete(state->vacuum->index, &state->info, buffer, dead);
+		if (owner == GJ_OWNER_MERGE)
+			GjMergeDelete(state->vacuum->index, &state->info, buffer, dead);
+		else
+			GjDataDelete(state->vacuum->index, &state->info, buffer, dead);
 		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
 	}
+	if (owner == GJ_OWNER_MERGE)
+		return;
 	state->stats->tuples_removed += ndead;
 	state->stats->num_index_tuples += GjPageGetOpaque(copy)->used - ndead;
 }

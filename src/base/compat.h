@@ -52,6 +52,19 @@
 #define GjBufferTagFile(tag)		((tag)->rnode.relNode)
 #endif
 
+/*
+ * True if a relation was created, or got another file, in this transaction
+ */
+#if PG_VERSION_NUM >= 160000
+#define GjRelationIsNew(rel) \
+	((rel)->rd_createSubid != InvalidSubTransactionId || \
+	 (rel)->rd_firstRelfilelocatorSubid != InvalidSubTransactionId)
+#else
+#define GjRelationIsNew(rel) \
+	((rel)->rd_createSubid != InvalidSubTransactionId || \
+	 (rel)->rd_firstRelfilenodeSubid != InvalidSubTransactionId)
+#endif
+
 #if PG_VERSION_NUM >= 170000
 #include "storage/procnumber.h"
 #else
@@ -357,6 +370,25 @@ GjColumnIsNotNull(Oid relid, AttrNumber attno, TransactionId *since)
 #define GjPathDisable(path, startup)	(*(startup) += disable_cost)
 #endif
 
+/* Timeouts that end a transaction: 17 has one for the whole transaction -------------- */
+
+#if PG_VERSION_NUM >= 170000
+#define GJ_TIMEOUT_SETTINGS \
+	"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout", \
+	"transaction_timeout"
+#else
+#define GJ_TIMEOUT_SETTINGS \
+	"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"
+#endif
+
+/* Whether this process holds a lock: 17 can ask for stronger ones, too ------------------ */
+
+#if PG_VERSION_NUM >= 170000
+#define GjLockIsHeld(tag, mode)		LockHeldByMe(tag, mode, false)
+#else
+#define GjLockIsHeld(tag, mode)		LockHeldByMe(tag, mode)
+#endif
+
 /* Wait events: 17 lets an extension name its own ----------------------------------- */
 
 #include "storage/latch.h"
@@ -387,6 +419,8 @@ GJ_WAIT_EVENT(GjWaitEventSharedMatch, "GpujoinSharedMatch")
 GJ_WAIT_EVENT(GjWaitEventSupervisor, "GpujoinSupervisorMain")
 GJ_WAIT_EVENT(GjWaitEventLauncher, "GpujoinLauncherMain")
 GJ_WAIT_EVENT(GjWaitEventLoad, "GpujoinLoad")
+GJ_WAIT_EVENT(GjWaitEventFoldLock, "GpujoinFoldLock")
+GJ_WAIT_EVENT(GjWaitEventFoldWorker, "GpujoinFoldWorkerMain")
 
 /* 17 ties a wait event set to a resource owner; ours lives as long as the process needs it */
 #if PG_VERSION_NUM >= 180000

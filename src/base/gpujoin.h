@@ -29,6 +29,9 @@
 #define GJ_DEFAULT_ASSUMED_KEYS	1000
 #define GJ_MAX_ASSUMED_KEYS		INT_MAX
 
+/* Number of rows from which a device computes aggregates: a request takes a little longer then */
+#define GJ_DEFAULT_REDUCE_ROWS	32000
+
 /*
  * Cost settings, in the planner's units (seq_page_cost = 1).  The formulas that use them are in
  * plan/cost.c.
@@ -84,13 +87,27 @@ extern bool gj_auto_load;
 extern int	gj_max_mirrors;
 extern int	gj_sync_blocks;
 
+/*
+ * Folds by background workers: the number of unsorted pages from which on an index is flushed (-1:
+ * by its size, 0: never), and the number of workers
+ */
+#define GJ_AUTO_FOLD_PAGES			(-1)
+#define GJ_MAX_FOLD_PAGES			INT_MAX
+#define GJ_DEFAULT_FOLD_WORKERS		3
+#define GJ_MAX_FOLD_WORKERS			64
+
+extern int	gj_fold_pages;
+extern int	gj_fold_workers;
+
 /* For tests: trust the visibility map even after a VACUUM; gives wrong answers */
 extern bool gj_debug_ignore_vacuum_epoch;
+extern int	gj_reduce_rows;
 
 /* guc.c */
 extern bool gj_enabled;
 extern bool gj_force;
 extern bool gj_aggregate;
+extern bool gj_device_aggregate;
 extern int	gj_min_rows;
 extern int	gj_assumed_keys;
 extern double gj_setup_cost;

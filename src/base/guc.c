@@ -22,6 +22,7 @@
 bool		gj_enabled = true;
 bool		gj_force = false;
 bool		gj_aggregate = true;
+bool		gj_device_aggregate = true;
 int			gj_min_rows = GJ_DEFAULT_MIN_ROWS;
 int			gj_assumed_keys = GJ_DEFAULT_ASSUMED_KEYS;
 double		gj_setup_cost = GJ_DEFAULT_SETUP_COST;
@@ -43,8 +44,13 @@ bool		gj_auto_load = true;
 int			gj_max_mirrors = GJ_DEFAULT_MAX_MIRRORS;
 int			gj_sync_blocks = GJ_DEFAULT_SYNC_BLOCKS;
 
+/* Folds */
+int			gj_fold_pages = GJ_AUTO_FOLD_PAGES;
+int			gj_fold_workers = GJ_DEFAULT_FOLD_WORKERS;
+
 /* Tests */
 bool		gj_debug_ignore_vacuum_epoch = false;
+int			gj_reduce_rows = GJ_DEFAULT_REDUCE_ROWS;
 
 static const struct config_enum_entry device_options[] = {
 	{"auto", GJ_DEVICE_AUTO, false},
@@ -56,6 +62,7 @@ static const struct config_enum_entry device_options[] = {
 
 static void define_service(void);
 static void define_mirrors(void);
+static void define_folds(void);
 static void define_debugging(void);
 static bool check_device_memory(int *newval, void **extra, GucSource source);
 static void reset_plans(bool newval, void *extra);
@@ -94,6 +101,17 @@ GjGucInit(void)
 							 "Lets gpujoin compute aggregates, groups and DISTINCT over its rows.",
 							 NULL,
 							 &gj_aggregate,
+							 true,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL,
+							 reset_plans,
+							 NULL);
+
+	DefineCustomBoolVariable("gpujoin.device_aggregate",
+							 "Lets a device compute aggregates of the rows that it finds.",
+							 "When off, it sends the rows, and the CPU computes them.",
+							 &gj_device_aggregate,
 							 true,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
@@ -146,6 +164,7 @@ GjGucInit(void)
 
 	define_service();
 	define_mirrors();
+	define_folds();
 	define_debugging();
 
 	MarkGUCPrefixReserved(GJ_NAME);
@@ -285,6 +304,39 @@ define_mirrors(void)
 							NULL);
 }
 
+static void
+define_folds(void)
+{
+	DefineCustomIntVariable("gpujoin.fold_pages",
+							"Sets how many pages of unsorted rows an index may have before a "
+							"background worker sorts them.",
+							"-1: a 256th of the index, at least 512 and at most 1024.  0: only "
+							"VACUUM sorts them.  The index option fold_pages takes precedence.",
+							&gj_fold_pages,
+							GJ_AUTO_FOLD_PAGES,
+							GJ_AUTO_FOLD_PAGES,
+							GJ_MAX_FOLD_PAGES,
+							PGC_SIGHUP,
+							0,
+							NULL,
+							NULL,
+							NULL);
+
+	DefineCustomIntVariable("gpujoin.fold_workers",
+							"Sets how many background workers may sort unsorted rows at the same "
+							"time, each those of one index.",
+							"They count against max_worker_processes.  0: only VACUUM sorts.",
+							&gj_fold_workers,
+							GJ_DEFAULT_FOLD_WORKERS,
+							0,
+							GJ_MAX_FOLD_WORKERS,
+							PGC_SIGHUP,
+							0,
+							NULL,
+							NULL,
+							NULL);
+}
+
 /*
  * Define the settings for the project's own tests
  */
@@ -302,6 +354,19 @@ define_debugging(void)
 							 NULL,
 							 NULL,
 							 NULL);
+
+	DefineCustomIntVariable("gpujoin.debug_reduce_rows",
+							"Sets the number of rows from which a device computes aggregates.",
+							NULL,
+							&gj_reduce_rows,
+							GJ_DEFAULT_REDUCE_ROWS,
+							0,
+							INT_MAX,
+							PGC_USERSET,
+							GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							NULL,
+							NULL,
+							NULL);
 
 	DefineCustomStringVariable("gpujoin.debug_step",
 							   "Lets a change to an index fail, wait or crash at one of its steps.",

@@ -12,6 +12,7 @@
 #include "nodes/execnodes.h"
 #include "nodes/extensible.h"
 
+struct GjReduceRequest;
 struct GjRowBatch;
 
 /* Functions of a node for batch consumers; each may be NULL */
@@ -32,6 +33,14 @@ typedef struct GjRowMethods
 	 * differ only in their partner may be returned once, with a weight.
 	 */
 	struct GjRowBatch *(*next_batch) (PlanState *node, bool want_partners);
+
+	/*
+	 * Have a device make groups of the rows, as far as possible, before any row is returned.  If
+	 * the result is true, next_states() returns the groups, and the node returns only rows that are
+	 * in none of them.  After a rescan, all rows are returned again, or may be reduced again.
+	 */
+	bool		(*reduce) (PlanState *node, struct GjReduceRequest *request);
+	void		(*next_states) (PlanState *node, struct GjReduceRequest *request);
 } GjRowMethods;
 
 extern void GjNodesInit(void);

@@ -23,4 +23,7 @@ extern void GjStepReached(const char *name);
 			GjStepReached(name); \
 	} while (0)
 
+/* True in tests, where work that is done in steps takes as many as possible */
+#define GjStepsAreShort() (gj_debug_step != NULL && gj_debug_step[0] != '\0')
+
 #endif							/* GPUJOIN_BASE_STEP_H */

@@ -21,6 +21,7 @@
 #include "node/scanplan.h"
 #include "node/tableplan.h"
 #include "rows/rows.h"
+#include "service/service.h"
 
 /*
  * A table that is scanned by its index: what the states of GpuScan and GpuJoinScan begin with
@@ -32,21 +33,17 @@ typedef struct GjTableScan
 	GjKeyReader key_reader;
 	MemoryContext context;		/* for results of matches */
 	const GjKeySet *keys;		/* keys to search for */
-	GjTidSet   *tids;			/* TIDs to be fetched; NULL before a match, and while rows come
-								 * from entries */
-	GjIndexOnly *index_only;	/* rows from entries; NULL if the plan needs the heap */
-	TupleTableSlot *heap_slot;	/* for fetched tuples: the scan slot, unless index_only is set */
-	GjFetch    *fetch;
-	GjRowBatch *fetched;		/* its batch */
-	bool		filtered;		/* true if the fetch rechecks the keys by the set */
+	GjRows	   *rows;			/* rows that the match has found */
+	TupleTableSlot *heap_slot;	/* for fetched tuples: the scan slot, unless row_shape is set */
 
-	/* Fills, each NULL if a row needs more work than copying columns */
-	GjFill	   *row_fill;		/* from entries to the scan slot */
-	GjFill	   *target_fill;	/* from entries to a slot of the target list */
-	GjFill	   *tuple_fill;		/* from tuples to the result slot */
-	GjFill	   *array_fill;		/* from tuples to arrays of the result's columns */
+	/* Shapes, each NULL if a row needs more work than copying columns */
+	GjRowShape *row_shape;		/* from entries to the scan slot; set if the plan is index-only */
+	GjRowShape *target_shape;	/* from entries to a slot of the target list */
+	GjRowShape *tuple_shape;	/* from tuples to the result slot */
+	GjRowShape *array_shape;	/* from tuples to arrays of the result's columns */
 
 	GjMatchStats stats;
+	GjReduction *reduction;		/* a reduction to be made with the next match, or NULL */
 
 	/* The test of entries, before they become rows or TIDs */
 	GjEntryFilter *entry_filter;	/* NULL if entries are not tested */
@@ -74,10 +71,9 @@ extern void GjTableScanOpen(GjTableScan *table, bool to_target,
 							void (*forget) (CustomScanState *node));
 extern GjEntryRequest GjTableScanRequest(GjTableScan *table, Size limit);
 extern void GjTableScanRefilter(GjTableScan *table);
-extern bool GjTableScanContinue(GjTableScan *table);
-extern void GjTableScanClear(GjTableScan *table);
+extern void GjTableScanStop(GjTableScan *table);
 extern void GjTableScanEnd(GjTableScan *table);
-extern GjTidSet *GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share);
+extern void GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share);
 
 /* Methods of a parallel-aware node */
 extern Size GjParallelEstimate(CustomScanState *node, ParallelContext *pcxt);
@@ -122,11 +118,60 @@ GjTableScanGetExpr(const GjTableScan *table, int item)
 	return list_nth(plan->custom_exprs, item);
 }
 
+/*
+ * Groups of rows that a device has made: an element of the answer to a reduction for each row here.
+ * A row of a join may have a partner, or a weight, the number of its partners.
+ */
+typedef struct GjStateRows
+{
+	int			n;
+	const uint64 *elements[GJ_BATCH_ROWS];
+	uint32		weights[GJ_BATCH_ROWS];
+	bool		has_partners;
+	int			partner_natts;	/* number of columns of a partner */
+	void	   *partners[GJ_BATCH_ROWS];
+} GjStateRows;
+
+/* A request to reduce the rows of a node: GjRowMethods */
+typedef struct GjReduceRequest
+{
+	/* What is wanted.  Columns are those of the node's result, from 0 */
+	bool		distinct;		/* true for the distinct values of a column, with no aggregates */
+	bool		by_partner;		/* true if groups also depend on the rows' partners */
+	int			ngroups;
+	int			groups[GJD_MAX_AGGREGATES]; /* columns by which rows are grouped */
+	int			ncolumns;		/* for the reader: columns of its batches that are groups */
+	int			columns[GJD_MAX_AGGREGATES];
+	int			naggs;
+	gjd_aggregate aggs[GJD_MAX_AGGREGATES];
+	bool		(*fits) (void *arg, double ngroups);	/* can the caller take so many groups? */
+	void	   *arg;
+	MemoryContext context;		/* for the groups */
+
+	/* For the node that is asked */
+	double		most_partners;	/* maximum number of groups if there are partners */
+	GjReduction reduction;
+	int			words[GJD_MAX_AGGREGATES + 1];	/* first word of each aggregate in an element, and
+												 * the number of all words */
+	uint64		next;			/* next element */
+	void	   *partner;		/* next partner of the element before it, or NULL */
+
+	GjStateRows rows;			/* set by next_states(); none at the end */
+} GjReduceRequest;
+
+/* reduction.c */
+extern bool GjReducePrepare(const GjTableScan *table, const GjRowShape *shape,
+							GjReduceRequest *request, bool by_key);
+extern void GjReduceNext(GjReduceRequest *request);
+
 /* Statistics of ORDER BY ... LIMIT */
 typedef struct GjOrderedStats
 {
 	uint64		batches;
 	uint64		rows;			/* entries that were kept in order, in all batches */
+	uint64		limit;			/* if a device sent only the first entries: the number that was
+								 * requested; otherwise 0 */
+	uint64		repeats;		/* number of times that they were too few, and all were requested */
 	uint64		sorts;			/* number of times that the rows after the last batch were sorted */
 	uint64		sorted;			/* number of rows in these sorts */
 	TuplesortInstrumentation sort;	/* method and memory of the last sort */
@@ -206,6 +251,7 @@ typedef struct GjScanState
 	GjTableScan table;			/* must be first */
 	GjKeyProgram *program;		/* conditions on the key */
 	GjKeyUser	key_user;		/* shared keys; the table's keys are a subset */
+	const GjRowShape *direct;	/* from entries of the current batch to the result slot; or NULL */
 	GjOrdered  *ordered;		/* NULL if rows are returned in any order */
 	GjCursor	cursor;
 } GjScanState;
@@ -214,14 +260,14 @@ typedef struct GjScanState
 extern void GjScanPrepare(GjScanState *scan);
 extern Size GjScanMemory(const GjScanState *scan);
 extern bool GjScanWants(GjScanState *scan, TupleTableSlot *slot);
-extern void GjScanStart(GjScanState *scan, GjTidSet *tids);
+extern void GjScanStart(GjScanState *scan);
 extern TupleTableSlot *GjScanNext(GjScanState *scan);
 extern void GjNoteEntry(ScanState *node, GjCursor cursor, uint64 tid);
 
 /* ordered.c */
 extern GjOrdered *GjOrderedCreate(GjScanState *scan);
 extern TupleTableSlot *GjOrderedNext(GjScanState *scan, ExecScanRecheckMtd recheck);
-extern void GjOrderedRestart(GjOrdered *ordered);
+extern void GjOrderedRestart(GjScanState *scan);
 extern void GjOrderedReset(GjOrdered *ordered);
 extern const GjOrderedStats *GjOrderedGetStats(const GjOrdered *ordered);
 

@@ -50,10 +50,11 @@ static void explain_sort(ExplainState *es, const GjOrderedStats *stats,
 static void explain_index_only(const GjTableScan *table, ExplainState *es);
 static bool shows_machine(const ExplainState *es);
 static void explain_match(ExplainState *es, const GjMatchStats *match,
-						  const GjFetchStats *fetch);
+						  const GjRowsStats *rows);
 static void explain_pages(ExplainState *es, const GjMatchStats *match);
 static void explain_device(ExplainState *es, const GjMatchStats *match);
-static void explain_heap_blocks(ExplainState *es, const GjFetchStats *fetch);
+static void explain_reductions(ExplainState *es, const GjMatchStats *match);
+static void explain_heap_blocks(ExplainState *es, const GjRowsStats *rows);
 static void explain_quals(CustomScanState *node, List *ancestors, ExplainState *es,
 						  const char *label, List *quals);
 static void explain_removed(CustomScanState *node, ExplainState *es, const char *label,
@@ -76,8 +77,8 @@ GjExplainTable(GjTableScan *table, List *ancestors, ExplainState *es,
 	if (report->order != NIL)
 		explain_order(&table->css, ancestors, es, report, &table->stats);
 	explain_index_only(table, es);
-	if (table->fetch != NULL)
-		explain_match(es, &table->stats, GjFetchGetStats(table->fetch));
+	if (table->rows != NULL)
+		explain_match(es, &table->stats, GjRowsGetStats(table->rows));
 }
 
 /*
@@ -129,7 +130,12 @@ explain_index_filter(GjTableScan *table, List *ancestors, ExplainState *es)
 	ListCell   *lc;
 
 	if (filters == NIL)
+	{
+		/* entries may be tested by the tuples of the key condition alone */
+		if (table->entry_filter != NULL && es->analyze && match->filtered > 0)
+			ExplainPropertyUInteger("Rows Removed by Index Filter", NULL, match->filtered, es);
 		return;
+	}
 	context = set_deparse_context_plan(es->deparse_cxt, plan, ancestors);
 	foreach(lc, filters)
 	{
@@ -309,6 +315,10 @@ explain_order(CustomScanState *node, List *ancestors, ExplainState *es,
 		return;
 	ExplainPropertyUInteger("Order Batches", NULL, stats->batches, es);
 	ExplainPropertyUInteger("Rows Ordered", NULL, stats->rows, es);
+	if (es->format != EXPLAIN_FORMAT_TEXT || stats->limit > 0)
+		ExplainPropertyUInteger("Device Limit", NULL, stats->limit, es);
+	if (es->format != EXPLAIN_FORMAT_TEXT || stats->repeats > 0)
+		ExplainPropertyUInteger("Device Limit Repeats", NULL, stats->repeats, es);
 	if (es->format != EXPLAIN_FORMAT_TEXT || stats->sorts > 0)
 		explain_sort(es, stats, match);
 }
@@ -353,7 +363,7 @@ explain_index_only(const GjTableScan *table, ExplainState *es)
 	ExplainPropertyBool("Index Only", true, es);
 	if (es->analyze && table->stats.searches > 0)
 		ExplainPropertyUInteger("Heap Fetches", NULL,
-								GjIndexOnlyGetStats(table->index_only)->heap_fetches, es);
+								GjRowsGetStats(table->rows)->heap_fetches, es);
 }
 
 /*
@@ -370,7 +380,7 @@ shows_machine(const ExplainState *es)
  * not run.
  */
 static void
-explain_match(ExplainState *es, const GjMatchStats *match, const GjFetchStats *fetch)
+explain_match(ExplainState *es, const GjMatchStats *match, const GjRowsStats *rows)
 {
 	bool		is_text = es->format == EXPLAIN_FORMAT_TEXT;
 
@@ -382,9 +392,9 @@ explain_match(ExplainState *es, const GjMatchStats *match, const GjFetchStats *f
 	if (!is_text || match->keys_elsewhere > 0)
 		ExplainPropertyUInteger("Keys of Other Partitions", NULL, match->keys_elsewhere, es);
 	ExplainPropertyUInteger("Matched TIDs", NULL, match->tids, es);
-	explain_heap_blocks(es, fetch);
-	if (!is_text || fetch->rechecked > 0)
-		ExplainPropertyUInteger("Rows Removed by Key Recheck", NULL, fetch->rechecked, es);
+	explain_heap_blocks(es, rows);
+	if (!is_text || rows->rechecked > 0)
+		ExplainPropertyUInteger("Rows Removed by Key Recheck", NULL, rows->rechecked, es);
 
 	if (shows_machine(es))
 	{
@@ -450,6 +460,7 @@ explain_device(ExplainState *es, const GjMatchStats *match)
 	ExplainPropertyUInteger("Device Pages Pushed", NULL, match->pages_pushed, es);
 	if (all || match->pieces > 0)
 		ExplainPropertyUInteger("Device Pieces", NULL, match->pieces, es);
+	explain_reductions(es, match);
 	if (es->timing)
 	{
 		ExplainPropertyFloat("Device Request Time", "ms", match->request_ms, 3, es);
@@ -460,26 +471,47 @@ explain_device(ExplainState *es, const GjMatchStats *match)
 }
 
 /*
+ * Show what a device has reduced to groups: these rows are not among those that the node returns
+ */
+static void
+explain_reductions(ExplainState *es, const GjMatchStats *match)
+{
+	bool		all = es->format != EXPLAIN_FORMAT_TEXT;
+
+	if (all || match->reductions > 0)
+	{
+		ExplainPropertyUInteger("Device Reductions", NULL, match->reductions, es);
+		ExplainPropertyUInteger("Device Rows Reduced", NULL, match->reduced_rows, es);
+		ExplainPropertyUInteger("Device Groups", NULL, match->reduced_groups, es);
+		ExplainPropertyUInteger("Device Group Memory", "kB", (match->reduced_bytes + 1023) / 1024,
+								es);
+		ExplainPropertyUInteger("Device Pages Left Out", NULL, match->left_out, es);
+	}
+	if (all || match->reduce_failures > 0)
+		ExplainPropertyUInteger("Device Reductions Failed", NULL, match->reduce_failures, es);
+}
+
+/*
  * Show heap blocks as PostgreSQL shows those of a bitmap heap scan
  */
 static void
-explain_heap_blocks(ExplainState *es, const GjFetchStats *fetch)
+explain_heap_blocks(ExplainState *es, const GjRowsStats *rows)
 {
 	if (es->format != EXPLAIN_FORMAT_TEXT)
 	{
-		ExplainPropertyUInteger("Exact Heap Blocks", NULL, fetch->exact_blocks, es);
-		ExplainPropertyUInteger("Lossy Heap Blocks", NULL, fetch->lossy_blocks, es);
+		ExplainPropertyUInteger("Exact Heap Blocks", NULL, rows->exact_blocks, es);
+		ExplainPropertyUInteger("Lossy Heap Blocks", NULL, rows->lossy_blocks, es);
 		return;
 	}
 
-	if (fetch->exact_blocks > 0 || fetch->lossy_blocks > 0)
+	if (rows->exact_blocks > 0 || rows->lossy_blocks > 0)
 	{
 		appendStringInfoSpaces(es->str, es->indent * 2);
 		appendStringInfoString(es->str, "Heap Blocks:");
-		if (fetch->exact_blocks > 0)
-			appendStringInfo(es->str, " exact=" UINT64_FORMAT, fetch->exact_blocks);
-		if (fetch->lossy_blocks > 0)
-			appendStringInfo(es->str, " lossy=" UINT64_FORMAT, fetch->lossy_blocks);
+		if (rows->exact_blocks > 0)
+			appendStringInfo(es->str, " exact=" UINT64_FORMAT, rows->exact_blocks);
+		if (rows->lossy_blocks > 0)
+			appendStringInfo(es->str, " lossy=" UINT64_FORMAT, rows->lossy_blocks);
 		appendStringInfoChar(es->str, '\n');
 	}
 }

@@ -35,6 +35,19 @@
  *	  values.  The key of a fetched row is looked up, and its sort columns must be those of the
  *	  entry: a row at a reused TID has an entry of its own, and is returned with that.
  *
+ * A device need not send entries that come after the first batch, if it can tell (GJD_CAN_TOP).  So
+ * the first batch requests a limited number of entries, L, more than it has room for.  A device
+ * then sends at least the first L by the first sort column, with all that tie with them; it may
+ * send others.  Claim: the batch is the same as without a limit if it is full, with n entries, and
+ * n + u + d <= L, where u is the number of doubles that were dropped, and d that of the device's
+ * entries that were dropped otherwise: by a filter, or because the CPU had found their TIDs, too.
+ * Let v be the value that the batch's last entry has in the first sort column.  Each entry that the
+ * device sent and whose value is before v comes before the batch's last entry; so it is in the
+ * batch, is a double, or was dropped, and with the last entry these are at most L.  Hence v is not
+ * after the value of the L-th entry, and the device has sent all entries with values up to v.  The
+ * entries of the batch and those before its last one have such values, and the CPU's entries are
+ * complete.  Otherwise the match is repeated without a limit, as it is for all later batches.
+ *
  * Entries that do not pass a filter of INCLUDE columns are dropped before they are put in order;
  * match/stream.c proves that no row is lost.
  *
@@ -76,6 +89,9 @@
 /* Number of entries that are tested for visibility at a time */
 #define GJ_ORDERED_GROUP		256
 
+/* Number of entries that a device is asked for beyond those of a batch */
+#define SPARE_ENTRIES			1024
+
 /* The rows that are returned next */
 typedef enum GjOrderedPhase
 {
@@ -97,15 +113,18 @@ struct GjOrdered
 	uint64		matched;		/* columns of the index that a match must return */
 	bool		index_only;
 	uint64		bound;			/* number of rows in the first batch */
+	bool		can_limit;		/* true if a device can put entries in the order of the first sort
+								 * column, and its limit has not been too low */
 
 	/* The source of the batches */
-	GjTidSet   *all;			/* tuples of the heap, or NULL for entries */
+	bool		all;			/* true for the scan's rows: all tuples of the heap */
 	GjEntryStream *stream;		/* entries, or NULL before the first batch and after the last one */
 
 	/* The current batch */
 	GjTopBatches batches;
 	uint64		searched;		/* number of index entries that the CPU searched for it */
 	uint64		matched_entries;	/* number of matching entries */
+	uint64		failed_entries; /* number of entries that failed the filter after the match */
 	uint64		next;
 	uint64		first_tested;	/* first entry of the group tested for visibility */
 	uint64		end_tested;		/* entry after that group */
@@ -149,10 +168,15 @@ static void init_columns(GjOrdered *ordered, Relation index, List *order, TupleD
 static TupleTableSlot *next_from_batches(ScanState *node);
 static void start(GjScanState *scan);
 static void select_batch(GjScanState *scan, bool after_last);
+static void select_entries(GjScanState *scan, bool after_last);
+static bool is_complete(const GjOrdered *ordered);
+static bool is_limited(const GjOrdered *ordered);
 static bool next_batch(GjScanState *scan);
 static void add_rows(GjScanState *scan);
-static void add_entries(GjScanState *scan);
-static void begin_match(GjScanState *scan);
+static void add_entries(GjScanState *scan, bool limited);
+static void begin_match(GjScanState *scan, bool limited);
+static uint64 get_limit(const GjOrdered *ordered);
+static void set_limit(const GjOrdered *ordered, gjd_top *top);
 static void forget_match(GjOrdered *ordered);
 static void add_set(GjScanState *scan, const GjEntrySet *set);
 static void add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk);
@@ -195,10 +219,10 @@ GjOrderedCreate(GjScanState *scan)
 
 	ordered = palloc0(sizeof(GjOrdered));
 	ordered->bound = Max(intVal(GjTableScanGetPrivate(&scan->table, GJ_SCAN_BOUND)), 1);
-	ordered->index_only = scan->table.index_only != NULL;
+	ordered->index_only = scan->table.row_shape != NULL;
 	init_columns(ordered, scan->table.index, order, RelationGetDescr(node->ss_currentRelation));
 	if (ordered->index_only)
-		kept = scan->table.row_fill->columns;
+		kept = scan->table.row_shape->columns;
 	ordered->matched |= kept | GjEntryFilterColumns(scan->table.entry_filter);
 	ordered->top = GjTopCreate(CurrentMemoryContext, ordered->columns, ordered->ncolumns,
 							   &ordered->widths, kept);
@@ -236,6 +260,7 @@ init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc)
 		ordered->matched |= GJ_ENTRY_KEY << column->column;
 		ordered->attnos[ordered->ncolumns++] = attno;
 	}
+	ordered->can_limit = ordered->columns[0].kind == GJ_SORT_SIGNED;
 }
 
 /*
@@ -330,27 +355,72 @@ select_batch(GjScanState *scan, bool after_last)
 	GjOrdered  *ordered = scan->ordered;
 	GjTop	   *top = ordered->top;
 	const GjMatchStats *stats = &scan->table.stats;
-	uint64		searched;
+	uint64		searched = stats->entries - stats->device_entries;
 
 	Assert(ordered->phase == GJ_ORDERED_BATCHES);
-	GjTopStart(top, ordered->batches.wanted, after_last);
-	ordered->matched_entries = 0;
-	if (scan->table.row_fill != NULL)
-		GjFillSource(scan->table.row_fill, GjTopRows(top));
-	searched = stats->entries - stats->device_entries;
-	if (ordered->all == NULL)
-		add_entries(scan);
-	if (ordered->all != NULL)
-		add_rows(scan);
+	if (after_last && is_limited(ordered))
+		forget_match(ordered);
+	select_entries(scan, after_last);
+	ordered->stats.limit = is_limited(ordered) ? get_limit(ordered) : 0;
+	if (!is_complete(ordered))
+	{
+		Assert(!after_last);
+		forget_match(ordered);
+		ordered->stats.limit = 0;
+		ordered->can_limit = false;
+		ordered->stats.repeats++;
+		select_entries(scan, false);
+	}
 	ordered->searched = stats->entries - stats->device_entries - searched;
-	GjTopFinish(top);
 
 	ordered->stats.batches++;
 	ordered->stats.rows += GjTopCount(top);
 	ordered->next = ordered->end_tested = ordered->prefetched = 0;
-	ordered->certain = ordered->index_only && ordered->all == NULL &&
+	ordered->certain = ordered->index_only && !ordered->all &&
 		GjEntriesMayBeRows(scan->table.css.ss.ps.state->es_snapshot);
 	ordered->nblocks = RelationGetNumberOfBlocks(scan->table.css.ss.ss_currentRelation);
+}
+
+static void
+select_entries(GjScanState *scan, bool after_last)
+{
+	GjOrdered  *ordered = scan->ordered;
+	GjTop	   *top = ordered->top;
+
+	GjTopStart(top, ordered->batches.wanted, after_last);
+	ordered->matched_entries = ordered->failed_entries = 0;
+	if (scan->table.row_shape != NULL)
+		GjShapeSetSource(scan->table.row_shape, GjTopRows(top));
+	if (!ordered->all)
+		add_entries(scan, !after_last && ordered->can_limit);
+	if (ordered->all)
+		add_rows(scan);
+	GjTopFinish(top);
+}
+
+/*
+ * Return true if the batch has all entries up to its last one, or all that are left if it is not
+ * full
+ */
+static bool
+is_complete(const GjOrdered *ordered)
+{
+	uint64		n = GjTopCount(ordered->top);
+
+	return !is_limited(ordered) ||
+		(n == ordered->batches.wanted &&
+		 n + GjTopDoubles(ordered->top) + ordered->failed_entries <=
+		 GjEntriesComplete(ordered->stream));
+}
+
+/*
+ * Return true if a device may have left out entries
+ */
+static bool
+is_limited(const GjOrdered *ordered)
+{
+	return !ordered->all && ordered->stream != NULL &&
+		GjEntriesComplete(ordered->stream) != PG_UINT64_MAX;
 }
 
 /*
@@ -361,26 +431,20 @@ add_rows(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
 	GjTableScan *table = &scan->table;
-	TupleTableSlot *slot = table->heap_slot;
+	TupleTableSlot *slot;
 	Datum		values[GJ_MAX_INCLUDED + 1];
 	bool		isnull[GJ_MAX_INCLUDED + 1];
 
-	table->filtered = GjFetchStart(table->fetch, ordered->all,
-								   &(GjRowProbe) {.keys = table->keys});
-	while (GjFetchNext(table->fetch, slot))
+	GjScanStart(scan);
+	while (slot = GjScanNext(scan), !TupIsNull(slot))
 	{
 		CHECK_FOR_INTERRUPTS();
 		ResetExprContext(table->css.ss.ps.ps_ExprContext);
-		if (!table->filtered && !GjScanWants(scan, slot))
-		{
-			GjFetchGetStats(table->fetch)->rechecked++;
-			continue;
-		}
 		ordered->matched_entries++;
 		read_sort_values(ordered, slot, values, isnull);
 		GjTopAddRow(ordered->top, values, isnull, GjPackTid(&slot->tts_tid));
 	}
-	GjFetchReset(table->fetch);
+	GjRowsStop(table->rows);
 }
 
 /*
@@ -388,14 +452,14 @@ add_rows(GjScanState *scan)
  * a device's answer that comes in pieces, are not kept.
  */
 static void
-add_entries(GjScanState *scan)
+add_entries(GjScanState *scan, bool limited)
 {
 	GjOrdered  *ordered = scan->ordered;
 	const GjEntrySet *set;
 	bool		again = false;
 
 	if (ordered->stream == NULL)
-		begin_match(scan);
+		begin_match(scan, limited);
 	else
 		again = GjEntriesRestart(ordered->stream);
 	while (ordered->stream != NULL && GjEntriesNext(ordered->stream, &set) != GJ_FOUND_END)
@@ -410,17 +474,46 @@ add_entries(GjScanState *scan)
  * Start a match.  An outdated answer would have only TIDs, which do not tell the order of the rows.
  */
 static void
-begin_match(GjScanState *scan)
+begin_match(GjScanState *scan, bool limited)
 {
 	GjOrdered  *ordered = scan->ordered;
 	Size		memory = GjScanMemory(scan);
 	GjEntryRequest request = GjTableScanRequest(&scan->table,
 												memory - memory / GJ_ORDER_MEMORY_PART);
+	GjTidSet   *tids;
 
 	request.entries = true;
 	request.entries_only = true;
 	request.columns = ordered->matched;
-	ordered->stream = GjEntriesOpen(&request, &ordered->all);
+	if (limited)
+		set_limit(ordered, &request.top);
+	ordered->stream = GjEntriesOpen(&request, &tids);
+	if (ordered->stream == NULL)
+	{
+		GjRowsOpenTids(scan->table.rows, tids);
+		ordered->all = true;
+	}
+}
+
+/*
+ * Return the number of entries to request: more than the batch has, for those that will be dropped.
+ * A few cost nothing.
+ */
+static uint64
+get_limit(const GjOrdered *ordered)
+{
+	return ordered->batches.wanted + ordered->batches.wanted / 2 + SPARE_ENTRIES;
+}
+
+static void
+set_limit(const GjOrdered *ordered, gjd_top *top)
+{
+	const GjSortColumn *column = &ordered->columns[0];
+
+	top->limit = get_limit(ordered);
+	top->column = column->column;
+	top->order = (column->descending ? GJD_DESCENDING : 0) |
+		(column->nulls_first ? GJD_NULLS_FIRST : 0);
 }
 
 static void
@@ -473,6 +566,7 @@ add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk)
 	GjEntrySetPrefetch(set, first, n);
 	nrows = GjEntryTestRun(test, set, first, n, rows);
 	scan->table.stats.filtered += n - nrows;
+	scan->ordered->failed_entries += n - nrows;
 	scan->ordered->matched_entries += nrows;
 	GjTopAdd(top, set, first, n, rows, nrows);
 }
@@ -481,13 +575,12 @@ add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk)
  * Rescan: start over with the same keys.  Filters may have other parameters.
  */
 void
-GjOrderedRestart(GjOrdered *ordered)
+GjOrderedRestart(GjScanState *scan)
 {
-	end_sort(ordered);
-	if (ordered->all != NULL)
-		GjTidSetFree(ordered->all);
-	ordered->all = NULL;
-	ordered->phase = GJ_ORDERED_START;
+	end_sort(scan->ordered);
+	GjRowsClose(scan->table.rows);
+	scan->ordered->all = false;
+	scan->ordered->phase = GJ_ORDERED_START;
 }
 
 /*
@@ -499,7 +592,7 @@ GjOrderedReset(GjOrdered *ordered)
 	end_sort(ordered);
 	forget_match(ordered);
 	GjTopReset(ordered->top);
-	ordered->all = NULL;
+	ordered->all = false;
 	ordered->phase = GJ_ORDERED_START;
 }
 
@@ -532,9 +625,9 @@ make_row(GjScanState *scan, uint64 i)
 	if (is_row(scan, i))
 	{
 		slot = node->ss_ScanTupleSlot;
-		GjFillFromEntry(scan->table.row_fill, GjTopRow(ordered->top, i), slot);
+		GjFillFromEntry(scan->table.row_shape, GjTopRow(ordered->top, i), slot);
 		GjNoteEntry(node, scan->cursor, GjTopTid(ordered->top, i));
-		GjIndexOnlyGetStats(scan->table.index_only)->rows++;
+		GjRowsGetStats(scan->table.rows)->rows++;
 		return slot;
 	}
 	if (!fetch(scan, i))
@@ -542,7 +635,7 @@ make_row(GjScanState *scan, uint64 i)
 	read_sort_values(ordered, slot, values, isnull);
 	if (!GjScanWants(scan, slot) || !GjTopIsSame(ordered->top, i, values, isnull))
 	{
-		GjFetchGetStats(scan->table.fetch)->rechecked++;
+		GjRowsGetStats(scan->table.rows)->rechecked++;
 		ResetExprContext(node->ps.ps_ExprContext);
 		return NULL;
 	}
@@ -600,13 +693,13 @@ fetch(GjScanState *scan, uint64 i)
 	if (GjPackedBlock(packed) >= ordered->nblocks)
 		return false;
 	if (ordered->index_only)
-		GjIndexOnlyGetStats(scan->table.index_only)->heap_fetches++;
-	if (ordered->all != NULL)
+		GjRowsGetStats(scan->table.rows)->heap_fetches++;
+	if (ordered->all)
 		return table_tuple_fetch_row_version(scan->table.css.ss.ss_currentRelation, &tid,
 											 scan->table.css.ss.ps.state->es_snapshot,
 											 scan->table.heap_slot);
 	prefetch(scan, i);
-	return GjFetchRow(scan->table.fetch, &tid, scan->table.heap_slot);
+	return GjRowsFetch(scan->table.rows, packed, scan->table.heap_slot);
 }
 
 /*
@@ -822,7 +915,7 @@ collect(GjScanState *scan)
 	GjCursor	cursor = scan->cursor;
 	TupleTableSlot *slot;
 
-	GjScanStart(scan, ordered->all);
+	GjScanStart(scan);
 	scan->cursor = GJ_CURSOR_RESTS; /* record an entry's TID, but do not follow its chain */
 	while (slot = GjScanNext(scan), !TupIsNull(slot))
 	{
@@ -841,12 +934,9 @@ collect(GjScanState *scan)
 	}
 	scan->cursor = cursor;
 
-	GjTableScanClear(table);
-	if (GjIndexOnlyIsStarted(table->index_only))
-		GjIndexOnlyReset(table->index_only);
-	else if (table->tids != ordered->all)
-		GjTidSetFree(table->tids);
-	table->tids = NULL;
+	GjTableScanStop(table);
+	if (!ordered->all)
+		GjRowsClose(table->rows);
 }
 
 /*
@@ -866,7 +956,7 @@ comes_later(GjScanState *scan, TupleTableSlot *slot)
 	if (order != 0)
 		return order > 0;
 
-	if (ordered->all != NULL || TTS_IS_VIRTUAL(slot))
+	if (ordered->all || TTS_IS_VIRTUAL(slot))
 		tid = GjPackTid(&slot->tts_tid);
 	else
 		tid = find_root(scan, slot);

@@ -55,16 +55,18 @@
 
 static Node *create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
-static GjFill *fill_from_tuples(const ScanState *scan, bool to_arrays);
+static GjRowShape *shape_of_tuples(const ScanState *scan, bool to_arrays);
 static TupleTableSlot *exec_scan(CustomScanState *node);
-static inline bool fill_from_next(GjScanState *scan, TupleTableSlot *slot);
-static inline uint64 entry_tid(const GjTableScan *table, uint64 entry);
+static TupleTableSlot *exec_entries(CustomScanState *node);
+static inline TupleTableSlot *take_entry(GjScanState *scan, GjRowBatch *batch);
+static inline TupleTableSlot *take_tuple(GjScanState *scan, GjRowBatch *batch);
+static bool load_rows(GjScanState *scan, bool by_row);
+static inline void note_entry(GjScanState *scan, const GjRowBatch *batch, int row);
 static GjRowBatch *next_batch(PlanState *node, bool want_partners);
-static const GjFill *entry_fill(const GjTableScan *table);
+static bool reduce(PlanState *node, GjReduceRequest *request);
+static void next_states(PlanState *node, GjReduceRequest *request);
+static const GjRowShape *entry_shape(const GjTableScan *table);
 static TupleTableSlot *next_tuple(ScanState *node);
-static void start_fetch(GjScanState *scan, GjTidSet *tids);
-static bool continue_with_entries(GjScanState *scan);
-static TupleTableSlot *next_fetched(GjScanState *scan);
 static bool recheck_tuple(ScanState *node, TupleTableSlot *slot);
 static void drop_results(CustomScanState *node);
 static void rescan(CustomScanState *node);
@@ -79,7 +81,6 @@ static bool is_sorted(const PlanState *node);
 static bool calls_unknown_in(PlanState *node, void *context);
 static bool calls_unknown(Node *node, void *context);
 static bool is_unknown(Oid function, void *context);
-static GjTidSet *scan_match(GjScanState *scan);
 static void settle_cursor(ScanState *node, GjCursor cursor);
 
 static CustomScanMethods plan_methods = {
@@ -101,14 +102,20 @@ static const CustomExecMethods exec_methods = {
 	.ExplainCustomScan = explain_scan,
 };
 
+static CustomExecMethods entry_methods; /* the same, with exec_entries() */
+
 static const GjRowMethods row_methods = {
 	.next_batch = next_batch,
+	.reduce = reduce,
+	.next_states = next_states,
 };
 
 void
 GjExecScanInit(void)
 {
 	GjNodeRegister(&plan_methods, &row_methods);
+	entry_methods = exec_methods;
+	entry_methods.ExecCustomScan = exec_entries;
 }
 
 static Node *
@@ -139,8 +146,12 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	GjTableScanOpen(table, node->ss.ps.ps_ProjInfo != NULL, drop_results);
-	table->tuple_fill = fill_from_tuples(&node->ss, false);
-	table->array_fill = fill_from_tuples(&node->ss, true);
+	if (table->target_shape != NULL)
+		node->methods = &entry_methods;
+	GjKeyReaderSetParts(&table->key_reader, table->index,
+						(List *) GjTableScanGetExpr(table, GJ_SCAN_PARTS));
+	table->tuple_shape = shape_of_tuples(&node->ss, false);
+	table->array_shape = shape_of_tuples(&node->ss, true);
 	node->ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);
 	scan->ordered = GjOrderedCreate(scan);
 }
@@ -149,19 +160,49 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
  * Prepare filling the scan's result slot, or arrays, from tuples.  Returns NULL if the result needs
  * more work.  EvalPlanQual supplies its own rows; without a projection the result slot is another.
  */
-static GjFill *
-fill_from_tuples(const ScanState *scan, bool to_arrays)
+static GjRowShape *
+shape_of_tuples(const ScanState *scan, bool to_arrays)
 {
 	const Scan *plan = (const Scan *) scan->ps.plan;
-	GjFill	   *fill;
+	GjRowShape *shape;
 
 	if (scan->ps.qual != NULL || scan->ps.state->es_epq_active != NULL)
 		return NULL;
 	if (scan->ps.ps_ProjInfo == NULL && !to_arrays)
 		return NULL;
-	fill = GjFillTupleRow(RelationGetDescr(scan->ss_currentRelation), plan->plan.targetlist,
-						  plan->scanrelid, to_arrays);
-	return fill->noutputs == list_length(plan->plan.targetlist) ? fill : NULL;
+	shape = GjShapeOfTuples(RelationGetDescr(scan->ss_currentRelation), plan->plan.targetlist,
+							plan->scanrelid, to_arrays);
+	return shape->noutputs == list_length(plan->plan.targetlist) ? shape : NULL;
+}
+
+/*
+ * Return the next row of a plan whose entries may be result rows.  A function of its own, since the
+ * other cases would add instructions to each entry.
+ */
+static TupleTableSlot *
+exec_entries(CustomScanState *node)
+{
+	GjScanState *scan = (GjScanState *) node;
+	GjRowBatch *batch = GjRowsGetBatch(scan->table.rows);
+
+	if (batch->next < batch->nrows && scan->direct != NULL)
+		return take_entry(scan, batch);
+	return exec_scan(node);
+}
+
+/*
+ * Return the result row of the batch's next entry
+ */
+static inline TupleTableSlot *
+take_entry(GjScanState *scan, GjRowBatch *batch)
+{
+	TupleTableSlot *slot = scan->table.css.ss.ps.ps_ResultTupleSlot;
+	int			row = batch->next++;
+
+	GjFillFromEntry(scan->direct, GjRowEntry(batch, row), slot);
+	if (scan->cursor != GJ_CURSOR_NONE)
+		note_entry(scan, batch, row);
+	return slot;
 }
 
 static TupleTableSlot *
@@ -169,44 +210,61 @@ exec_scan(CustomScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
 	GjTableScan *table = &scan->table;
-	TupleTableSlot *slot = node->ss.ps.ps_ResultTupleSlot;
-	uint64		entry;
+	GjRowBatch *batch = GjRowsGetBatch(table->rows);
 
-	if (table->target_fill != NULL && GjIndexOnlyNext(table->index_only, &entry))
+	if (scan->ordered != NULL)
+		return GjOrderedNext(scan, recheck_tuple);
+	if ((table->tuple_shape != NULL || table->target_shape != NULL) &&
+		(batch->next < batch->nrows || load_rows(scan, true)))
 	{
-		GjFillFromEntry(table->target_fill, entry, slot);
-		if (scan->cursor != GJ_CURSOR_NONE)
-			GjNoteEntry(&node->ss, scan->cursor, entry_tid(table, entry));
-		return slot;
+		if (scan->direct != NULL)
+			return take_entry(scan, batch);
+		if (table->tuple_shape != NULL && batch->tuples != NULL && batch->rechecked &&
+			GjShapeFits(table->tuple_shape, GjRowTuple(batch, batch->next)->t_data))
+			return take_tuple(scan, batch);
 	}
-	if (table->tuple_fill != NULL && table->tids != NULL && table->filtered &&
-		fill_from_next(scan, slot))
-		return slot;
-	if (scan->ordered == NULL)
-		return ExecScan(&node->ss, next_tuple, recheck_tuple);
-	return GjOrderedNext(scan, recheck_tuple);
+	return ExecScan(&node->ss, next_tuple, recheck_tuple);
 }
 
 /*
- * Fill the result slot from the next fetched tuple.  Returns false at the end, or if the tuple does
- * not have its columns where the fill expects them.
+ * Return the result row of the batch's next tuple
  */
-static inline bool
-fill_from_next(GjScanState *scan, TupleTableSlot *slot)
+static inline TupleTableSlot *
+take_tuple(GjScanState *scan, GjRowBatch *batch)
+{
+	TupleTableSlot *slot = scan->table.css.ss.ps.ps_ResultTupleSlot;
+	const HeapTupleData *tuple = GjRowTuple(batch, batch->next++);
+
+	GjFillFromTuple(scan->table.tuple_shape, tuple->t_data, slot);
+	GjNotePlace(&scan->table.css.ss, &tuple->t_self);
+	return slot;
+}
+
+/*
+ * Load the next rows of a scan that has been started.  Returns false at the end.
+ */
+static bool
+load_rows(GjScanState *scan, bool by_row)
 {
 	GjTableScan *table = &scan->table;
-	GjRowBatch *batch = table->fetched;
-	const HeapTupleData *tuple;
+	GjRowBatch *batch = GjRowsNext(table->rows, by_row);
 
-	if (batch->next >= batch->nrows && !GjFetchLoad(table->fetch))
+	scan->direct = NULL;
+	if (batch == NULL)
 		return false;
-	tuple = GjRowTuple(batch, batch->next);
-	if (!GjFillFits(table->tuple_fill, tuple->t_data))
-		return false;
-	batch->next++;
-	GjFillFromTuple(table->tuple_fill, tuple->t_data, slot);
-	GjNotePlace(&table->css.ss, &tuple->t_self);
+	if (batch->tuples == NULL)
+	{
+		scan->direct = table->target_shape;
+		ExecClearTuple(table->heap_slot);	/* release the block before */
+		GjNoteNoPlace(&table->css.ss);
+	}
 	return true;
+}
+
+static inline void
+note_entry(GjScanState *scan, const GjRowBatch *batch, int row)
+{
+	GjNoteEntry(&scan->table.css.ss, scan->cursor, batch->entries->tids[GjRowEntry(batch, row)]);
 }
 
 /*
@@ -217,54 +275,56 @@ next_batch(PlanState *node, bool want_partners)
 {
 	GjScanState *scan = (GjScanState *) castNode(CustomScanState, node);
 	GjTableScan *table = &scan->table;
-	GjRowBatch *batch;
+	GjRowBatch *batch = GjRowsGetBatch(table->rows);
+	const GjRowShape *entries = entry_shape(table);
 
 	if (scan->ordered != NULL)
 		return NULL;
-	if (table->tids == NULL && !GjIndexOnlyIsStarted(table->index_only))
-		GjScanStart(scan, NULL);
-	do
-	{
-		if (table->tids == NULL)
-		{
-			batch = GjIndexOnlyGetBatch(table->index_only);
-			batch->shape = entry_fill(table);
-			if (batch->shape == NULL)
-				return NULL;
-			if (batch->next < batch->nrows || GjIndexOnlyLoad(table->index_only, false))
-				return batch;
-			start_fetch(scan, GjIndexOnlyRest(table->index_only));
-		}
-		if (table->array_fill == NULL || !table->filtered)
-			return NULL;
-		batch = table->fetched;
-		batch->shape = table->array_fill;
-		if (batch->next < batch->nrows || GjFetchLoad(table->fetch))
-			return batch;
-	} while (continue_with_entries(scan));
-	return NULL;
+	if (!GjRowsIsOpen(table->rows))
+		GjScanStart(scan);
+	if (batch->next >= batch->nrows && !load_rows(scan, entries == NULL))
+		return NULL;
+	batch->shape = batch->tuples == NULL ? entries : table->array_shape;
+	return batch->shape != NULL && batch->rechecked ? batch : NULL;
 }
 
 /*
- * Return the packed TID of an entry
+ * Method of GjRowMethods: search for the keys, as a reduction if possible
  */
-static inline uint64
-entry_tid(const GjTableScan *table, uint64 entry)
+static bool
+reduce(PlanState *node, GjReduceRequest *request)
 {
-	return GjIndexOnlyGetBatch(table->index_only)->entries->tids[entry];
+	GjScanState *scan = (GjScanState *) castNode(CustomScanState, node);
+	GjTableScan *table = &scan->table;
+
+	if (scan->ordered != NULL || request->by_partner || GjRowsIsOpen(table->rows))
+		return false;
+	GjScanPrepare(scan);
+	if (!GjReducePrepare(table, entry_shape(table), request, false))
+		return false;
+	table->reduction = &request->reduction;
+	GjScanStart(scan);
+	table->reduction = NULL;
+	return GjRowsAreReduced(table->rows);
+}
+
+static void
+next_states(PlanState *node, GjReduceRequest *request)
+{
+	GjReduceNext(request);
 }
 
 /*
- * Return the fill that turns entries into result rows, or NULL if more work is needed
+ * Return the shape that turns entries into result rows, or NULL if more work is needed
  */
-static const GjFill *
-entry_fill(const GjTableScan *table)
+static const GjRowShape *
+entry_shape(const GjTableScan *table)
 {
 	const PlanState *ps = &table->css.ss.ps;
 
-	if (table->target_fill == NULL && table->filter_is_all && ps->ps_ProjInfo == NULL)
-		return table->row_fill;
-	return table->target_fill;
+	if (table->target_shape == NULL && table->filter_is_all && ps->ps_ProjInfo == NULL)
+		return table->row_shape;
+	return table->target_shape;
 }
 
 /*
@@ -283,69 +343,38 @@ next_tuple(ScanState *node)
 TupleTableSlot *
 GjScanNext(GjScanState *scan)
 {
-	ScanState  *node = &scan->table.css.ss;
 	GjTableScan *table = &scan->table;
-	TupleTableSlot *slot;
-
-	if (table->tids == NULL && !GjIndexOnlyIsStarted(table->index_only))
-		GjScanStart(scan, NULL);
-	do
-	{
-		if (table->tids == NULL)
-		{
-			uint64		entry;
-
-			if (GjIndexOnlyNext(table->index_only, &entry))
-			{
-				GjFillFromEntry(table->row_fill, entry, node->ss_ScanTupleSlot);
-				if (scan->cursor != GJ_CURSOR_NONE)
-					GjNoteEntry(node, scan->cursor, entry_tid(table, entry));
-				return node->ss_ScanTupleSlot;
-			}
-			start_fetch(scan, GjIndexOnlyRest(table->index_only));
-		}
-		slot = next_fetched(scan);
-	} while (TupIsNull(slot) && continue_with_entries(scan));
-
-	/* a cursor that continues with another partition is no longer on a row of ours */
-	if (TupIsNull(slot))
-		ExecClearTuple(node->ss_ScanTupleSlot);
-	return slot;
-}
-
-/*
- * Continue with entries after the fetched tuples.  There are more if the TIDs to be fetched did
- * not fit in memory.
- */
-static bool
-continue_with_entries(GjScanState *scan)
-{
-	if (!GjTableScanContinue(&scan->table))
-		return false;
-	scan->table.tids = NULL;
-	GjNoteNoPlace(&scan->table.css.ss);
-	return true;
-}
-
-static TupleTableSlot *
-next_fetched(GjScanState *scan)
-{
-	GjTableScan *table = &scan->table;
+	ScanState  *node = &table->css.ss;
+	GjRowBatch *batch = GjRowsGetBatch(table->rows);
 	TupleTableSlot *slot = table->heap_slot;
 
-	while (GjFetchNext(table->fetch, slot))
+	if (!GjRowsIsOpen(table->rows))
+		GjScanStart(scan);
+	while (batch->next < batch->nrows || load_rows(scan, true))
 	{
-		if (table->filtered || GjScanWants(scan, slot))
+		int			row = batch->next++;
+
+		if (batch->tuples == NULL)
 		{
-			if (table->index_only != NULL)
-				GjNotePlace(&table->css.ss, &slot->tts_tid);
+			GjFillFromEntry(table->row_shape, GjRowEntry(batch, row), node->ss_ScanTupleSlot);
+			if (scan->cursor != GJ_CURSOR_NONE)
+				note_entry(scan, batch, row);
+			return node->ss_ScanTupleSlot;
+		}
+		GjRowStore(batch, row, slot);
+		if (batch->rechecked || GjScanWants(scan, slot))
+		{
+			if (table->row_shape != NULL)
+				GjNotePlace(node, &slot->tts_tid);
 			return slot;
 		}
-
-		GjFetchGetStats(table->fetch)->rechecked++;
-		ResetExprContext(table->css.ss.ps.ps_ExprContext);
+		GjRowsGetStats(table->rows)->rechecked++;
+		ResetExprContext(node->ps.ps_ExprContext);
 	}
-	return slot;
+
+	/* a cursor that continues with another partition is no longer on a row of ours */
+	ExecClearTuple(node->ss_ScanTupleSlot);
+	return ExecClearTuple(slot);
 }
 
 /*
@@ -373,7 +402,8 @@ GjScanWants(GjScanState *scan, TupleTableSlot *slot)
 
 	if (!GjReadKey(&table->key_reader, table->css.ss.ps.ps_ExprContext, slot, &key, &isnull))
 		return false;
-	return isnull ? table->keys->nulls : GjKeySetContains(table->keys, key);
+	return isnull ? table->keys->nulls :
+		GjRowIsListed(&table->key_reader, table->keys, slot, key);
 }
 
 /*
@@ -388,30 +418,20 @@ GjScanPrepare(GjScanState *scan)
 }
 
 /*
- * Start to return rows: the tuples with these TIDs, or, if tids is NULL, the rows that a search
- * finds
+ * Start to return rows: those that are open, or those that a search finds
  */
 void
-GjScanStart(GjScanState *scan, GjTidSet *tids)
-{
-	if (tids == NULL)
-	{
-		GjScanPrepare(scan);
-		tids = scan_match(scan);
-	}
-	if (tids != NULL)
-		start_fetch(scan, tids);
-	else
-		GjNoteNoPlace(&scan->table.css.ss);
-}
-
-static void
-start_fetch(GjScanState *scan, GjTidSet *tids)
+GjScanStart(GjScanState *scan)
 {
 	GjTableScan *table = &scan->table;
 
-	table->tids = tids;
-	table->filtered = GjFetchStart(table->fetch, tids, &(GjRowProbe) {.keys = table->keys});
+	if (!GjRowsIsOpen(table->rows))
+	{
+		GjScanPrepare(scan);
+		GjParallelMatch(table, (table->row_shape != NULL ? table->row_shape->columns : 0) |
+						GjEntryFilterColumns(table->entry_filter), GjScanMemory(scan), true);
+	}
+	GjRowsStart(table->rows, &(GjRowProbe) {.keys = table->keys});
 }
 
 /*
@@ -423,22 +443,19 @@ drop_results(CustomScanState *node)
 	GjScanState *scan = (GjScanState *) node;
 	GjTableScan *table = &scan->table;
 
-	GjFetchReset(table->fetch);
-	if (table->index_only != NULL)
-		GjIndexOnlyReset(table->index_only);
+	GjRowsClose(table->rows);
 	if (scan->ordered != NULL)
 		GjOrderedReset(scan->ordered);
 	GjEntryFilterReset(table->entry_filter);	/* its parameters may have changed, too */
 	table->keys = NULL;
-	table->tids = NULL;
 	table->all_tids = false;
 	MemoryContextReset(table->context);
 	GjKeysRelease(&scan->key_user);
 }
 
 /*
- * Rescan.  A process's share of the TIDs can be used only once.  Within EvalPlanQual, parameters
- * change without setting chgParam.
+ * Rescan.  A process's share of the TIDs can be used only once, and so can groups that a device has
+ * made.  Within EvalPlanQual, parameters change without setting chgParam.
  */
 static void
 rescan(CustomScanState *node)
@@ -447,22 +464,17 @@ rescan(CustomScanState *node)
 	GjTableScan *table = &scan->table;
 
 	ExecScanReScan(&node->ss);
+	if (scan->ordered != NULL)
+		GjOrderedRestart(scan);
 
 	if (table->shared != NULL || node->ss.ps.state->es_epq_active != NULL ||
+		GjRowsAreReduced(table->rows) ||
 		bms_overlap(node->ss.ps.chgParam, GjKeyProgramParams(scan->program)))
 		drop_results(node);
 	else
 		GjTableScanRefilter(table);
-	if (scan->ordered != NULL)
-		GjOrderedRestart(scan->ordered);
-	else if (GjIndexOnlyIsStarted(table->index_only))
-	{
-		GjFetchReset(table->fetch);
-		table->tids = NULL;
-		GjIndexOnlyRestart(table->index_only, NULL, NULL);
-	}
-	else if (table->tids != NULL)
-		start_fetch(scan, table->tids);
+	if (GjRowsIsOpen(table->rows))
+		GjScanStart(scan);
 }
 
 /*
@@ -473,7 +485,7 @@ shutdown_scan(CustomScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
 
-	if (scan->table.index_only != NULL)
+	if (scan->table.row_shape != NULL)
 		settle_cursor(&node->ss, scan->cursor);
 	GjParallelShutdown(node);
 }
@@ -497,7 +509,8 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 	GjTableReport report = {
 		.key_quals = GjKeyPlanClauses(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
 									  (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
-									  (Expr *) GjTableScanGetExpr(table, GJ_TABLE_KEY)),
+									  (Expr *) GjTableScanGetExpr(table, GJ_TABLE_KEY),
+									  (List *) GjTableScanGetExpr(table, GJ_SCAN_PARTS)),
 		.order = GjTableScanGetPrivate(table, GJ_SCAN_ORDER),
 		.sort_columns = (List *) GjTableScanGetExpr(table, GJ_SCAN_SORT_COLUMNS),
 	};
@@ -535,6 +548,7 @@ make_keys(GjScanState *scan)
 									  table->context, GjIndexKeyWidth(table->index));
 	else
 		table->keys = share_keys(scan);
+	GjEntryFilterSetExact(table->entry_filter, table->keys->exact);
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_ACCUM_DIFF(table->stats.set_elapsed, end, start);
 }
@@ -554,18 +568,6 @@ share_keys(GjScanState *scan)
 	GjKeysTake(&scan->key_user, table->css.ss.ps.state, &request);
 	return GjKeyRoutesTake(scan->key_user.routes,
 						   GjTableScanGetPrivate(table, GJ_SCAN_PARTITIONS), table->context);
-}
-
-/*
- * Start to search for the keys.  Returns the TIDs found, or NULL if rows come from entries.
- */
-static GjTidSet *
-scan_match(GjScanState *scan)
-{
-	GjTableScan *table = &scan->table;
-	uint64		columns = table->row_fill != NULL ? table->row_fill->columns : 0;
-
-	return GjParallelMatch(table, columns, GjScanMemory(scan), true);
 }
 
 /*

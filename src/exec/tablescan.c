@@ -4,10 +4,10 @@
  *	  A table that is scanned by its index: what GpuScan and GpuJoinScan have in common.
  *
  * Slots are prepared when the node begins; the rest is opened unless the query is only explained.
- * The node sets the keys and requests a match, whose result is TIDs or entries.  If the index has
- * every column that the plan needs, rows of all-visible pages come from entries, without a fetch
- * (rows/rows.c).  They come first; then the remaining TIDs are fetched.  Entries that fail a filter
- * on their columns are dropped before (match/stream.c).
+ * The node sets the keys, requests a match, and takes the rows from the stream that this opens
+ * (rows/rows.c).  If the index has every column that the plan needs, rows of all-visible pages come
+ * from entries, without a fetch.  Entries that fail a filter on their columns are dropped before
+ * (match/stream.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -37,8 +37,7 @@ typedef struct GjSharedMatch
 {
 	LWLock		lock;			/* protects all fields */
 	GjMatchStats match;			/* statistics of workers, not yet added to the leader's */
-	GjFetchStats fetch;
-	GjIndexOnlyStats index_only;
+	GjRowsStats rows;
 	char		device[DEVICE_NAME_BYTES];	/* instead of match.device and match.reason; empty if
 											 * these are NULL */
 	char		reason[REASON_BYTES];
@@ -59,8 +58,7 @@ static void share_is_over(GjTableScan *table);
 static void report_progress(void *table);
 static void report_match(GjSharedMatch *shared, GjMatchStats *stats);
 static void collect_reports(GjTableScan *table);
-static void move_fetch_stats(GjFetchStats *to, GjFetchStats *from);
-static void move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from);
+static void move_rows_stats(GjRowsStats *to, GjRowsStats *from);
 
 /*
  * Give the node a slot of the table's type.  This is the scan slot, except for an index-only scan:
@@ -127,10 +125,9 @@ GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanSt
 					(List *) GjTableScanGetExpr(table, GJ_TABLE_PREDICATE), &ss->ps);
 	table->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin results",
 										   ALLOCSET_DEFAULT_SIZES);
-	table->fetch = GjFetchCreate(estate->es_query_cxt, ss->ss_currentRelation,
-								 estate->es_snapshot, &table->key_reader, &table->fetched);
 	table->forget = forget;
 	init_filter(table);
+	table->rows = GjRowsCreate(ss, table->index, &table->key_reader, table->entry_filter);
 	if (is_index_only(table))
 		open_index_only(table, to_target);
 	count_begin(table);
@@ -157,15 +154,14 @@ open_index_only(GjTableScan *table, bool to_target)
 {
 	Scan	   *plan = (Scan *) table->css.ss.ps.plan;
 
-	table->index_only = GjIndexOnlyCreate(&table->css.ss, table->index, table->entry_filter);
-	table->row_fill = GjFillEntryRow(table->index, plan,
-									 GjTableScanGetPrivate(table, GJ_TABLE_ATTNOS));
-	GjIndexOnlyFeed(table->index_only, table->row_fill);
+	table->row_shape = GjShapeOfEntries(table->index, plan,
+										GjTableScanGetPrivate(table, GJ_TABLE_ATTNOS));
+	GjRowsFeed(table->rows, table->row_shape);
 	if (to_target && table->filter_is_all)
-		table->target_fill = GjFillTarget(table->row_fill, plan->plan.targetlist,
-										  plan->scanrelid);
-	if (table->target_fill != NULL)
-		GjIndexOnlyFeed(table->index_only, table->target_fill);
+		table->target_shape = GjShapeOfTarget(table->row_shape, plan->plan.targetlist,
+											  plan->scanrelid);
+	if (table->target_shape != NULL)
+		GjRowsFeed(table->rows, table->target_shape);
 }
 
 /*
@@ -186,39 +182,36 @@ GjTableScanRequest(GjTableScan *table, Size limit)
 
 	if (!table->all_tids)
 		request.test = GjEntryFilterGetTest(table->entry_filter);
-	if (table->index_only != NULL)
-		request.ntids = &GjIndexOnlyGetStats(table->index_only)->heap_fetches;
+	if (table->row_shape != NULL)
+		request.ntids = &GjRowsGetStats(table->rows)->heap_fetches;
 	return request;
 }
 
 /*
  * Search the index for the keys, or take a part of the results of another process.  Requests
- * entries if they can be rows.  Returns the TIDs to be fetched; or NULL if rows come from
- * index_only, which has been started.  The values that entries are filtered by may have changed.
+ * entries if they can be rows.  The values that entries are filtered by may have changed.
  *
  * columns are those of the entries, as in GjEntryRequest.  can_share is true if this execution
  * searches for no other keys; if it is false in the first process, that process does all of the
- * work.  The keys must live until index_only is reset.  A share of TIDs can be fetched once, until
- * it is reset or shut down.
+ * work.  If the answer is entries, the keys must live until the rows are closed.  A share of TIDs
+ * can be fetched once, until it is reset or shut down.
  */
-GjTidSet *
+void
 GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 {
 	GjEntryRequest request = GjTableScanRequest(table, limit);
-	GjTidSet   *tids;
 
 	GjEntryFilterReset(table->entry_filter);
 	table->used = true;
 	request.whole = can_share;
 	request.share = &table->share;
-	if (table->index_only == NULL)
+	if (table->row_shape != NULL)
 	{
-		(void) GjEntriesOpen(&request, &tids);
-		return tids;
+		request.entries = GjEntriesMayBeRows(request.snapshot);
+		request.columns = columns;
 	}
-	request.entries = GjEntriesMayBeRows(request.snapshot);
-	request.columns = columns;
-	return GjIndexOnlyStart(table->index_only, &request);
+	request.reduction = table->reduction;
+	GjRowsOpen(table->rows, &request);
 }
 
 /*
@@ -233,35 +226,21 @@ GjTableScanRefilter(GjTableScan *table)
 	if (!bms_overlap(table->css.ss.ps.chgParam, GjEntryFilterParams(table->entry_filter)))
 		return;
 	GjEntryFilterReset(table->entry_filter);
-	if (table->tids == NULL || table->all_tids || GjIndexOnlyIsStarted(table->index_only))
+	if (!GjRowsIsOpen(table->rows) || table->all_tids || GjRowsHasEntries(table->rows))
 		return;
 	table->forget(&table->css);
 	table->all_tids = true;
 }
 
 /*
- * Continue with entries after the last fetched tuple.  Returns false if no entry is left.  Some are
- * left if the TIDs to be fetched did not fit in memory.  Slots that point into a heap page must
- * have been cleared.
- */
-bool
-GjTableScanContinue(GjTableScan *table)
-{
-	if (!GjIndexOnlyIsStarted(table->index_only))
-		return false;
-	GjFetchReset(table->fetch);
-	return GjIndexOnlyContinue(table->index_only);
-}
-
-/*
- * Release the heap page
+ * Stop returning rows, and release the heap page.  The results are kept.
  */
 void
-GjTableScanClear(GjTableScan *table)
+GjTableScanStop(GjTableScan *table)
 {
 	ExecClearTuple(table->css.ss.ss_ScanTupleSlot);
 	ExecClearTuple(table->heap_slot);
-	GjFetchReset(table->fetch);
+	GjRowsStop(table->rows);
 }
 
 void
@@ -269,10 +248,9 @@ GjTableScanEnd(GjTableScan *table)
 {
 	if (table->index == NULL)
 		return;
-	GjTableScanClear(table);
+	GjTableScanStop(table);
 	count_end(table);
-	if (table->index_only != NULL)
-		GjIndexOnlyReset(table->index_only);
+	GjRowsClose(table->rows);
 	MemoryContextDelete(table->context);
 	index_close(table->index, NoLock);
 }
@@ -309,7 +287,7 @@ count_begin(GjTableScan *table)
 static void
 count_hold(GjTableScan *table)
 {
-	GjIndexUse	now;
+	GjIndexUse	now = {0};
 
 	measure(table, &now);
 	for (int i = 0; i < GJ_USE_COUNT; i++)
@@ -322,7 +300,7 @@ count_hold(GjTableScan *table)
 static void
 count_release(GjTableScan *table)
 {
-	GjIndexUse	now;
+	GjIndexUse	now = {0};
 
 	measure(table, &now);
 	for (int i = 0; i < GJ_USE_COUNT; i++)
@@ -335,11 +313,11 @@ count_release(GjTableScan *table)
 static void
 measure(GjTableScan *table, GjIndexUse *use)
 {
-	const GjFetchStats *fetch = GjFetchGetStats(table->fetch);
+	const GjRowsStats *rows = GjRowsGetStats(table->rows);
 
 	GjMatchStatsToUse(&table->stats, use);
-	use->n[GJ_USE_HEAP_BLOCKS] = fetch->exact_blocks + fetch->lossy_blocks;
-	use->n[GJ_USE_HEAP_FETCHES] = fetch->tuples;
+	use->n[GJ_USE_HEAP_BLOCKS] = rows->exact_blocks + rows->lossy_blocks;
+	use->n[GJ_USE_HEAP_FETCHES] = rows->tuples;
 	use->n[GJ_USE_GROUPS] = 0;
 }
 
@@ -370,7 +348,7 @@ add_groups(PlanState *node, void *ngroups)
 }
 
 /*
- * Add the work to the counters of the index.  The fetch must still exist.
+ * Add the work to the counters of the index.  The stream must still exist.
  */
 static void
 count_end(GjTableScan *table)
@@ -512,9 +490,7 @@ report_progress(void *arg)
 	count_hold(table);
 	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
 	report_match(shared, &table->stats);
-	move_fetch_stats(&shared->fetch, GjFetchGetStats(table->fetch));
-	if (table->index_only != NULL)
-		move_index_only_stats(&shared->index_only, GjIndexOnlyGetStats(table->index_only));
+	move_rows_stats(&shared->rows, GjRowsGetStats(table->rows));
 	LWLockRelease(&shared->lock);
 	count_release(table);
 }
@@ -542,16 +518,14 @@ static void
 collect_reports(GjTableScan *table)
 {
 	GjSharedMatch *shared = table->shared;
-	GjFetchStats fetch = {0};
-	GjIndexOnlyStats index_only = {0};
+	GjRowsStats rows = {0};
 	GjMatchStats match;
 	char		device[DEVICE_NAME_BYTES];
 	char		reason[REASON_BYTES];
-	MemoryContext context = GetMemoryChunkContext(table->fetch);
+	MemoryContext context = GetMemoryChunkContext(table->rows);
 
 	LWLockAcquire(&shared->lock, LW_EXCLUSIVE);
-	move_fetch_stats(&fetch, &shared->fetch);
-	move_index_only_stats(&index_only, &shared->index_only);
+	move_rows_stats(&rows, &shared->rows);
 	match = shared->match;
 	memset(&shared->match, 0, sizeof(GjMatchStats));
 	memcpy(device, shared->device, DEVICE_NAME_BYTES);
@@ -559,9 +533,7 @@ collect_reports(GjTableScan *table)
 	LWLockRelease(&shared->lock);
 
 	count_hold(table);
-	move_fetch_stats(GjFetchGetStats(table->fetch), &fetch);
-	if (table->index_only != NULL)
-		move_index_only_stats(GjIndexOnlyGetStats(table->index_only), &index_only);
+	move_rows_stats(GjRowsGetStats(table->rows), &rows);
 	match.device = device[0] != '\0' ? MemoryContextStrdup(context, device) : NULL;
 	match.reason = reason[0] != '\0' ? MemoryContextStrdup(context, reason) : NULL;
 	GjMatchStatsAdd(&table->stats, &match);
@@ -569,19 +541,13 @@ collect_reports(GjTableScan *table)
 }
 
 static void
-move_fetch_stats(GjFetchStats *to, GjFetchStats *from)
+move_rows_stats(GjRowsStats *to, GjRowsStats *from)
 {
+	to->rows += from->rows;
+	to->heap_fetches += from->heap_fetches;
 	to->exact_blocks += from->exact_blocks;
 	to->lossy_blocks += from->lossy_blocks;
 	to->tuples += from->tuples;
 	to->rechecked += from->rechecked;
-	memset(from, 0, sizeof(GjFetchStats));
-}
-
-static void
-move_index_only_stats(GjIndexOnlyStats *to, GjIndexOnlyStats *from)
-{
-	to->rows += from->rows;
-	to->heap_fetches += from->heap_fetches;
-	memset(from, 0, sizeof(GjIndexOnlyStats));
+	memset(from, 0, sizeof(GjRowsStats));
 }

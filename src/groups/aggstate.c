@@ -15,6 +15,7 @@
 
 #include <math.h>
 
+#include "access/tupmacs.h"
 #include "catalog/pg_type_d.h"
 #include "fmgr.h"
 #include "libpq/pqformat.h"
@@ -50,6 +51,10 @@ static void select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers
 						 GjSelection *selection, GjAggInput *selected);
 static void select_rows(GjSelection *selection, const GjInput *input, const uint32 *numbers);
 static void begin_seen(GjAgg *agg, uint32 nsettled, uint32 capacity);
+static void merge_sum(const GjAgg *agg, void *state, const GjAggStates *from, int i,
+					  uint32 weight);
+static void add_times(GjWideSum *sum, uint64 low, int64 high, uint32 weight);
+static void merge_limits(GjAgg *agg, const GjAggStates *from, int n, const uint32 *numbers);
 static void count_rows(void *states, const GjAggInput *input);
 static GjAggUpdate find_loop(GjAggKind kind, GjValueType type);
 static GjAggUpdateBoth find_min_max_loop(GjValueType type);
@@ -362,6 +367,106 @@ begin_seen(GjAgg *agg, uint32 nsettled, uint32 capacity)
 	memset(agg->seen.start, 1, nsettled);
 	memset(agg->seen.start + nsettled, 0, capacity - nsettled);
 	agg->keeps_seen = true;
+}
+
+/*
+ * Add states that were made elsewhere to those of their groups, whose numbers are as in GjAggAdd()
+ */
+void
+GjAggMerge(GjAgg *agg, const GjAggStates *from, const GjBatch *batch, const uint32 *numbers,
+		   uint32 nsettled, uint32 capacity)
+{
+	int			n = batch->nrows;
+	bool		has_values = true;
+
+	for (int i = 0; agg->may_be_null && i < n; i++)
+		has_values &= from->counts[i] > 0;
+	if (!has_values && !agg->keeps_seen)
+		begin_seen(agg, nsettled, capacity);
+	for (int i = 0; agg->keeps_seen && i < n; i++)
+		agg->seen.start[numbers == NULL ? 0 : numbers[i]] |= from->counts[i] > 0;
+
+	if (agg->spec.kind >= GJ_AGG_MIN)
+		merge_limits(agg, from, n, numbers);
+	else
+	{
+		for (int i = 0; i < n; i++)
+			merge_sum(agg, agg->states.start +
+					  (numbers == NULL ? 0 : numbers[i]) * agg->state_size,
+					  from, i, batch->weights == NULL ? 1 : batch->weights[i]);
+	}
+}
+
+/*
+ * Merge state number i of a count or a sum
+ */
+static void
+merge_sum(const GjAgg *agg, void *state, const GjAggStates *from, int i, uint32 weight)
+{
+	bool		is_wide = agg->spec.type == GJ_VALUE_INT8;
+	uint64		count = from->counts[i] * weight;
+
+	switch (agg->spec.kind)
+	{
+		case GJ_AGG_COUNT_ROWS:
+		case GJ_AGG_COUNT:
+			*(uint64 *) state += count;
+			break;
+		case GJ_AGG_SUM:
+			if (is_wide)
+				add_times(state, from->low[i], from->high[i], weight);
+			else
+				*(uint64 *) state += from->low[i] * weight;
+			break;
+		case GJ_AGG_AVG:
+			if (is_wide)
+			{
+				add_times(&((GjWideAverage *) state)->sum, from->low[i], from->high[i], weight);
+				((GjWideAverage *) state)->count += count;
+			}
+			else
+			{
+				((GjIntAverage *) state)->sum += from->low[i] * weight;
+				((GjIntAverage *) state)->count += count;
+			}
+			break;
+		default:
+			elog(ERROR, "states of aggregate kind %d cannot be merged", (int) agg->spec.kind);
+	}
+}
+
+/*
+ * Add the multiple of a 128-bit number, modulo 2^128
+ */
+static void
+add_times(GjWideSum *sum, uint64 low, int64 high, uint32 weight)
+{
+	uint64		lower = (low & PG_UINT32_MAX) * weight;
+	uint64		upper = (low >> 32) * weight + (lower >> 32);
+
+	GjAddWide(sum, upper << 32 | (lower & PG_UINT32_MAX),
+			  (int64) ((uint64) high * weight + (upper >> 32)));
+}
+
+/*
+ * Merge the states of min(), max() and of booleans, which have the form of values
+ */
+static void
+merge_limits(GjAgg *agg, const GjAggStates *from, int n, const uint32 *numbers)
+{
+	uint64		values[GJ_BATCH_ROWS];
+	uint32		groups[GJ_BATCH_ROWS];
+	GjAggInput	input = {.groups = numbers == NULL ? NULL : groups,.values = values};
+
+	for (int i = 0; i < n; i++)
+	{
+		if (from->counts[i] == 0)
+			continue;
+		store_att_byval((char *) values + input.nrows * agg->state_size, (Datum) from->low[i],
+						agg->state_size);
+		groups[input.nrows++] = numbers == NULL ? 0 : numbers[i];
+	}
+	agg->update(agg->states.start, &input);
 }
 
 /*

@@ -473,6 +473,8 @@ extern void GjAggsInit(GjAgg *aggs, int naggs, MemoryContext context, GjSpillFil
 extern void GjAggAllocate(GjAgg *agg, uint32 capacity, bool is_grouped);
 extern void GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers,
 					 uint32 nsettled, uint32 capacity, GjSelection *selection);
+extern void GjAggMerge(GjAgg *agg, const GjAggStates *from, const GjBatch *batch,
+					   const uint32 *numbers, uint32 nsettled, uint32 capacity);
 extern void GjAggRead(const GjAgg *agg, uint32 first, int n, int stride, Datum *values,
 					  bool *isnull);
 extern Datum GjAggResult(const GjAgg *agg, uint32 group, bool is_partial, bool *isnull);

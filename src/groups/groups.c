@@ -109,6 +109,7 @@ static void begin_pass(GjGroups *groups);
 static void clear(GjGroups *groups);
 static void add_input(GjGroups *groups);
 static void assign_groups(GjGroups *groups);
+static void find_groups(GjGroups *groups, const GjInput *keys, uint32 *numbers);
 static int	find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers);
 static void make_findable(GjGroups *groups, const GjInput *keys);
 static uint64 direct_span(const GjGroups *groups);
@@ -448,6 +449,36 @@ GjGroupsAdd(GjGroups *groups, const GjBatch *batch)
 	add_input(groups);
 }
 
+void
+GjGroupsMerge(GjGroups *groups, const GjBatch *batch, const GjAggStates *states)
+{
+	GjGroupTable *table = &groups->table;
+	GjInput    *input = &groups->input;
+
+	Assert(groups->phase == GJ_GROUPS_ADDING && batch->nrows <= GJ_BATCH_ROWS);
+	input->nrows = batch->nrows;
+	input->weights = NULL;
+	for (int i = 0; i < table->ncolumns; i++)
+	{
+		GjInputColumn *column = &input->columns[table->columns[i].input];
+
+		take_column(input, column, &batch->columns[column->column]);
+	}
+	groups->nread += batch->nrows;
+	groups->runs.nruns = 0;
+	if (table->ncolumns > 0)
+		find_groups(groups, input, groups->numbers);
+	if (groups->phase == GJ_GROUPS_FULL)
+		elog(ERROR, "no memory has been reserved for merged groups");
+	groups->nsettled = table->nstarted;
+	start_groups(groups);
+	for (int i = 0; i < groups->naggs; i++)
+		GjAggMerge(&groups->aggs[i], &states[i], batch,
+				   table->ncolumns > 0 ? groups->numbers : NULL, groups->nsettled,
+				   table->capacity);
+	groups->stats.peak_memory = Max(groups->stats.peak_memory, total_memory(groups));
+}
+
 static void
 add_input(GjGroups *groups)
 {
@@ -479,7 +510,24 @@ assign_groups(GjGroups *groups)
 	bool		in_runs = groups->phase == GJ_GROUPS_ADDING &&
 		find_runs(&groups->runs, table, &groups->input);
 	const GjInput *keys = in_runs ? &groups->runs.heads : &groups->input;
-	uint32	   *numbers = in_runs ? groups->runs.groups : groups->numbers;
+
+	find_groups(groups, keys, in_runs ? groups->runs.groups : groups->numbers);
+	if (groups->phase == GJ_GROUPS_FULL)
+	{
+		groups->runs.nruns = 0;
+		if (in_runs && table->phase != GJ_TABLE_DIRECT)
+			GjTablePack(table, &groups->input);
+		spill_others(groups);
+	}
+}
+
+/*
+ * Find or make the groups of rows, as long as there is memory for them
+ */
+static void
+find_groups(GjGroups *groups, const GjInput *keys, uint32 *numbers)
+{
+	GjGroupTable *table = &groups->table;
 	int			row = 0;
 
 	table->is_packed = false;
@@ -488,13 +536,6 @@ assign_groups(GjGroups *groups)
 	while (groups->phase == GJ_GROUPS_ADDING &&
 		   (row = find(groups, keys, row, numbers)) < keys->nrows)
 		make_findable(groups, keys);
-	if (groups->phase == GJ_GROUPS_FULL)
-	{
-		groups->runs.nruns = 0;
-		if (in_runs && table->phase != GJ_TABLE_DIRECT)
-			GjTablePack(table, &groups->input);
-		spill_others(groups);
-	}
 }
 
 static int
@@ -923,6 +964,32 @@ GjGroupsMakeRoom(GjGroups *groups)
 			return false;
 	}
 	return groups->phase == GJ_GROUPS_ADDING;
+}
+
+/*
+ * Besides the groups, the memory must suffice for slots in place of a direct table, and for that
+ * table (direct_span), so that no group is refused later
+ */
+bool
+GjGroupsReserve(GjGroups *groups, uint64 ngroups)
+{
+	GjGroupTable *table = &groups->table;
+	uint64		capacity = GjTableRecords(table) + ngroups + GJ_BATCH_ROWS;
+	uint64		nslots;
+	Size		needed;
+
+	if (table->ncolumns == 0)
+		return true;
+	if (groups->phase != GJ_GROUPS_ADDING || capacity > groups->most_groups)
+		return false;
+	if (capacity <= Min(table->capacity, GJ_GROUPS_FLOOR))
+		return true;
+	nslots = GjTableSlots((uint32) capacity);
+	needed = groups_memory(groups) + largest_region(groups) + groups->memory_limit / 4 +
+		(Size) nslots * sizeof(GjGroupSlot) + (Size) capacity * group_size(groups);
+	if (needed > groups_limit(groups))
+		return false;
+	return capacity <= table->capacity || grow_to(groups, (uint32) capacity, nslots);
 }
 
 /*

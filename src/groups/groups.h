@@ -103,6 +103,30 @@ extern bool GjGroupsMakeRoom(GjGroups *groups);
 /* Add the rows of a batch.  May raise any error that PostgreSQL's transition function raises. */
 extern void GjGroupsAdd(GjGroups *groups, const GjBatch *batch);
 
+/*
+ * The states of an aggregate for the rows of a batch, each of which stands for any number of rows.
+ * A COUNT_ROWS counts the rows themselves.
+ */
+typedef struct GjAggStates
+{
+	const uint64 *counts;		/* number of values that are not NULL */
+	const uint64 *low;			/* sum of the values, or the least or the greatest of them */
+	const int64 *high;			/* sums of int8: upper half of the 128 bits */
+} GjAggStates;
+
+/*
+ * Make room for this many groups, all of which can then be merged.  Returns false if there is not
+ * enough memory.  To be called before any row is added.
+ */
+extern bool GjGroupsReserve(GjGroups *groups, uint64 ngroups);
+
+/*
+ * Add rows whose aggregates have been computed already, before any other row.  The batch has the
+ * columns of the groups only; states has an element for each aggregate.  The rows that a row stands
+ * for count as often as its weight says.  Not for count(DISTINCT), nor for sums of floats.
+ */
+extern void GjGroupsMerge(GjGroups *groups, const GjBatch *batch, const GjAggStates *states);
+
 /* Finish adding rows */
 extern void GjGroupsFinish(GjGroups *groups);
 

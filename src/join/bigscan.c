@@ -38,17 +38,14 @@ static Node *create_scan_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static bool is_replaced(const GjJoinScanState *scan);
-static void start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids);
 static GjSmallRow *next_row(GjJoinScanState *scan, GjSmallSide *small);
 static GjSmallRow *next_replaced_row(GjJoinScanState *scan, GjSmallSide *small);
 static TupleTableSlot *no_row(ScanState *node);
 static bool any_row(ScanState *node, TupleTableSlot *slot);
-static GjSmallRow *next_fetched(GjJoinScanState *scan, GjSmallSide *small);
 static GjSmallRow *find_partners(GjJoinScanState *scan, GjSmallSide *small,
 								 TupleTableSlot *slot);
 static uint64 entries_columns(const GjJoinScanState *scan);
-static GjSmallRow *next_from_entry(GjJoinScanState *scan, GjSmallSide *small);
-static void forget_tids(CustomScanState *node);
+static void forget_rows(CustomScanState *node);
 static void rescan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
@@ -97,7 +94,9 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
-	GjTableScanOpen(&scan->table, true, forget_tids);
+	GjTableScanOpen(&scan->table, true, forget_rows);
+	GjKeyReaderSetParts(&scan->table.key_reader, scan->table.index,
+						(List *) GjTableScanGetExpr(&scan->table, GJ_JOIN_SCAN_PARTS));
 }
 
 /*
@@ -130,9 +129,7 @@ exec_scan(CustomScanState *node)
 bool
 GjJoinScanIsReady(const GjJoinScanState *scan)
 {
-	const GjTableScan *table = &scan->table;
-
-	return GjIndexOnlyIsStarted(table->index_only) || table->tids != NULL || is_replaced(scan);
+	return GjRowsIsOpen(scan->table.rows) || is_replaced(scan);
 }
 
 static bool
@@ -156,11 +153,10 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool
 {
 	GjTableScan *table = &scan->table;
 
-	Assert(table->tids == NULL);
+	Assert(!GjRowsIsOpen(table->rows));
 	scan->lookup = lookup;
 	table->keys = keys;
-	table->tids = GjParallelMatch(table, entries_columns(scan), GjWorkMemory() / 2,
-								  all_keys);
+	GjParallelMatch(table, entries_columns(scan), GjWorkMemory() / 2, all_keys);
 	table->keys = NULL;
 }
 
@@ -171,36 +167,13 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool
 void
 GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter)
 {
-	scan->filter = filter;
+	GjRowProbe	probe = {.keys = filter,.lookup = GjSmallLookupRows,.arg = small,
+		.entries = scan->lookup};
+
 	if (is_replaced(scan))
 		ExecScanReScan(&scan->table.css.ss);
-	else if (GjIndexOnlyIsStarted(scan->table.index_only))
-		GjIndexOnlyRestart(scan->table.index_only, scan->lookup ? GjSmallLookupRows : NULL,
-						   small);
 	else
-		start_fetch(scan, small, scan->table.tids);
-}
-
-static void
-start_fetch(GjJoinScanState *scan, GjSmallSide *small, GjTidSet *tids)
-{
-	GjTableScan *table = &scan->table;
-	GjRowProbe	probe = {.keys = scan->filter,.lookup = GjSmallLookupRows,.arg = small};
-	bool		rechecked;
-
-	scan->fetching = true;
-	rechecked = GjFetchStart(table->fetch, tids, &probe);
-	table->filtered = rechecked && scan->filter != NULL;
-	scan->joined = rechecked && scan->filter == NULL;
-}
-
-/*
- * After the last entry, begin to fetch the remaining rows from the heap
- */
-void
-GjJoinScanFetchRest(GjJoinScanState *scan, GjSmallSide *small)
-{
-	start_fetch(scan, small, GjIndexOnlyRest(scan->table.index_only));
+		GjRowsStart(scan->table.rows, &probe);
 }
 
 /*
@@ -225,46 +198,44 @@ GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small)
 static GjSmallRow *
 next_row(GjJoinScanState *scan, GjSmallSide *small)
 {
-	GjSmallRow *partners;
+	GjTableScan *table = &scan->table;
+	PlanState  *ps = &table->css.ss.ps;
+	GjRowBatch *batch = GjRowsGetBatch(table->rows);
 
 	if (is_replaced(scan))
 		return next_replaced_row(scan, small);
 
-	if (GjJoinHasEntries(scan))
+	while (batch->next < batch->nrows || GjRowsNext(table->rows, true) != NULL)
 	{
-		partners = next_from_entry(scan, small);
-		if (partners != NULL)
+		int			row = batch->next++;
+		bool		is_entry = batch->tuples == NULL;
+		TupleTableSlot *slot = is_entry ? table->css.ss.ss_ScanTupleSlot : table->heap_slot;
+		GjSmallRow *partners = batch->partners != NULL ? batch->partners[row] : NULL;
+
+		if (is_entry && table->target_shape != NULL)
+		{
+			GjFillFromEntry(table->target_shape, GjRowEntry(batch, row),
+							scan->projection->pi_state.resultslot);
 			return partners;
-		GjJoinScanFetchRest(scan, small);
-	}
-	return next_fetched(scan, small);
-}
-
-static GjSmallRow *
-next_fetched(GjJoinScanState *scan, GjSmallSide *small)
-{
-	GjTableScan *table = &scan->table;
-	PlanState  *ps = &table->css.ss.ps;
-	TupleTableSlot *slot = table->heap_slot;
-
-	while (GjFetchNext(table->fetch, slot))
-	{
-		GjSmallRow *partners;
-
+		}
+		if (is_entry)
+			GjFillFromEntry(table->row_shape, GjRowEntry(batch, row), slot);
+		else
+			GjRowStore(batch, row, slot);
 		ResetExprContext(ps->ps_ExprContext);
 		ps->ps_ExprContext->ecxt_scantuple = slot;
-		partners = scan->joined ? table->fetched->partners[table->fetched->next - 1] :
-			find_partners(scan, small, slot);
+		if (partners == NULL)
+			partners = find_partners(scan, small, slot);
 		if (partners == NULL)
 			continue;
-		if (!ExecQual(ps->qual, ps->ps_ExprContext))
+		if ((is_entry && table->filter_is_all) || ExecQual(ps->qual, ps->ps_ExprContext))
 		{
-			InstrCountFiltered1(ps, 1);
-			continue;
+			ExecProject(scan->projection);
+			return partners;
 		}
-		ExecProject(scan->projection);
-		return partners;
+		InstrCountFiltered1(ps, 1);
 	}
+	ExecClearTuple(table->heap_slot);
 	return NULL;
 }
 
@@ -310,57 +281,29 @@ find_partners(GjJoinScanState *scan, GjSmallSide *small, TupleTableSlot *slot)
 	GjTableScan *table = &scan->table;
 	ExprContext *econtext = table->css.ss.ps.ps_ExprContext;
 	GjSmallRow *partners = NULL;
+	Datum		parts[INDEX_MAX_KEYS];
 	int64		key;
 	bool		isnull;
 
-	if (GjReadKey(&table->key_reader, econtext, slot, &key, &isnull) && !isnull)
-		partners = GjSmallLookup(small, key);
+	if (GjReadKey(&table->key_reader, econtext, slot, &key, &isnull) && !isnull &&
+		GjReadParts(&table->key_reader, slot, parts))
+		partners = GjSmallLookup(small, key, parts);
 
 	if (partners == NULL)
-		GjFetchGetStats(table->fetch)->rechecked++;
+		GjRowsGetStats(table->rows)->rechecked++;
 	return partners;
-}
-
-/*
- * Continue with entries after the last row.  Returns false at the end.  The joined slot, which
- * may point into a heap page, must have been cleared.
- */
-bool
-GjJoinScanContinue(GjJoinScanState *scan)
-{
-	if (!GjTableScanContinue(&scan->table))
-		return false;
-	scan->fetching = false;
-	return true;
-}
-
-/*
- * Release the heap page.  The joined slot, which may point into it, must have been cleared.  The
- * TIDs are kept.
- */
-void
-GjJoinScanStop(GjJoinScanState *scan)
-{
-	GjTableScanClear(&scan->table);
-	scan->fetching = false;
 }
 
 /*
  * Forget the results, after the scan has been stopped
  */
 void
-GjJoinScanDropTids(GjJoinScanState *scan)
+GjJoinScanForget(GjJoinScanState *scan)
 {
-	GjTableScan *table = &scan->table;
-
-	if (table->index_only != NULL)
-		GjIndexOnlyReset(table->index_only);
-	if (table->tids != NULL)
-		GjTidSetFree(table->tids);
+	GjRowsClose(scan->table.rows);
 	if (scan->own_keys != NULL)
 		GjKeySetFree(scan->own_keys);
-	table->tids = NULL;
-	table->all_tids = false;
+	scan->table.all_tids = false;
 	scan->own_keys = NULL;
 }
 
@@ -369,26 +312,28 @@ GjJoinScanDropTids(GjJoinScanState *scan)
  * get another one
  */
 static void
-forget_tids(CustomScanState *node)
+forget_rows(CustomScanState *node)
 {
 	GjJoinScanState *scan = (GjJoinScanState *) node;
 
-	GjJoinScanStop(scan);
-	GjJoinScanDropTids(scan);
+	GjTableScanStop(&scan->table);
+	GjJoinScanForget(scan);
 }
 
 /*
- * Rescan.  The join decides whether results are used again, except for a share, which cannot be.
- * Within EvalPlanQual, parameters change without setting chgParam.
+ * Rescan.  The join decides whether results are used again, except for a share, and for rows of
+ * which a device has made groups: these cannot be used again.  Within EvalPlanQual, parameters
+ * change without setting chgParam.
  */
 static void
 rescan(CustomScanState *node)
 {
 	GjJoinScanState *scan = (GjJoinScanState *) node;
 
-	GjJoinScanStop(scan);
-	if (scan->table.shared != NULL || node->ss.ps.state->es_epq_active != NULL)
-		GjJoinScanDropTids(scan);
+	GjTableScanStop(&scan->table);
+	if (scan->table.shared != NULL || node->ss.ps.state->es_epq_active != NULL ||
+		GjRowsAreReduced(scan->table.rows))
+		GjJoinScanForget(scan);
 	else
 		GjTableScanRefilter(&scan->table);
 	ExecScanReScan(&node->ss);
@@ -408,15 +353,6 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 	GjExplainTable((GjTableScan *) node, ancestors, es, &report);
 }
 
-/*-------------------------------------------------------------------------
- * Rows from index entries
- *
- * Entries are loaded one chunk at a time, and the keys of a chunk are looked up together
- * (rows/rows.c).  Then each row is stored in the joined slot separately; or, if the join can do
- * without that, directly in the result (pairs.c).
- *-------------------------------------------------------------------------
- */
-
 /*
  * Return the columns that entries must have, once it is known whether partners will be looked up
  */
@@ -424,42 +360,9 @@ static uint64
 entries_columns(const GjJoinScanState *scan)
 {
 	const GjTableScan *table = &scan->table;
-	const GjFill *fill = scan->direct_fill != NULL ? scan->direct_fill :
-		table->target_fill != NULL ? table->target_fill : table->row_fill;
+	const GjRowShape *shape = scan->direct_shape != NULL ? scan->direct_shape :
+		table->target_shape != NULL ? table->target_shape : table->row_shape;
 
-	return (fill != NULL ? fill->columns : 0) | GjEntryFilterColumns(table->entry_filter) |
-		(scan->lookup ? GJ_ENTRY_KEY : 0);
-}
-
-/*
- * Return the partners of the next row that does not need the heap
- */
-static GjSmallRow *
-next_from_entry(GjJoinScanState *scan, GjSmallSide *small)
-{
-	GjTableScan *table = &scan->table;
-	PlanState  *ps = &table->css.ss.ps;
-	GjRowBatch *batch = GjIndexOnlyGetBatch(table->index_only);
-
-	while (batch->next < batch->nrows || GjIndexOnlyLoad(table->index_only, true))
-	{
-		GjSmallRow *partners = batch->partners[batch->next];
-		uint64		entry = GjRowEntry(batch, batch->next++);
-
-		if (table->target_fill != NULL)
-		{
-			GjFillFromEntry(table->target_fill, entry, scan->projection->pi_state.resultslot);
-			return partners;
-		}
-		GjFillFromEntry(table->row_fill, entry, table->css.ss.ss_ScanTupleSlot);
-		ResetExprContext(ps->ps_ExprContext);
-		ps->ps_ExprContext->ecxt_scantuple = table->css.ss.ss_ScanTupleSlot;
-		if (table->filter_is_all || ExecQual(ps->qual, ps->ps_ExprContext))
-		{
-			ExecProject(scan->projection);
-			return partners;
-		}
-		InstrCountFiltered1(ps, 1);
-	}
-	return NULL;
+	return (shape != NULL ? shape->columns : 0) | GjEntryFilterColumns(table->entry_filter) |
+		(scan->lookup ? GJ_ENTRY_KEY | GjKeyReaderPartColumns(&table->key_reader) : 0);
 }

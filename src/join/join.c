@@ -37,6 +37,7 @@ typedef struct GjSharedSmall
 static Node *create_join_state(CustomScan *scan);
 static void begin_join(CustomScanState *node, EState *estate, int eflags);
 static void begin_small(GjJoinState *state, EState *estate, int eflags);
+static void begin_parts(GjJoinState *state);
 static int	find_value_column(GjJoinState *state, Expr *value);
 static void begin_scans(GjJoinState *state, EState *estate, int eflags);
 static void begin_joined(GjJoinState *state);
@@ -116,7 +117,7 @@ static void
 begin_small(GjJoinState *state, EState *estate, int eflags)
 {
 	CustomScan *scan = (CustomScan *) state->css.ss.ps.plan;
-	List	   *procs = list_nth(scan->custom_private, GJ_JOIN_VALUE_PROC);
+	List	   *codec = list_nth(scan->custom_private, GJ_JOIN_CODEC);
 	bool		has_quals = list_nth(scan->custom_exprs, GJ_JOIN_QUALS) != NULL;
 	Expr	   *value = list_nth(scan->custom_exprs, GJ_JOIN_VALUE_EXPR);
 	GjSmallPolicy policy = {
@@ -133,11 +134,35 @@ begin_small(GjJoinState *state, EState *estate, int eflags)
 	Assert(ExecGetResultType(small_plan)->natts + state->nbig ==
 		   state->joined->tts_tupleDescriptor->natts);
 
-	fmgr_info_cxt(linitial_oid(procs), &state->value_proc, estate->es_query_cxt);
+	if (!GjCodecInit(&state->codec, linitial_oid(codec), lsecond_oid(codec), lthird_oid(codec)))
+		elog(ERROR, "missing key extraction function for type %u", lsecond_oid(codec));
 	state->value_column = find_value_column(state, value);
 	state->value_expr = ExecInitExpr(value, &state->css.ss.ps);
 	state->small = GjSmallCreate(estate->es_query_cxt, ExecGetResultType(small_plan),
 								 policy, GjWorkMemory(), &state->small_stats);
+	begin_parts(state);
+}
+
+/*
+ * Prepare the further equalities, whose sides are parts of the key
+ */
+static void
+begin_parts(GjJoinState *state)
+{
+	CustomScan *scan = (CustomScan *) state->css.ss.ps.plan;
+	List	   *operators = list_nth(scan->custom_private, GJ_JOIN_PART_OPERATORS);
+	GjExactPart *parts = palloc_array(GjExactPart, list_length(operators));
+	ListCell   *opno,
+			   *collation;
+
+	forboth(opno, operators,
+			collation, (List *) list_nth(scan->custom_private, GJ_JOIN_PART_COLLATIONS))
+	{
+		if (!GjExactPartInit(&parts[state->nparts++], lfirst_oid(opno), lfirst_oid(collation)))
+			elog(ERROR, "operator %u cannot compare parts of a key", lfirst_oid(opno));
+	}
+	if (state->nparts > 0)
+		GjSmallSetParts(state->small, list_nth(scan->custom_private, GJ_JOIN_PART_COLUMNS), parts);
 }
 
 /*
@@ -249,7 +274,7 @@ rescan_scans(GjJoinState *state)
 			UpdateChangedParamSet(scan, state->css.ss.ps.chgParam);
 		ExecReScan(scan);
 		if (state->nscans > 1)
-			GjJoinScanDropTids(state->scans[i]);
+			GjJoinScanForget(state->scans[i]);
 	}
 }
 

@@ -49,7 +49,7 @@ typedef struct GjSmallBatch
 {
 	GjSmallRow *first;			/* first row (next) */
 	uint64		nrows;
-	bool		shared_keys;	/* do several rows have the same key? */
+	bool		shared_keys;	/* do several rows have the same key, with its parts? */
 	bool		is_only;		/* are all rows in this batch, which is kept for a rescan? */
 } GjSmallBatch;
 
@@ -62,18 +62,14 @@ typedef struct GjSmallSide GjSmallSide;
  */
 typedef struct GjJoinScanState
 {
-	GjTableScan table;			/* must be first; its tids belong to the current batch, its
+	GjTableScan table;			/* must be first; its rows belong to the current batch, its
 									 * keys are set during a match, its target is the joined slot */
 	GjKeySet   *own_keys;		/* keys of this table alone, freed with the results for them;
 								 * NULL if the join's are used */
-	bool		fetching;		/* are rows being fetched from the heap, after any entries? */
-	GjFill	   *direct_fill;	/* fills the join's result slot from entries; NULL if more work
+	GjRowShape *direct_shape;	/* fills the join's result slot from entries; NULL if more work
 								 * is needed */
 	bool		lookup;			/* are the partners of entries needed? */
 	int			ncounted;		/* rows of the block counted for EXPLAIN */
-	bool		joined;			/* does the fetch look up the keys?  If it only filters by them,
-								 * any partner will do */
-	const GjKeySet *filter;		/* the fetch drops rows whose keys are not in it; or NULL */
 	ProjectionInfo *projection; /* from the scan slot to the joined slot's big columns */
 } GjJoinScanState;
 
@@ -83,8 +79,8 @@ typedef enum GjJoinPhase
 	GJ_PHASE_COLLECT,			/* run the small side */
 	GJ_PHASE_BATCH,				/* begin a batch */
 	GJ_PHASE_TABLE,				/* begin a table of the big side */
-	GJ_PHASE_DIRECT,			/* return rows built from its entries, on the fast path */
-	GJ_PHASE_BIG_ROW,			/* get a big row that has partners */
+	GJ_PHASE_ROWS,				/* get a big row that has partners; on the fast path, return its
+								 * pairs */
 	GJ_PHASE_PAIRS,				/* return pairs of the big row */
 	GJ_PHASE_UNMATCHED,			/* return the batch's small rows that had no match */
 	GJ_PHASE_DONE
@@ -114,9 +110,10 @@ typedef struct GjJoinState
 	/* The small side */
 	GjSmallSide *small;
 	const GjSmallBatch *batch;	/* current batch */
-	FmgrInfo	value_proc;
+	GjCodec		codec;			/* of the small side's values */
 	int			value_column;	/* column of the small plan's output, or -1: evaluate value_expr */
 	ExprState  *value_expr;
+	int			nparts;			/* columns that are parts of the key */
 	GjSmallRow *pair;			/* next partner of the big row */
 	GjSmallRow *unmatched;		/* next small row to look at */
 	uint64		nmatched;		/* number of marked small rows of the batch */
@@ -126,7 +123,6 @@ typedef struct GjJoinState
 	ExprState  *joinquals;
 	ExprState  *otherquals;
 	GjJoinDirect *direct;		/* for the fast path; NULL if it cannot be used */
-	GjJoinScanState *direct_scan;	/* during GJ_PHASE_DIRECT */
 	GjRowBatch	batch_rows;		/* result rows returned to a batch consumer */
 	GjSmallStats small_stats;
 	GjSmallStats workers;		/* maximum of the parallel workers' statistics, once known */
@@ -151,15 +147,13 @@ extern bool GjJoinScanIsReady(const GjJoinScanState *scan);
 extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys,
 							bool lookup);
 extern void GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter);
-extern void GjJoinScanFetchRest(GjJoinScanState *scan, GjSmallSide *small);
 extern GjSmallRow *GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small);
-extern bool GjJoinScanContinue(GjJoinScanState *scan);
-extern void GjJoinScanStop(GjJoinScanState *scan);
-extern void GjJoinScanDropTids(GjJoinScanState *scan);
+extern void GjJoinScanForget(GjJoinScanState *scan);
 
 /* small.c */
 extern GjSmallSide *GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 								  Size memory_limit, GjSmallStats *stats);
+extern void GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts);
 extern void GjSmallAdd(GjSmallSide *side, const Datum *values, const bool *isnull,
 					   bool key_is_null, int64 key);
 extern void GjSmallFinish(GjSmallSide *side);
@@ -167,18 +161,8 @@ extern const GjSmallBatch *GjSmallNextBatch(GjSmallSide *side);
 extern void GjSmallRewind(GjSmallSide *side);
 extern void GjSmallReset(GjSmallSide *side);
 extern void GjSmallFree(GjSmallSide *side);
-extern GjSmallRow *GjSmallLookup(GjSmallSide *side, int64 key);
+extern GjSmallRow *GjSmallLookup(GjSmallSide *side, int64 key, const Datum *parts);
 extern int	GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partners);
 extern void GjSmallAddKeys(GjSmallSide *side, GjKeySet *keys);
-
-/*
- * Return true if the next rows are entries.  They precede the rows that are fetched from the
- * heap.
- */
-static inline bool
-GjJoinHasEntries(const GjJoinScanState *scan)
-{
-	return GjIndexOnlyIsStarted(scan->table.index_only) && !scan->fetching;
-}
 
 #endif							/* GPUJOIN_JOIN_H */

@@ -53,7 +53,6 @@ typedef struct SmallOutput
 
 struct GjJoinDirect
 {
-	uint64		entry;			/* row whose partners state->pair points to */
 	int			natts;			/* number of columns of a small row */
 
 	/* Arrays of the rows for batch consumers */
@@ -70,11 +69,8 @@ static void collect_small(GjJoinState *state);
 static bool read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key);
 static bool start_batch(GjJoinState *state);
 static bool next_table(GjJoinState *state);
-static TupleTableSlot *next_tuple(GjJoinState *state);
-static bool takes_tuples(const GjJoinScanState *scan, const GjFill *fill);
 static bool next_big_row(GjJoinState *state);
-static void leave_rows(GjJoinState *state);
-static bool table_goes_on(GjJoinState *state);
+static void leave_table(GjJoinState *state);
 static int	scan_in_turn(const GjJoinState *state);
 static bool all_small_matched(GjJoinState *state);
 static bool start_scan(GjJoinState *state, GjJoinScanState *scan);
@@ -92,10 +88,11 @@ static TupleTableSlot *project_joined(GjJoinState *state);
 static bool is_plain(const GjJoinState *state, TargetEntry *target);
 static List *split_target(GjJoinState *state, GjJoinDirect *direct);
 static void init_tuples(GjJoinScanState *scan, List *big);
-static bool next_entry(GjJoinState *state, GjJoinScanState *scan);
-static bool load_entries(GjJoinScanState *scan, bool by_row);
 static int	partner_column(const PlanState *node, int at);
 static GjRowBatch *next_batch(PlanState *node, bool want_partners);
+static bool reduce(PlanState *node, GjReduceRequest *request);
+static void next_states(PlanState *node, GjReduceRequest *request);
+static void add_states(GjJoinState *state, GjReduceRequest *request, const uint64 *element);
 static GjRowBatch *make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners);
 static int	take_pairs(GjJoinState *state, GjRowBatch *table);
 static int	take_weights(GjJoinState *state, GjRowBatch *table);
@@ -103,15 +100,13 @@ static inline void take_row(GjJoinState *state, GjRowBatch *batch);
 static inline void add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot);
 static inline void take_partner(GjJoinState *state);
 static inline uint32 take_partners(GjJoinState *state);
-static bool load_tuples(GjJoinScanState *scan);
 static inline void count_rows(GjJoinScanState *scan, int n);
+static bool load_rows(GjJoinScanState *scan, bool by_row);
 static void fill_small(const GjJoinDirect *direct, const GjSmallRow *row, TupleTableSlot *slot);
 static bool needs_partners(const GjJoinState *state, const GjJoinScanState *scan);
 static bool wants_partners(const GjJoinState *state);
 static TupleTableSlot *next_direct(GjJoinState *state);
-static GjRowBatch *load_entry_batch(GjJoinState *state);
-static GjRowBatch *load_tuple_batch(GjJoinState *state);
-static TupleTableSlot *build_from_tuple(GjJoinState *state, GjJoinScanState *scan);
+static inline bool take_direct(GjJoinState *state, GjRowBatch *batch);
 
 /*
  * Return the next joined row
@@ -132,25 +127,19 @@ GjExecJoin(CustomScanState *node)
 			case GJ_PHASE_TABLE:
 				prepare(state);
 				break;
-			case GJ_PHASE_DIRECT:
+			case GJ_PHASE_ROWS:
 				slot = next_direct(state);
-				if (slot != NULL)
-					return slot;
-				state->phase = GJ_PHASE_BIG_ROW;
-				break;
-			case GJ_PHASE_BIG_ROW:
-				slot = next_tuple(state);
 				if (slot != NULL)
 					return slot;
 				if (next_big_row(state))
 					state->phase = GJ_PHASE_PAIRS;
 				else
-					leave_rows(state);
+					leave_table(state);
 				break;
 			case GJ_PHASE_PAIRS:
 				if (next_pair(state))
 					return project_joined(state);
-				state->phase = GJ_PHASE_BIG_ROW;
+				state->phase = GJ_PHASE_ROWS;
 				break;
 			case GJ_PHASE_UNMATCHED:
 				if (next_unmatched(state))
@@ -181,7 +170,7 @@ prepare(GjJoinState *state)
 		default:
 			Assert(state->phase == GJ_PHASE_TABLE);
 			if (next_table(state))
-				state->phase = state->direct_scan != NULL ? GJ_PHASE_DIRECT : GJ_PHASE_BIG_ROW;
+				state->phase = GJ_PHASE_ROWS;
 			else
 				state->phase = GjJoinKeepsUnmatched(state->kind) ? GJ_PHASE_UNMATCHED
 					: GJ_PHASE_BATCH;
@@ -241,7 +230,7 @@ read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
 		value = ExecEvalExprSwitchContext(state->value_expr, econtext, &isnull);
 	}
 	if (!isnull)
-		*key = GjKeyFromDatum(&state->value_proc, value);
+		*key = GjCodeOf(&state->codec, value);
 	return !isnull;
 }
 
@@ -272,7 +261,7 @@ void
 GjJoinForgetBatch(GjJoinState *state)
 {
 	for (int i = 0; i < state->nscans; i++)
-		GjJoinScanDropTids(state->scans[i]);
+		GjJoinScanForget(state->scans[i]);
 	forget_keys(state);
 }
 
@@ -301,34 +290,11 @@ next_table(GjJoinState *state)
 		if (!all_small_matched(state) && start_scan(state, scan))
 		{
 			state->scan = scan;
-			state->direct_scan = scan->direct_fill != NULL && GjJoinHasEntries(scan) ?
-				scan : NULL;
 			return true;
 		}
 		stop_scan(state, scan);
 	}
 	return false;
-}
-
-/*
- * Return the result row of the next tuple, if it can take the fast path
- */
-static TupleTableSlot *
-next_tuple(GjJoinState *state)
-{
-	GjJoinScanState *scan = state->scan;
-
-	return takes_tuples(scan, scan->table.tuple_fill) ? build_from_tuple(state, scan) : NULL;
-}
-
-/*
- * Return true if the current rows are tuples that this fill turns into result rows on the fast
- * path
- */
-static bool
-takes_tuples(const GjJoinScanState *scan, const GjFill *fill)
-{
-	return fill != NULL && scan->fetching && (scan->joined || scan->table.filtered);
 }
 
 /*
@@ -339,7 +305,7 @@ next_big_row(GjJoinState *state)
 {
 	GjJoinScanState *scan = state->scan;
 
-	Assert(state->phase == GJ_PHASE_BIG_ROW);
+	Assert(state->phase == GJ_PHASE_ROWS);
 	if (all_small_matched(state))
 		return false;
 	state->pair = GjJoinScanNext(scan, state->small);
@@ -350,32 +316,15 @@ next_big_row(GjJoinState *state)
 }
 
 /*
- * Choose the next phase after the last of the fetched rows
+ * Finish the current table after its last row
  */
 static void
-leave_rows(GjJoinState *state)
+leave_table(GjJoinState *state)
 {
-	Assert(state->phase == GJ_PHASE_BIG_ROW);
-	if (!table_goes_on(state))
-		state->phase = GJ_PHASE_TABLE;
-	else if (state->direct_scan != NULL)
-		state->phase = GJ_PHASE_DIRECT;
-}
-
-/*
- * Return true if the current table has more rows.  Otherwise, finish it.
- */
-static bool
-table_goes_on(GjJoinState *state)
-{
-	GjJoinScanState *scan = state->scan;
-
-	ExecClearTuple(state->joined);
-	if (!all_small_matched(state) && GjJoinScanContinue(scan))
-		return true;
-	stop_scan(state, scan);
+	Assert(state->phase == GJ_PHASE_ROWS);
+	stop_scan(state, state->scan);
 	state->current++;
-	return false;
+	state->phase = GJ_PHASE_TABLE;
 }
 
 /*
@@ -427,7 +376,7 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 	/* while entries are returned, the match still needs the keys */
 	filter = choose_filter(state, scan);
 	if (state->current == state->nscans - 1 && filter == NULL &&
-		!GjIndexOnlyIsStarted(scan->table.index_only))
+		!GjRowsHasEntries(scan->table.rows))
 		forget_keys(state);
 	GjJoinScanStart(scan, state->small, filter);
 	return true;
@@ -443,7 +392,7 @@ choose_filter(const GjJoinState *state, const GjJoinScanState *scan)
 {
 	const GjKeySet *keys = scan->own_keys != NULL ? scan->own_keys : state->keys;
 
-	if (scan->table.tuple_fill == NULL || keys == NULL || wants_partners(state) ||
+	if (scan->table.tuple_shape == NULL || keys == NULL || wants_partners(state) ||
 		keys->key_width != GjIndexKeyWidth(scan->table.index))
 		return NULL;
 	return keys;
@@ -475,9 +424,9 @@ static void
 stop_scan(GjJoinState *state, GjJoinScanState *scan)
 {
 	ExecClearTuple(state->joined);
-	GjJoinScanStop(scan);
+	GjTableScanStop(&scan->table);
 	if (state->nscans > 1)
-		GjJoinScanDropTids(scan);
+		GjJoinScanForget(scan);
 }
 
 /*
@@ -605,18 +554,17 @@ project_joined(GjJoinState *state)
 /*-------------------------------------------------------------------------
  * The fast path
  *
- * If the join computes and filters nothing beyond its key, and a table's rows come from entries,
- * a result row is built from an entry and a small row, without the joined slot and a projection.
- * The small rows are looked up for a chunk of entries at once.
+ * If the join computes and filters nothing beyond its key, a result row is built from a table's
+ * entry or tuple and a small row, without the joined slot and a projection.  The small rows are
+ * looked up for a chunk of entries, or the tuples of a block, at once.
  *
  * Often they need not be looked up at all.  The match delivers only entries whose keys are in the
  * set, and the set contains the keys of the batch.  So an entry that is a row has a partner.  If
  * no two small rows have the same key, it has exactly one; and if neither a column of the partner
  * nor a mark on it is needed, it does not matter which one.
  *
- * For fetched tuples, the fetch has tested the keys, or looked up the partners, block by block.
- * A tuple whose columns are not at the usual offsets takes the slow path, except for
- * batch consumers.
+ * Tuples whose key is an expression, and those whose columns are not at the usual offsets, take the
+ * slow path; batch consumers get the latter nevertheless.
  *-------------------------------------------------------------------------
  */
 
@@ -652,11 +600,11 @@ GjJoinDirectInit(GjJoinState *state)
 		GjJoinScanState *scan = state->scans[i];
 
 		init_tuples(scan, big);
-		if (scan->table.target_fill == NULL)
+		if (scan->table.target_shape == NULL)
 			continue;
-		scan->direct_fill = GjFillTarget(scan->table.target_fill, big, INDEX_VAR);
-		if (scan->direct_fill != NULL)
-			GjIndexOnlyFeed(scan->table.index_only, scan->direct_fill);
+		scan->direct_shape = GjShapeOfTarget(scan->table.target_shape, big, INDEX_VAR);
+		if (scan->direct_shape != NULL)
+			GjRowsFeed(scan->table.rows, scan->direct_shape);
 	}
 }
 
@@ -674,10 +622,10 @@ init_tuples(GjJoinScanState *scan, List *big)
 
 	if (ss->ps.qual != NULL)
 		return;
-	scan->table.tuple_fill = GjFillTarget(GjFillTupleRow(desc, tlist, scanrelid, false), big,
-										  INDEX_VAR);
-	scan->table.array_fill = GjFillTarget(GjFillTupleRow(desc, tlist, scanrelid, true), big,
-										  INDEX_VAR);
+	scan->table.tuple_shape = GjShapeOfTarget(GjShapeOfTuples(desc, tlist, scanrelid, false), big,
+											  INDEX_VAR);
+	scan->table.array_shape = GjShapeOfTarget(GjShapeOfTuples(desc, tlist, scanrelid, true), big,
+											  INDEX_VAR);
 }
 
 /*
@@ -721,7 +669,7 @@ split_target(GjJoinState *state, GjJoinDirect *direct)
 static bool
 needs_partners(const GjJoinState *state, const GjJoinScanState *scan)
 {
-	return scan->direct_fill == NULL || wants_partners(state);
+	return scan->direct_shape == NULL || wants_partners(state);
 }
 
 /*
@@ -731,60 +679,81 @@ static bool
 wants_partners(const GjJoinState *state)
 {
 	return state->direct->noutputs > 0 || GjJoinMarksSmall(state->kind) ||
-		state->batch->shared_keys;
+		state->batch->shared_keys || state->nparts > 0;
 }
 
 /*
- * Return the next result row that is built from an entry, or NULL if no entry is left
+ * Return the next result row on the fast path.  Returns NULL if the next row, if any, cannot take
+ * it.
  */
 static TupleTableSlot *
 next_direct(GjJoinState *state)
 {
 	TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
-	GjJoinScanState *scan = state->direct_scan;
-	GjJoinDirect *direct = state->direct;
+	GjJoinScanState *scan = state->scan;
+	GjRowBatch *batch = GjRowsGetBatch(scan->table.rows);
+	int			row;
 
-	Assert(state->phase == GJ_PHASE_DIRECT);
-	if (state->pair == NULL && !next_entry(state, scan))
+	Assert(state->phase == GJ_PHASE_ROWS);
+	if (state->pair == NULL && !take_direct(state, batch))
 		return NULL;
-
-	GjFillFromEntry(scan->direct_fill, direct->entry, slot);
-	if (scan->lookup)
+	row = batch->next - 1;
+	if (batch->tuples == NULL)
+		GjFillFromEntry(scan->direct_shape, GjRowEntry(batch, row), slot);
+	else
+		GjFillFromTuple(scan->table.tuple_shape, GjRowTuple(batch, row)->t_data, slot);
+	if (state->pair != NULL)
 		add_partner(state, state->pair, slot);
 	return slot;
 }
 
 /*
- * Advance to the next entry and its partners
+ * Advance to the next row and its partners.  Returns false at the end, or if the row cannot
+ * take the fast path.
  */
-static bool
-next_entry(GjJoinState *state, GjJoinScanState *scan)
+static inline bool
+take_direct(GjJoinState *state, GjRowBatch *batch)
 {
-	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
+	GjJoinScanState *scan = state->scan;
 
-	if (batch->next >= batch->nrows && !load_entries(scan, true))
+	if (batch->next >= batch->nrows && (state->direct == NULL || !load_rows(scan, true)))
 		return false;
-	if (scan->lookup)
+	if (batch->tuples == NULL)
+	{
+		if (scan->direct_shape == NULL)
+			return false;
+	}
+	else
+	{
+		if (scan->table.tuple_shape == NULL || !batch->rechecked ||
+			!GjShapeFits(scan->table.tuple_shape, GjRowTuple(batch, batch->next)->t_data))
+			return false;
+		count_rows(scan, 1);
+	}
+	if (batch->partners != NULL)
 		state->pair = batch->partners[batch->next];
-	state->direct->entry = GjRowEntry(batch, batch->next++);
+	batch->next++;
 	return true;
 }
 
 /*
- * Load the next entries; for EXPLAIN, the scan returns them as rows
+ * Load the next rows.  For EXPLAIN, the scan returns entries for the fast path as rows; tuples and
+ * other entries are counted when they are taken.
  */
 static bool
-load_entries(GjJoinScanState *scan, bool by_row)
+load_rows(GjJoinScanState *scan, bool by_row)
 {
 	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
-	bool		loaded;
+	GjRowBatch *batch;
 
 	if (instrument != NULL)
 		InstrStartNode(instrument);
-	loaded = GjIndexOnlyLoad(scan->table.index_only, by_row);
+	batch = GjRowsNext(scan->table.rows, by_row);
+	scan->ncounted = 0;
 	if (instrument != NULL)
-		InstrStopNode(instrument, loaded ? GjIndexOnlyGetBatch(scan->table.index_only)->nrows : 0);
-	return loaded;
+		InstrStopNode(instrument, batch != NULL && batch->tuples == NULL &&
+					  scan->direct_shape != NULL ? batch->nrows : 0);
+	return batch != NULL;
 }
 
 /*-------------------------------------------------------------------------
@@ -799,6 +768,8 @@ load_entries(GjJoinScanState *scan, bool by_row)
 const GjRowMethods GjJoinRowMethods = {
 	.partner_column = partner_column,
 	.next_batch = next_batch,
+	.reduce = reduce,
+	.next_states = next_states,
 };
 
 /*
@@ -830,64 +801,21 @@ next_batch(PlanState *node, bool want_partners)
 		return batch;
 	for (;;)
 	{
-		switch (state->phase)
-		{
-			case GJ_PHASE_COLLECT:
-			case GJ_PHASE_BATCH:
-			case GJ_PHASE_TABLE:
-				prepare(state);
-				break;
-			case GJ_PHASE_DIRECT:
-				batch = load_entry_batch(state);
-				if (batch != NULL)
-					return make_rows(state, batch, want_partners);
-				GjJoinScanFetchRest(state->direct_scan, state->small);
-				state->phase = GJ_PHASE_BIG_ROW;
-				break;
-			case GJ_PHASE_BIG_ROW:
-				if (!takes_tuples(state->scan, state->scan->table.array_fill))
-					return NULL;
-				batch = load_tuple_batch(state);
-				if (batch != NULL)
-					return make_rows(state, batch, want_partners);
-				leave_rows(state);
-				break;
-			default:
-				return NULL;
-		}
+		while (state->phase < GJ_PHASE_ROWS)
+			prepare(state);
+		if (state->phase != GJ_PHASE_ROWS || state->direct == NULL)
+			return NULL;
+		batch = GjRowsGetBatch(state->scan->table.rows);
+		if (state->pair != NULL || batch->next < batch->nrows ||
+			load_rows(state->scan, state->scan->direct_shape == NULL))
+			break;
+		if (!GjRowsIsOpen(state->scan->table.rows))
+			return NULL;		/* EvalPlanQual supplies the row */
+		leave_table(state);
 	}
-}
-
-/*
- * Return the entries that form the next result rows, or NULL if no entry is left
- */
-static GjRowBatch *
-load_entry_batch(GjJoinState *state)
-{
-	GjJoinScanState *scan = state->direct_scan;
-	GjRowBatch *batch = GjIndexOnlyGetBatch(scan->table.index_only);
-
-	Assert(state->phase == GJ_PHASE_DIRECT);
-	batch->shape = scan->direct_fill;
-	if (state->pair != NULL || batch->next < batch->nrows || load_entries(scan, false))
-		return batch;
-	return NULL;
-}
-
-/*
- * Return the tuples that form the next result rows, or NULL if no tuple is left
- */
-static GjRowBatch *
-load_tuple_batch(GjJoinState *state)
-{
-	GjJoinScanState *scan = state->scan;
-	GjRowBatch *batch = scan->table.fetched;
-
-	Assert(state->phase == GJ_PHASE_BIG_ROW);
-	batch->shape = scan->table.array_fill;
-	if (state->pair != NULL || batch->next < batch->nrows || load_tuples(scan))
-		return batch;
-	return NULL;
+	batch->shape = batch->tuples == NULL ? state->scan->direct_shape :
+		state->scan->table.array_shape;
+	return batch->shape != NULL && batch->rechecked ? make_rows(state, batch, want_partners) : NULL;
 }
 
 /*
@@ -975,45 +903,108 @@ take_row(GjJoinState *state, GjRowBatch *batch)
 	int			row = batch->next++;
 
 	state->pair = batch->partners[row];
-	if (batch->tuples == NULL)
-		state->direct->entry = GjRowEntry(batch, row);
-	else
+	if (batch->tuples != NULL)
 		count_rows(state->scan, 1);
 }
 
 /*-------------------------------------------------------------------------
- * Tuples
+ * Reductions
+ *
+ * A device makes groups of the rows of the big side.  If a row's partners decide to which groups
+ * its pairs belong, or if some keys have several partners, it makes one for each key, which then is
+ * combined with each partner of that key, or has their number as weight.  So the device need not
+ * know the small side.
  *-------------------------------------------------------------------------
  */
 
 /*
- * Return the next result row that is built from a fetched tuple.  Returns NULL if the next tuple,
- * if any, has to take the slow path.
+ * Method of GjRowMethods: run the small side, and search for its keys
  */
-static TupleTableSlot *
-build_from_tuple(GjJoinState *state, GjJoinScanState *scan)
+static bool
+reduce(PlanState *node, GjReduceRequest *request)
 {
-	TupleTableSlot *slot = state->css.ss.ps.ps_ResultTupleSlot;
-	GjRowBatch *block = scan->table.fetched;
-	GjSmallRow *row = state->pair;
+	GjJoinState *state = (GjJoinState *) castNode(CustomScanState, node);
+	GjJoinScanState *scan = state->scans[0];
+	GjTableScan *table = &scan->table;
+	bool		prepared;
 
-	Assert(state->phase == GJ_PHASE_BIG_ROW);
-	if (row == NULL)
+	if (state->direct == NULL || state->nscans != 1 || state->partitions != NIL ||
+		scan->direct_shape == NULL || table->share.found != NULL || state->nparts > 0 ||
+		(state->kind != GJ_JOIN_INNER && state->kind != GJ_JOIN_SEMI))
+		return false;
+	while (state->phase == GJ_PHASE_COLLECT || state->phase == GJ_PHASE_BATCH)
+		prepare(state);
+	if (state->phase != GJ_PHASE_TABLE || !state->batch->is_only || GjJoinScanIsReady(scan))
+		return false;
+
+	make_keys(state, GjIndexKeyWidth(table->index));
+	request->most_partners = request->by_partner ? (double) state->batch->nrows : 0.0;
+	table->keys = state->keys;
+	prepared = GjReducePrepare(table, scan->direct_shape, request, request->by_partner ||
+							   (state->batch->shared_keys && state->kind != GJ_JOIN_SEMI));
+	table->keys = NULL;
+	if (!prepared)
+		return false;
+	table->reduction = &request->reduction;
+	GjJoinScanMatch(scan, state->keys, true, needs_partners(state, scan));
+	table->reduction = NULL;
+	return GjRowsAreReduced(table->rows);
+}
+
+/*
+ * Method of GjRowMethods
+ */
+static void
+next_states(PlanState *node, GjReduceRequest *request)
+{
+	GjJoinState *state = (GjJoinState *) castNode(CustomScanState, node);
+	const GjReduction *reduction = &request->reduction;
+
+	if (reduction->asked.grouping != GJD_BY_KEY || state->kind == GJ_JOIN_SEMI)
 	{
-		if (block->next >= block->nrows && !load_tuples(scan))
-			return NULL;
-		if (!GjFillFits(scan->table.tuple_fill, GjRowTuple(block, block->next)->t_data))
-			return NULL;
-		if (scan->joined)
-			row = block->partners[block->next];
-		block->next++;
-		count_rows(scan, 1);
+		GjReduceNext(request);
+		return;
 	}
+	request->rows.n = 0;
+	request->rows.has_partners = request->by_partner;
+	request->rows.partner_natts = state->direct->natts;
+	while (request->rows.n < GJ_BATCH_ROWS &&
+		   (request->partner != NULL || request->next < reduction->nelements))
+	{
+		if (request->partner == NULL)
+			request->next++;
+		add_states(state, request, reduction->words +
+				   (request->next - 1) * reduction->element_words);
+	}
+}
 
-	GjFillFromTuple(scan->table.tuple_fill, GjRowTuple(block, block->next - 1)->t_data, slot);
-	if (row != NULL)
-		add_partner(state, row, slot);
-	return slot;
+/*
+ * Add the groups that a group of one key makes with the key's partners, as many as there is room
+ * for
+ */
+static void
+add_states(GjJoinState *state, GjReduceRequest *request, const uint64 *element)
+{
+	GjStateRows *rows = &request->rows;
+	GjSmallRow *partner = request->partner;
+
+	if (partner == NULL)
+		partner = GjSmallLookup(state->small, (int64) element[0], NULL);
+	if (partner == NULL)
+		elog(ERROR, "a device has reduced rows of a key that it was not asked for");
+	if (!rows->has_partners)
+	{
+		rows->weights[rows->n] = partner->nrows_of_key;
+		rows->elements[rows->n++] = element;
+		return;
+	}
+	for (; partner != NULL && rows->n < GJ_BATCH_ROWS; partner = partner->next_of_key)
+	{
+		rows->partners[rows->n] = partner;
+		rows->weights[rows->n] = 1;
+		rows->elements[rows->n++] = element;
+	}
+	request->partner = partner;
 }
 
 /*
@@ -1058,24 +1049,6 @@ take_partners(GjJoinState *state)
 			row->matched = true;
 	}
 	return state->kind == GJ_JOIN_SEMI ? 1 : first->nrows_of_key;
-}
-
-/*
- * Fetch the next block; for EXPLAIN, the time counts for the scan
- */
-static bool
-load_tuples(GjJoinScanState *scan)
-{
-	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
-	bool		loaded;
-
-	scan->ncounted = 0;
-	if (instrument == NULL)
-		return GjFetchLoad(scan->table.fetch);
-	InstrStartNode(instrument);
-	loaded = GjFetchLoad(scan->table.fetch);
-	InstrStopNode(instrument, 0.0);
-	return loaded;
 }
 
 /*

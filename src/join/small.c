@@ -20,6 +20,11 @@
  *	  limited by memory alone.  With one_per_key they are a single row.
  *	- No row is evaluated twice: volatile functions below the join run once.
  *
+ * If a row's key has parts, its chain is that of the rows with the same key and parts, which an
+ * exact table finds (sets/exact.c).  Parts are columns of the row, so a sort by the key alone is
+ * enough: a batch that has all rows of a key has all rows of each of its tuples.  A row with a NULL
+ * part matches nothing, as if its key were NULL.
+ *
  * Memory: the sort may use work_mem, a batch the limit that the caller passes.  The key set that
  * is built from a batch counts toward that limit as a constant for each key.
  *
@@ -70,7 +75,10 @@ struct GjSmallSide
 	GjSmallBatch batch;
 	MemoryContext batch_context;	/* holds the hash table, and row_context */
 	MemoryContext row_context;	/* holds the rows and their data */
-	struct keytable_hash *table;
+	struct keytable_hash *table;	/* not used if keys have parts, but exact: */
+	GjExact    *exact;
+	GjSmallRow **firsts;		/* of each element of exact, the first row */
+	uint32		nfirsts;		/* allocated length of firsts */
 	GjSmallRow *last;
 	bool		delivered;		/* has the only batch been returned? */
 	uint64		nbatches;		/* number of batches returned in this run */
@@ -78,6 +86,12 @@ struct GjSmallSide
 	/* All rows, once they have exceeded the limit */
 	SmallSort  *sort;
 	SortedRow	pending;		/* row read last */
+
+	/* Parts of keys */
+	int			nparts;
+	const GjExactPart *parts;
+	int		   *part_columns;
+
 	bool		has_pending;	/* is it the first row of the next batch? */
 };
 
@@ -130,6 +144,11 @@ static void drop_batch(GjSmallSide *side);
 static void add_to_batch(GjSmallSide *side, const Datum *values, const bool *isnull,
 						 bool key_is_null, int64 key);
 static void link_to_key(GjSmallSide *side, GjSmallRow *row, int64 key);
+static void link_to_chain(GjSmallSide *side, GjSmallRow *row, GjSmallRow *chain);
+static GjSmallRow **find_first(GjSmallSide *side, const Datum *values, int64 key);
+static void spill_chain(GjSmallSide *side, GjSmallRow *first, int64 key);
+static int	look_up_parts(GjSmallSide *side, const GjRowKeys *keys, uint16 *rows,
+						  void **partners);
 static GjSmallRow *copy_row(GjSmallSide *side, const Datum *values, const bool *isnull);
 static bool batch_is_full(GjSmallSide *side);
 static void spill(GjSmallSide *side);
@@ -164,6 +183,23 @@ GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 	return side;
 }
 
+/*
+ * Have keys consist of parts, too, which are these columns of rows.  Must be called before rows are
+ * added.
+ */
+void
+GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts)
+{
+	ListCell   *lc;
+
+	side->parts = parts;
+	side->part_columns = MemoryContextAlloc(side->context, list_length(columns) * sizeof(int));
+	foreach(lc, columns)
+		side->part_columns[side->nparts++] = lfirst_int(lc);
+	drop_batch(side);
+	start_batch(side);
+}
+
 static void
 start_batch(GjSmallSide *side)
 {
@@ -171,7 +207,14 @@ start_batch(GjSmallSide *side)
 												ALLOCSET_DEFAULT_SIZES);
 	side->row_context = GenerationContextCreate(side->batch_context, "gpujoin batch rows",
 												ALLOCSET_DEFAULT_SIZES);
-	side->table = keytable_create(side->batch_context, INITIAL_KEYS, NULL);
+	side->table = NULL;
+	side->exact = NULL;
+	side->firsts = NULL;
+	side->nfirsts = 0;
+	if (side->nparts > 0)
+		side->exact = GjExactCreate(side->batch_context, side->nparts, side->parts, false);
+	else
+		side->table = keytable_create(side->batch_context, INITIAL_KEYS, NULL);
 	side->batch.first = side->last = NULL;
 	side->batch.nrows = 0;
 	side->batch.shared_keys = false;
@@ -195,6 +238,8 @@ void
 GjSmallAdd(GjSmallSide *side, const Datum *values, const bool *isnull,
 		   bool key_is_null, int64 key)
 {
+	for (int i = 0; i < side->nparts; i++)
+		key_is_null |= isnull[side->part_columns[i]];
 	if (key_is_null && !side->policy.keep_null_keys)
 		return;
 
@@ -213,14 +258,22 @@ static void
 add_to_batch(GjSmallSide *side, const Datum *values, const bool *isnull,
 			 bool key_is_null, int64 key)
 {
+	GjSmallRow **first = NULL;
 	GjSmallRow *row;
 
+	if (side->nparts > 0 && !key_is_null)
+		first = find_first(side, values, key);
 	if (side->policy.one_per_key && !key_is_null &&
-		keytable_lookup(side->table, key) != NULL)
+		(first != NULL ? *first != NULL : keytable_lookup(side->table, key) != NULL))
 		return;
 
 	row = copy_row(side, values, isnull);
-	if (!key_is_null)
+	if (first != NULL)
+	{
+		link_to_chain(side, row, *first);
+		*first = row;
+	}
+	else if (!key_is_null)
 		link_to_key(side, row, key);
 	if (side->last == NULL)
 		side->batch.first = row;
@@ -236,10 +289,44 @@ link_to_key(GjSmallSide *side, GjSmallRow *row, int64 key)
 	bool		found;
 	KeyCell    *cell = keytable_insert(side->table, key, &found);
 
-	side->batch.shared_keys |= found;
-	row->next_of_key = found ? cell->first : NULL;
-	row->nrows_of_key = found ? cell->first->nrows_of_key + 1 : 1;
+	link_to_chain(side, row, found ? cell->first : NULL);
 	cell->first = row;
+}
+
+/*
+ * Put a row before the chain of its key, which may be NULL
+ */
+static void
+link_to_chain(GjSmallSide *side, GjSmallRow *row, GjSmallRow *chain)
+{
+	side->batch.shared_keys |= chain != NULL;
+	row->next_of_key = chain;
+	row->nrows_of_key = chain != NULL ? chain->nrows_of_key + 1 : 1;
+}
+
+/*
+ * Find or make the place of the chain of a key and the parts among these values
+ */
+static GjSmallRow **
+find_first(GjSmallSide *side, const Datum *values, int64 key)
+{
+	Datum		parts[INDEX_MAX_KEYS];
+	uint32		number;
+	bool		found;
+
+	for (int i = 0; i < side->nparts; i++)
+		parts[i] = values[side->part_columns[i]];
+	number = GjExactAdd(side->exact, key, parts, &found);
+	if (number >= side->nfirsts)
+	{
+		side->nfirsts = Max(INITIAL_KEYS, side->nfirsts * 2);
+		side->firsts = side->firsts == NULL ?
+			MemoryContextAlloc(side->batch_context, side->nfirsts * sizeof(GjSmallRow *)) :
+			repalloc_huge(side->firsts, side->nfirsts * sizeof(GjSmallRow *));
+	}
+	if (!found)
+		side->firsts[number] = NULL;
+	return &side->firsts[number];
 }
 
 static GjSmallRow *
@@ -272,9 +359,10 @@ static bool
 batch_is_full(GjSmallSide *side)
 {
 	Size		memory = MemoryContextMemAllocated(side->batch_context, true);
+	uint32		nkeys = side->nparts > 0 ? GjExactCount(side->exact) : side->table->members;
 
 	side->stats->peak_memory = Max(side->stats->peak_memory, memory);
-	return memory + (Size) side->table->members * KEYSET_BYTES_PER_KEY >= side->memory_limit ||
+	return memory + (Size) nkeys * KEYSET_BYTES_PER_KEY >= side->memory_limit ||
 		side->batch.nrows >= PG_UINT32_MAX;
 }
 
@@ -299,16 +387,13 @@ spill_batch(GjSmallSide *side)
 	keytable_iterator iter;
 	KeyCell    *cell;
 
-	keytable_start_iterate(side->table, &iter);
-	while ((cell = keytable_iterate(side->table, &iter)) != NULL)
+	for (uint32 i = 0; side->nparts > 0 && i < GjExactCount(side->exact); i++)
+		spill_chain(side, side->firsts[i], GjExactCode(side->exact, i));
+	if (side->nparts == 0)
 	{
-		for (GjSmallRow *row = cell->first; row != NULL; row = row->next_of_key)
-		{
-			CHECK_FOR_INTERRUPTS();
-			row->matched = true;
-			sort_put(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, natts), false,
-					 cell->key);
-		}
+		keytable_start_iterate(side->table, &iter);
+		while ((cell = keytable_iterate(side->table, &iter)) != NULL)
+			spill_chain(side, cell->first, cell->key);
 	}
 
 	/* rows in no chain have no key */
@@ -316,6 +401,21 @@ spill_batch(GjSmallSide *side)
 	{
 		if (!row->matched)
 			sort_put(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, natts), true, 0);
+	}
+}
+
+/*
+ * Add a chain to the sort, and mark its rows
+ */
+static void
+spill_chain(GjSmallSide *side, GjSmallRow *first, int64 key)
+{
+	for (GjSmallRow *row = first; row != NULL; row = row->next_of_key)
+	{
+		CHECK_FOR_INTERRUPTS();
+		row->matched = true;
+		sort_put(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, side->columns->natts),
+				 false, key);
 	}
 }
 
@@ -424,13 +524,21 @@ GjSmallFree(GjSmallSide *side)
 }
 
 /*
- * Return the chain (next_of_key) of the batch's rows with this key, or NULL
+ * Return the chain (next_of_key) of the batch's rows with this key, and these parts, if keys have
+ * parts; or NULL
  */
 GjSmallRow *
-GjSmallLookup(GjSmallSide *side, int64 key)
+GjSmallLookup(GjSmallSide *side, int64 key, const Datum *parts)
 {
-	KeyCell    *cell = keytable_lookup(side->table, key);
+	KeyCell    *cell;
 
+	if (side->nparts > 0)
+	{
+		uint32		number = GjExactFind(side->exact, key, parts);
+
+		return number == GJ_EXACT_NONE ? NULL : side->firsts[number];
+	}
+	cell = keytable_lookup(side->table, key);
 	return cell == NULL ? NULL : cell->first;
 }
 
@@ -450,6 +558,8 @@ GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partner
 	uint32		hashes[LOOKUP_KEYS];
 	int			nfound = 0;
 
+	if (side->nparts > 0)
+		return look_up_parts(side, keys, rows, partners);
 	for (int start = 0; start < keys->n; start += LOOKUP_KEYS)
 	{
 		int			end = Min(start + LOOKUP_KEYS, keys->n);
@@ -479,6 +589,48 @@ GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partner
 }
 
 /*
+ * The same for keys with parts.  The keys of rows with a NULL are left out first.
+ */
+static int
+look_up_parts(GjSmallSide *side, const GjRowKeys *keys, uint16 *rows, void **partners)
+{
+	int64		codes[LOOKUP_KEYS];
+	uint32		numbers[LOOKUP_KEYS];
+	uint16		places[LOOKUP_KEYS];
+	Datum	   *values = palloc(LOOKUP_KEYS * side->nparts * sizeof(Datum));
+	const Datum *arrays[INDEX_MAX_KEYS];
+	int			nfound = 0;
+
+	for (int k = 0; k < side->nparts; k++)
+		arrays[k] = values + k * LOOKUP_KEYS;
+	for (int next = 0; next < keys->n;)
+	{
+		int			n = 0;
+
+		for (; next < keys->n && n < LOOKUP_KEYS; next++)
+		{
+			if (keys->nulls != NULL && keys->nulls[next])
+				continue;
+			for (int k = 0; k < side->nparts; k++)
+				values[k * LOOKUP_KEYS + n] = keys->parts[k][next];
+			codes[n] = keys->codes[next];
+			places[n++] = rows[next];
+		}
+		GjExactFindMany(side->exact, n, codes, arrays, numbers);
+		for (int i = 0; i < n; i++)
+		{
+			if (numbers[i] == GJ_EXACT_NONE)
+				continue;
+			GjPrefetch(side->firsts[numbers[i]]);
+			rows[nfound] = places[i];
+			partners[nfound++] = side->firsts[numbers[i]];
+		}
+	}
+	pfree(values);
+	return nfound;
+}
+
+/*
  * Add the batch's distinct keys to a key set
  */
 void
@@ -487,6 +639,10 @@ GjSmallAddKeys(GjSmallSide *side, GjKeySet *keys)
 	keytable_iterator iter;
 	KeyCell    *cell;
 
+	for (uint32 i = 0; side->nparts > 0 && i < GjExactCount(side->exact); i++)
+		GjKeySetAdd(keys, GjExactCode(side->exact, i));
+	if (side->nparts > 0)
+		return;
 	keytable_start_iterate(side->table, &iter);
 	while ((cell = keytable_iterate(side->table, &iter)) != NULL)
 		GjKeySetAdd(keys, cell->key);

@@ -103,35 +103,17 @@
 /* Maximum number of device names and failure reasons that a process keeps */
 #define MAX_KEPT_TEXTS			64
 
-/* State of a match against a mirror */
-typedef struct MirrorMatch
-{
-	Relation	index;
-	const GjIndexInfo *info;
-	const GjKeySet *keys;
-	GjMatchTarget target;
-	const uint64 *epoch;		/* vacuum epoch that the mirror must have, or NULL */
-	GjMatchStats *stats;
-	GjIndexJournal journal;
-	GjMirror	mirror;			/* as of step 4 */
-	int			place;
-	GjMirrorLag lag;
-	const char *why;			/* specific text for the reason, or NULL */
-} MirrorMatch;
-
-static GjFallback try_match(MirrorMatch *match);
-static GjFallback reach_mirror(MirrorMatch *match);
-static GjFallback check_index(MirrorMatch *match);
-static GjFallback find_mirror(MirrorMatch *match);
-static GjFallback get_mirror_made(MirrorMatch *match, const GjMirrorKey *key);
-static GjFallback catch_up(MirrorMatch *match);
-static GjFallback ask_device(MirrorMatch *match);
-static bool is_outdated(const MirrorMatch *match);
-static void note_device(MirrorMatch *match, const GjServiceMatchInfo *info);
+static GjFallback try_match(GjDeviceMatch *match);
+static GjFallback check_index(GjDeviceMatch *match);
+static GjFallback find_mirror(GjDeviceMatch *match);
+static GjFallback get_mirror_made(GjDeviceMatch *match, const GjMirrorKey *key);
+static GjFallback catch_up(GjDeviceMatch *match);
+static bool is_behind(const GjDeviceMatch *match);
+static GjFallback ask_device(GjDeviceMatch *match);
+static bool is_outdated(const GjDeviceMatch *match);
+static void note_device(GjDeviceMatch *match, const GjServiceMatchInfo *info);
 static const char *keep_text(const char *text, const char *other);
-static GjServiceResult request(MirrorMatch *match, GjServiceMatchInfo *info);
-static void search_lag(MirrorMatch *match);
-static GjFallback refuse(MirrorMatch *match, GjServiceResult result);
+static GjServiceResult request(GjDeviceMatch *match, GjServiceMatchInfo *info);
 
 /*
  * Add the TIDs of all matching entries of the data pages, with the device's help
@@ -145,7 +127,7 @@ bool
 GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 			  GjMatchTarget target, const uint64 *epoch, GjMatchStats *stats)
 {
-	MirrorMatch match;
+	GjDeviceMatch match;
 	GjFallback	result;
 
 	match.index = index;
@@ -177,16 +159,16 @@ bool
 GjMirrorCount(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 			  const uint64 *epoch, GjMatchStats *stats, GjMirrorFound *found)
 {
-	MirrorMatch match = {.index = index,.info = info,.keys = keys,.epoch = epoch,.stats = stats};
+	GjDeviceMatch match = {.index = index,.info = info,.keys = keys,.epoch = epoch,.stats = stats};
 	GjServiceMatchInfo answer;
 	GjServiceResult result;
 
-	if (reach_mirror(&match) != GJ_FALLBACK_NONE || is_outdated(&match))
+	if (GjMirrorReach(&match, true) != GJ_FALLBACK_NONE || is_outdated(&match))
 		return false;
 	result = GjServiceMatch(&match.mirror.column, keys, NULL, &answer);
 	if (result != GJ_SERVICE_OK)
 	{
-		refuse(&match, result);
+		GjMirrorNoteRefusal(&match, result);
 		return false;
 	}
 	note_device(&match, &answer);
@@ -196,9 +178,9 @@ GjMirrorCount(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 }
 
 static GjFallback
-try_match(MirrorMatch *match)
+try_match(GjDeviceMatch *match)
 {
-	GjFallback	result = reach_mirror(match);
+	GjFallback	result = GjMirrorReach(match, true);
 	GjMatchStats before = *match->stats;
 
 	if (result == GJ_FALLBACK_NONE)
@@ -206,7 +188,7 @@ try_match(MirrorMatch *match)
 	if (result != GJ_FALLBACK_NONE)
 		return result;
 
-	search_lag(match);
+	GjMirrorSearchLag(match);
 	if (GjListsMoved(match->index, &match->journal.state))
 	{
 		*match->stats = before;
@@ -217,25 +199,28 @@ try_match(MirrorMatch *match)
 }
 
 /*
- * Find a mirror and bring it up to date: steps 3 to 5 of the head of this file
+ * Find a mirror, and bring it up to date if wanted: steps 3 to 5 of the head of this file
  */
-static GjFallback
-reach_mirror(MirrorMatch *match)
+GjFallback
+GjMirrorReach(GjDeviceMatch *match, bool may_sync)
 {
 	GjFallback	result = check_index(match);
 
 	if (result == GJ_FALLBACK_NONE)
 		result = find_mirror(match);
-	if (result == GJ_FALLBACK_NONE)
+	if (result != GJ_FALLBACK_NONE)
+		return result;
+	GjMirrorGetLag(match->index, match->info, &match->mirror, &match->journal, &match->lag);
+	if (may_sync && is_behind(match))
 		result = catch_up(match);
-	return result;
+	return result == GJ_FALLBACK_NONE && match->lag.unknown ? GJ_FALLBACK_BEHIND : result;
 }
 
 /*
  * Check whether a device can be asked at all
  */
 static GjFallback
-check_index(MirrorMatch *match)
+check_index(GjDeviceMatch *match)
 {
 	if (!GjMirrorTableExists())
 		return GJ_FALLBACK_NOT_PRELOADED;
@@ -253,7 +238,7 @@ check_index(MirrorMatch *match)
  * Read the journal, and look up the mirror: steps 3 and 4
  */
 static GjFallback
-find_mirror(MirrorMatch *match)
+find_mirror(GjDeviceMatch *match)
 {
 	bool		pinned = GjIndexIsPreloaded(match->index);
 	GjMirrorKey key;
@@ -281,7 +266,7 @@ find_mirror(MirrorMatch *match)
  * Load a small index without a mirror now; have a loader load a big one
  */
 static GjFallback
-get_mirror_made(MirrorMatch *match, const GjMirrorKey *key)
+get_mirror_made(GjDeviceMatch *match, const GjMirrorKey *key)
 {
 	if (match->place >= 0 && match->mirror.state == GJ_MIRROR_REFUSED &&
 		GetCurrentTimestamp() < match->mirror.retry_at)
@@ -297,40 +282,41 @@ get_mirror_made(MirrorMatch *match, const GjMirrorKey *key)
 }
 
 /*
- * List the pages that the mirror lacks: step 5.  If they are many, or if VACUUM has removed entries
- * since, bring the mirror up to date first.
+ * Return true if the mirror lacks many pages, or if VACUUM has removed entries since
+ */
+static bool
+is_behind(const GjDeviceMatch *match)
+{
+	return match->lag.unknown || match->lag.blocks > gj_sync_blocks ||
+		(match->epoch != NULL && !gj_debug_ignore_vacuum_epoch &&
+		 match->mirror.vacuum_epoch < *match->epoch);
+}
+
+/*
+ * Bring the mirror up to date, and list the pages that it lacks now
  *
  * If another process is doing so already, we do not wait, but search more pages.
  */
 static GjFallback
-catch_up(MirrorMatch *match)
+catch_up(GjDeviceMatch *match)
 {
-	GjMirrorLag *lag = &match->lag;
+	GjMirrorKey key = match->mirror.key;
 
-	GjMirrorGetLag(match->index, match->info, &match->mirror, &match->journal, lag);
-	if (!lag->unknown && lag->blocks <= gj_sync_blocks &&
-		(match->epoch == NULL || gj_debug_ignore_vacuum_epoch ||
-		 match->mirror.vacuum_epoch >= *match->epoch))
+	if (!GjMirrorSync(match->index, match->info, match->place, &match->stats->pages_pushed))
 		return GJ_FALLBACK_NONE;
-
-	if (GjMirrorSync(match->index, match->info, match->place, &match->stats->pages_pushed))
-	{
-		GjMirrorKey key = match->mirror.key;
-
-		GjIndexGetJournal(match->index, &match->journal);
-		match->place = GjMirrorFind(&key, &match->mirror);
-		if (match->place < 0 || match->mirror.state != GJ_MIRROR_READY)
-			return GJ_FALLBACK_GONE;
-		GjMirrorGetLag(match->index, match->info, &match->mirror, &match->journal, lag);
-	}
-	return lag->unknown ? GJ_FALLBACK_BEHIND : GJ_FALLBACK_NONE;
+	GjIndexGetJournal(match->index, &match->journal);
+	match->place = GjMirrorFind(&key, &match->mirror);
+	if (match->place < 0 || match->mirror.state != GJ_MIRROR_READY)
+		return GJ_FALLBACK_GONE;
+	GjMirrorGetLag(match->index, match->info, &match->mirror, &match->journal, &match->lag);
+	return GJ_FALLBACK_NONE;
 }
 
 /*
  * Ask the device for its part of step 6
  */
 static GjFallback
-ask_device(MirrorMatch *match)
+ask_device(GjDeviceMatch *match)
 {
 	GjMatchStats *stats = match->stats;
 	GjServiceMatchInfo info = {0};
@@ -343,7 +329,7 @@ ask_device(MirrorMatch *match)
 		GjEntrySetKeepTids(match->target.entries);
 	result = request(match, &info);
 	if (result != GJ_SERVICE_OK)
-		return refuse(match, result);
+		return GjMirrorNoteRefusal(match, result);
 
 	if (match->target.entries != NULL)
 	{
@@ -351,14 +337,8 @@ ask_device(MirrorMatch *match)
 		if (!stats->outdated)
 			stats->device_filter |= match->target.entries->filter_parts;
 	}
-	note_device(match, &info);
+	GjMirrorNoteAnswer(match, &info);
 	stats->tids += info.matches;
-	stats->entries += match->mirror.entries;
-	stats->device_entries += match->mirror.entries;
-	stats->request_ms += info.total_us / 1000.0;
-	stats->set_ms += info.set_us / 1000.0;
-	stats->kernel_ms += info.kernel_us / 1000.0;
-	stats->transfer_ms += info.transfer_us / 1000.0;
 	return GJ_FALLBACK_NONE;
 }
 
@@ -366,7 +346,7 @@ ask_device(MirrorMatch *match)
  * Return true if the mirror's vacuum epoch is not the one that the caller needs
  */
 static bool
-is_outdated(const MirrorMatch *match)
+is_outdated(const GjDeviceMatch *match)
 {
 	return match->epoch != NULL && match->mirror.vacuum_epoch != *match->epoch &&
 		!gj_debug_ignore_vacuum_epoch;
@@ -376,11 +356,28 @@ is_outdated(const MirrorMatch *match)
  * Note in the statistics, and in the mirror, that the device has answered
  */
 static void
-note_device(MirrorMatch *match, const GjServiceMatchInfo *info)
+note_device(GjDeviceMatch *match, const GjServiceMatchInfo *info)
 {
 	GjMirrorUsed(match->place);
 	match->stats->device = keep_text(info->device, "device");
 	match->stats->reason = NULL;
+}
+
+/*
+ * The same for an answer that is used, with the time that it took
+ */
+void
+GjMirrorNoteAnswer(GjDeviceMatch *match, const GjServiceMatchInfo *info)
+{
+	GjMatchStats *stats = match->stats;
+
+	note_device(match, info);
+	stats->entries += match->mirror.entries;
+	stats->device_entries += match->mirror.entries;
+	stats->request_ms += info->total_us / 1000.0;
+	stats->set_ms += info->set_us / 1000.0;
+	stats->kernel_ms += info->kernel_us / 1000.0;
+	stats->transfer_ms += info->transfer_us / 1000.0;
 }
 
 /*
@@ -409,7 +406,7 @@ keep_text(const char *text, const char *other)
  * Request TIDs only, or entries with the wanted columns
  */
 static GjServiceResult
-request(MirrorMatch *match, GjServiceMatchInfo *info)
+request(GjDeviceMatch *match, GjServiceMatchInfo *info)
 {
 	GjServiceColumn *column = &match->mirror.column;
 	GjEntrySet *entries = match->target.entries;
@@ -426,8 +423,8 @@ request(MirrorMatch *match, GjServiceMatchInfo *info)
  * Search the pages that the mirror lacks: the CPU's part of step 6.  Their entries were counted
  * with the mirror's.
  */
-static void
-search_lag(MirrorMatch *match)
+void
+GjMirrorSearchLag(GjDeviceMatch *match)
 {
 	GjMatchStats *stats = match->stats;
 	uint64		entries = stats->entries;
@@ -443,8 +440,8 @@ search_lag(MirrorMatch *match)
 	stats->entries = entries;
 }
 
-static GjFallback
-refuse(MirrorMatch *match, GjServiceResult result)
+GjFallback
+GjMirrorNoteRefusal(GjDeviceMatch *match, GjServiceResult result)
 {
 	switch (result)
 	{
@@ -460,6 +457,9 @@ refuse(MirrorMatch *match, GjServiceResult result)
 			return GJ_FALLBACK_GONE;
 		case GJ_SERVICE_NO_MEMORY:
 			return GJ_FALLBACK_NO_MEMORY;
+		case GJ_SERVICE_TOO_NEW:
+		case GJ_SERVICE_TOO_LARGE:
+		case GJ_SERVICE_TOO_MANY:
 		case GJ_SERVICE_FAILED:
 			match->why = GjServiceLastError();
 			return GJ_FALLBACK_FAILED;

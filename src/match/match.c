@@ -170,6 +170,13 @@ GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats)
 	sum->filtered += stats->filtered;
 	sum->device_filter |= stats->device_filter;
 	sum->pieces += stats->pieces;
+	sum->limited += stats->limited;
+	sum->reductions += stats->reductions;
+	sum->reduce_failures += stats->reduce_failures;
+	sum->reduced_rows += stats->reduced_rows;
+	sum->reduced_groups += stats->reduced_groups;
+	sum->reduced_bytes += stats->reduced_bytes;
+	sum->left_out += stats->left_out;
 	INSTR_TIME_ADD(sum->set_elapsed, stats->set_elapsed);
 	INSTR_TIME_ADD(sum->elapsed, stats->elapsed);
 	sum->request_ms += stats->request_ms;
@@ -207,6 +214,9 @@ GjMatchStatsToUse(const GjMatchStats *stats, GjIndexUse *use)
 	n[GJ_USE_PAGES_SKIPPED] = stats->run_pages - stats->run_pages_read;
 	n[GJ_USE_PAGES_PUSHED] = stats->pages_pushed;
 	n[GJ_USE_TIDS] = stats->tids;
+	n[GJ_USE_REDUCTIONS] = stats->reductions;
+	n[GJ_USE_REDUCED_ROWS] = stats->reduced_rows;
+	n[GJ_USE_LEFT_OUT] = stats->left_out;
 	n[GJ_USE_SEARCH_US] = INSTR_TIME_GET_MICROSEC(stats->elapsed);
 	n[GJ_USE_WAIT_US] = (uint64) (stats->request_ms * 1000.0);
 	n[GJ_USE_DEVICE_US] = (uint64) ((stats->set_ms + stats->kernel_ms + stats->transfer_ms) *

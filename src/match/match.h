@@ -49,7 +49,15 @@ typedef struct GjMatchStats
 	uint64		tids;			/* matching TIDs */
 	uint64		filtered;		/* entries dropped by the caller's filter or the set's test */
 	uint64		device_filter;	/* parts of the filter that a device tested: see GjEntrySet */
+	uint64		limited;		/* matching entries that a device did not send, because they are not
+								 * among the first ones of an order, or filtered */
 	uint64		pieces;			/* answers of a device to parts of a match */
+	uint64		reductions;		/* matches in which a device made groups of rows */
+	uint64		reduce_failures;	/* attempts that failed or were repeated */
+	uint64		reduced_rows;	/* rows in these groups */
+	uint64		reduced_groups;
+	uint64		reduced_bytes;	/* size of the groups that a device sent */
+	uint64		left_out;		/* pages that the mirror lacked, or that were too new for it */
 	instr_time	set_elapsed;	/* time to build the key sets: kept by the caller */
 	instr_time	elapsed;		/* time to search */
 	double		request_ms;		/* of it, answered requests to a device */
@@ -96,7 +104,9 @@ GjRequestCost(double nentries)
 typedef struct GjConverter
 {
 	GjConversion how;
-	FmgrInfo	proc;			/* GJ_CONVERT_PROC: the operator class's support function */
+	GjCodec		codec;			/* GJ_CONVERT_CODEC */
+	const GjExactPart *part;	/* if keys are hashed: how values are compared; NULL if the caller
+								 * does not need the set's exact table */
 } GjConverter;
 
 extern void GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull,
@@ -117,6 +127,8 @@ typedef struct GjVisibleMap GjVisibleMap;
 extern GjVisibleMap *GjVisibleMapCreate(MemoryContext context, Relation heap, Size limit);
 extern int	GjVisibleMapSort(GjVisibleMap *map, const uint64 *tids, int n, uint64 highest,
 							 uint16 *rows, uint64 *rest, int *nrest);
+extern bool GjVisibleMapCopy(GjVisibleMap *map, uint64 *visible_below, const uint8 **bytes,
+							 uint64 *nbytes);
 extern uint64 GjVisibleMapReads(const GjVisibleMap *map);
 extern void GjVisibleMapForget(GjVisibleMap *map);
 extern int	GjVisibleMapTest(Relation heap, const uint64 *tids, int n, bool *visible);

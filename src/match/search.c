@@ -95,6 +95,9 @@
 #include "base/step.h"
 #include "search.h"
 
+/* A search asks for a fold if an index has this many times the unsorted pages that are worth one */
+#define SEARCH_FACTOR			2
+
 /* Minimum memory that hits may use before they are written to a file */
 #define MIN_LIMIT				((Size) 64 * 1024)
 
@@ -236,6 +239,7 @@ collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 	add_tails(search, target, stats);
 	GjTailHitsForget(&search->tails);
 	search->collected = true;
+	GjFoldRequest(search->index, &search->state, SEARCH_FACTOR);
 	GjRunsOpen(search, stats);
 	for (int i = 0; i < search->state.nruns && !search->counted; i++)
 		stats->run_pages += search->state.runs[i].data_pages;

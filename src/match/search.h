@@ -74,6 +74,34 @@ extern void GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeyS
 /* readpages.c: add a row of a tail page as an entry */
 extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
 
+/* State of a match against a mirror: device.c, reduce.c */
+typedef struct GjDeviceMatch
+{
+	Relation	index;
+	const GjIndexInfo *info;
+	const GjKeySet *keys;
+	GjMatchTarget target;
+	const uint64 *epoch;		/* vacuum epoch that the mirror must have, or NULL */
+	GjMatchStats *stats;
+	GjIndexJournal journal;
+	GjMirror	mirror;			/* as of step 4 of device.c */
+	int			place;
+	GjMirrorLag lag;
+	const char *why;			/* specific text for the reason, or NULL */
+} GjDeviceMatch;
+
+extern GjFallback GjMirrorReach(GjDeviceMatch *match, bool may_sync);
+extern void GjMirrorNoteAnswer(GjDeviceMatch *match, const GjServiceMatchInfo *info);
+extern void GjMirrorSearchLag(GjDeviceMatch *match);
+extern GjFallback GjMirrorNoteRefusal(GjDeviceMatch *match, GjServiceResult result);
+
+/* reduce.c */
+extern bool GjMirrorReduce(const GjEntryRequest *request, const GjIndexInfo *info,
+						   GjEntrySet *rest, uint64 *epoch);
+
+/* stream.c */
+extern bool GjIndexIsCurrent(Relation index, Snapshot snapshot, uint64 epoch);
+
 /* device.c: a device's answer */
 typedef struct GjMirrorFound
 {

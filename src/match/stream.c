@@ -14,7 +14,7 @@
  *	  TAKE		 take the next step of a shared match
  *	  DONE		 return the end
  *
- *	  Open, Restart: TAILS -> WHOLE -> DONE
+ *	  Open, Restart: TAILS -> WHOLE -> DONE			also if a device has reduced rows: reduce.c
  *					 TAILS -> DEVICE (-> DEVICE ...) -> CPU (-> CPU ...) -> DONE
  *					 TAILS -> CPU (-> CPU ...) -> DONE
  *	  Open, shared:	 TAILS -> TAKE (-> TAKE ...) -> DONE, where a range of keys leads to DEVICE
@@ -136,6 +136,7 @@ struct GjEntryStream
 
 	StreamPhase phase;
 	bool		at_once;		/* the whole answer is in a set, and can be returned again */
+	bool		reduced;		/* other rows are in groups, which the request's reduction got */
 	bool		again;			/* return the current set again before anything else */
 	int			npieces;		/* number of sets returned, except for an answer at once */
 	const GjEntrySet *current;	/* the set that was returned last */
@@ -181,6 +182,7 @@ static void take_heap(const GjEntryRequest *request, GjTidSet *tids, GjFallback 
 static void prepare_match(const GjEntryRequest *request);
 static void begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids);
 static void prepare(GjEntryStream *stream, uint64 columns, Size limit);
+static bool reduce(GjEntryStream *stream);
 static void make_whole(GjEntryStream *stream);
 static void make_piece(GjEntryStream *stream);
 static GjTidSet *take_plain(GjEntryStream *stream);
@@ -349,35 +351,67 @@ return_set(GjEntryStream *stream, const GjEntrySet *piece, const GjEntrySet **se
 bool
 GjEntriesAreCurrent(const GjEntryStream *stream)
 {
-	Relation	index = stream->request.index;
+	const GjEntryRequest *request = &stream->request;
+
+	return GjIndexIsCurrent(request->index, request->snapshot, stream->vacuum_epoch);
+}
+
+bool
+GjIndexIsCurrent(Relation index, Snapshot snapshot, uint64 epoch)
+{
 	GjIndexState state;
 
 	if (gj_debug_ignore_vacuum_epoch)
 		return true;
 	GjIndexGetState(index, &state);
-	if (state.vacuum_epoch != stream->vacuum_epoch)
+	if (state.vacuum_epoch != epoch)
 		return false;
-	if (!stream->request.snapshot->takenDuringRecovery)
+	if (!snapshot->takenDuringRecovery)
 		return true;
 	AcceptInvalidationMessages();
 	return index->rd_index->indisready;
 }
 
 /*
+ * Return PG_UINT64_MAX if the stream has all entries, or the limit that a device's answer had,
+ * less the number of its entries that were dropped: an entry that has fewer entries of the stream
+ * before it than that, by the column of the order, has all of them before it.  To be called after
+ * the end of the stream.
+ */
+uint64
+GjEntriesComplete(const GjEntryStream *stream)
+{
+	const GjEntrySet *whole = stream->whole;
+
+	return whole != NULL && whole->limited ? whole->ncomplete : PG_UINT64_MAX;
+}
+
+/*
+ * Return true if the entries are only those of rows that are not in the groups of the reduction
+ */
+bool
+GjEntriesAreReduced(const GjEntryStream *stream)
+{
+	return stream->reduced;
+}
+
+/*
  * Rescan: return the same entries again.  Returns true if all of them had been found at once, and
  * are still there; otherwise they may be in other sets.  A shared match cannot be rescanned: this
- * does nothing if no entry has been returned yet, and must not be called later.
+ * does nothing if no entry has been returned yet, and must not be called later.  After a reduction,
+ * it returns the entries of all rows, unless no entry has been returned yet.
  */
 bool
 GjEntriesRestart(GjEntryStream *stream)
 {
 	Assert(stream->phase != PHASE_TAILS);
-	if (stream->shared != NULL)
+	if (stream->shared != NULL || (stream->reduced && stream->phase == PHASE_WHOLE))
 		return false;
-	if (stream->at_once)
+	if (stream->at_once && !stream->reduced)
 		stream->phase = PHASE_WHOLE;
-	else if (stream->npieces > 1 || stream->context == NULL)
+	else if (stream->reduced || stream->npieces > 1 || stream->context == NULL)
 	{
+		stream->request.reduction = NULL;
 		forget(stream);
 		begin(stream, stream->columns, stream->limit, false);	/* TIDs would come too late now */
 	}
@@ -538,11 +572,17 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 	prepare_match(request);
 	INSTR_TIME_SET_CURRENT(start);
 	GjMatchStatsBegin(stats);
-	GjIndexGetState(request->index, &state);
-	stream->vacuum_epoch = state.vacuum_epoch;
-	stream->tails.sequence = state.sequence;
+	stream->reduced = request->reduction != NULL && reduce(stream);
+	if (!stream->reduced)
+	{
+		GjIndexGetState(request->index, &state);
+		stream->vacuum_epoch = state.vacuum_epoch;
+		stream->tails.sequence = state.sequence;
+	}
 
-	if (keys->nkeys == 0 && !keys->complement)
+	if (stream->reduced)
+		stream->phase = PHASE_WHOLE;
+	else if (keys->nkeys == 0 && !keys->complement)
 	{
 		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
 		stream->phase = PHASE_DONE;
@@ -584,6 +624,29 @@ prepare(GjEntryStream *stream, uint64 columns, Size limit)
 	make_whole(stream);
 }
 
+/*
+ * Have a device reduce the rows.  Returns false if it does not.  Unlike other entries, the rest is
+ * never kept for another test of entries, so a test whose values vary can be attached.
+ */
+static bool
+reduce(GjEntryStream *stream)
+{
+	const GjEntryRequest *request = &stream->request;
+	bool		attaches = request->test != NULL && request->test->varies;
+
+	if (attaches)
+		request->test->attach(request->test->arg, stream->whole);
+	if (GjMirrorReduce(request, &stream->info, stream->whole, &stream->vacuum_epoch))
+		return true;
+	stream->request.reduction = NULL;
+	if (attaches)
+	{
+		GjEntrySetFree(stream->whole);
+		make_whole(stream);
+	}
+	return false;
+}
+
 static void
 make_whole(GjEntryStream *stream)
 {
@@ -601,6 +664,11 @@ make_whole(GjEntryStream *stream)
 	/* entries that are kept can be tested by other values after a restart */
 	if (request->test != NULL && (!request->entries || !request->test->varies))
 		request->test->attach(request->test->arg, stream->whole);
+
+	/* the first entries may all fail a test that a device does not know */
+	if (request->test == NULL || gj_force ||
+		(request->test->parts != 0 && stream->whole->filter_parts == request->test->parts))
+		stream->whole->top = request->top;
 }
 
 /*
@@ -649,7 +717,7 @@ forget(GjEntryStream *stream)
 	stream->wanted = NULL;
 	stream->tails_known = false;
 	stream->tails = (GjTailHits) {0};
-	stream->refused = false;
+	stream->refused = stream->reduced = false;
 	stream->reason = NULL;
 	stream->at_once = stream->again = false;
 	stream->npieces = 0;
@@ -682,6 +750,7 @@ ask_for_all(GjEntryStream *stream)
 			stream->phase = PHASE_WHOLE;
 			break;
 		case ANSWER_TOO_LARGE:
+			stream->whole->top.limit = 0;
 			pieces_begin(&stream->pieces, 0, keys->nkeys, GjEntrySetCapacity(stream->whole),
 						 GjMaxRequests(stream->request.index, report.nsearched),
 						 (double) report.nfound);
@@ -766,6 +835,7 @@ ask_device(GjEntryStream *stream, const GjKeySet *keys, const GjTailHits *tails,
 	GjMatchTarget target = {NULL, whole};
 	GjMatchStats before = *stats;
 	Answer		answer = ANSWER_NONE;
+	uint64		nadded;
 
 	if (!GjMirrorMatch(stream->request.index, &stream->info, keys, target,
 					   &stream->vacuum_epoch, stats))
@@ -779,13 +849,17 @@ ask_device(GjEntryStream *stream, const GjKeySet *keys, const GjTailHits *tails,
 	{
 		for (int i = 0; i < tails->nrows; i++)
 			GjEntrySetAddRow(whole, &stream->info, tails->rows + i * stream->info.row_width);
+		nadded = whole->nentries;
 		GjEntrySetFinish(whole);
+		GjEntrySetLost(whole, nadded - Min(whole->nentries, nadded));
 		report->nsearched = stats->entries - before.entries;
 		if (!whole->gave_up)
 		{
 			report->nfound = GjEntrySetFound(whole);
 			stats->tids = before.tids + report->nfound;
 			stats->filtered += whole->ndropped;
+			if (whole->limited)
+				stats->limited += whole->nbehind;
 			return ANSWER_THERE;
 		}
 		report->nfound = stats->tids - before.tids;

@@ -45,8 +45,14 @@ typedef struct GjEntryRequest
 	bool		entries;		/* true if entries are wanted, false for TIDs alone */
 	uint64		columns;		/* columns of the entries: GJ_ENTRY_KEY, and a bit for each INCLUDE
 								 * column above it */
+	gjd_top		top;			/* if the limit is not 0: the first entries in an order; a device
+								 * may leave out others, see GjEntriesComplete() */
 	const GjEntryTest *test;	/* entries that fail may be dropped, or NULL; TIDs alone are those
 								 * of entries that pass */
+	struct GjReduction *reduction;	/* groups that a device should make of rows as far as it can,
+									 * so that they need not be delivered; or NULL.  Only if
+									 * entries are wanted, nothing but the columns of the groups
+									 * is needed of a row, and the plan is not parallel */
 	bool		entries_only;	/* true to search again rather than accept outdated TIDs, and to
 								 * keep a piece no longer than it is used */
 	bool		whole;			/* true if this execution has no other keys, so that the match can
@@ -68,7 +74,9 @@ typedef enum GjFound
 
 extern GjEntryStream *GjEntriesOpen(const GjEntryRequest *request, GjTidSet **tids);
 extern GjFound GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set);
+extern bool GjEntriesAreReduced(const GjEntryStream *stream);
 extern bool GjEntriesAreCurrent(const GjEntryStream *stream);
+extern uint64 GjEntriesComplete(const GjEntryStream *stream);
 extern bool GjEntriesRestart(GjEntryStream *stream);
 extern void GjEntriesClose(GjEntryStream *stream);
 

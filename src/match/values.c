@@ -44,6 +44,7 @@ typedef struct Destination
 } Destination;
 
 static void add_element_keys(void *destination, Datum element);
+static void add_exact(GjKeySet *set, const GjExactPart *part, int64 code, Datum value);
 static bool numeric_key(Datum value, int64 *key);
 static bool numeric_is_within_int8(Datum value);
 static void add_float8_keys(GjKeySet *set, float8 value);
@@ -85,8 +86,11 @@ convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value)
 
 	switch (converter->how)
 	{
-		case GJ_CONVERT_PROC:
-			GjKeySetAdd(set, GjKeyFromDatum(&converter->proc, value));
+		case GJ_CONVERT_CODEC:
+			key = GjCodeOf(&converter->codec, value);
+			GjKeySetAdd(set, key);
+			if (converter->part != NULL && GjCodeIsHash(key))
+				add_exact(set, converter->part, key, value);
 			break;
 		case GJ_CONVERT_NUMERIC:
 			if (numeric_key(value, &key))
@@ -96,6 +100,19 @@ convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value)
 			add_float8_keys(set, DatumGetFloat8(value));
 			break;
 	}
+}
+
+/*
+ * Add a value whose code is a hash to the set's exact table
+ */
+static void
+add_exact(GjKeySet *set, const GjExactPart *part, int64 code, Datum value)
+{
+	bool		found;
+
+	if (set->exact == NULL)
+		set->exact = GjExactCreate(set->context, 1, part, true);
+	(void) GjExactAdd(set->exact, code, &value, &found);
 }
 
 /*

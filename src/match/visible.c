@@ -168,6 +168,31 @@ GjVisibleMapForget(GjVisibleMap *map)
 }
 
 /*
+ * Copy all pages now.  Sets the number of leading blocks, a multiple of four, that are all-visible,
+ * and the bytes of the map for the blocks after them, without trailing zeroes.  Returns false if
+ * the limit is too low.
+ */
+bool
+GjVisibleMapCopy(GjVisibleMap *map, uint64 *visible_below, const uint8 **bytes, uint64 *nbytes)
+{
+	uint64		end;
+
+	if (!make_room(map))
+		return false;
+	for (BlockNumber page = 0; page < map->npages; page++)
+	{
+		if (!map->copied[page])
+			copy_page(map, page);
+	}
+	*visible_below = map->nvisible / BLOCKS_PER_BYTE * BLOCKS_PER_BYTE;
+	*bytes = map->bytes + *visible_below / BLOCKS_PER_BYTE;
+	for (end = (uint64) map->npages * BYTES_PER_PAGE; end > 0 && map->bytes[end - 1] == 0; end--)
+		;
+	*nbytes = Max(end, *visible_below / BLOCKS_PER_BYTE) - *visible_below / BLOCKS_PER_BYTE;
+	return true;
+}
+
+/*
  * Return how often pages have been read
  */
 uint64

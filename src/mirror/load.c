@@ -26,6 +26,7 @@
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 #include "utils/snapmgr.h"
 
 #include "cuda/border/gpujoin_device.h"
@@ -69,6 +70,13 @@ typedef struct GjMirrorPush
 
 /* Granularity of the device library's columns: cuda/border/layout.h */
 #define PAGE_GROUP				128
+
+/*
+ * While a mirror has been used within this time, a flush of its index waits: a pass over all pages,
+ * which each flush causes, must not take more than one part in PASS_PART of the time
+ */
+#define IN_USE_MS				60000
+#define PASS_PART				20
 
 /* Number of pages after which a loader checks whether another process waits for it */
 #define GIVE_WAY_PAGES			512
@@ -213,6 +221,30 @@ GjMirrorSync(Relation index, const GjIndexInfo *info, int place, uint64 *pages_p
 }
 
 /*
+ * Return true if a fold, which makes the next query read all pages to synchronize the index's
+ * mirror, should be postponed because the mirror is in use, and such passes already take one part
+ * in PASS_PART of the time
+ */
+bool
+GjMirrorDelaysFolds(Relation index, uint64 build_id)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	GjMirrorKey key;
+	GjMirror	mirror;
+	GjMirrorUse use;
+	int			place;
+
+	if (!GjMirrorTableExists())
+		return false;
+	GjMirrorKeyOf(index, build_id, &key);
+	place = GjMirrorFind(&key, &mirror);
+	return place >= 0 && GjMirrorGet(place, &mirror, &use) &&
+		mirror.state == GJ_MIRROR_READY &&
+		!TimestampDifferenceExceeds(use.last_used, now, IN_USE_MS) &&
+		now - mirror.passed_at < PASS_PART * (TimestampTz) mirror.pass_us;
+}
+
+/*
  * Create the column and push all pages.  state was read before.
  */
 static GjFallback
@@ -294,6 +326,7 @@ push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 	GjServiceResult result;
 	GjMirror	mirror;
 	GjMirrorPush to_push = {0};
+	TimestampTz began;
 	int			tries = 0;
 
 	(void) GjMirrorGet(place, &mirror, NULL);
@@ -305,13 +338,14 @@ push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 	to_push.ranges = &all;
 	to_push.nranges = 1;
 	to_push.count_from = all.start;
+	began = GetCurrentTimestamp();
 	do
 		result = mirror_push_pages(&to_push, &mirror.column);
 	while (may_try_again(result, mode, &tries));
 	if (result == GJ_SERVICE_OK && !to_push.gave_way)
 	{
 		GjMirrorFinish(place, GjListsMoved(index, state) ? NULL : state, pages, mirror.bytes,
-					   to_push.pushed, to_push.entries);
+					   to_push.pushed, to_push.entries, began);
 		return GJ_FALLBACK_NONE;
 	}
 
@@ -352,6 +386,7 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 	uint64		bytes;
 	GjMirrorPush to_push = {0};
 	BlockNumber nblocks;
+	TimestampTz began = 0;
 	GjServiceResult result;
 
 	GjIndexGetJournal(index, journal);
@@ -373,6 +408,7 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 		lag->ranges[0].end = nblocks;
 		to_push.above = mirror->sequence;
 		to_push.before = mirror;
+		began = GetCurrentTimestamp();
 		to_push.count_from = info->first_data;
 	}
 
@@ -392,7 +428,7 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 	{
 		GjMirrorFinish(place, GjListsMoved(index, &journal->state) ? NULL : &journal->state,
 					   nblocks - info->first_data, Max(bytes, mirror->bytes), to_push.pushed,
-					   to_push.entries + (lag->unknown ? 0 : mirror->entries));
+					   to_push.entries + (lag->unknown ? 0 : mirror->entries), began);
 		*pages_pushed += to_push.pushed;
 	}
 	else
@@ -422,6 +458,9 @@ fallback_of(GjServiceResult result)
 		case GJ_SERVICE_NO_MEMORY:
 			return GJ_FALLBACK_NO_MEMORY;
 		case GJ_SERVICE_FAILED:
+		case GJ_SERVICE_TOO_NEW:
+		case GJ_SERVICE_TOO_LARGE:
+		case GJ_SERVICE_TOO_MANY:
 			break;
 	}
 	return GJ_FALLBACK_FAILED;
@@ -592,6 +631,7 @@ is_wanted(const GjMirrorPush *state, Page page, GjPageKind kind, GjPageOwner own
 		case GJ_OWNER_NOBODY:
 			return state->before != NULL && !was_dead(state->before, opaque->run);
 		case GJ_OWNER_FOLD:
+		case GJ_OWNER_MERGE:
 		case GJ_OWNER_LATER:
 			break;
 	}
@@ -668,24 +708,14 @@ make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape, char *ima
  * A lock of another mode is not granted to us while a process waits for a lock that conflicts
  * with it.  (LockHasWaitersRelation() is no help: it cannot be used for a lock that was taken on
  * the fast path.)
- *
- * DROP DATABASE and CREATE DATABASE ... TEMPLATE lock the database and then wait a few seconds
- * for its sessions to end; no other command holds that lock for long.
  */
 static bool
 must_give_way(Relation index)
 {
-	LOCKTAG		tag;
-
 	if (!ConditionalLockRelation(index, RowShareLock))
 		return true;
 	UnlockRelation(index, RowShareLock);
-
-	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
-	if (LockAcquire(&tag, RowExclusiveLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
-		return true;
-	LockRelease(&tag, RowExclusiveLock, false);
-	return false;
+	return GjDatabaseIsWanted();
 }
 
 /*-------------------------------------------------------------------------

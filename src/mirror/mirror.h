@@ -86,6 +86,8 @@ typedef struct GjMirror
 	uint64		syncs;
 	uint64		pages_pushed;
 	TimestampTz loaded_at;
+	TimestampTz passed_at;		/* end of the last pass over all pages */
+	uint64		pass_us;		/* duration of that pass */
 } GjMirror;
 
 /* Use of an entry, counted without the table's lock */
@@ -162,6 +164,7 @@ extern uint64 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages);
 extern GjFallback GjMirrorLoad(Relation index, GjLoadMode mode);
 extern bool GjMirrorSync(Relation index, const GjIndexInfo *info, int place,
 						 uint64 *pages_pushed);
+extern bool GjMirrorDelaysFolds(Relation index, uint64 build_id);
 
 /* launcher.c */
 extern void GjLauncherInit(void);

@@ -65,7 +65,7 @@ extern GjFallback GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinn
 extern bool GjMirrorClaimWanted(Oid database, int *place, GjMirror *mirror);
 extern bool GjMirrorClaimSync(int place, GjMirror *mirror);
 extern void GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 bytes,
-						   uint64 pushed, uint64 entries);
+						   uint64 pushed, uint64 entries, TimestampTz began);
 
 /* registry.c: failed loads */
 extern void GjMirrorRefuse(int place, GjFallback why, int retry_ms);

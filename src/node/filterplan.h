@@ -50,7 +50,9 @@ typedef enum GjFilterOperator
  */
 typedef enum GjFilterPlanPart
 {
-	GJ_FILTER_PLAN_STEPS,		/* int list: the tree, AND at the top */
+	GJ_FILTER_PLAN_STEPS,		/* int list: the tree, AND at the top; or NIL */
+	GJ_FILTER_PLAN_PARTS,		/* int list: the columns that with the key must form a tuple of the
+								 * scan's set, in the order of the tuple; or NIL */
 	GJ_FILTER_PLAN_COUNT
 } GjFilterPlanPart;
 

@@ -43,22 +43,34 @@ typedef enum GjJoinPrivate
 	GJ_JOIN_KIND,				/* Integer: GjJoinKind */
 	GJ_JOIN_BIG_COLUMNS,		/* Integer: number of columns of custom_scan_tlist, from the
 								 * first on, that belong to the big side; at least one */
-	GJ_JOIN_VALUE_PROC,			/* Oid list of one item: key extraction of the small side */
+	GJ_JOIN_CODEC,				/* Oid list: operator family, type of the small side's values,
+								 * the index's collation */
 	GJ_JOIN_PARTITIONS,			/* where keys determine the partition of the first level: for
 								 * each table an Oid list like GJ_SCAN_PARTITIONS */
+	GJ_JOIN_PART_OPERATORS,		/* Oid list: equality of each part, with the big side on the left */
+	GJ_JOIN_PART_COLLATIONS,	/* Oid list */
+	GJ_JOIN_PART_COLUMNS,		/* int list: the part in the small plan's output, from 0 */
 	GJ_JOIN_PRIVATE_COUNT
 } GjJoinPrivate;
 
 /* Indexes into the custom_exprs list of a plan */
 typedef enum GjJoinExprs
 {
-	GJ_JOIN_KEY_QUALS,			/* list of one item: the clause that the indexes answer */
+	GJ_JOIN_KEY_QUALS,			/* list: the clause that the indexes answer, then further
+								 * equalities, whose sides are parts of the key */
 	GJ_JOIN_VALUE_EXPR,			/* the small side's operand of that clause */
 	GJ_JOIN_QUALS,				/* list: conditions for a pair to match */
 	GJ_JOIN_OTHER_QUALS,		/* list: conditions for a result row, even one without a match,
 								 * to be returned */
 	GJ_JOIN_EXPRS_COUNT
 } GjJoinExprs;
+
+/* Index into the custom_exprs list of a GpuJoinScan plan, after those of GjTableExprs */
+typedef enum GjJoinScanExprs
+{
+	GJ_JOIN_SCAN_PARTS = GJ_TABLE_EXPRS_COUNT,	/* list of Vars: the parts of the key */
+	GJ_JOIN_SCAN_EXPRS_COUNT
+} GjJoinScanExprs;
 
 /*
  * custom_plans of a plan: the small side's plan, then one GpuJoinScan for each table of the big

@@ -8,6 +8,9 @@
  * the set of keys for which the comparison is true.  A tree of AND and OR combines the sets: as
  * in WHERE, a NULL result counts as false, so AND is the intersection and OR the union.
  *
+ * Sources of tuples restrict further columns, too.  The only step that combines them with other
+ * sources is AND, with sources that are no tuples; all of them have the same columns.
+ *
  * A set is a list of keys or the complement of one, and records separately whether rows with a
  * NULL key are wanted (sets/keyset.h).
  *
@@ -28,14 +31,17 @@ typedef enum GjSourceKind
 	GJ_SOURCE_NOT_VALUE,		/* key <> value */
 	GJ_SOURCE_NOT_ARRAY,		/* key <> ALL (array) */
 	GJ_SOURCE_NULL,				/* key IS NULL AND value; the value is a boolean */
-	GJ_SOURCE_NULL_IN_ARRAY		/* key IS NULL AND the array has a NULL, or may have: see
+	GJ_SOURCE_NULL_IN_ARRAY,	/* key IS NULL AND the array has a NULL, or may have: see
 								 * plan/conditions.c */
+	GJ_SOURCE_TUPLES,			/* (key, column, ...) = one of the tuples that equal positions of
+								 * several arrays form; the value is the list of these arrays */
+	GJ_SOURCE_PRODUCT			/* the same for all combinations of the arrays' elements */
 } GjSourceKind;
 
 /* How a value of the source is converted to a key */
 typedef enum GjConversion
 {
-	GJ_CONVERT_PROC,			/* the operator class's support function */
+	GJ_CONVERT_CODEC,			/* the codec of the index's operator class */
 	GJ_CONVERT_NUMERIC,			/* key::numeric is compared: integral values only */
 	GJ_CONVERT_FLOAT8			/* key::float8 is compared: all integers that convert to it */
 } GjConversion;
@@ -57,9 +63,14 @@ typedef enum GjKeyPlanPart
 	GJ_KEY_PLAN_STEPS,			/* int list: the tree */
 	GJ_KEY_PLAN_KINDS,			/* int list, for each source: GjSourceKind */
 	GJ_KEY_PLAN_CONVERSIONS,	/* int list, for each source: GjConversion */
-	GJ_KEY_PLAN_PROCS,			/* Oid list, for each source: key extraction, or invalid */
+	GJ_KEY_PLAN_CODEC,			/* Oid list: the index's operator family and collation */
+	GJ_KEY_PLAN_TYPES,			/* Oid list, for each source: type of the value or of the array's
+								 * elements, or invalid */
 	GJ_KEY_PLAN_OPERATORS,		/* Oid list, for each source: for EXPLAIN, or invalid */
 	GJ_KEY_PLAN_CASTS,			/* Oid list, for each source: the key's cast, or invalid */
+	GJ_KEY_PLAN_PART_OPERATORS, /* Oid list, for each column of tuples but the key: its equality
+								 * operator, with the column on the left; NIL without tuples */
+	GJ_KEY_PLAN_PART_COLLATIONS,	/* Oid list: their collations, or invalid */
 	GJ_KEY_PLAN_COUNT
 } GjKeyPlanPart;
 

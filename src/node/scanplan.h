@@ -34,6 +34,7 @@ typedef enum GjScanPrivate
 typedef enum GjScanExprs
 {
 	GJ_SCAN_VALUES = GJ_TABLE_EXPRS_COUNT,	/* list: the values of the key plan's sources */
+	GJ_SCAN_PARTS,				/* list of Vars: the columns of tuples but the key */
 	GJ_SCAN_SORT_COLUMNS,		/* list of Vars: GJ_SCAN_ORDER, for EXPLAIN */
 	GJ_SCAN_EXPRS_COUNT
 } GjScanExprs;

@@ -47,7 +47,8 @@
 #include "base/gpujoin.h"
 
 #define GJ_MAGIC				0x4A504721	/* "!GPJ" */
-#define GJ_FORMAT_VERSION		2
+#define GJ_FORMAT_VERSION		3
+#define GJ_OLDEST_FORMAT		2	/* an index of this format can be used: read.c */
 #define GJ_PAGE_ID				0xFF91	/* last two bytes of each page, for pg_filedump */
 
 #define GJ_META_BLOCK			0
@@ -80,9 +81,14 @@
 	(sizeof(int64) + sizeof(ItemPointerData) + GJ_MAX_INCLUDED * sizeof(Datum) + \
 	 (GJ_MAX_INCLUDED + 7) / 8)
 
-/* Support function: converts a value of the key's type to the int8 that is compared */
+/*
+ * Support functions, see codec.c: of an operator class whose int8 tells the value, the conversion;
+ * of others a hash function, and one that returns an image of some values
+ */
 #define GJ_KEY_PROC				1
-#define GJ_NPROCS				1
+#define GJ_HASH_PROC			2
+#define GJ_IMAGE_PROC			3
+#define GJ_NPROCS				3
 
 /* The only strategy: equality (with the same number as for a btree, for familiarity) */
 #define GJ_EQUAL_STRATEGY		1
@@ -139,12 +145,12 @@ typedef struct GjLane
 	uint32		run;			/* delta that the page belongs to */
 } GjLane;
 
-/* A run: everything except dead is fixed when it is published */
+/* A run: everything except flags and dead is fixed when it is published */
 typedef struct GjRun
 {
 	uint32		run;			/* its number */
 	uint16		height;			/* number of directory levels, at least 1 */
-	uint16		flags;			/* none defined yet */
+	uint16		flags;
 	uint64		published;		/* metapage sequence number at publication */
 	uint64		entries;		/* number of entries at publication */
 	uint64		dead;			/* number of these that were deleted since */
@@ -156,6 +162,9 @@ typedef struct GjRun
 	uint32		reserved;
 } GjRun;
 
+/* GjRun.flags */
+#define GJ_RUN_SOURCE			0x0001	/* merge_run will replace it, and nothing else */
+
 /* A delta: data pages that lanes have filled or are filling */
 typedef struct GjDelta
 {
@@ -165,12 +174,14 @@ typedef struct GjDelta
 	BlockNumber list_pages;
 } GjDelta;
 
-#define GJ_MAX_RUNS				8	/* runs[0] is the base, if any */
+#define GJ_MAX_RUNS				16	/* the first one is the base, if any */
+#define GJ_FORMAT_2_RUNS		8	/* of these, the ones that format 2 had room for */
 
 /* GjMetaPageData.flags */
-#define GJ_META_HASHED_KEYS		0x0001	/* keys are hashes: a match needs recheck */
+#define GJ_META_HASHED_KEYS		0x0001	/* keys are images or hashes: a match needs recheck */
+#define GJ_META_FLAGS			GJ_META_HASHED_KEYS	/* all that this library knows */
 
-/* Metapage contents, from PageGetContents() on; pd_lower points after the lanes */
+/* Metapage contents, from PageGetContents() on; GjMetaMoreData follows the lanes */
 typedef struct GjMetaPageData
 {
 	uint32		magic;
@@ -200,7 +211,7 @@ typedef struct GjMetaPageData
 	uint32		fold_run;		/* run that is being written and not listed yet; 0 if none */
 	GjDelta		delta;			/* the current delta, in which lanes open pages */
 	GjDelta		previous;		/* the previous delta, which is being folded */
-	GjRun		runs[GJ_MAX_RUNS];
+	GjRun		runs[GJ_FORMAT_2_RUNS]; /* see GjMetaGetRun() */
 	GjColumnDesc columns[GJ_MAX_COLUMNS];
 	GjLane		lanes[FLEXIBLE_ARRAY_MEMBER];
 } GjMetaPageData;
@@ -208,6 +219,40 @@ typedef struct GjMetaPageData
 typedef GjMetaPageData *GjMetaPage;
 
 #define GjPageGetMeta(page) ((GjMetaPage) PageGetContents(page))
+
+/*
+ * What format 3 has added to the metapage, after the lanes: so an index of format 2 is used as it
+ * is, until a fold appends these fields (publish.c).  pd_lower points after them.
+ */
+typedef struct GjMetaMoreData
+{
+	uint32		merge_run;		/* run that a merge is writing in steps; 0 if none */
+	uint32		merge_reserved;
+	uint64		merge_dead;		/* number of its entries that have been deleted already */
+	uint64		hash_identity;	/* identifies the hash function; 0 if keys are no hashes */
+	uint64		reserved[7];
+	GjRun		runs[GJ_MAX_RUNS - GJ_FORMAT_2_RUNS];
+} GjMetaMoreData;
+
+typedef GjMetaMoreData *GjMetaMore;
+
+/* Only in format 3 */
+#define GjMetaGetMore(meta) ((GjMetaMore) &(meta)->lanes[(meta)->nlanes])
+
+/* Address after the contents of a metapage, which pd_lower points to */
+#define GjMetaEnd(meta) \
+	((char *) &(meta)->lanes[(meta)->nlanes] + \
+	 ((meta)->version == GJ_OLDEST_FORMAT ? 0 : sizeof(GjMetaMoreData)))
+
+/*
+ * Return an element of the list of runs, which has two parts
+ */
+static inline GjRun *
+GjMetaGetRun(const GjMetaPageData *meta, int i)
+{
+	return i < GJ_FORMAT_2_RUNS ? (GjRun *) &meta->runs[i] :
+		&GjMetaGetMore(meta)->runs[i - GJ_FORMAT_2_RUNS];
+}
 
 /* Journal: entries from PageGetContents() on, a ring in the order of sequence */
 typedef enum GjJournalKind

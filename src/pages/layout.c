@@ -1,8 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * layout.c
- *	  Where columns are located: as arrays in a data page, as rows in a tail page; and how values
- *	  become keys.
+ *	  Where columns are located: as arrays in a data page, as rows in a tail page.
  *
  * Both layouts follow from the widths of the columns alone.  The metapage describes the arrays
  * nevertheless, so that other programs, and later versions, need not know the rules; code that
@@ -23,9 +22,7 @@
  */
 #include "postgres.h"
 
-#include "fmgr.h"
 #include "port/pg_bitutils.h"
-#include "utils/builtins.h"
 #include "utils/rel.h"
 
 #include "base/gpujoin.h"
@@ -34,11 +31,6 @@
 /* The part of a page that is available for arrays */
 #define PAGE_START		MAXALIGN(SizeOfPageHeaderData)
 #define PAGE_ROOM		((int) (BLCKSZ - PAGE_START - sizeof(GjPageOpaqueData)))
-
-PG_FUNCTION_INFO_V1(gpujoin_key_int2);
-PG_FUNCTION_INFO_V1(gpujoin_key_int4);
-PG_FUNCTION_INFO_V1(gpujoin_key_int8);
-PG_FUNCTION_INFO_V1(gpujoin_key_oid);
 
 static void store_value(char *where, int width, uint64 value);
 
@@ -175,76 +167,4 @@ store_value(char *where, int width, uint64 value)
 			break;
 	}
 	memcpy(where, &bytes, width);
-}
-
-/*-------------------------------------------------------------------------
- * Values as keys
- *
- * Convert a value of an indexed type to its key, the integer that is stored.
- *
- * All keys are compared as int64.  Support function 1 of each operator class converts a value to
- * its key; equal values of any two types of a family become equal integers, which is what makes
- * int4 = int8 work.  Integers and dates are their own keys.  An oid is treated as the int4 with
- * the same bits, so that it fits four bytes: the mapping is one to one, and nothing here depends
- * on order.
- *
- * A type whose keys are hashes would map unequal values to one integer; the
- * metapage has a flag for that, and no operator class sets it yet.
- *-------------------------------------------------------------------------
- */
-
-/*
- * Convert a value to its key
- *
- * This is called for each row that a query processes, so the work of the common functions is
- * done here, which saves two calls.
- */
-int64
-GjKeyFromDatum(FmgrInfo *key_proc, Datum value)
-{
-	if (key_proc->fn_addr == gpujoin_key_int4)
-		return DatumGetInt32(value);
-	if (key_proc->fn_addr == gpujoin_key_int8)
-		return DatumGetInt64(value);
-	return DatumGetInt64(FunctionCall1(key_proc, value));
-}
-
-/*
- * Return true if a key computed by this function is the value's own bits, so that the value can
- * be restored
- */
-bool
-GjKeyProcKeepsValue(PGFunction function)
-{
-	return function == gpujoin_key_int2 || function == gpujoin_key_int4 ||
-		function == gpujoin_key_int8 || function == gpujoin_key_oid;
-}
-
-/*
- * Support functions: key extraction
- */
-Datum
-gpujoin_key_int2(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64(PG_GETARG_INT16(0));
-}
-
-/* int4 and date */
-Datum
-gpujoin_key_int4(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64(PG_GETARG_INT32(0));
-}
-
-/* int8, timestamp and timestamptz */
-Datum
-gpujoin_key_int8(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64(PG_GETARG_INT64(0));
-}
-
-Datum
-gpujoin_key_oid(PG_FUNCTION_ARGS)
-{
-	PG_RETURN_INT64((int32) PG_GETARG_OID(0));
 }

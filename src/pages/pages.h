@@ -13,6 +13,7 @@
 #include "common/relpath.h"
 #include "fmgr.h"
 #include "storage/buf.h"
+#include "storage/lock.h"
 #include "utils/rel.h"
 #include "utils/snapshot.h"
 
@@ -59,7 +60,8 @@ typedef struct GjIndexInfo
 	uint16		arrays_end;
 	uint16		tail_rows;
 	uint16		nlanes;
-	bool		hashed;
+	bool		hashed;			/* keys are images or hashes */
+	uint64		hash_identity;	/* see codec.c */
 	uint16		nincluded;
 	GjIncludedColumn included[GJ_MAX_INCLUDED];
 } GjIndexInfo;
@@ -74,6 +76,9 @@ typedef struct GjIndexState
 	uint64		list_version;
 	uint32		next_run;
 	uint32		fold_run;
+	uint32		merge_run;
+	uint64		merge_dead;
+	uint16		format;			/* version of the metapage */
 	int			nruns;
 	GjRun		runs[GJ_MAX_RUNS];
 	GjDelta		deltas[2];		/* the current one, the previous one; run is 0 if it does not
@@ -83,15 +88,26 @@ typedef struct GjIndexState
 	int			nopen;
 } GjIndexState;
 
-/* Runs, two deltas, the run that is being written */
-#define GJ_MAX_ALIVE	(GJ_MAX_RUNS + 3)
+/*
+ * Return the number of pages with unsorted entries, except tails
+ */
+static inline uint64
+GjStateUnsorted(const GjIndexState *state)
+{
+	return (uint64) (state->deltas[0].run != 0 ? state->deltas[0].data_pages : 0) +
+		(state->deltas[1].run != 0 ? state->deltas[1].data_pages : 0);
+}
+
+/* Runs, two deltas, the runs that a fold and a merge are writing */
+#define GJ_MAX_ALIVE	(GJ_MAX_RUNS + 4)
 
 /* The list that a page belongs to, according to a state that was read before the page */
 typedef enum GjPageOwner
 {
 	GJ_OWNER_RUN,				/* a listed run */
 	GJ_OWNER_DELTA,				/* the current delta or the previous one */
-	GJ_OWNER_FOLD,				/* the run that is being written */
+	GJ_OWNER_FOLD,				/* the run that a fold is writing */
+	GJ_OWNER_MERGE,				/* the run that a merge is writing in steps */
 	GJ_OWNER_NOBODY,			/* the page is free, and remains free until it is reused */
 	GJ_OWNER_LATER				/* a run or delta that is younger than the state */
 } GjPageOwner;
@@ -207,7 +223,11 @@ typedef struct GjOptions
 	int32		vl_len_;		/* varlena header (do not touch directly!) */
 	int			lanes;
 	bool		preload;		/* load its mirror after each start of the server */
+	int			fold_pages;		/* GJ_NO_FOLD_PAGES if not set */
 } GjOptions;
+
+/* The option fold_pages is not set: the setting gpujoin.fold_pages applies */
+#define GJ_NO_FOLD_PAGES		(GJ_AUTO_FOLD_PAGES - 1)
 
 /* layout.c: layout of columns in pages and rows */
 extern bool GjCanInclude(const FormData_pg_attribute *attribute);
@@ -233,8 +253,7 @@ extern int64 GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPoint
 /* write.c: empty pages, and new indexes that other processes cannot see */
 extern void GjPageInit(Page page, GjPageKind kind, uint32 run);
 extern void GjDataInit(Page page, const GjIndexInfo *info, uint32 run);
-extern void GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes,
-							bool hashed);
+extern void GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes);
 extern void GjIndexAddPage(Relation index, ForkNumber fork, Page image);
 extern void GjIndexNoteBuilt(Relation index, const GjRun *run, const GjDelta *delta);
 extern void GjIndexLogFork(Relation index, ForkNumber fork);
@@ -253,6 +272,8 @@ extern void GjTailDelete(Relation index, const GjIndexInfo *info, Buffer tail,
 						 const uint32 *dead);
 extern void GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data,
 						 const uint32 *dead);
+extern void GjMergeDelete(Relation index, const GjIndexInfo *info, Buffer data,
+						  const uint32 *dead);
 extern void GjEpochRaise(Relation index);
 
 /* read.c: which pages hold the index's entries, and whether they still do */
@@ -279,6 +300,8 @@ extern void GjRunWriterAdd(GjRunWriter *writer, const char *row);
 extern void GjRunWriterAddSlots(GjRunWriter *writer, Page page, int slot, int n);
 extern void GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *words,
 								int n);
+extern bool GjRunWriterPause(GjRunWriter *writer, GjPlace *last);
+extern void GjRunWriterContinue(GjRunWriter *writer, Relation index, uint64 change);
 extern BlockNumber GjRunWriterEnd(GjRunWriter *writer, GjRun *run);
 
 /* publish.c: the list of runs and deltas of an index */
@@ -290,6 +313,10 @@ extern bool GjLaneClose(Relation index, int lane);
 extern uint32 GjFoldBegin(Relation index, uint64 *change);
 extern void GjRunsPublish(Relation index, const GjRun *runs, int nruns, BlockNumber end,
 						  bool folded);
+extern uint32 GjMergeAnnounce(Relation index, const bool *is_source);
+extern uint64 GjMergeDrawChange(Relation index);
+extern void GjMergePublish(Relation index, const GjRun *run, BlockNumber end);
+extern void GjMergeForget(Relation index);
 
 /* sort.c: sorting rows */
 extern GjRowSort *GjRowSortBegin(const GjIndexInfo *info, Size memory);
@@ -303,19 +330,81 @@ extern void GjRowSortEnd(GjRowSort *sort);
 /* predicate.c: predicate locks of a serializable transaction */
 extern void GjPredicateLock(Relation index, Snapshot snapshot);
 
-/* layout.c: conversion of values to the integers that are compared */
-extern int64 GjKeyFromDatum(FmgrInfo *key_proc, Datum value);
-extern bool GjKeyProcKeepsValue(PGFunction function);
+/* codec.c: conversion of values to the integers that are compared */
+typedef enum GjCodecKind
+{
+	GJ_CODEC_INT4,				/* the bits of a Datum that is an int32, */
+	GJ_CODEC_INT8,				/* or an int64 */
+	GJ_CODEC_KEY,				/* what support function 1 returns */
+	GJ_CODEC_HASH				/* an image, or the hash that support function 2 returns */
+} GjCodecKind;
+
+typedef struct GjCodec
+{
+	GjCodecKind kind;
+	bool		keeps_value;	/* the code is the value's own bits, so the value can be restored */
+	Oid			collation;
+	FmgrInfo	proc;			/* support function 1, or 2 */
+	FmgrInfo	image;			/* support function 3, if it is used */
+} GjCodec;
+
+extern bool GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation);
+extern void GjCodecInitIndex(GjCodec *codec, Relation index);
+extern void GjCodecInitNew(GjCodec *codec, Relation index);
+extern uint64 GjCodecIdentity(Relation index);
+extern bool GjClassIsOfType(Oid class_type, Oid column_type);
+extern int64 GjCodeCompute(GjCodec *codec, Datum value);
+
+/*
+ * Return true if a code made by a codec of kind GJ_CODEC_HASH does not tell the value
+ */
+static inline bool
+GjCodeIsHash(int64 code)
+{
+	return code < PG_INT64_MIN / 2;
+}
+
+/*
+ * Convert a value to its code.  This is called for each row that a query processes, so the work
+ * for the common types is done here.
+ */
+static inline int64
+GjCodeOf(GjCodec *codec, Datum value)
+{
+	if (codec->kind == GJ_CODEC_INT4)
+		return DatumGetInt32(value);
+	if (codec->kind == GJ_CODEC_INT8)
+		return DatumGetInt64(value);
+	return GjCodeCompute(codec, value);
+}
+
+/* request.c: asking for a background worker that folds */
+extern void GjFoldRequest(Relation index, const GjIndexState *state, int factor);
+extern void GjFoldWorkerTag(Oid index, LOCKTAG *tag);
+extern void GjFoldNumberTag(int number, LOCKTAG *tag);
+extern void GjMergeTag(Oid index, LOCKTAG *tag);
+extern bool GjFoldHasWorker(Relation index);
+extern bool GjDatabaseIsWanted(void);
 
 /* index.c: recognizing gpujoin indexes, and their options */
 extern bool GjRelationIsIndex(Relation rel);
 extern bool GjIndexIsPreloaded(Relation index);
+extern BlockNumber GjIndexFoldPages(Relation index);
 extern Oid	GjTableOfOwnIndex(Oid index_oid);
 extern List *GjListIndexes(Oid index_oid);
 extern List *GjListManagedIndexes(Oid index_oid);
 extern Relation GjOpenManagedIndex(Oid index_oid);
 extern void GjOptionsInit(void);
 extern bytea *gjoptions(Datum reloptions, bool validate);
+
+/*
+ * Return true if a merge in steps reads this run: then nothing else may merge or drop it
+ */
+static inline bool
+GjRunIsSource(const GjRun *run)
+{
+	return (run->flags & GJ_RUN_SOURCE) != 0;
+}
 
 /*
  * Return the width of a stored key in bytes: that of the operator class's storage type

@@ -4,9 +4,9 @@
  *	  Changing the list of runs and deltas of an index, each change by one WAL record of the
  *	  metapage; and the record that writes a run's pages.
  *
- * Only a fold makes these changes, and only one fold runs at a time (am/fold.c).  Deletions,
- * which count a run's dead entries in the metapage, exclude folds, too.  Only the current delta
- * and the lanes can change at the same time.
+ * Only a fold makes these changes, under the fold lock (am/am.h), so only one fold runs at a time.
+ * Deletions, which count a run's dead entries in the metapage, take that lock, too.  Only the
+ * current delta and the lanes can change at the same time.
  *
  * Freeing pages increments list_version, by the same record: lemma L1 of src/README.
  *
@@ -37,16 +37,29 @@ typedef struct MetaChange
 } MetaChange;
 
 static void log_images(const Buffer *buffers, int n);
+static void set_runs(GjMetaPage meta, const GjRun *runs, int nruns);
 static uint32 draw_number(Relation index, GjMetaPage meta);
 
+/*
+ * Begin a change; it also gives a metapage of format 2 the fields of format 3
+ */
 static void
 begin_change(MetaChange *change, Relation index)
 {
+	Page		page;
+
 	change->buffer = ReadBuffer(index, GJ_META_BLOCK);
 	LockBuffer(change->buffer, BUFFER_LOCK_EXCLUSIVE);
 	GjMetaCheck(index, change->buffer);
 	change->record = GenericXLogStart(index);
-	change->meta = GjPageGetMeta(GenericXLogRegisterBuffer(change->record, change->buffer, 0));
+	page = GenericXLogRegisterBuffer(change->record, change->buffer, 0);
+	change->meta = GjPageGetMeta(page);
+	if (change->meta->version == GJ_OLDEST_FORMAT)
+	{
+		memset(GjMetaGetMore(change->meta), 0, sizeof(GjMetaMoreData));
+		change->meta->version = GJ_FORMAT_VERSION;
+		((PageHeader) page)->pd_lower = GjMetaEnd(change->meta) - (char *) page;
+	}
 }
 
 static void
@@ -195,14 +208,7 @@ GjRunsPublish(Relation index, const GjRun *runs, int nruns, BlockNumber end, boo
 	begin_change(&change, index);
 	meta = change.meta;
 	meta->sequence++;
-	memset(meta->runs, 0, sizeof(meta->runs));
-	for (int i = 0; i < nruns; i++)
-	{
-		meta->runs[i] = runs[i];
-		if (runs[i].published == 0)
-			meta->runs[i].published = meta->sequence;
-	}
-	meta->nruns = nruns;
+	set_runs(meta, runs, nruns);
 	if (folded)
 	{
 		meta->fold_run = 0;
@@ -212,6 +218,129 @@ GjRunsPublish(Relation index, const GjRun *runs, int nruns, BlockNumber end, boo
 	meta->list_version++;
 	meta->min_blocks = Max(meta->min_blocks, end);
 	finish_change(&change);
+}
+
+/*
+ * Reserve a number for the run that a merge is about to write in steps, and mark the runs that it
+ * replaces
+ *
+ * There must be at least one, and at most GJ_MAX_RUNS - 1, or a fold in between would find no room
+ * in the list.
+ */
+uint32
+GjMergeAnnounce(Relation index, const bool *is_source)
+{
+	MetaChange	change;
+	uint32		number;
+
+	begin_change(&change, index);
+	if (GjMetaGetMore(change.meta)->merge_run != 0)
+		elog(ERROR, "index \"%s\" has an unfinished merge", RelationGetRelationName(index));
+	number = draw_number(index, change.meta);
+	GjMetaGetMore(change.meta)->merge_run = number;
+	GjMetaGetMore(change.meta)->merge_dead = 0;
+	for (int i = 0; i < change.meta->nruns; i++)
+	{
+		if (is_source[i])
+			GjMetaGetRun(change.meta, i)->flags |= GJ_RUN_SOURCE;
+	}
+	finish_change(&change);
+	return number;
+}
+
+/*
+ * Draw the sequence number of the pages that a step of a merge writes
+ *
+ * Each step needs one of its own.  A page that it takes may have been free when the merge began,
+ * and a device may have a copy of its contents in between, with a number that must be older.
+ */
+uint64
+GjMergeDrawChange(Relation index)
+{
+	MetaChange	change;
+	uint64		sequence;
+
+	begin_change(&change, index);
+	sequence = ++change.meta->sequence;
+	finish_change(&change);
+	return sequence;
+}
+
+/*
+ * List the run that a merge has written at the place of the first of its sources, which become
+ * free; end is the block after its last page
+ *
+ * A run without entries is not listed.  Entries that were deleted from its pages since they were
+ * written count as dead.
+ */
+void
+GjMergePublish(Relation index, const GjRun *run, BlockNumber end)
+{
+	MetaChange	change;
+	GjMetaMore	more;
+	GjRun		runs[GJ_MAX_RUNS];
+	int			nruns = 0;
+	bool		listed = run->entries == 0;
+
+	begin_change(&change, index);
+	more = GjMetaGetMore(change.meta);
+	if (more->merge_run != run->run)
+		elog(ERROR, "index \"%s\" has another merge", RelationGetRelationName(index));
+	change.meta->sequence++;
+	for (int i = 0; i < change.meta->nruns; i++)
+	{
+		const GjRun *old = GjMetaGetRun(change.meta, i);
+
+		if (!GjRunIsSource(old))
+			runs[nruns++] = *old;
+		else if (!listed)
+		{
+			runs[nruns] = *run;
+			runs[nruns++].dead = more->merge_dead;
+			listed = true;
+		}
+	}
+	set_runs(change.meta, runs, nruns);
+	more->merge_run = 0;
+	more->merge_dead = 0;
+	change.meta->list_version++;
+	change.meta->min_blocks = Max(change.meta->min_blocks, end);
+	finish_change(&change);
+}
+
+/*
+ * Give up the run that a merge has left unfinished, which frees its pages
+ */
+void
+GjMergeForget(Relation index)
+{
+	MetaChange	change;
+
+	begin_change(&change, index);
+	GjMetaGetMore(change.meta)->merge_run = 0;
+	GjMetaGetMore(change.meta)->merge_dead = 0;
+	for (int i = 0; i < change.meta->nruns; i++)
+		GjMetaGetRun(change.meta, i)->flags &= ~GJ_RUN_SOURCE;
+	change.meta->sequence++;	/* as for any freeing of pages: read.c */
+	change.meta->list_version++;
+	finish_change(&change);
+}
+
+/*
+ * List these runs, and no others
+ */
+static void
+set_runs(GjMetaPage meta, const GjRun *runs, int nruns)
+{
+	memset(meta->runs, 0, sizeof(meta->runs));
+	memset(GjMetaGetMore(meta)->runs, 0, sizeof(GjMetaGetMore(meta)->runs));
+	for (int i = 0; i < nruns; i++)
+	{
+		*GjMetaGetRun(meta, i) = runs[i];
+		if (runs[i].published == 0)
+			GjMetaGetRun(meta, i)->published = meta->sequence;
+	}
+	meta->nruns = nruns;
 }
 
 /*

@@ -18,9 +18,11 @@
 #include "pages.h"
 
 static void fill_info(GjMetaPage meta, GjIndexInfo *info);
+static uint32 get_merge_run(const GjMetaPageData *meta);
 static void fill_state(Relation index, GjMetaPage meta, GjIndexState *state);
 static BlockNumber get_open_block(Relation index, GjMetaPage meta, int lane);
 static void check_version(Relation index, Page page);
+static void check_flags(Relation index, const GjMetaPageData *meta);
 static void check_contents(Relation index, Buffer buffer);
 static void copy_journal(Relation index, Page page, GjIndexJournal *journal);
 static BlockNumber check_length(Relation index, BlockNumber min_blocks);
@@ -31,6 +33,7 @@ static bool read_list(Relation index, const GjIndexState *state, const GjDelta *
 static void copy_list_page(Relation index, Buffer buffer, BlockNumber first_data,
 						   BlockNumber nblocks, int count, BlockNumber *blocks);
 static void lists_check(Relation index, const GjMetaPageData *meta);
+static void check_merge(Relation index, const GjMetaPageData *meta);
 static void describe_layout(const GjMetaPageData *meta, GjIndexInfo *info);
 static int	get_row_width(TupleDesc desc);
 
@@ -156,6 +159,7 @@ GjMetaCheck(Relation index, Buffer metabuf)
 	meta = GjPageGetMeta(BufferGetPage(metabuf));
 	if (meta->magic != GJ_MAGIC)
 		GjReportCorruption(index, GJ_META_BLOCK, "The metapage has a wrong magic number.");
+	check_flags(index, meta);
 
 	if (!GjLayoutMake(RelationGetDescr(index), &layout) ||
 		meta->nlanes < GJ_MIN_LANES || meta->nlanes > GJ_MAX_LANES ||
@@ -184,15 +188,32 @@ check_version(Relation index, Page page)
 
 	if (PageIsNew(page) || PageGetSpecialSize(page) != sizeof(GjPageOpaqueData) ||
 		GjPageGetOpaque(page)->page_id != GJ_PAGE_ID || meta->magic != GJ_MAGIC ||
-		meta->version == GJ_FORMAT_VERSION)
+		(meta->version >= GJ_OLDEST_FORMAT && meta->version <= GJ_FORMAT_VERSION))
 		return;
 	ereport(ERROR,
 			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 			 errmsg("index \"%s\" has format version %u, which this library does not know",
 					RelationGetRelationName(index), meta->version),
-			 errdetail("The library reads and writes format version %d.", GJ_FORMAT_VERSION),
-			 errhint(meta->version < GJ_FORMAT_VERSION ? "REINDEX the index." :
+			 errdetail("The library knows format versions %d to %d.", GJ_OLDEST_FORMAT,
+					   GJ_FORMAT_VERSION),
+			 errhint(meta->version < GJ_OLDEST_FORMAT ? "REINDEX the index." :
 					 "Update the library, or REINDEX the index.")));
+}
+
+/*
+ * Report a metapage with a flag of a later version of this library: entries may have another
+ * meaning
+ */
+static void
+check_flags(Relation index, const GjMetaPageData *meta)
+{
+	if ((meta->flags & ~GJ_META_FLAGS) == 0)
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+			 errmsg("index \"%s\" has flags 0x%x, which this library does not know",
+					RelationGetRelationName(index), meta->flags & ~GJ_META_FLAGS),
+			 errhint("Update the library, or REINDEX the index.")));
 }
 
 /*
@@ -292,6 +313,8 @@ fill_info(GjMetaPage meta, GjIndexInfo *info)
 	info->tail_rows = meta->tail_rows;
 	info->nlanes = meta->nlanes;
 	info->hashed = (meta->flags & GJ_META_HASHED_KEYS) != 0;
+	if (meta->version > GJ_OLDEST_FORMAT)
+		info->hash_identity = GjMetaGetMore(meta)->hash_identity;
 }
 
 static void
@@ -305,8 +328,12 @@ fill_state(Relation index, GjMetaPage meta, GjIndexState *state)
 	state->list_version = meta->list_version;
 	state->next_run = meta->next_run;
 	state->fold_run = meta->fold_run;
+	state->format = meta->version;
+	state->merge_run = get_merge_run(meta);
+	state->merge_dead = state->merge_run == 0 ? 0 : GjMetaGetMore(meta)->merge_dead;
 	state->nruns = meta->nruns;
-	memcpy(state->runs, meta->runs, meta->nruns * sizeof(GjRun));
+	for (int i = 0; i < meta->nruns; i++)
+		state->runs[i] = *GjMetaGetRun(meta, i);
 	state->deltas[0] = meta->delta;
 	state->deltas[1] = meta->previous;
 	state->min_blocks = meta->min_blocks;
@@ -318,6 +345,15 @@ fill_state(Relation index, GjMetaPage meta, GjIndexState *state)
 		if (BlockNumberIsValid(block))
 			state->open_blocks[state->nopen++] = block;
 	}
+}
+
+/*
+ * Return the run that a merge is writing, or 0
+ */
+static uint32
+get_merge_run(const GjMetaPageData *meta)
+{
+	return meta->version == GJ_OLDEST_FORMAT ? 0 : GjMetaGetMore(meta)->merge_run;
 }
 
 /*
@@ -421,12 +457,12 @@ GjReportCorruption(Relation index, BlockNumber block, const char *detail)
  *
  * Find the pages that hold an index's entries, and detect that they no longer do.
  *
- * The metapage lists runs and deltas.  A run's pages are found by its directory, a delta's pages
- * by its list pages; and each page carries the number of the run or delta that it belongs to.  A
- * page is alive if its number is listed in the metapage, or is fold_run, the number of the run
- * that is being written.  All others are free, and can be taken by a process that needs a page.
- * So the record of the metapage that publishes a new run also frees all pages that the run
- * replaces, at the same moment.
+ * The metapage lists runs and deltas.  A run's pages are found by its directory, a delta's pages by
+ * its list pages; and each page carries the number of the run or delta that it belongs to.  A page
+ * is alive if its number is listed in the metapage, or is that of a run that is being written:
+ * fold_run, or merge_run, of a merge in steps.  All others are free, and can be taken by a process
+ * that needs a page. So the record of the metapage that publishes a new run also frees all pages
+ * that the run replaces, at the same moment.
  *
  * Numbers are taken from next_run, and none is used twice.  Hence, for a state of the metapage
  * that was read at some time, and a page that is locked afterwards:
@@ -461,15 +497,18 @@ lists_check(Relation index, const GjMetaPageData *meta)
 {
 	uint32		numbers[GJ_MAX_ALIVE];
 	int			count = 0;
+	int			most = meta->version == GJ_OLDEST_FORMAT ? GJ_FORMAT_2_RUNS : GJ_MAX_RUNS;
 
-	if (meta->nruns > GJ_MAX_RUNS || meta->next_run > GJ_MAX_RUN_NUMBER + 1 ||
+	if (meta->nruns > most || meta->next_run > GJ_MAX_RUN_NUMBER + 1 ||
 		meta->list_version == 0 || meta->delta.run == 0)
 		GjReportCorruption(index, GJ_META_BLOCK, "The metapage's list of runs is damaged.");
 
 	for (int i = 0; i < meta->nruns; i++)
 	{
-		check_run(index, meta, &meta->runs[i]);
-		numbers[count++] = meta->runs[i].run;
+		const GjRun *run = GjMetaGetRun(meta, i);
+
+		check_run(index, meta, run);
+		numbers[count++] = run->run;
 	}
 	check_delta(index, meta, &meta->delta);
 	numbers[count++] = meta->delta.run;
@@ -480,6 +519,9 @@ lists_check(Relation index, const GjMetaPageData *meta)
 	}
 	if (meta->fold_run != 0)
 		numbers[count++] = meta->fold_run;
+	if (get_merge_run(meta) != 0)
+		numbers[count++] = get_merge_run(meta);
+	check_merge(index, meta);
 
 	for (int i = 0; i < count; i++)
 	{
@@ -492,6 +534,21 @@ lists_check(Relation index, const GjMetaPageData *meta)
 	}
 }
 
+/*
+ * Check that runs are marked as sources only of a merge
+ */
+static void
+check_merge(Relation index, const GjMetaPageData *meta)
+{
+	int			nsources = 0;
+
+	for (int i = 0; i < meta->nruns; i++)
+		nsources += GjRunIsSource(GjMetaGetRun(meta, i));
+	if ((nsources > 0) != (get_merge_run(meta) != 0) || nsources == GJ_MAX_RUNS)
+		GjReportCorruption(index, GJ_META_BLOCK,
+						   "The metapage's description of a merge is damaged.");
+}
+
 static void
 check_run(Relation index, const GjMetaPageData *meta, const GjRun *run)
 {
@@ -501,7 +558,7 @@ check_run(Relation index, const GjMetaPageData *meta, const GjRun *run)
 		(uint64) run->data_pages + run->directory_pages > meta->min_blocks - meta->first_data ||
 		run->entries < 1 || run->entries > (uint64) run->data_pages * meta->slots ||
 		run->dead > run->entries || run->min_key > run->max_key ||
-		run->published > meta->sequence)
+		run->published > meta->sequence || (run->flags & ~GJ_RUN_SOURCE) != 0)
 		GjReportCorruption(index, GJ_META_BLOCK,
 						   "The metapage's description of a run is damaged.");
 }
@@ -552,7 +609,11 @@ GjPageGetOwner(const GjIndexState *state, Page page)
 		if (state->deltas[i].run != 0 && state->deltas[i].run == run)
 			return GJ_OWNER_DELTA;
 	}
-	return run == state->fold_run && run != 0 ? GJ_OWNER_FOLD : GJ_OWNER_NOBODY;
+	if (run == 0)
+		return GJ_OWNER_NOBODY;
+	if (run == state->merge_run)
+		return GJ_OWNER_MERGE;
+	return run == state->fold_run ? GJ_OWNER_FOLD : GJ_OWNER_NOBODY;
 }
 
 /*
@@ -572,12 +633,14 @@ GjListsGetAlive(const GjIndexState *state, uint32 *numbers)
 	}
 	if (state->fold_run != 0)
 		numbers[count++] = state->fold_run;
+	if (state->merge_run != 0)
+		numbers[count++] = state->merge_run;
 	return count;
 }
 
 /*
- * Estimate the number of free pages in a file of that length.  Pages that a fold is writing
- * count as free.
+ * Estimate the number of free pages in a file of that length.  Pages that a fold or a merge is
+ * writing count as free.
  */
 uint64
 GjListsCountFree(const GjIndexState *state, const GjIndexInfo *info, BlockNumber length)

@@ -60,6 +60,7 @@ struct GjRunWriter
 {
 	Relation	index;
 	GjIndexInfo info;
+	MemoryContext context;		/* for the directory */
 	uint64		change;
 	bool		building;
 	GjIndexState state;			/* tells which pages are free; not set in a build */
@@ -69,6 +70,7 @@ struct GjRunWriter
 	GjRun		run;
 	int			slot;			/* next free slot of the data page */
 	GjPlace		first;			/* first entry of the data page */
+	GjPlace		last;			/* last entry of the last finished data page */
 	Level		levels[GJ_MAX_HEIGHT];
 	int			nwaiting;		/* always less than the capacity: the next page is made in the
 								 * following element */
@@ -439,6 +441,7 @@ GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run, uint64 cha
 
 	writer->index = index;
 	writer->info = *info;
+	writer->context = CurrentMemoryContext;
 	writer->change = change;
 	writer->building = building;
 	if (building)
@@ -552,6 +555,36 @@ put_words(Page page, const GjIndexInfo *info, const GjWordForm *form, const uint
 }
 
 /*
+ * Write all finished pages, and set *last to the place of the last entry on them; discards the rows
+ * of an unfinished page.  Returns false if the run has no page yet.
+ *
+ * Afterwards no entry is left in memory, except for the places that the directory needs.
+ */
+bool
+GjRunWriterPause(GjRunWriter *writer, GjPlace *last)
+{
+	writer->slot = 0;
+	while (writer->nwaiting > 0)
+		write_waiting(writer);
+	*last = writer->last;
+	return writer->run.entries > 0;
+}
+
+/*
+ * Continue with a run after a pause, in which the index may have changed and been closed; new pages
+ * get this change counter
+ */
+void
+GjRunWriterContinue(GjRunWriter *writer, Relation index, uint64 change)
+{
+	Assert(writer->slot == 0 && writer->nwaiting == 0);
+	writer->index = index;
+	writer->change = change;
+	writer->map_is_empty = false;
+	GjIndexGetState(index, &writer->state);
+}
+
+/*
  * Write the remaining pages, describe the run, free the writer; returns the block after the last
  * one
  *
@@ -602,6 +635,8 @@ finish_data(GjRunWriter *writer)
 	if (writer->run.entries == 0)
 		writer->run.min_key = opaque->min_key;
 	writer->run.max_key = opaque->max_key;
+	writer->last.key = opaque->max_key;
+	writer->last.tid = GjPackTid(&GjDataTids(next_image(writer), &writer->info)[writer->slot - 1]);
 	writer->run.entries += opaque->used;
 	writer->run.data_pages++;
 	writer->slot = 0;
@@ -653,7 +688,7 @@ add_element(GjRunWriter *writer, int level, const GjPlace *first, BlockNumber bl
 	if (to->n == GJ_DIRECTORY_FANOUT)
 		finish_directory(writer, level);
 	if (to->directory == NULL)
-		to->directory = palloc0(sizeof(GjDirectory));
+		to->directory = MemoryContextAllocZero(writer->context, sizeof(GjDirectory));
 	directory = to->directory;
 	directory->level = level;
 	directory->keys[to->n] = first->key;
@@ -786,8 +821,9 @@ find_pages(GjRunWriter *writer, Buffer *buffers, int n)
 /*
  * Take a page from the free space map, if it has one that may be free; it is pinned, not locked
  *
- * Only folds and deletions add pages to the map, and neither runs at the same time; so once
- * empty, the map stays empty.
+ * Deletions and folds add pages to the map.  Those that a merge has freed are added without the
+ * fold lock, and then the file may grow although the map has pages again; a fold does not look
+ * twice.
  */
 static Buffer
 find_page(GjRunWriter *writer)

@@ -49,10 +49,13 @@ static void copy_bits(uint32 *to, int to_bit, const uint32 *from, int from_bit, 
 static void widen_bounds(GjPageOpaque opaque, int64 key);
 static int	find_free_slot(const uint32 *used, int words, int from);
 static Buffer lock_block(Relation index, BlockNumber block, GjPageKind kind);
+static int	clear_slots(Relation index, const GjIndexInfo *info, Buffer data, Page page,
+						const uint32 *dead);
 static void add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind,
 							  BlockNumber block);
 static void add_list_element(GjMetaPage meta, Page list, BlockNumber block);
-static void init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, bool hashed);
+static void init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes,
+					  uint64 hash_identity);
 static void list_init(Page page, uint32 run, BlockNumber previous);
 static void check_included(Relation index);
 
@@ -293,9 +296,53 @@ GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 
 	GenericXLogState *state = GenericXLogStart(index);
 	Page		page = GenericXLogRegisterBuffer(state, data, 0);
 	GjPageOpaque opaque = GjPageGetOpaque(page);
-	uint32	   *used = GjDataUsed(page, info);
 	Page		journal = GenericXLogRegisterBuffer(state, journalbuf, 0);
 	GjMetaPage	meta = GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0));
+	int			ndead = clear_slots(index, info, data, page, dead);
+
+	for (int i = 0; i < meta->nruns; i++)
+	{
+		if (GjMetaGetRun(meta, i)->run == opaque->run)
+			GjMetaGetRun(meta, i)->dead += ndead;
+	}
+	opaque->change = ++meta->sequence;
+	add_journal_entry(meta, journal, GJ_JOURNAL_DELETED, BufferGetBlockNumber(data));
+
+	GenericXLogFinish(state);
+	GjStep("deleted");
+	UnlockReleaseBuffer(metabuf);
+	UnlockReleaseBuffer(journalbuf);
+}
+
+/*
+ * Remove entries of an exclusively locked data page of the run that a merge is writing
+ *
+ * No mirror has the page, so the journal need not tell; but it may get an empty copy, which the
+ * page's next version must replace.
+ */
+void
+GjMergeDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 *dead)
+{
+	Buffer		metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
+	GenericXLogState *state = GenericXLogStart(index);
+	Page		page = GenericXLogRegisterBuffer(state, data, 0);
+	GjMetaPage	meta = GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0));
+
+	GjMetaGetMore(meta)->merge_dead += clear_slots(index, info, data, page, dead);
+	GjPageGetOpaque(page)->change = ++meta->sequence;
+	GenericXLogFinish(state);
+	GjStep("merge deleted");
+	UnlockReleaseBuffer(metabuf);
+}
+
+/*
+ * Mark slots as unused on a private copy of a page; returns how many were in use
+ */
+static int
+clear_slots(Relation index, const GjIndexInfo *info, Buffer data, Page page, const uint32 *dead)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+	uint32	   *used = GjDataUsed(page, info);
 	int			ndead = 0;
 	int			left = 0;
 
@@ -311,18 +358,7 @@ GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 
 		GjReportCorruption(index, BufferGetBlockNumber(data),
 						   "A data page's count does not agree with its bitmap.");
 	opaque->used = left;
-	for (int i = 0; i < meta->nruns; i++)
-	{
-		if (meta->runs[i].run == opaque->run)
-			meta->runs[i].dead += ndead;
-	}
-	opaque->change = ++meta->sequence;
-	add_journal_entry(meta, journal, GJ_JOURNAL_DELETED, BufferGetBlockNumber(data));
-
-	GenericXLogFinish(state);
-	GjStep("deleted");
-	UnlockReleaseBuffer(metabuf);
-	UnlockReleaseBuffer(journalbuf);
+	return ndead;
 }
 
 /*
@@ -574,7 +610,7 @@ list_init(Page page, uint32 run, BlockNumber previous)
  * Initialize the metapage of an empty index
  */
 static void
-init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, bool hashed)
+init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, uint64 hash_identity)
 {
 	GjMetaPage	meta;
 
@@ -592,7 +628,7 @@ init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, bool h
 	meta->journal_blocks = 1;
 	meta->first_data = GJ_FIRST_TAIL_BLOCK + nlanes;
 	meta->min_blocks = meta->first_data;
-	meta->flags = hashed ? GJ_META_HASHED_KEYS : 0;
+	meta->flags = hash_identity != 0 ? GJ_META_HASHED_KEYS : 0;
 	meta->slots = layout->slots;
 	meta->used_offset = layout->used_offset;
 	meta->ncolumns = layout->ncolumns;
@@ -605,16 +641,19 @@ init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, bool h
 	meta->previous.head = InvalidBlockNumber;
 	for (int lane = 0; lane < nlanes; lane++)
 		meta->lanes[lane].open_block = InvalidBlockNumber;
+	memset(GjMetaGetMore(meta), 0, sizeof(GjMetaMoreData));
+	GjMetaGetMore(meta)->hash_identity = hash_identity;
 
-	((PageHeader) page)->pd_lower = (char *) &meta->lanes[nlanes] - (char *) page;
+	((PageHeader) page)->pd_lower = GjMetaEnd(meta) - (char *) page;
 }
 
 /*
  * Write the fixed pages of an empty index into a new fork, without WAL
  */
 void
-GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes, bool hashed)
+GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes)
 {
+	uint64		hash_identity = GjCodecIdentity(index);
 	GjLayout	layout;
 
 	check_included(index);
@@ -625,7 +664,7 @@ GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes, bo
 		Page		page = (Page) image.data;
 
 		if (block == GJ_META_BLOCK)
-			init_meta(page, &layout, build_id, nlanes, hashed);
+			init_meta(page, &layout, build_id, nlanes, hash_identity);
 		else if (block == GJ_JOURNAL_BLOCK)
 		{
 			GjPageInit(page, GJ_PAGE_JOURNAL, 0);
@@ -675,7 +714,7 @@ GjIndexNoteBuilt(Relation index, const GjRun *run, const GjDelta *delta)
 	START_CRIT_SECTION();
 	if (run != NULL)
 	{
-		meta->runs[meta->nruns++] = *run;
+		*GjMetaGetRun(meta, meta->nruns++) = *run;
 		meta->next_run = Max(meta->next_run, run->run + 1);
 	}
 	if (delta != NULL)

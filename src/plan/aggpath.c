@@ -11,7 +11,9 @@
  * Costs: PostgreSQL charges a row cpu_tuple_cost for the node that returns it, and
  * cpu_operator_cost for each column that is hashed and for each aggregate.  No node returns the
  * rows of a batch, in a join neither the scan nor the join.  They were measured at 1 to 5 ns a
- * column, a tenth of an operator.  Groups are charged as in PostgreSQL.
+ * column, a tenth of an operator.  Groups are charged as in PostgreSQL.  Rows that a device can
+ * reduce (exec/reduction.c) are not charged at all, but for the request: so a plan of one process
+ * that has them reduced is preferred to a parallel plan, which has them delivered.
  *
  * The rows of all parts of a partitioned table or a UNION ALL go into the same groups: the child
  * is an Append, which can also be read in batches (agg/reader.c).  So the Append does run-time
@@ -25,6 +27,8 @@
 
 #include <math.h>
 
+#include "access/xact.h"
+#include "catalog/pg_type_d.h"
 #include "executor/nodeHash.h"
 #include "nodes/value.h"
 #include "optimizer/cost.h"
@@ -39,6 +43,8 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "match/match.h"
+#include "service/service.h"
 #include "planner.h"
 
 /* Cost of a column of a batch, in operators */
@@ -68,8 +74,14 @@ static Path *choose_part(PlannerInfo *root, Path *path);
 static Path *strip_projection(Path *path);
 static bool gives_arrays(Path *path);
 static Path *for_arrays(PlannerInfo *root, CustomPath *path);
+static void show_read_cost(Path *path, Plan *plan);
+static void show_at_most(Plan *plan, Cost cost);
 static Cost array_cost(Path *path);
 static Cost scan_cost(const GjJoinScan *scan);
+static Cost reduced_cost(const GjAggQuery *query, Path *path);
+static double reduced_share(const GjAggQuery *query, Path *path);
+static const IndexOptInfo *index_of(const CustomPath *path);
+static bool is_reducible(const GjAggQuery *query, const Aggref *aggref, Index table);
 static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
 static Cost spill_cost(double rows, double row_bytes, double group_bytes);
 static void cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path);
@@ -392,13 +404,39 @@ agg_read_cost(Path *path)
 }
 
 /*
- * Set the costs of a plan below a GpuAgg, and of those below it, to the costs that were charged
- * for reading its rows, so that the costs in EXPLAIN add up
+ * Set the costs of a plan below a GpuAgg to those that were charged for reading its rows, as far as
+ * a device does not add them up, so that the costs in EXPLAIN add up
  *
  * The plan has already been chosen, so this changes no choice.
  */
 void
-GjAggShowReadCost(Path *path, Plan *plan)
+GjAggShowCost(const GjAggQuery *query, Path *path, Plan *plan)
+{
+	Cost		reduced = reduced_cost(query, path);
+	ListCell   *lc;
+
+	show_read_cost(path, plan);
+	show_at_most(plan, reduced);
+	path = strip_projection(path);
+	if (gives_arrays(path) && ((CustomPath *) path)->methods == &GjJoinPathMethods)
+	{
+		foreach(lc, ((CustomScan *) plan)->custom_plans)
+			show_at_most(lfirst(lc), reduced);
+	}
+}
+
+static void
+show_at_most(Plan *plan, Cost cost)
+{
+	plan->total_cost = Min(plan->total_cost, cost);
+	plan->startup_cost = Min(plan->startup_cost, plan->total_cost);
+}
+
+/*
+ * The same for a plan, and those below it, whose rows are all read
+ */
+static void
+show_read_cost(Path *path, Plan *plan)
 {
 	ListCell   *lc;
 	ListCell   *lc2;
@@ -408,7 +446,7 @@ GjAggShowReadCost(Path *path, Plan *plan)
 	if (IsA(path, AppendPath) && IsA(plan, Append))
 	{
 		forboth(lc, ((AppendPath *) path)->subpaths, lc2, ((Append *) plan)->appendplans)
-			GjAggShowReadCost(lfirst(lc), lfirst(lc2));
+			show_read_cost(lfirst(lc), lfirst(lc2));
 	}
 	else if (gives_arrays(path) && ((CustomPath *) path)->methods == &GjJoinPathMethods &&
 			 !gj_force)
@@ -463,6 +501,102 @@ static Cost
 scan_cost(const GjJoinScan *scan)
 {
 	return scan->rows * (cpu_tuple_cost + cpu_operator_cost);
+}
+
+/*
+ * Return agg_read_cost() of a path some of whose rows a device adds up (exec/reduction.c): these
+ * are neither delivered nor returned
+ */
+static Cost
+reduced_cost(const GjAggQuery *query, Path *path)
+{
+	double		rows = path->rows * reduced_share(query, path);
+	Cost		cost = agg_read_cost(path);
+	const CustomPath *custom = (const CustomPath *) strip_projection(path);
+
+	if (rows <= 0.0)
+		return cost;
+	cost -= rows * gj_tid_cost + array_cost(path) * COLUMN_OPERATIONS * rows / path->rows;
+	return Max(cost, GjRequestCost(index_of(custom)->tuples));
+}
+
+/*
+ * Return the fraction of a path's rows that a device can probably reduce: those on all-visible
+ * pages, if it has a mirror of the index, and all groups and aggregates are of a kind that it can
+ * compute
+ */
+static double
+reduced_share(const GjAggQuery *query, Path *path)
+{
+	const CustomPath *custom = (const CustomPath *) strip_projection(path);
+	const IndexOptInfo *index;
+	Relids		small = NULL;
+	ListCell   *lc;
+
+	if (!gj_device_aggregate || gj_force || query->is_partial || IsolationIsSerializable() ||
+		path->rows < gj_reduce_rows || !gives_arrays(path) ||
+		(GjServiceCapabilities() & GJD_CAN_REDUCE) == 0)
+		return 0.0;
+	if (custom->methods == &GjJoinPathMethods)
+	{
+		const GjJoinCandidate *cand = list_nth(custom->custom_private, GJ_JOIN_PATH_CANDIDATE);
+
+		if (list_length(cand->scans) != 1 || cand->nbatches > 1.0 ||
+			(cand->kind != GJ_JOIN_INNER && cand->kind != GJ_JOIN_SEMI))
+			return 0.0;
+		small = cand->small->relids;
+	}
+	else if (list_length(query->groupings) > 1)
+		return 0.0;
+
+	index = index_of(custom);
+	foreach(lc, query->groupings)
+	{
+		if (!IsA(lfirst(lc), Var) ||
+			(small != NULL && list_length(query->groupings) > 1 &&
+			 !bms_is_member(lfirst_node(Var, lc)->varno, small)))
+			return 0.0;
+	}
+	foreach(lc, query->aggregates)
+	{
+		if (!is_reducible(query, lfirst_node(Aggref, lc), index->rel->relid))
+			return 0.0;
+	}
+	return GjIndexIsResident(index) ? index->rel->allvisfrac : 0.0;
+}
+
+/*
+ * Return the index of a GpuScan's or GpuJoin's only table
+ */
+static const IndexOptInfo *
+index_of(const CustomPath *path)
+{
+	const GjJoinCandidate *cand;
+
+	if (path->methods == &GjScanPathMethods)
+		return list_nth(path->custom_private, GJ_SCAN_PATH_INDEX);
+	cand = list_nth(path->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	return ((const GjJoinScan *) linitial(cand->scans))->index;
+}
+
+/*
+ * Return true if a device can compute the aggregate, whose argument must be a column of the table:
+ * agg/reduced.c
+ */
+static bool
+is_reducible(const GjAggQuery *query, const Aggref *aggref, Index table)
+{
+	const Var  *argument = (const Var *) GjAggregateArgument(aggref);
+
+	if (aggref->aggfilter != NULL)
+		return false;
+	if (aggref->aggdistinct != NIL &&
+		(query->groupings != NIL || list_length(query->aggregates) > 1))
+		return false;
+	if (argument == NULL)
+		return true;
+	return IsA(argument, Var) && argument->varno == table && argument->vartype != OIDOID &&
+		argument->vartype != FLOAT4OID && argument->vartype != FLOAT8OID;
 }
 
 static double
@@ -525,8 +659,10 @@ cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
 	Cost		run;
 
 	query->ngroups = ngroups;
-	startup = agg_read_cost(input) +
-		rows * ncolumns * COLUMN_OPERATIONS * cpu_operator_cost + rows * compute_cost(root, query);
+	startup = reduced_cost(query, input) +
+		rows * (1.0 - reduced_share(query, input)) * ncolumns *
+		COLUMN_OPERATIONS * cpu_operator_cost +
+		rows * compute_cost(root, query);
 	if (!query->is_partial)
 		startup += spill_cost(rows, ROW_OVERHEAD + sizeof(int64) * ncolumns, ngroups * group_bytes);
 	else if (ngroups * group_bytes > get_hash_memory_limit())

@@ -546,7 +546,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	ListCell   *lc;
 
 	GjChoiceTaken(path);
-	GjAggShowReadCost(linitial(path->custom_paths), linitial(custom_plans));
+	GjAggShowCost(query, linitial(path->custom_paths), linitial(custom_plans));
 	foreach(lc, query->groupings)
 		add_inputs(&building, lfirst(lc));
 	foreach(lc, query->aggregates)

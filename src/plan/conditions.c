@@ -23,6 +23,15 @@
  * Operands of an AND that do not restrict the key may be left out: the set is too large then, and
  * the clause must also be tested on each row.  No operand of an OR may be left out.
  *
+ * An index may store hashes of its keys.  Then its search also finds other values with a listed
+ * hash, which the scan drops by comparing the values themselves.  So there are no complements: they
+ * would lose the rows with an unlisted value that has a listed hash.  The values are in one table
+ * and are compared by one operator: so all sources of an OR must have the same operator, and of an
+ * AND only one operand becomes a source.
+ *
+ * A hash depends on the collation.  So the condition's must be the index's; or both must be
+ * deterministic, and the operator one of PostgreSQL's own for strings, which then compares bytes.
+ *
  * The key may be cast if the cast is one to one: int4 to int8, or to numeric as in key IN (1.0,
  * 2.5).  match/values.c finds the keys that become a given value.
  *
@@ -31,7 +40,8 @@
  */
 #include "postgres.h"
 
-#include "catalog/pg_type_d.h"
+#include "access/transam.h"
+#include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -55,34 +65,43 @@ typedef struct Fold
 	Relids		small;			/* of a join's clause: tables that the value may use */
 	bool		exact;			/* false if the clause must also be tested on each row */
 	List	   *siblings;		/* operands of the OR that is being folded */
+	bool		hashed;			/* true if the index's keys are hashed */
+	const char *why;			/* reason why an operator was not accepted, or NULL */
 
 	/* result for the last operator looked up: long OR chains have only one */
 	Oid			equality;
+	Oid			collation;		/* under which it compares */
 	Oid			cast;			/* of the key */
 	bool		is_answered;
 	GjSource	answer;
 } Fold;
 
-static bool may_go_first(RelOptInfo *rel, RestrictInfo *rinfo);
+static bool may_go_first(RelOptInfo *rel, const IndexOptInfo *index, RestrictInfo *rinfo);
+static bool hash_is_harmless(const IndexOptInfo *index);
+static bool function_is_harmless(Oid function);
 static void say_why(Fold *cx, RestrictInfo *rinfo, const char **refused);
 static bool has_key_as_side(Fold *cx, Expr *clause);
+static GjKeyNode *fold_tuples(Fold *cx, Node *clause, const GjTuples **columns);
 static GjKeyNode *fold(Fold *cx, Node *expr);
 static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_coalesce(Fold *cx, CoalesceExpr *expr);
 static GjKeyNode *fold_comparison(Fold *cx, OpExpr *op);
 static GjKeyNode *fold_array(Fold *cx, ScalarArrayOpExpr *op);
+static bool is_exclusion(Fold *cx);
 static bool is_empty_array(Node *array);
 static bool match_key(Fold *cx, Node *expr, Oid *cast);
 static bool cast_is_exact(Oid cast);
-static bool look_up_operator(Fold *cx, Oid equality, GjSource *source);
-static bool find_operator(Fold *cx, Oid equality, GjSource *source);
+static bool look_up_operator(Fold *cx, Oid equality, Oid collation, GjSource *source);
+static bool find_operator(Fold *cx, Oid equality, Oid collation, GjSource *source);
+static bool collation_fits(Fold *cx, Oid equality, Oid collation);
+static bool codec_fits(Fold *cx, Oid equality, Oid value_type);
+static bool same_operator(List *operands);
 static bool key_is_integer(const IndexOptInfo *index);
 static bool value_is_usable(Fold *cx, Node *value);
 static GjKeyNode *make_node(GjKeyStep step, List *operands);
 static List *merge_values(List *operands);
 static GjKeyNode *make_array_source(List *nodes);
-static Expr *make_array(Oid type, List *nodes);
 static void add_step(GjKeyNode *node, List **lists, List **values);
 static bool is_null_key(Node *test, IndexOptInfo *index);
 static Expr *array_searched_for_null(Node *condition);
@@ -104,12 +123,18 @@ GjKeyCondition *
 GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo,
 			 const char **refused)
 {
-	Fold		cx = {.root = root,.rel = rel,.index = index,.exact = true};
+	Fold		cx = {.root = root,.rel = rel,.index = index,.exact = true,
+	.hashed = GjIndexIsHashed(index)};
 	GjKeyCondition *condition;
+	const GjTuples *tuples = NULL;
 	GjKeyNode  *node = NULL;
 
-	if (may_go_first(rel, rinfo))
-		node = fold(&cx, (Node *) rinfo->clause);
+	if (may_go_first(rel, index, rinfo))
+	{
+		node = fold_tuples(&cx, (Node *) rinfo->clause, &tuples);
+		if (node == NULL)
+			node = fold(&cx, (Node *) rinfo->clause);
+	}
 	if (node == NULL)
 	{
 		say_why(&cx, rinfo, refused);
@@ -120,6 +145,7 @@ GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictIn
 	condition->rinfo = rinfo;
 	condition->node = node;
 	condition->exact = cx.exact;
+	condition->tuples = tuples;
 	return condition;
 }
 
@@ -133,10 +159,11 @@ bool
 GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo,
 				 Relids small, GjSource *key, const char **refused)
 {
-	Fold		cx = {.root = root,.rel = rel,.index = index,.small = small};
+	Fold		cx = {.root = root,.rel = rel,.index = index,.small = small,
+	.hashed = GjIndexIsHashed(index)};
 	GjKeyNode  *node = NULL;
 
-	if (IsA(rinfo->clause, OpExpr) && may_go_first(rel, rinfo))
+	if (IsA(rinfo->clause, OpExpr) && may_go_first(rel, index, rinfo))
 		node = fold_comparison(&cx, (OpExpr *) rinfo->clause);
 	if (node == NULL || node->source.kind != GJ_SOURCE_VALUE)
 	{
@@ -152,9 +179,32 @@ GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Restri
  * no security barrier may precede it
  */
 static bool
-may_go_first(RelOptInfo *rel, RestrictInfo *rinfo)
+may_go_first(RelOptInfo *rel, const IndexOptInfo *index, RestrictInfo *rinfo)
 {
-	return !rinfo->pseudoconstant && restriction_is_securely_promotable(rinfo, rel);
+	return !rinfo->pseudoconstant && restriction_is_securely_promotable(rinfo, rel) &&
+		(rinfo->security_level <= rel->baserestrict_min_security || hash_is_harmless(index));
+}
+
+/*
+ * Return true if keys of rows that a security barrier hides may be hashed
+ *
+ * PostgreSQL itself hashes them for a leakproof = ANY, though it calls none of its hash functions
+ * leakproof.
+ */
+static bool
+hash_is_harmless(const IndexOptInfo *index)
+{
+	Oid			family = index->opfamily[0];
+	Oid			type = index->opcintype[0];
+
+	return function_is_harmless(get_opfamily_proc(family, type, type, GJ_HASH_PROC)) &&
+		function_is_harmless(get_opfamily_proc(family, type, type, GJ_IMAGE_PROC));
+}
+
+static bool
+function_is_harmless(Oid function)
+{
+	return function < FirstNormalObjectId || get_func_leakproof(function);
 }
 
 /*
@@ -169,7 +219,7 @@ say_why(Fold *cx, RestrictInfo *rinfo, const char **refused)
 	if (!GjChoiceIsNoted() || !GjChoiceHasKey(rinfo, cx->index))
 		return;
 
-	if (!may_go_first(cx->rel, rinfo))
+	if (!may_go_first(cx->rel, cx->index, rinfo))
 		what = "has to wait for a security barrier";
 	else if (contain_volatile_functions(clause))
 		what = "is volatile";
@@ -177,6 +227,8 @@ say_why(Fold *cx, RestrictInfo *rinfo, const char **refused)
 		what = "has a subquery that is no join: NOT IN, below OR, or dependent on the row";
 	else if (!has_key_as_side(cx, rinfo->clause))
 		what = "uses the key inside an expression";
+	else if (cx->why != NULL)
+		what = cx->why;
 	else if (bms_overlap(rinfo->left_relids, cx->rel->relids) &&
 			 bms_overlap(rinfo->right_relids, cx->rel->relids))
 		what = "compares the key with what depends on the same row";
@@ -201,6 +253,36 @@ has_key_as_side(Fold *cx, Expr *clause)
 	else
 		return true;
 	return match_key(cx, linitial(args), &cast) || match_key(cx, llast(args), &cast);
+}
+
+/*
+ * Fold a whole clause that is a list of tuples; *columns becomes the first of them
+ */
+static GjKeyNode *
+fold_tuples(Fold *cx, Node *clause, const GjTuples **columns)
+{
+	List	   *operands = NIL;
+	List	   *lists;
+	ListCell   *lc;
+
+	if (!is_orclause(clause) || cx->hashed)
+		return NULL;
+	lists = GjFindTuples(cx->root, cx->rel, cx->index, (BoolExpr *) clause);
+	foreach(lc, lists)
+	{
+		GjTuples   *tuples = lfirst(lc);
+		GjKeyNode  *operand = fold_array(cx, tuples->key);
+
+		if (operand == NULL)
+			return NULL;
+		operand->source.kind = tuples->is_product ? GJ_SOURCE_PRODUCT : GJ_SOURCE_TUPLES;
+		operand->source.tuples = tuples;
+		operands = lappend(operands, operand);
+	}
+	if (operands == NIL)
+		return NULL;
+	*columns = linitial(lists);
+	return make_node(GJ_STEP_OR, operands);
 }
 
 static GjKeyNode *
@@ -255,7 +337,15 @@ fold_or(Fold *cx, BoolExpr *expr)
 		has_keys |= operand->step != GJ_STEP_SOURCE ||
 			(operand->source.kind != GJ_SOURCE_NULL &&
 			 operand->source.kind != GJ_SOURCE_NULL_IN_ARRAY);
-		operands = lappend(operands, operand);
+		if (cx->hashed && operand->step == GJ_STEP_OR)
+			operands = list_concat(operands, operand->operands);
+		else
+			operands = lappend(operands, operand);
+	}
+	if (cx->hashed && !same_operator(operands))
+	{
+		cx->why = "compares the key with values of several types";
+		return NULL;
 	}
 	return has_keys ? make_node(GJ_STEP_OR, merge_values(operands)) : NULL;
 }
@@ -273,7 +363,7 @@ fold_and(Fold *cx, BoolExpr *expr)
 
 	foreach(lc, expr->args)
 	{
-		GjKeyNode  *operand = fold(cx, lfirst(lc));
+		GjKeyNode  *operand = cx->hashed && operands != NIL ? NULL : fold(cx, lfirst(lc));
 
 		if (operand != NULL)
 			operands = lappend(operands, operand);
@@ -328,9 +418,10 @@ fold_comparison(Fold *cx, OpExpr *op)
 	if (!OidIsValid(source.opno))
 		return NULL;
 
-	if (look_up_operator(cx, source.opno, &source))
+	if (look_up_operator(cx, source.opno, op->inputcollid, &source))
 		source.kind = GJ_SOURCE_VALUE;
-	else if (look_up_operator(cx, get_negator(source.opno), &source))
+	else if (look_up_operator(cx, get_negator(source.opno), op->inputcollid, &source) &&
+			 !is_exclusion(cx))
 		source.kind = GJ_SOURCE_NOT_VALUE;
 	else
 		return NULL;
@@ -353,11 +444,24 @@ fold_array(Fold *cx, ScalarArrayOpExpr *op)
 	source.opno = op->opno;
 
 	if (!match_key(cx, linitial(op->args), &source.cast) ||
-		!look_up_operator(cx, op->useOr ? op->opno : get_negator(op->opno), &source) ||
+		!look_up_operator(cx, op->useOr ? op->opno : get_negator(op->opno), op->inputcollid,
+						  &source) ||
+		(!op->useOr && is_exclusion(cx)) ||
 		!value_is_usable(cx, (Node *) source.value) ||
 		(!op->useOr && is_empty_array((Node *) source.value)))
 		return NULL;
 	return make_source(&source);
+}
+
+/*
+ * Refuse a condition that excludes values if the index has only their hashes
+ */
+static bool
+is_exclusion(Fold *cx)
+{
+	if (cx->hashed)
+		cx->why = "excludes values, of which the index stores hashes";
+	return cx->hashed;
 }
 
 static bool
@@ -418,26 +522,28 @@ cast_is_exact(Oid cast)
  * then fill in the conversion of its right side to a key
  */
 static bool
-look_up_operator(Fold *cx, Oid equality, GjSource *source)
+look_up_operator(Fold *cx, Oid equality, Oid collation, GjSource *source)
 {
 	if (!OidIsValid(equality))
 		return false;
 
-	if (equality != cx->equality || source->cast != cx->cast)
+	if (equality != cx->equality || collation != cx->collation || source->cast != cx->cast)
 	{
 		cx->equality = equality;
+		cx->collation = collation;
 		cx->cast = source->cast;
 		cx->answer = *source;
-		cx->is_answered = find_operator(cx, equality, &cx->answer);
+		cx->is_answered = find_operator(cx, equality, collation, &cx->answer);
 	}
 	source->conversion = cx->answer.conversion;
 	source->value_type = cx->answer.value_type;
-	source->key_proc = cx->answer.key_proc;
+	source->family = cx->answer.family;
+	source->collation = cx->answer.collation;
 	return cx->is_answered;
 }
 
 static bool
-find_operator(Fold *cx, Oid equality, GjSource *source)
+find_operator(Fold *cx, Oid equality, Oid collation, GjSource *source)
 {
 	Oid			family = cx->index->opfamily[0];
 	Oid			left_type;
@@ -447,10 +553,11 @@ find_operator(Fold *cx, Oid equality, GjSource *source)
 	{
 		get_op_opfamily_properties(equality, family, false, &strategy, &left_type,
 								   &source->value_type);
-		source->conversion = GJ_CONVERT_PROC;
-		source->key_proc = get_opfamily_proc(family, source->value_type, source->value_type,
-											 GJ_KEY_PROC);
-		return OidIsValid(source->key_proc);
+		source->conversion = GJ_CONVERT_CODEC;
+		source->family = family;
+		source->collation = cx->index->indexcollations[0];
+		return collation_fits(cx, equality, collation) &&
+			codec_fits(cx, equality, source->value_type);
 	}
 
 	if (!OidIsValid(source->cast) || !key_is_integer(cx->index))
@@ -468,6 +575,48 @@ find_operator(Fold *cx, Oid equality, GjSource *source)
 		default:
 			return false;
 	}
+}
+
+/*
+ * Return true if an operator compares under a collation for which the index's codes were made
+ */
+static bool
+collation_fits(Fold *cx, Oid equality, Oid collation)
+{
+	Oid			own = cx->index->indexcollations[0];
+	Oid			function;
+
+	if (!OidIsValid(own) || collation == own)
+		return true;
+	function = get_opcode(equality);
+	if ((function == F_TEXTEQ || function == F_BPCHAREQ) && OidIsValid(collation) &&
+		get_collation_isdeterministic(collation) && get_collation_isdeterministic(own))
+		return true;
+	cx->why = "compares under another collation than the index's";
+	return false;
+}
+
+/*
+ * Return true if the operator family converts values of this type as it does the indexed type; and
+ * if those are hashes, if it has all that an exact comparison needs (rows/source.c)
+ */
+static bool
+codec_fits(Fold *cx, Oid equality, Oid value_type)
+{
+	Oid			family = cx->index->opfamily[0];
+	Oid			type = cx->index->opcintype[0];
+	Oid			same;
+
+	if (!cx->hashed)
+		return OidIsValid(get_opfamily_proc(family, value_type, value_type, GJ_KEY_PROC)) &&
+			!OidIsValid(get_opfamily_proc(family, value_type, value_type, GJ_HASH_PROC));
+
+	same = get_opfamily_member(family, value_type, value_type, GJ_EQUAL_STRATEGY);
+	return OidIsValid(get_opfamily_proc(family, value_type, value_type, GJ_HASH_PROC)) &&
+		!OidIsValid(get_opfamily_proc(family, value_type, value_type, GJ_KEY_PROC)) &&
+		OidIsValid(get_opfamily_proc(family, value_type, value_type, GJ_IMAGE_PROC)) ==
+		OidIsValid(get_opfamily_proc(family, type, type, GJ_IMAGE_PROC)) &&
+		OidIsValid(same) && op_strict(same) && op_strict(equality);
 }
 
 /*
@@ -542,6 +691,28 @@ make_and(List *operands)
 }
 
 /*
+ * Return true if all sources that compare the key do so by the same operator
+ */
+static bool
+same_operator(List *operands)
+{
+	Oid			opno = InvalidOid;
+	ListCell   *lc;
+
+	foreach(lc, operands)
+	{
+		const GjKeyNode *node = lfirst(lc);
+
+		if (!OidIsValid(node->source.opno))
+			continue;
+		if (OidIsValid(opno) && opno != node->source.opno)
+			return false;
+		opno = node->source.opno;
+	}
+	return true;
+}
+
+/*
  * Combine the operands of an OR that are "key = value" with the same operator into one array
  */
 static List *
@@ -576,21 +747,28 @@ make_array_source(List *nodes)
 {
 	GjKeyNode  *first = linitial(nodes);
 	GjSource	source = first->source;
+	List	   *values = NIL;
+	ListCell   *lc;
 
+	foreach(lc, nodes)
+		values = lappend(values, ((GjKeyNode *) lfirst(lc))->source.value);
 	source.kind = GJ_SOURCE_ARRAY;
-	source.value = make_array(source.value_type, nodes);
+	source.value = GjMakeArray(source.value_type, values);
 	return make_source(&source);
 }
 
 /*
- * Make an array of the sources' values; a constant if all of them are
+ * Make an array of values; a constant if all of them are
  */
-static Expr *
-make_array(Oid type, List *nodes)
+Expr *
+GjMakeArray(Oid declared, List *values)
 {
+	/* of a polymorphic operator, such as the one of enums, all values have the column's type */
+	Oid			type = !IsPolymorphicType(declared) ? declared :
+		exprType(linitial(values));
 	int			nelems = 0;
-	Datum	   *elems = palloc(list_length(nodes) * sizeof(Datum));
-	bool	   *nulls = palloc(list_length(nodes) * sizeof(bool));
+	Datum	   *elems = palloc(list_length(values) * sizeof(Datum));
+	bool	   *nulls = palloc(list_length(values) * sizeof(bool));
 	int			bounds[1] = {1};
 	ArrayExpr  *array = makeNode(ArrayExpr);
 	ArrayType  *constant;
@@ -599,20 +777,19 @@ make_array(Oid type, List *nodes)
 	bool		typbyval;
 	char		typalign;
 
-	foreach(lc, nodes)
+	foreach(lc, values)
 	{
-		GjKeyNode  *node = lfirst(lc);
-		Const	   *value = (Const *) node->source.value;
+		Const	   *value = lfirst(lc);
 
-		array->elements = lappend(array->elements, value);
 		if (IsA(value, Const))
 		{
 			elems[nelems] = value->constvalue;
 			nulls[nelems++] = value->constisnull;
 		}
 	}
-	if (nelems < list_length(nodes))
+	if (nelems < list_length(values))
 	{
+		array->elements = values;
 		array->array_typeid = get_array_type(type);
 		array->element_typeid = type;
 		array->location = -1;
@@ -643,6 +820,15 @@ GjMakeKeyPlan(List *conditions, List **values)
 
 	*values = NIL;
 	add_step(make_and(nodes), lists, values);
+	foreach(lc, conditions)
+	{
+		const GjTuples *tuples = ((GjKeyCondition *) lfirst(lc))->tuples;
+
+		if (tuples == NULL)
+			continue;
+		lists[GJ_KEY_PLAN_PART_OPERATORS] = tuples->operators;
+		lists[GJ_KEY_PLAN_PART_COLLATIONS] = tuples->collations;
+	}
 
 	for (int i = 0; i < GJ_KEY_PLAN_COUNT; i++)
 		key_plan = lappend(key_plan, lists[i]);
@@ -668,10 +854,13 @@ add_step(GjKeyNode *node, List **lists, List **values)
 	lists[GJ_KEY_PLAN_KINDS] = lappend_int(lists[GJ_KEY_PLAN_KINDS], source->kind);
 	lists[GJ_KEY_PLAN_CONVERSIONS] = lappend_int(lists[GJ_KEY_PLAN_CONVERSIONS],
 												 source->conversion);
-	lists[GJ_KEY_PLAN_PROCS] = lappend_oid(lists[GJ_KEY_PLAN_PROCS], source->key_proc);
+	lists[GJ_KEY_PLAN_TYPES] = lappend_oid(lists[GJ_KEY_PLAN_TYPES], source->value_type);
+	if (OidIsValid(source->family))
+		lists[GJ_KEY_PLAN_CODEC] = list_make2_oid(source->family, source->collation);
 	lists[GJ_KEY_PLAN_OPERATORS] = lappend_oid(lists[GJ_KEY_PLAN_OPERATORS], source->opno);
 	lists[GJ_KEY_PLAN_CASTS] = lappend_oid(lists[GJ_KEY_PLAN_CASTS], source->cast);
-	*values = lappend(*values, source->value);
+	*values = lappend(*values, source->tuples == NULL ? (Node *) source->value :
+					  (Node *) lcons(source->value, list_copy(source->tuples->arrays)));
 }
 
 /*-------------------------------------------------------------------------

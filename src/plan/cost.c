@@ -251,6 +251,7 @@ typedef struct IndexNote
 	IndexPages	pages;
 } IndexNote;
 
+static bool is_slow_to_recheck(Expr *clause);
 static HTAB *notes = NULL;
 
 static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool all,
@@ -718,14 +719,20 @@ gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	double		nkeys = 1.0;
 	ListCell   *lc;
 
+	*startup = *total = 0.0;
 	foreach(lc, path->indexclauses)
 	{
-		RestrictInfo *rinfo = lfirst_node(IndexClause, lc)->rinfo;
+		IndexClause *clause = lfirst_node(IndexClause, lc);
+		ScalarArrayOpExpr *any;
 
-		quals = lappend(quals, rinfo);
-		if (IsA(rinfo->clause, ScalarArrayOpExpr))
-			nkeys = GjEstimateArrayLength(root,
-										  lsecond(((ScalarArrayOpExpr *) rinfo->clause)->args));
+		quals = lappend(quals, clause->rinfo);
+		if (GjIndexIsHashed(index) && is_slow_to_recheck(clause->rinfo->clause))
+			*startup = *total = disable_cost;
+
+		/* PostgreSQL 18 turns an OR of the query into an array for the index */
+		any = (ScalarArrayOpExpr *) linitial_node(RestrictInfo, clause->indexquals)->clause;
+		if (IsA(any, ScalarArrayOpExpr))
+			nkeys = GjEstimateArrayLength(root, lsecond(any->args));
 	}
 
 	*selectivity = clauselist_selectivity(root, quals, index->rel->relid, JOIN_INNER, NULL);
@@ -733,8 +740,21 @@ gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	*pages = index->pages;
 
 	/* the bitmap is complete only after the search */
-	*startup = *total = GjCostMatch(index, nkeys, *selectivity * index->rel->tuples) +
+	*startup += GjCostMatch(index, nkeys, *selectivity * index->rel->tuples) +
 		*selectivity * index->rel->tuples * cpu_tuple_cost;
+	*total = *startup;
+}
+
+/*
+ * Return true if PostgreSQL compares each row with all of a condition's values in turn, which it
+ * does when it rechecks the rows of a bitmap: it hashes only the elements of constant arrays
+ */
+static bool
+is_slow_to_recheck(Expr *clause)
+{
+	return !IsA(clause, OpExpr) &&
+		!(IsA(clause, ScalarArrayOpExpr) &&
+		  IsA(lsecond(((ScalarArrayOpExpr *) clause)->args), Const));
 }
 
 /*-------------------------------------------------------------------------
@@ -827,6 +847,15 @@ is_resident(Oid index_oid)
 /*
  * Return the pages of an index; for an index that does not exist, as if it had just been built
  */
+/*
+ * Return true if a device has a mirror of the index
+ */
+bool
+GjIndexIsResident(const IndexOptInfo *index)
+{
+	return is_resident(index->indexoid);
+}
+
 static const IndexPages *
 get_pages(const IndexOptInfo *index)
 {

@@ -127,22 +127,28 @@ GjRefuseIndex(const IndexOptInfo *index)
 }
 
 /*
- * Return true if the index's keys are the indexed values themselves, as with all our operator
- * classes
+ * Return true if the index's keys are the indexed values themselves
  *
  * Only then can the value be computed from a key, or the partition that the key belongs to.
  */
 bool
 GjIndexKeepsValues(const IndexOptInfo *index)
 {
-	Oid			type = index->opcintype[0];
-	Oid			proc = get_opfamily_proc(index->opfamily[0], type, type, GJ_KEY_PROC);
-	FmgrInfo	key_proc;
+	GjCodec		codec;
 
-	if (!OidIsValid(proc))
-		return false;
-	fmgr_info(proc, &key_proc);
-	return GjKeyProcKeepsValue(key_proc.fn_addr);
+	return GjCodecInit(&codec, index->opfamily[0], index->opcintype[0],
+					   index->indexcollations[0]) && codec.keeps_value;
+}
+
+/*
+ * Return true if the index stores hashes of its keys, so that equal codes prove nothing
+ */
+bool
+GjIndexIsHashed(const IndexOptInfo *index)
+{
+	Oid			type = index->opcintype[0];
+
+	return OidIsValid(get_opfamily_proc(index->opfamily[0], type, type, GJ_HASH_PROC));
 }
 
 /*-------------------------------------------------------------------------

@@ -47,6 +47,7 @@
 #include "base/compat.h"
 #include "node/filterplan.h"
 #include "node/tableplan.h"
+#include "sets/sets.h"
 #include "planner.h"
 
 /* Cost of comparing a byte of a column; a look-up in a longer list counts as LOOK_UP_BYTES */
@@ -102,6 +103,7 @@ static bool look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right,
 static bool find_operator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator);
 static bool types_are_known(Oid left, Oid right);
 static bool index_has(const IndexOptInfo *index, AttrNumber attno);
+static int	index_column(const IndexOptInfo *index, AttrNumber attno);
 static List *make_filter_plan(const IndexOptInfo *index, Index varno, List **quals,
 							  List **filters, List **values);
 
@@ -606,15 +608,59 @@ GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
 	return true;
 }
 
+/*
+ * List the index's columns that are parts of tuples, so that entries can be tested by the tuples;
+ * NIL if they cannot
+ *
+ * All parts must be in the index.  They must be integers or the like, since entries include rows
+ * that the query must not see, for which no function may be called.
+ */
+List *
+GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
+{
+	List	   *result = NIL;
+	ListCell   *column,
+			   *opno,
+			   *collation;
+
+	/* codes of tuples are keys, as entries have them */
+	if (tuples == NULL)
+		return NIL;
+	forthree(column, tuples->columns, opno, tuples->operators, collation, tuples->collations)
+	{
+		Var		   *var = lfirst(column);
+		GjExactPart part;
+		int			position;
+
+		if (!IsA(var, Var) ||
+			!GjExactPartInit(&part, lfirst_oid(opno), lfirst_oid(collation)) || !part.is_word)
+			return NIL;
+		position = index_column(index, var->varattno);
+		if (position < 1)
+			return NIL;
+		result = lappend_int(result, position);
+	}
+	return result;
+}
+
 static bool
 index_has(const IndexOptInfo *index, AttrNumber attno)
+{
+	return index_column(index, attno) >= 0;
+}
+
+/*
+ * Return the position of an attribute in the index, from 0; -1 if it is not there
+ */
+static int
+index_column(const IndexOptInfo *index, AttrNumber attno)
 {
 	for (int i = 0; i < index->ncolumns; i++)
 	{
 		if (index->indexkeys[i] == attno)
-			return true;
+			return i;
 	}
-	return false;
+	return -1;
 }
 
 /*-------------------------------------------------------------------------
@@ -681,6 +727,6 @@ make_filter_plan(const IndexOptInfo *index, Index varno, List **quals, List **fi
 	*values = copyObject(maker.values);
 	if (*filters == NIL)
 		return NIL;
-	return list_make1(lcons_int(GJ_FILTER_AND,
-								lcons_int(list_length(*filters), maker.steps)));
+	return list_make2(lcons_int(GJ_FILTER_AND,
+								lcons_int(list_length(*filters), maker.steps)), NIL);
 }

@@ -71,6 +71,7 @@ static List *list_our_paths(List *paths);
 static void hide_from_chains(PlannerInfo *root, RelOptInfo *rel);
 static bool has_long_chain(Node *jointree, Index varno, AttrNumber attno);
 static bool is_long_chain(Node *qual, Index varno, AttrNumber attno);
+static bool compares_column(Node *arm, Index varno, AttrNumber attno);
 static bool find_in_query(PlannerInfo *root, Index *varno, AttrNumber *attno);
 static void add_subquery_paths(PlannerInfo *root, RelOptInfo *rel);
 static bool is_unlimited_after_all(const RelOptInfo *rel);
@@ -527,20 +528,32 @@ is_long_chain(Node *qual, Index varno, AttrNumber attno)
 		return false;
 
 	foreach(lc, ((BoolExpr *) qual)->args)
-	{
-		OpExpr	   *arm = lfirst(lc);
-		ListCell   *lc2;
-
-		if (!IsA(arm, OpExpr))
-			continue;
-		foreach(lc2, arm->args)
-		{
-			Var		   *var = lfirst(lc2);
-
-			narms += IsA(var, Var) && var->varno == varno && var->varattno == attno;
-		}
-	}
+		narms += compares_column(lfirst(lc), varno, attno);
 	return narms >= LONG_CHAIN;
+}
+
+/*
+ * Return true if an arm compares the column, or is a tuple with such a comparison
+ */
+static bool
+compares_column(Node *arm, Index varno, AttrNumber attno)
+{
+	List	   *args = NIL;
+	ListCell   *lc;
+
+	if (IsA(arm, OpExpr))
+		args = ((OpExpr *) arm)->args;
+	else if (is_andclause(arm))
+		args = ((BoolExpr *) arm)->args;
+	foreach(lc, args)
+	{
+		Var		   *var = lfirst(lc);
+
+		if (IsA(arm, OpExpr) ? IsA(var, Var) && var->varno == varno && var->varattno == attno :
+			IsA(var, OpExpr) && compares_column(lfirst(lc), varno, attno))
+			return true;
+	}
+	return false;
 }
 
 /*-------------------------------------------------------------------------

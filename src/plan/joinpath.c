@@ -7,7 +7,10 @@
  * two would have tested: every restriction of the big table (including pseudoconstant ones, for
  * which core makes a gating node only above scans that it plans itself) and every clause of the
  * join.  It omits the clause that the index answers, because the look-up in the table of small
- * rows tests just that.
+ * rows tests just that.  It also omits further equalities of a column of the big table with a
+ * column of the small side, if the small rows can be looked up by those, too: the default hash
+ * operator family has the operator (sets/exact.c), and the clause may be evaluated as early as the
+ * key's.
  *
  * We do not offer:
  *
@@ -57,11 +60,16 @@
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
+#include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "sets/sets.h"
 #include "planner.h"
+
+/* Maximum number of further equalities that are looked up with the key */
+#define MAX_PARTS				8
 
 /* Bytes of a collected row in addition to its columns */
 #define SMALL_ROW_OVERHEAD		80
@@ -78,6 +86,9 @@ static void consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *bi
 						  const char *refused);
 static const char *refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand);
 static void add_join_paths(PlannerInfo *root, GjJoinCandidate *cand);
+static List *find_parts(PlannerInfo *root, const GjJoinCandidate *cand);
+static Var *strip_relabel(Node *node);
+static bool part_is_column(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo);
 static bool has_record_column(const RelOptInfo *rel);
 static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big);
 static bool clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
@@ -93,8 +104,7 @@ static List *copy_scans(List *scans);
 static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
 static Selectivity pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand,
 									List *clauses);
-static Cost dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand, List *others,
-							   double pairs);
+static Cost dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand);
 static bool has_index_lookups(const GjJoinCandidate *cand);
 static void cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 static void cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
@@ -105,6 +115,7 @@ static bool is_eligible(const IndexOptInfo *index);
 static bool add_members(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static void keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index,
 						 const GjSource *key);
+static bool is_same_key(const GjSource *a, const GjSource *b);
 static bool scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
 						 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key);
 static List *list_tables(PlannerInfo *root, RelOptInfo *big);
@@ -259,9 +270,94 @@ add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
 			cand->tables = list_tables(root, cand->big);
 		if (cand->tables == NIL)
 			return;
-		if (choose_scans(root, cand))
-			add_join_path(root, cand);
+		if (!choose_scans(root, cand))
+			continue;
+		cand->parts = find_parts(root, cand);
+		if (GjIndexIsHashed(((GjJoinScan *) linitial(cand->scans))->index) &&
+			!list_member_ptr(cand->parts, cand->rinfo))
+			continue;
+		add_join_path(root, cand);
 	}
+}
+
+/*
+ * List the further equalities that can be parts of the key.  If the index has hashes of its keys,
+ * the equality of the keys itself must be one, too, and is the first: a hash proves nothing.
+ */
+static List *
+find_parts(PlannerInfo *root, const GjJoinCandidate *cand)
+{
+	List	   *parts = NIL;
+	GjJoinPart	part;
+	ListCell   *lc;
+
+	if (GjIndexIsHashed(((GjJoinScan *) linitial(cand->scans))->index) &&
+		GjReadJoinPart(cand, cand->rinfo, &part) && part_is_column(root, cand, cand->rinfo))
+		parts = list_make1(cand->rinfo);
+
+	foreach(lc, cand->restrictlist)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+
+		if (rinfo != cand->rinfo && list_length(parts) < MAX_PARTS &&
+			clause_joins_sides(cand, rinfo) &&
+			restriction_is_securely_promotable(rinfo, cand->big) &&
+			GjReadJoinPart(cand, rinfo, &part) && part_is_column(root, cand, rinfo))
+			parts = lappend(parts, rinfo);
+	}
+	return parts;
+}
+
+/*
+ * Read a clause as an equality that can be a part of the key.  Returns false if it is not.
+ */
+bool
+GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjJoinPart *part)
+{
+	OpExpr	   *op = (OpExpr *) rinfo->clause;
+	bool		is_turned = bms_equal(rinfo->right_relids, cand->big->relids);
+	GjExactPart unused;
+
+	if (!IsA(op, OpExpr) || list_length(op->args) != 2)
+		return false;
+	part->column = strip_relabel(is_turned ? lsecond(op->args) : linitial(op->args));
+	part->value = strip_relabel(is_turned ? linitial(op->args) : lsecond(op->args));
+	part->opno = is_turned ? get_commutator(op->opno) : op->opno;
+	part->collation = op->inputcollid;
+	return IsA(part->column, Var) && part->column->varattno > 0 &&
+		IsA(part->value, Var) && part->value->varlevelsup == 0 && OidIsValid(part->opno) &&
+		GjExactPartInit(&unused, part->opno, part->collation);
+}
+
+static Var *
+strip_relabel(Node *node)
+{
+	while (IsA(node, RelabelType))
+		node = (Node *) ((RelabelType *) node)->arg;
+	return (Var *) node;
+}
+
+/*
+ * Return true if the big side's column of a part is a column of each table of it, which it may not
+ * be in a UNION ALL
+ */
+static bool
+part_is_column(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo)
+{
+	ListCell   *lc;
+
+	foreach(lc, cand->tables)
+	{
+		RelOptInfo *table = lfirst_node(RelOptInfo, lc);
+		RestrictInfo *translated = GjJoinClauseOf(root, rinfo, table, cand->big);
+		OpExpr	   *op = castNode(OpExpr, translated->clause);
+		bool		is_turned = bms_equal(rinfo->right_relids, cand->big->relids);
+		Var		   *column = strip_relabel(is_turned ? lsecond(op->args) : linitial(op->args));
+
+		if (!IsA(column, Var) || column->varno != table->relid || column->varattno <= 0)
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -674,7 +770,7 @@ choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 	covering->index_only = true;
 	if (covering->index == scan->index)
 		return covering;
-	if (covering->key.key_proc == scan->key.key_proc && covering->key.opno == scan->key.opno)
+	if (is_same_key(&covering->key, &scan->key))
 		scan->other = covering;
 	return scan;
 }
@@ -692,8 +788,8 @@ keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const Gj
 }
 
 /*
- * Return true if the index answers the clause with the same operator and key extraction as the
- * other tables' indexes.  The keys of the small side are computed only once.
+ * Return true if the index answers the clause with the same operator and codec as the other
+ * tables' indexes.  The keys of the small side are computed only once.
  */
 static bool
 scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
@@ -702,8 +798,14 @@ scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index
 	const char *refused;
 
 	return GjFoldJoinClause(root, table, index, rinfo, cand->small->relids, key, &refused) &&
-		(cand->scans == NIL ||
-		 (cand->key.key_proc == key->key_proc && cand->key.opno == key->opno));
+		(cand->scans == NIL || is_same_key(&cand->key, key));
+}
+
+static bool
+is_same_key(const GjSource *a, const GjSource *b)
+{
+	return a->opno == b->opno && a->family == b->family && a->value_type == b->value_type &&
+		a->collation == b->collation;
 }
 
 /*-------------------------------------------------------------------------
@@ -759,11 +861,12 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 		*run += scan->run;
 	}
 
-	pairs = clamp_row_est(cand->big->rows * cand->small->rows * cand->selectivity);
-	others = list_difference_ptr(cand->restrictlist, list_make1(cand->rinfo));
+	pairs = clamp_row_est(cand->big->rows * cand->small->rows *
+						  pair_selectivity(root, cand, GjJoinTested(cand)));
+	others = list_difference_ptr(cand->restrictlist, GjJoinTested(cand));
 	cost_qual_eval(&joinquals, others, root);
 	*startup += joinquals.startup + target->cost.startup;
-	*run += dropped_pairs_cost(root, cand, others, pairs) / divisor;
+	*run += dropped_pairs_cost(root, cand) / divisor;
 	*run += pairs / divisor * (joinquals.per_tuple + cpu_operator_cost) +
 		cand->joinrel->rows / divisor * (cpu_tuple_cost + target->cost.per_tuple);
 	if (GjIsForCursor(root))
@@ -791,7 +894,8 @@ pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
 }
 
 /*
- * Estimate the additional cost of the pairs that the other join clauses remove
+ * Estimate the additional cost of the pairs that the other join clauses remove, be it in the
+ * look-up of rows that the index has found by the key alone
  *
  * A nested loop whose inner side is an index scan by all of the clauses never forms these pairs.
  * PostgreSQL charges each of its look-ups for pages from disk.  In memory such a unit of cost
@@ -800,10 +904,12 @@ pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
  * at 18,500 and 10,900.  If no such nested loop competes, add nothing.
  */
 static Cost
-dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand, List *others, double pairs)
+dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand)
 {
 	const GjJoinScan *scan = linitial(cand->scans);
 	double		fetched = scan->index_only ? 1.0 - scan->table->allvisfrac : 1.0;
+	double		pairs = cand->big->rows * cand->small->rows * cand->selectivity;
+	List	   *others = list_difference_ptr(cand->restrictlist, list_make1(cand->rinfo));
 
 	if (others == NIL || !has_index_lookups(cand))
 		return 0.0;

@@ -26,6 +26,7 @@
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/restrictinfo.h"
+#include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 
 #include "base/compat.h"
@@ -38,6 +39,9 @@
 static Plan *plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 					   List *clauses, List *custom_plans);
 static Expr *key_qual(const GjJoinCandidate *cand);
+static List *part_quals(const GjJoinCandidate *cand);
+static List *plan_parts(const GjJoinCandidate *cand, List *big_columns, List *scan_tlist);
+static List *part_columns(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table);
 static List *partitions(PlannerInfo *root, const GjJoinCandidate *cand);
 static void split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
 							   List **joinquals, List **otherquals);
@@ -77,7 +81,7 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 
 	GjChoiceTaken(path);
 	split_join_clauses(root, cand, &joinquals, &otherquals);
-	exprs = list_make4(list_make1(key_qual(cand)), cand->key.value, joinquals,
+	exprs = list_make4(lcons(key_qual(cand), part_quals(cand)), cand->key.value, joinquals,
 					   otherquals);
 	Assert(list_length(exprs) == GJ_JOIN_EXPRS_COUNT);
 
@@ -92,8 +96,11 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->custom_plans = custom_plans;
 	scan->custom_private = list_make4(makeInteger(cand->kind),
 									  makeInteger(list_length(columns)),
-									  list_make1_oid(cand->key.key_proc),
+									  list_make3_oid(cand->key.family, cand->key.value_type,
+													 cand->key.collation),
 									  partitions(root, cand));
+	scan->custom_private = list_concat(scan->custom_private,
+									   plan_parts(cand, columns, scan->custom_scan_tlist));
 	Assert(list_length(scan->custom_private) == GJ_JOIN_PRIVATE_COUNT);
 	scan->flags = path->flags;
 	scan->methods = GjNodeMethods(GJ_JOIN_NAME);
@@ -112,6 +119,85 @@ key_qual(const GjJoinCandidate *cand)
 
 	return make_opclause(cand->key.opno, BOOLOID, false, GjJoinKeyExpr(cand),
 						 cand->key.value, written->opcollid, written->inputcollid);
+}
+
+/*
+ * Return the further equalities that the look-up tests, for EXPLAIN, with the big side on the left
+ */
+static List *
+part_quals(const GjJoinCandidate *cand)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, cand->parts)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		OpExpr	   *written = castNode(OpExpr, rinfo->clause);
+		bool		is_turned = bms_equal(rinfo->right_relids, cand->big->relids);
+		GjJoinPart	part;
+
+		if (rinfo == cand->rinfo)
+			continue;
+		(void) GjReadJoinPart(cand, rinfo, &part);
+		result = lappend(result, make_opclause(part.opno, BOOLOID, false,
+											   list_nth(written->args, is_turned ? 1 : 0),
+											   list_nth(written->args, is_turned ? 0 : 1),
+											   written->opcollid, written->inputcollid));
+	}
+	return result;
+}
+
+/*
+ * Return the last items of the private data: operators, collations and small columns of the parts
+ */
+static List *
+plan_parts(const GjJoinCandidate *cand, List *big_columns, List *scan_tlist)
+{
+	List	   *operators = NIL;
+	List	   *collations = NIL;
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	foreach(lc, cand->parts)
+	{
+		GjJoinPart	part;
+		Var		   *value;
+		TargetEntry *target;
+
+		if (!GjReadJoinPart(cand, lfirst_node(RestrictInfo, lc), &part))
+			elog(ERROR, "a clause is not a part of a join's key");
+		value = (Var *) match_scan_tlist((Node *) part.value, scan_tlist);
+		target = tlist_member((Expr *) value, scan_tlist);
+		if (target == NULL || target->resno <= list_length(big_columns))
+			elog(ERROR, "a part of a join's key is not a column of the small side");
+		operators = lappend_oid(operators, part.opno);
+		collations = lappend_oid(collations, part.collation);
+		columns = lappend_int(columns, target->resno - list_length(big_columns) - 1);
+	}
+	return list_make3(operators, collations, columns);
+}
+
+/*
+ * List the columns of a table that are parts
+ */
+static List *
+part_columns(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
+{
+	List	   *columns = NIL;
+	ListCell   *lc;
+
+	foreach(lc, cand->parts)
+	{
+		GjJoinPart	part;
+
+		if (!GjReadJoinPart(cand, lfirst_node(RestrictInfo, lc), &part))
+			elog(ERROR, "a clause is not a part of a join's key");
+		part.column = copyObject(part.column);
+		GjVarAtScan(part.column);
+		columns = lappend(columns, translate(root, (Node *) part.column, table->relid, cand->big));
+	}
+	return columns;
 }
 
 /*
@@ -137,7 +223,7 @@ static void
 split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
 				   List **joinquals, List **otherquals)
 {
-	List	   *rinfos = list_difference_ptr(cand->restrictlist, list_make1(cand->rinfo));
+	List	   *rinfos = list_difference_ptr(cand->restrictlist, GjJoinTested(cand));
 
 	rinfos = order_clauses(root, rinfos);
 	if (GjJoinKeepsUnmatched(cand->kind))
@@ -296,6 +382,7 @@ plan_join_scan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	List	   *filters = GjBareClauses(order_clauses(root, table->baserestrictinfo));
 	List	   *tlist = NIL;
 	List	   *attnos = NIL;
+	List	   *parts;
 	bool		index_only;
 	ListCell   *lc;
 
@@ -306,8 +393,9 @@ plan_join_scan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 		tlist = lappend(tlist, makeTargetEntry(lfirst(lc), list_length(tlist) + 1,
 											   NULL, false));
 
+	parts = part_columns(root, cand, table);
 	index_only = scan->index_only &&
-		GjIndexOnlyHas(scan->index, table->relid, list_make2(tlist, filters), &attnos);
+		GjIndexOnlyHas(scan->index, table->relid, list_make3(tlist, filters, parts), &attnos);
 
 	plan->scan.plan.startup_cost = scan->startup;
 	plan->scan.plan.total_cost = scan->startup + scan->run;
@@ -319,6 +407,8 @@ plan_join_scan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	plan->scan.scanrelid = table->relid;
 	plan->custom_relids = bms_copy(table->relids);
 	GjPlanTable(plan, scan->index, copyObject(filters), index_only, attnos);
+	plan->custom_exprs = lappend(plan->custom_exprs, parts);
+	Assert(list_length(plan->custom_exprs) == GJ_JOIN_SCAN_EXPRS_COUNT);
 	plan->flags = CUSTOMPATH_SUPPORT_PROJECTION;
 	plan->methods = GjNodeMethods(GJ_JOIN_SCAN_NAME);
 

@@ -202,6 +202,8 @@ set_columns(IndexOptInfo *info, Relation table, const GjNewIndex *index)
 		Var		   *var = makeVar(info->rel->relid, attno, attribute->atttypid,
 								  attribute->atttypmod, attribute->attcollation, 0);
 
+		if (i == 0)
+			info->indexcollations[0] = attribute->attcollation;
 		info->indexkeys[i] = attno;
 		info->indextlist = lappend(info->indextlist,
 								   makeTargetEntry((Expr *) var, i + 1, NULL, false));
@@ -230,7 +232,11 @@ set_method(IndexOptInfo *info)
 Oid
 GjNewIndexClass(Oid table, AttrNumber attno)
 {
-	return GetDefaultOpClass(get_atttype(table, attno), get_index_am_oid(GJ_NAME, false));
+	Oid			type = get_atttype(table, attno);
+	Oid			opclass = GetDefaultOpClass(type, get_index_am_oid(GJ_NAME, false));
+
+	return OidIsValid(opclass) && GjClassIsOfType(get_opclass_input_type(opclass), type) ?
+		opclass : InvalidOid;
 }
 
 /*

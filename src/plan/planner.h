@@ -26,6 +26,17 @@
 /*
  * A condition on the key, folded into sources of keys.  Lives in the planner's memory; not a Node.
  */
+typedef struct GjTuples
+{
+	ScalarArrayOpExpr *key;		/* the key's part of the clause: key = ANY (array) */
+	List	   *columns;		/* the other columns, below any RelabelType */
+	List	   *operators;		/* OIDs, with the column on the left */
+	List	   *collations;		/* OIDs */
+	List	   *arrays;			/* their values */
+	bool		is_product;		/* are all combinations listed, or those of equal positions? */
+	double		nkeys;			/* number of different keys; 0: that of the key's array */
+} GjTuples;
+
 typedef struct GjSource
 {
 	GjSourceKind kind;
@@ -34,7 +45,9 @@ typedef struct GjSource
 	Oid			opno;			/* comparison operator, with the key on the left */
 	Oid			cast;			/* function that casts the key, or InvalidOid */
 	Oid			value_type;		/* type of the value, or of the array's elements */
-	Oid			key_proc;		/* GJ_CONVERT_PROC: key extraction function */
+	Oid			family;			/* GJ_CONVERT_CODEC: the index's operator family, */
+	Oid			collation;		/* and its collation */
+	const GjTuples *tuples;		/* GJ_SOURCE_TUPLES, GJ_SOURCE_PRODUCT: value is the key's array */
 } GjSource;
 
 typedef struct GjKeyNode
@@ -49,6 +62,7 @@ typedef struct GjKeyCondition
 	RestrictInfo *rinfo;
 	GjKeyNode  *node;
 	bool		exact;			/* if not, the clause must also be tested on each row */
+	const GjTuples *tuples;		/* columns of the tuples; NULL: the clause lists keys alone */
 } GjKeyCondition;
 
 /* Input of the cost formulas for one search */
@@ -96,6 +110,7 @@ typedef struct GjJoinCandidate
 	List	   *scans;			/* GjJoinScan of each of these tables */
 	RestrictInfo *rinfo;		/* clause that the indexes answer */
 	GjSource	key;			/* that clause, as the first table's index answers it */
+	List	   *parts;			/* RestrictInfo: further equalities, which the look-up tests, too */
 	GjJoinKind	kind;
 	List	   *restrictlist;	/* all clauses of the join */
 	bool		by_key;			/* true if the big side is partitioned by the key alone */
@@ -169,6 +184,7 @@ extern const char *GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int 
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
 extern const char *GjRefuseIndex(const IndexOptInfo *index);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);
+extern bool GjIndexIsHashed(const IndexOptInfo *index);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
 
@@ -185,10 +201,17 @@ extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *i
 							 const char **refused);
 extern List *GjMakeKeyPlan(List *conditions, List **values);
 
+extern Expr *GjMakeArray(Oid type, List *values);
+
+/* tuples.c: lists of tuples */
+extern List *GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+						  BoolExpr *clause);
+
 /* entryfilter.c: what index entries decide without the heap */
 extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
 extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 								 List *rinfos, List **clauses, Cost *per_entry);
+extern List *GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples);
 extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,
 							  List **attnos);
 extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
@@ -197,6 +220,7 @@ extern void GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool
 
 /* cost.c: the formulas */
 extern void GjNoteIndexes(RelOptInfo *rel);
+extern bool GjIndexIsResident(const IndexOptInfo *index);
 extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches);
 extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
 						 Cost *startup, Cost *run);
@@ -238,6 +262,17 @@ extern RestrictInfo *GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelO
 									RelOptInfo *big);
 extern List *GjBareClauses(List *rinfos);
 
+/* A further equality of a join, with the big side's column on the left */
+typedef struct GjJoinPart
+{
+	Var		   *column;			/* of the big side */
+	Var		   *value;			/* of the small side */
+	Oid			opno;
+	Oid			collation;
+} GjJoinPart;
+
+extern bool GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjJoinPart *part);
+
 /* aggquery.c: the computations of a GpuAgg, and its plan */
 extern const CustomPathMethods GjAggPathMethods;
 extern const CustomPathMethods GjPartialAggPathMethods;
@@ -247,7 +282,7 @@ extern const char *GjAggRefuseInput(const GjAggQuery *query, const Path *child);
 extern Expr *GjAggregateArgument(const Aggref *aggref);
 
 /* aggpath.c, distinctpath.c: GpuAgg, and SELECT DISTINCT of rows that are distinct */
-extern void GjAggShowReadCost(Path *path, Plan *plan);
+extern void GjAggShowCost(const GjAggQuery *query, Path *path, Plan *plan);
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 							RelOptInfo *output, void *extra);
 extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);
@@ -291,6 +326,15 @@ GjJoinKeyExpr(const GjJoinCandidate *cand)
 
 	return bms_equal(cand->rinfo->left_relids, cand->big->relids) ? linitial(args)
 		: lsecond(args);
+}
+
+/*
+ * List the clauses that the look-up in the table of small rows tests
+ */
+static inline List *
+GjJoinTested(const GjJoinCandidate *cand)
+{
+	return list_union_ptr(list_make1(cand->rinfo), cand->parts);
 }
 
 /*

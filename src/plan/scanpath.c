@@ -14,6 +14,8 @@
  */
 #include "postgres.h"
 
+#include <float.h>
+
 #include "catalog/pg_statistic.h"
 #include "nodes/value.h"
 #include "optimizer/cost.h"
@@ -28,6 +30,7 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/nodes.h"
+#include "node/filterplan.h"
 #include "node/scanplan.h"
 #include "sets/sets.h"
 #include "planner.h"
@@ -46,6 +49,9 @@
 #define FEWEST_ASSUMED_KEYS		10.0
 #define ASSUMED_SHARE			0.1
 
+/* Cost of looking up a part of an entry's tuple, on the scale of filters: see cost.c */
+#define PART_COST				0.003
+
 /* Statistics of the key */
 typedef struct KeyStatistics
 {
@@ -59,6 +65,9 @@ static bool is_hopeless(RelOptInfo *rel, IndexOptInfo *index);
 static bool has_array_to_count(List *rinfos);
 static List *fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  const char **refused);
+static GjKeyCondition *find_tuples(List *conditions);
+static void charge_tuples(PlannerInfo *root, GjCostInput *input, GjKeyCondition *condition,
+						  Selectivity selectivity);
 static List *get_rinfos(List *conditions, bool exact_only);
 static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  List *conditions);
@@ -72,6 +81,8 @@ static void add_ordered_path(PlannerInfo *root, GjCostInput *input, List *condit
 static List *drop_bitmap_paths(List *paths, IndexOptInfo *index);
 static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					   List *tlist, List *clauses, List *custom_plans);
+static void plan_parts(CustomScan *scan, IndexOptInfo *index, GjKeyCondition *condition);
+static List *part_columns(GjKeyCondition *condition);
 static List *order_pathkeys(PlannerInfo *root, IndexOptInfo *index, List **order);
 static double order_bound(PlannerInfo *root, double per_row);
 static Size order_entry_bytes(const RelOptInfo *rel, List *order, List *kept);
@@ -191,7 +202,8 @@ has_array_to_count(List *rinfos)
 }
 
 /*
- * Fold the table's clauses that restrict the index's key
+ * Fold the table's clauses that restrict the index's key; of hashed keys, only the first one, see
+ * conditions.c
  */
 static List *
 fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char **refused)
@@ -204,10 +216,31 @@ fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char
 		GjKeyCondition *condition = GjFoldClause(root, rel, index,
 												 lfirst_node(RestrictInfo, lc), refused);
 
-		if (condition != NULL)
+		/* a set has the tuples of one clause; another one remains a filter */
+		if (condition != NULL && (condition->tuples == NULL || find_tuples(result) == NULL))
 			result = lappend(result, condition);
+		if (condition != NULL && GjIndexIsHashed(index))
+			break;
 	}
 	return result;
+}
+
+/*
+ * Return the condition that is a list of tuples, or NULL
+ */
+static GjKeyCondition *
+find_tuples(List *conditions)
+{
+	ListCell   *lc;
+
+	foreach(lc, conditions)
+	{
+		GjKeyCondition *condition = lfirst(lc);
+
+		if (condition->tuples != NULL)
+			return condition;
+	}
+	return NULL;
 }
 
 /*
@@ -238,6 +271,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	List	   *filters = list_difference_ptr(rel->baserestrictinfo,
 											  get_rinfos(conditions, true));
 	Selectivity selectivity = estimate_conditions(root, rel, index, conditions, &input.nkeys);
+	GjKeyCondition *tuples = find_tuples(conditions);
 	List	   *entry_filters;
 	List	   *attnos;
 	ListCell   *lc;
@@ -257,6 +291,8 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 								   &input.filter_cost);
 	input.per_row = count_per_row(root, &input, list_difference_ptr(filters,
 																	get_rinfos(conditions, false)));
+	if (tuples != NULL)
+		charge_tuples(root, &input, tuples, selectivity);
 	if (rel->consider_parallel &&
 		GjValuesAreSameEverywhere(root, get_rinfos(conditions, false)) &&
 		GjValuesAreSameEverywhere(root, entry_filters))
@@ -271,6 +307,30 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 		rel->partial_pathlist = drop_bitmap_paths(rel->partial_pathlist, index);
 		(void) add_path_with_workers(root, &input, conditions, attnos, workers, alone);
 	}
+}
+
+/*
+ * Change the input of the cost formulas for a list of tuples: the keys find more entries than rows
+ *
+ * If the index has the other columns, entries are tested by them.  Otherwise the heap is read.
+ */
+static void
+charge_tuples(PlannerInfo *root, GjCostInput *input, GjKeyCondition *condition,
+			  Selectivity selectivity)
+{
+	Selectivity rows = clause_selectivity(root, (Node *) condition->rinfo, 0, JOIN_INNER, NULL);
+	Selectivity share = Min(rows / Max(selectivity, DBL_MIN), 1.0);
+	int			nparts = list_length(condition->tuples->columns);
+
+	if (GjFilterParts(input->index, condition->tuples) != NIL)
+	{
+		input->filtered = 1.0 - (1.0 - input->filtered) * share;
+		input->filter_cost += nparts * PART_COST;
+		return;
+	}
+	input->index_only = false;
+	input->quals.per_tuple += 2.0 * nparts * cpu_operator_cost;
+	input->per_row /= Max(share, 1.0 / Max(input->rel->tuples, 1.0));
 }
 
 /*
@@ -434,7 +494,9 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	GjPlanTable(scan, index, extract_actual_clauses(filters, false),
 				boolVal(list_nth(path->custom_private, GJ_SCAN_PATH_INDEX_ONLY)),
 				list_nth(path->custom_private, GJ_SCAN_PATH_ATTNOS));
+	plan_parts(scan, index, find_tuples(conditions));
 	scan->custom_exprs = lappend(scan->custom_exprs, values);
+	scan->custom_exprs = lappend(scan->custom_exprs, part_columns(find_tuples(conditions)));
 	scan->custom_exprs = lappend(scan->custom_exprs, order_columns(index, order));
 	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
 	scan->custom_private = lappend(scan->custom_private, key_plan);
@@ -445,6 +507,45 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
 
 	return &scan->scan.plan;
+}
+
+/*
+ * Add the test of entries by the tuples to the plan of filters
+ */
+static void
+plan_parts(CustomScan *scan, IndexOptInfo *index, GjKeyCondition *condition)
+{
+	ListCell   *plan = list_nth_cell(scan->custom_private, GJ_TABLE_FILTER_PLAN);
+	List	   *parts = condition == NULL ? NIL : GjFilterParts(index, condition->tuples);
+
+	if (parts == NIL)
+		return;
+	if (lfirst(plan) == NIL)
+		lfirst(plan) = list_make2(NIL, parts);
+	else
+		lfirst(list_nth_cell(lfirst(plan), GJ_FILTER_PLAN_PARTS)) = parts;
+}
+
+/*
+ * Return the columns of the tuples but the key, without RelabelType
+ */
+static List *
+part_columns(GjKeyCondition *condition)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	if (condition == NULL)
+		return NIL;
+	foreach(lc, condition->tuples->columns)
+	{
+		Node	   *column = lfirst(lc);
+
+		while (IsA(column, RelabelType))
+			column = (Node *) ((RelabelType *) column)->arg;
+		result = lappend(result, copyObject(column));
+	}
+	return result;
 }
 
 /*-------------------------------------------------------------------------
@@ -674,7 +775,8 @@ estimate_is_ours(GjKeyNode *node)
 	ListCell   *lc;
 
 	if (node->step == GJ_STEP_SOURCE)
-		return OidIsValid(node->source.cast) || GjSourceIsUnknown(&node->source);
+		return OidIsValid(node->source.cast) || node->source.tuples != NULL ||
+			GjSourceIsUnknown(&node->source);
 
 	foreach(lc, node->operands)
 	{
@@ -749,9 +851,14 @@ count_keys(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key)
 static double
 count_source_keys(PlannerInfo *root, const GjSource *source, const KeyStatistics *key)
 {
+	if (source->tuples != NULL && source->tuples->nkeys > 0.0)
+		return source->tuples->nkeys;
+	if (source->tuples != NULL && array_is_unknown((Node *) source->value))
+		return key->assumed_keys;
 	if (GjSourceIsUnknown(source))
 		return key->assumed_keys;
-	if (source->kind == GJ_SOURCE_ARRAY || source->kind == GJ_SOURCE_NOT_ARRAY)
+	if (source->tuples != NULL || source->kind == GJ_SOURCE_ARRAY ||
+		source->kind == GJ_SOURCE_NOT_ARRAY)
 		return GjEstimateArrayLength(root, (Node *) source->value);
 	return 1.0;
 }
@@ -789,6 +896,8 @@ estimate_source(PlannerInfo *root, const GjSource *source, const KeyStatistics *
 	{
 		case GJ_SOURCE_VALUE:
 		case GJ_SOURCE_ARRAY:
+		case GJ_SOURCE_TUPLES:
+		case GJ_SOURCE_PRODUCT:
 			return listed;
 		case GJ_SOURCE_NOT_VALUE:
 		case GJ_SOURCE_NOT_ARRAY:

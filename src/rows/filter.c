@@ -103,7 +103,9 @@ typedef struct Condition
 
 struct GjEntryFilter
 {
-	Condition	root;
+	Condition	root;			/* an AND */
+	List	   *parts;			/* columns that with the key must be listed in exact, or NIL */
+	GjExact    *exact;
 	uint64		columns;
 	Bitmapset  *params;
 	ExprContext *econtext;
@@ -134,6 +136,7 @@ typedef struct Elements
 	Oid			type;
 } Elements;
 
+static void read_parts(GjEntryFilter *filter, List *parts);
 static void read_condition(Reader *reader, Condition *condition);
 static void read_operands(Reader *reader, Condition *condition, int noperands);
 static void read_column(Reader *reader, Condition *condition);
@@ -148,6 +151,8 @@ static void start(GjEntryFilter *filter);
 static void start_condition(GjEntryFilter *filter, Condition *condition);
 static bool add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter);
 static int	run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows);
+static int	drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n);
+static inline int64 read_word(const GjBatchColumn *column, int i);
 static void attach_filter(void *arg, GjEntrySet *set);
 static void run(const Condition *condition, const GjBatchColumn *columns, int n,
 				uint8 *results);
@@ -201,14 +206,31 @@ GjEntryFilterInit(List *plan, List *values, PlanState *parent)
 	filter->econtext = CreateExprContext(parent->state);
 	reader.filter = filter;
 	reader.steps = list_nth(plan, GJ_FILTER_PLAN_STEPS);
-	read_condition(&reader, &filter->root);
+	if (reader.steps != NIL)
+		read_condition(&reader, &filter->root);
 	Assert(reader.step == list_length(reader.steps));
+	read_parts(filter, list_nth(plan, GJ_FILTER_PLAN_PARTS));
 	Assert(reader.value == list_length(values));
 	filter->test = (GjEntryTest) {
 		.run = run_filter,.attach = attach_filter,.arg = filter,.columns = filter->columns,
 		.varies = filter->params != NULL
 	};
+	/* no device looks up tuples */
+	if (filter->root.noperands < 64 && filter->parts == NIL)
+		filter->test.parts = (UINT64CONST(1) << filter->root.noperands) - 1;
 	return filter;
+}
+
+static void
+read_parts(GjEntryFilter *filter, List *parts)
+{
+	ListCell   *lc;
+
+	filter->parts = parts;
+	if (parts != NIL)
+		filter->columns |= GJ_ENTRY_KEY;
+	foreach(lc, parts)
+		filter->columns |= GJ_ENTRY_KEY << lfirst_int(lc);
 }
 
 static void
@@ -397,7 +419,7 @@ GjEntryFilterGetTest(const GjEntryFilter *filter)
 }
 
 /*
- * Return the columns of the index that the filter reads, as bits like those of GjFill
+ * Return the columns of the index that the filter reads, as bits like those of GjRowShape
  */
 uint64
 GjEntryFilterColumns(const GjEntryFilter *filter)
@@ -413,6 +435,17 @@ GjEntryFilterReset(GjEntryFilter *filter)
 {
 	if (filter != NULL)
 		filter->started = false;
+}
+
+/*
+ * Set the table that must list the keys and parts of entries.  Must be called before a match, and
+ * the table must live as long as its entries are tested.
+ */
+void
+GjEntryFilterSetExact(GjEntryFilter *filter, GjExact *exact)
+{
+	if (filter != NULL)
+		filter->exact = exact;
 }
 
 static void
@@ -463,13 +496,88 @@ run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)
 	Assert(n <= GJ_BATCH_ROWS);
 	if (!filter->started)
 		start(filter);
-	run(&filter->root, columns, n, results);
+	if (filter->root.noperands > 0)
+		run(&filter->root, columns, n, results);
+	else
+		memset(results, GJ_RESULT_TRUE, n);
 	for (int i = 0; i < n; i++)
 	{
 		rows[npassed] = i;
 		npassed += results[i] & GJ_RESULT_TRUE;
 	}
-	return npassed;
+	return filter->parts == NIL ? npassed : drop_unlisted(filter, columns, rows, npassed);
+}
+
+/*
+ * Keep those of n entries that the exact table lists
+ *
+ * Entries of rows that are not visible are looked up, too, so only words may be compared: see
+ * plan/entryfilter.c.
+ */
+static int
+drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n)
+{
+	int			nparts = list_length(filter->parts);
+	MemoryContext old = MemoryContextSwitchTo(filter->econtext->ecxt_per_tuple_memory);
+	Datum	   *values = palloc(nparts * n * sizeof(Datum));
+	const Datum *arrays[INDEX_MAX_KEYS];
+	int64		codes[GJ_BATCH_ROWS];
+	uint32		numbers[GJ_BATCH_ROWS];
+	int			nread = 0;
+	int			nlisted = 0;
+	ListCell   *lc;
+
+	for (int i = 0; i < n; i++)
+	{
+		bool		isnull = false;
+
+		foreach(lc, filter->parts)
+		{
+			const uint8 *nulls = columns[lfirst_int(lc)].nulls;
+
+			isnull |= nulls != NULL && nulls[rows[i]];
+		}
+		if (!isnull)
+			rows[nread++] = rows[i];
+	}
+	for (int i = 0; i < nread; i++)
+		codes[i] = read_word(&columns[0], rows[i]);
+	foreach(lc, filter->parts)
+	{
+		Datum	   *part = values + foreach_current_index(lc) * n;
+
+		for (int i = 0; i < nread; i++)
+			part[i] = Int64GetDatum(read_word(&columns[lfirst_int(lc)], rows[i]));
+		arrays[foreach_current_index(lc)] = part;
+	}
+	GjExactFindMany(filter->exact, nread, codes, arrays, numbers);
+	for (int i = 0; i < nread; i++)
+	{
+		if (numbers[i] != GJ_EXACT_NONE)
+			rows[nlisted++] = rows[i];
+	}
+	MemoryContextSwitchTo(old);
+	ResetExprContext(filter->econtext);
+	return nlisted;
+}
+
+/*
+ * Read an integer of an entry
+ */
+static inline int64
+read_word(const GjBatchColumn *column, int i)
+{
+	switch (column->width)
+	{
+		case sizeof(int8):
+			return ((const int8 *) column->values)[i];
+		case sizeof(int16):
+			return ((const int16 *) column->values)[i];
+		case sizeof(int32):
+			return ((const int32 *) column->values)[i];
+		default:
+			return ((const int64 *) column->values)[i];
+	}
 }
 
 /*
@@ -813,14 +921,15 @@ get_key(Oid type, const GjBatchColumn *column, int i)
  * Claim: it drops only entries that do not pass.  A device tests the same data that it would send:
  * key and columns of one state of an entry in the index (match/device.c), with the bits that they
  * have there.  So it does not matter where an entry is dropped, and the proof at the head of
- * match/stream.c applies here, too.  A condition holds for all values that pass the test: tests of
- * integers have been converted to ranges, within the limits of the column's type; dates and
- * timestamps are integers with the same order, including infinity; a boolean is 0 or 1.  An oid has
- * no sign, so it is not tested.
+ * match/stream.c applies here, too.  A condition holds for the values that pass the test, and for
+ * no others: tests of integers have been converted to ranges, within the limits of the column's
+ * type; dates and timestamps are integers with the same order, including infinity; a boolean is 0
+ * or 1.  An oid has no sign, so it is not tested.
  *
- * Besides, no caller relies on it.  All entries are tested again, by all conditions; those from
- * other sources (tail pages, missing pages of a mirror, the CPU's pieces) have not been tested
- * before.  An answer of TIDs alone is not filtered: it may be outdated.
+ * Only a reduction (match/reduce.c) relies on it, and only if all parts of the filter are sent.
+ * Entries that arrive are tested again, by all conditions; those from other sources (tail pages,
+ * missing pages of a mirror, the CPU's pieces) have not been tested before.  An answer of TIDs
+ * alone is not filtered: it may be outdated.
  *-------------------------------------------------------------------------
  */
 

@@ -45,8 +45,7 @@ typedef struct GjBlocks GjBlocks;
 
 struct GjFetch
 {
-	GjRowBatch	batch;			/* the current block */
-	Buffer		buffer;			/* its pin */
+	GjRowBatch *batch;			/* the current block, with its pin */
 
 	Relation	heap;
 	Snapshot	snapshot;
@@ -54,9 +53,8 @@ struct GjFetch
 
 	GjKeyReader *key_reader;
 	GjRowProbe	probe;
-	bool		rechecks;		/* false if the caller must recheck the keys */
 
-	GjFetchStats stats;
+	GjRowsStats *stats;
 
 	/* Arrays of the batch */
 	HeapTupleData tuples[MaxHeapTuplesPerPage];
@@ -126,6 +124,11 @@ static inline int64 read_integer(const char *at, int16 width);
 static void read_tuple_key(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple, int64 *key,
 						   bool *isnull);
 static int	find_in_set(const GjKeySet *set, const GjRowKeys *keys, uint16 *rows);
+static int	drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls, int n);
+static inline int64 compute_code(GjKeyReader *reader, Datum value);
+static int	drop_unlisted(GjFetch *fetch, const int64 *codes, int n);
+static int	find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls);
+static bool read_parts(GjFetch *fetch, HeapTuple tuple, Datum *values, int stride);
 static int	max_pinned(Relation heap);
 static void fill_ring(GjBlocks *blocks);
 static bool take_block(GjBlocks *blocks);
@@ -150,11 +153,11 @@ static void prefetch_line_pointers(Buffer buffer, const GjTidBlock *tids);
 static void prefetch_tuples(Buffer buffer, const GjTidBlock *tids);
 
 /*
- * Create a fetch for one heap and snapshot.  Each load fills the batch that is returned.
+ * Create a fetch for one heap and snapshot.  Each load fills the batch, and adds to the counters.
  */
 GjFetch *
 GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot, GjKeyReader *reader,
-			  GjRowBatch **batch)
+			  GjRowBatch *batch, GjRowsStats *stats)
 {
 	GjFetch    *fetch = MemoryContextAllocZero(parent, sizeof(GjFetch));
 
@@ -162,10 +165,8 @@ GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot, GjKeyReade
 	fetch->snapshot = snapshot;
 	fetch->key_reader = reader;
 	fetch->blocks = blocks_create(parent, heap);
-	fetch->buffer = InvalidBuffer;
-	fetch->batch.tuples = fetch->tuples;
-	fetch->batch.rows = fetch->rows;
-	*batch = &fetch->batch;
+	fetch->batch = batch;
+	fetch->stats = stats;
 	return fetch;
 }
 
@@ -173,19 +174,22 @@ GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot, GjKeyReade
  * Start to fetch the tuples of a set, which must live until the fetch is reset.  Must be called
  * after the match, because it reads the heap's length.
  *
- * The keys are rechecked by the probe, so that unwanted tuples are never stored in a slot.  Returns
- * false if that is not possible, because the key is an expression: then the caller must recheck
- * each tuple.  The probe's set and argument must live as long as tuples are fetched.
+ * The keys are rechecked by the probe, so that unwanted tuples are never stored in a slot, unless
+ * the key is an expression: then the batch says that the caller must recheck each tuple.  The
+ * probe's set and argument must live as long as tuples are fetched.
  */
-bool
+void
 GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe)
 {
+	GjRowBatch *batch = fetch->batch;
+
 	GjFetchReset(fetch);
-	fetch->rechecks = fetch->key_reader->attno != 0;
 	fetch->probe = *probe;
-	fetch->batch.partners = fetch->rechecks && probe->keys == NULL ? fetch->partners : NULL;
+	batch->rechecked = fetch->key_reader->attno != 0;
+	batch->tuples = fetch->tuples;
+	batch->rows = fetch->rows;
+	batch->partners = batch->rechecked && probe->keys == NULL ? fetch->partners : NULL;
 	blocks_start(fetch->blocks, tids);
-	return fetch->rechecks;
 }
 
 /*
@@ -202,24 +206,7 @@ GjFetchLoad(GjFetch *fetch)
 			GjFetchReset(fetch);
 			return false;
 		}
-	} while (fetch->batch.nrows == 0);
-	return true;
-}
-
-/*
- * Store the next visible tuple in the slot.  At the end, returns false and clears the slot.
- */
-bool
-GjFetchNext(GjFetch *fetch, TupleTableSlot *slot)
-{
-	GjRowBatch *batch = &fetch->batch;
-
-	if (batch->next >= batch->nrows && !GjFetchLoad(fetch))
-	{
-		ExecClearTuple(slot);
-		return false;
-	}
-	ExecStoreBufferHeapTuple(&fetch->tuples[fetch->rows[batch->next++]], slot, fetch->buffer);
+	} while (fetch->batch->nrows == 0);
 	return true;
 }
 
@@ -239,8 +226,8 @@ GjFetchRow(GjFetch *fetch, ItemPointer tid, TupleTableSlot *slot)
 		ExecStoreBufferHeapTuple(&fetch->row, slot, buffer);
 	ReleaseBuffer(buffer);
 
-	fetch->stats.exact_blocks++;
-	fetch->stats.tuples += found;
+	fetch->stats->exact_blocks++;
+	fetch->stats->tuples += found;
 	GjCountHeapFetches(fetch->heap, found);
 	return found;
 }
@@ -279,21 +266,12 @@ search_chain(Relation heap, Buffer buffer, Snapshot snapshot, ItemPointer tid, H
 void
 GjFetchReset(GjFetch *fetch)
 {
-	if (BufferIsValid(fetch->buffer))
-		ReleaseBuffer(fetch->buffer);
-	fetch->buffer = InvalidBuffer;
+	if (BufferIsValid(fetch->batch->buffer))
+		ReleaseBuffer(fetch->batch->buffer);
+	fetch->batch->buffer = InvalidBuffer;
 	blocks_reset(fetch->blocks);
-	fetch->batch.nrows = 0;
-	fetch->batch.next = 0;
-}
-
-/*
- * Return the counters, which cover all starts
- */
-GjFetchStats *
-GjFetchGetStats(GjFetch *fetch)
-{
-	return &fetch->stats;
+	fetch->batch->nrows = 0;
+	fetch->batch->next = 0;
 }
 
 /*
@@ -302,7 +280,7 @@ GjFetchGetStats(GjFetch *fetch)
 static bool
 load_block(GjFetch *fetch)
 {
-	GjRowBatch *batch = &fetch->batch;
+	GjRowBatch *batch = fetch->batch;
 	const GjTidBlock *tids;
 	Buffer		buffer;
 	int			ntuples;
@@ -312,9 +290,9 @@ load_block(GjFetch *fetch)
 	tids = blocks_next(fetch->blocks, &buffer);
 	if (tids == NULL)
 		return false;
-	if (BufferIsValid(fetch->buffer))
-		ReleaseBuffer(fetch->buffer);
-	fetch->buffer = buffer;
+	if (BufferIsValid(batch->buffer))
+		ReleaseBuffer(batch->buffer);
+	batch->buffer = buffer;
 
 	batch->next = 0;
 	batch->nrows = 0;			/* in case the test raises an error */
@@ -322,12 +300,12 @@ load_block(GjFetch *fetch)
 	for (int i = 0; i < ntuples; i++)
 		fetch->rows[i] = i;
 	if (tids->lossy)
-		fetch->stats.lossy_blocks++;
+		fetch->stats->lossy_blocks++;
 	else
-		fetch->stats.exact_blocks++;
-	fetch->stats.tuples += ntuples;
+		fetch->stats->exact_blocks++;
+	fetch->stats->tuples += ntuples;
 	GjCountHeapFetches(fetch->heap, ntuples);
-	batch->nrows = fetch->rechecks ? recheck_keys(fetch, ntuples) : ntuples;
+	batch->nrows = batch->rechecked ? recheck_keys(fetch, ntuples) : ntuples;
 	return true;
 }
 
@@ -345,10 +323,17 @@ recheck_keys(GjFetch *fetch, int ntuples)
 	read_tuple_keys(fetch->key_reader, RelationGetDescr(fetch->heap), fetch->tuples, ntuples,
 					codes, nulls);
 	if (fetch->probe.keys != NULL)
+	{
 		n = find_in_set(fetch->probe.keys, &keys, fetch->rows);
+		if (fetch->probe.keys->exact != NULL)
+			n = fetch->key_reader->nparts == 0 ?
+				drop_strangers(fetch, codes, nulls, n) : drop_unlisted(fetch, codes, n);
+	}
+	else if (fetch->key_reader->nparts > 0)
+		n = find_with_parts(fetch, &keys, nulls);
 	else
 		n = fetch->probe.lookup(fetch->probe.arg, &keys, fetch->rows, fetch->partners);
-	fetch->stats.rechecked += ntuples - n;
+	fetch->stats->rechecked += ntuples - n;
 	return n;
 }
 
@@ -366,6 +351,121 @@ find_in_set(const GjKeySet *set, const GjRowKeys *keys, uint16 *rows)
 			rows[n++] = i;
 	}
 	return n;
+}
+
+/*
+ * Drop those of n selected tuples whose key has the hash of a listed value but is another value.
+ * Returns the number of the others.  codes[] and nulls[] are those of all tuples of the block.
+ */
+static int
+drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls, int n)
+{
+	Datum		values[MaxHeapTuplesPerPage];
+	int64		hashes[MaxHeapTuplesPerPage];
+	uint32		numbers[MaxHeapTuplesPerPage];
+	const Datum *parts[1] = {values};
+	int			nhashes = 0;
+	int			at = 0;
+	int			nkept = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		int			row = fetch->rows[i];
+		bool		isnull;
+
+		if (nulls[row] || !GjCodeIsHash(codes[row]))
+			continue;
+		hashes[nhashes] = codes[row];
+		values[nhashes++] = heap_getattr(&fetch->tuples[row], fetch->key_reader->attno,
+										 RelationGetDescr(fetch->heap), &isnull);
+	}
+	GjExactFindMany(fetch->probe.keys->exact, nhashes, hashes, parts, numbers);
+
+	for (int i = 0; i < n; i++)
+	{
+		int			row = fetch->rows[i];
+
+		if (nulls[row] || !GjCodeIsHash(codes[row]) || numbers[at++] != GJ_EXACT_NONE)
+			fetch->rows[nkept++] = row;
+	}
+	return nkept;
+}
+
+/*
+ * Keep those of n selected tuples whose columns are an element of the set's exact table, and return
+ * their number.  codes[] has the keys of all tuples of the block.
+ */
+static int
+drop_unlisted(GjFetch *fetch, const int64 *codes, int n)
+{
+	int			nparts = fetch->key_reader->nparts;
+	Datum	   *values = palloc(n * nparts * sizeof(Datum));
+	const Datum *arrays[INDEX_MAX_KEYS];
+	int64		selected[MaxHeapTuplesPerPage];
+	uint32		numbers[MaxHeapTuplesPerPage];
+	int			nread = 0;
+	int			nlisted = 0;
+
+	for (int i = 0; i < nparts; i++)
+		arrays[i] = values + i * n;
+	for (int i = 0; i < n; i++)
+	{
+		if (!read_parts(fetch, &fetch->tuples[fetch->rows[i]], values + nread, n))
+			continue;
+		selected[nread] = codes[fetch->rows[i]];
+		fetch->rows[nread++] = fetch->rows[i];
+	}
+	GjExactFindMany(fetch->probe.keys->exact, nread, selected, arrays, numbers);
+	for (int i = 0; i < nread; i++)
+	{
+		if (numbers[i] != GJ_EXACT_NONE)
+			fetch->rows[nlisted++] = fetch->rows[i];
+	}
+	pfree(values);
+	return nlisted;
+}
+
+/*
+ * Look up the keys and parts of tuples
+ */
+static int
+find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls)
+{
+	int			nparts = fetch->key_reader->nparts;
+	Datum	   *values = palloc0(keys->n * nparts * sizeof(Datum));
+	const Datum *arrays[INDEX_MAX_KEYS];
+	int			nfound;
+
+	for (int i = 0; i < nparts; i++)
+		arrays[i] = values + i * keys->n;
+	for (int i = 0; i < keys->n; i++)
+	{
+		if (!nulls[i])
+			nulls[i] = !read_parts(fetch, &fetch->tuples[i], values + i, keys->n);
+	}
+	keys->parts = arrays;
+	nfound = fetch->probe.lookup(fetch->probe.arg, keys, fetch->rows, fetch->partners);
+	pfree(values);
+	return nfound;
+}
+
+/*
+ * Read the parts of a tuple into values[0], values[stride], ...  Returns false if one is NULL.
+ */
+static bool
+read_parts(GjFetch *fetch, HeapTuple tuple, Datum *values, int stride)
+{
+	const GjKeyReader *reader = fetch->key_reader;
+	bool		isnull;
+
+	for (int i = 0; i < reader->nparts; i++)
+	{
+		values[i * stride] = heap_getattr(tuple, reader->parts[i], RelationGetDescr(fetch->heap),
+										  &isnull);
+		if (isnull)
+			return false;
+	}
+	return true;
 }
 
 /*-------------------------------------------------------------------------
@@ -803,10 +903,11 @@ GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *exp
 	reader->attno = attno;
 	reader->expr = attno == 0 ? ExecInitExpr(expr, parent) : NULL;
 	reader->predicate = attno == 0 ? ExecInitQual(predicate, parent) : NULL;
-	fmgr_info_copy(&reader->key_proc, index_getprocinfo(index, 1, GJ_KEY_PROC),
-				   CurrentMemoryContext);
+	GjCodecInitIndex(&reader->codec, index);
 	reader->place.attno = 0;
-	if (GjKeyProcKeepsValue(reader->key_proc.fn_addr))
+	reader->scratch = reader->codec.kind != GJ_CODEC_HASH ? NULL :
+		AllocSetContextCreate(CurrentMemoryContext, "gpujoin hash", ALLOCSET_DEFAULT_SIZES);
+	if (reader->codec.keeps_value)
 		GjTupleFindPlace(RelationGetDescr(((ScanState *) parent)->ss_currentRelation), attno,
 						 &reader->place);
 }
@@ -840,8 +941,101 @@ GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot, int6
 		value = ExecEvalExprSwitchContext(reader->expr, econtext, isnull);
 	}
 	if (!*isnull)
-		*key = GjKeyFromDatum(&reader->key_proc, value);
+		*key = compute_code(reader, value);
+	reader->value = value;
 	return true;
+}
+
+/*
+ * Convert a value to its code.  Hash functions may leave garbage.
+ */
+static inline int64
+compute_code(GjKeyReader *reader, Datum value)
+{
+	MemoryContext old;
+	int64		code;
+
+	if (likely(reader->scratch == NULL))
+		return GjCodeOf(&reader->codec, value);
+	old = MemoryContextSwitchTo(reader->scratch);
+	code = GjCodeOf(&reader->codec, value);
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(reader->scratch);
+	return code;
+}
+
+/*
+ * Have the reader read these columns of the table, too, which are parts of the key
+ */
+void
+GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns)
+{
+	ListCell   *lc;
+
+	reader->parts = palloc_array(AttrNumber, list_length(columns));
+	reader->entry_parts = palloc_array(int, list_length(columns));
+	foreach(lc, columns)
+	{
+		AttrNumber	attno = lfirst_node(Var, lc)->varattno;
+		int			column = index->rd_index->indnatts - 1;
+
+		while (column >= 0 && index->rd_index->indkey.values[column] != attno)
+			column--;
+		reader->parts[reader->nparts] = attno;
+		reader->entry_parts[reader->nparts++] = column;
+	}
+}
+
+/*
+ * Return the columns of the index that are parts, as bits like those of GjRowShape
+ */
+uint64
+GjKeyReaderPartColumns(const GjKeyReader *reader)
+{
+	uint64		columns = 0;
+
+	for (int i = 0; i < reader->nparts; i++)
+	{
+		if (reader->entry_parts[i] >= 0)
+			columns |= GJ_ENTRY_KEY << reader->entry_parts[i];
+	}
+	return columns;
+}
+
+/*
+ * Read the parts of the tuple in the slot.  Returns false if one is NULL.
+ */
+bool
+GjReadParts(const GjKeyReader *reader, TupleTableSlot *slot, Datum *values)
+{
+	for (int i = 0; i < reader->nparts; i++)
+	{
+		bool		isnull;
+
+		values[i] = slot_getattr(slot, reader->parts[i], &isnull);
+		if (isnull)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Return true if the tuple in the slot, whose key GjReadKey() has just read, is in the set
+ */
+bool
+GjRowIsListed(const GjKeyReader *reader, const GjKeySet *set, TupleTableSlot *slot, int64 key)
+{
+	Datum		values[INDEX_MAX_KEYS];
+
+	if (!GjKeySetContains(set, key))
+		return false;
+	if (set->exact == NULL)
+		return true;
+	if (reader->nparts == 0)
+		return !GjCodeIsHash(key) ||
+			GjExactFind(set->exact, key, &reader->value) != GJ_EXACT_NONE;
+	return GjReadParts(reader, slot, values) &&
+		GjExactFind(set->exact, key, values) != GJ_EXACT_NONE;
 }
 
 /*
@@ -885,5 +1079,5 @@ read_tuple_key(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple, int64 *key,
 	Datum		value = heap_getattr(tuple, reader->attno, desc, isnull);
 
 	if (!*isnull)
-		*key = GjKeyFromDatum(&reader->key_proc, value);
+		*key = compute_code(reader, value);
 }

@@ -14,6 +14,7 @@
 #include "executor/tuptable.h"
 #include "nodes/execnodes.h"
 
+#include "pages/pages.h"
 #include "sets/sets.h"
 #include "shape.h"
 
@@ -31,7 +32,7 @@ extern GjKeySet *GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext,
 								 MemoryContext context, int key_width);
 
 /* Return the clauses from which the plan was made, for EXPLAIN */
-extern List *GjKeyPlanClauses(List *key_plan, List *values, Expr *key);
+extern List *GjKeyPlanClauses(List *key_plan, List *values, Expr *key, List *parts);
 
 /* A node that uses a set of keys that scans of one query share; initially all zeros */
 typedef struct GjKeyUser
@@ -93,21 +94,34 @@ typedef struct GjKeyReader
 	AttrNumber	attno;			/* heap attribute, or 0: evaluate expr */
 	ExprState  *expr;
 	ExprState  *predicate;		/* of a partial index: expr is only safe for rows that satisfy it */
-	FmgrInfo	key_proc;
+	GjCodec		codec;
+	MemoryContext scratch;		/* for hashing, if keys are hashed; else NULL */
+	Datum		value;			/* that GjReadKey() read last */
 	GjTuplePlace place;			/* of the attribute in most tuples, if its bits are the key */
+	int			nparts;			/* columns that an exact table also compares */
+	AttrNumber *parts;
+	int		   *entry_parts;	/* the same as columns of the index, from 0; -1 if it lacks one */
 } GjKeyReader;
 
 extern void GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
 							List *predicate, PlanState *parent);
+extern void GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns);
+extern uint64 GjKeyReaderPartColumns(const GjKeyReader *reader);
+extern bool GjReadParts(const GjKeyReader *reader, TupleTableSlot *slot, Datum *values);
+extern bool GjRowIsListed(const GjKeyReader *reader, const GjKeySet *set, TupleTableSlot *slot,
+						  int64 key);
 extern bool GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot,
 					  int64 *key, bool *isnull);
+extern bool GjRowIsListed(const GjKeyReader *reader, const GjKeySet *set, TupleTableSlot *slot,
+						  int64 key);
 
 /* Keys of rows that are looked up together */
 typedef struct GjRowKeys
 {
 	int			n;
 	const int64 *codes;
-	const bool *nulls;			/* true for each NULL key, or NULL: no key is NULL */
+	const bool *nulls;			/* true for each NULL key or part, or NULL: there is no such row */
+	const Datum *const *parts;	/* an array for each part that the reader reads */
 } GjRowKeys;
 
 /*

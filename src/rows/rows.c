@@ -1,71 +1,84 @@
 /*-------------------------------------------------------------------------
  *
  * rows.c
- *	  Rows of one table from the entries of its index, without reading the heap.
+ *	  The stream of rows of one table: from the entries of its index alone, or from the heap.
  *
- * The entries of a match are tested a chunk at a time, when the next rows are requested.  Entries
- * whose heap block is all-visible are returned as rows: match/visible.c has the proof.  The TIDs of
- * the others are collected, and fetched by the caller (heap.c).  Before that test, entries that do
- * not pass the filter are dropped; after it, those whose key the look-up does not find.
+ * A match answers with entries or with TIDs.  Entries are tested a chunk at a time, when the next
+ * rows are requested.  Entries whose heap block is all-visible are returned as rows:
+ * match/visible.c has the proof.  The TIDs of the others are collected, and fetched (heap.c) after
+ * the last entry, or before they take too much memory.  Before that test, entries that do not pass
+ * the filter are dropped; after it, those whose key the look-up does not find.
  *
- * The phases, as a caller sees them:
+ * The phases:
  *
- *	OFF			GjIndexOnlyStart() begins a match
- *	ENTRIES		GjIndexOnlyLoad() returns rows, until it returns false; then
- *				GjIndexOnlyRest() returns the TIDs to be fetched
- *	REST		GjIndexOnlyContinue() goes back to ENTRIES: the TIDs took too much memory to
- *				process all entries
- *	LAST_REST	GjIndexOnlyContinue() returns false
+ *	CLOSED		GjRowsOpen() searches -> READY
+ *	READY		GjRowsStart() -> ENTRIES or TIDS, by the answer
+ *	ENTRIES		return rows from entries; when the TIDs to be fetched have no more room -> REST;
+ *				after the last entry -> LAST_REST
+ *	REST		fetch these TIDs -> ENTRIES
+ *	LAST_REST	fetch these TIDs -> DONE
+ *	TIDS		fetch all TIDs of the answer -> DONE
+ *	DONE		no rows
  *
- * GjIndexOnlyRestart() goes back to the first entry from each phase but OFF, and
- * GjIndexOnlyReset() ends the match in each.  No pin or lock is held between calls.
+ * GjRowsStart() begins with the first row from each phase but CLOSED, GjRowsStop() leads from each
+ * phase after READY to DONE, and GjRowsClose() from each to CLOSED.  Between two calls a heap block
+ * may be pinned in REST, LAST_REST and TIDS, and nothing in the other phases.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/tupmacs.h"
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "base/gpujoin.h"
+#include "base/tid.h"
 #include "match/match.h"
 #include "rows.h"
 
 /* The phases: see the head of this file */
 typedef enum Phase
 {
-	PHASE_OFF,
+	PHASE_CLOSED,
+	PHASE_READY,
 	PHASE_ENTRIES,
 	PHASE_REST,
-	PHASE_LAST_REST
+	PHASE_LAST_REST,
+	PHASE_TIDS,
+	PHASE_DONE
 } Phase;
 
 /* Entries whose visibility is tested together */
 #define CHUNK_ENTRIES			1024
 
-struct GjIndexOnly
+struct GjRows
 {
 	GjRowBatch	batch;			/* must be first */
-	uint16		rows[CHUNK_ENTRIES];	/* of the batch */
+	Phase		phase;
+	uint16		positions[CHUNK_ENTRIES];	/* of the batch, if it has entries */
+	void	  **partners;		/* the same; NULL until keys of entries are looked up */
 
 	Relation	heap;
 	Relation	index;
-	Snapshot	snapshot;
-	List	   *fills;			/* fills that read the current entries */
+	List	   *shapes;			/* shapes that read the current entries */
 	const GjEntryTest *test;	/* drops entries; or NULL */
-	GjRowLookup lookup;			/* drops rows whose key it does not find; or NULL */
-	void	   *lookup_arg;
-	void	  **partners;		/* of the batch; NULL until keys are looked up */
+	GjRowProbe	probe;
+	GjKeyReader *reader;
+	GjFetch    *fetch;
+	GjRowsStats stats;
 
-	/* The current match */
-	MemoryContext context;		/* for the map and the TIDs; NULL if no match has been started */
-	Phase		phase;
+	/* The answer: TIDs, */
+	GjTidSet   *tids;
+
+	/* or entries */
+	GjEntryStream *stream;
+	MemoryContext context;		/* for the map and the rest */
 	Size		limit;
 	GjMatchStats *match_stats;
-	GjEntryStream *stream;
 	const GjEntrySet *entries;	/* last set that the stream returned, or NULL */
 	uint64		position;		/* first entry after the last chunk */
 	GjVisibleMap *map;			/* copy of the parts read since the entries were found */
@@ -73,7 +86,6 @@ struct GjIndexOnly
 	bool		certain;		/* true until the epoch moves */
 	GjTidSet   *rest;			/* TIDs to be fetched, or NULL if there are no such TIDs yet */
 	uint64		nrest;			/* number of TIDs added to rest, duplicates included */
-	GjIndexOnlyStats stats;
 };
 
 /* Copies of the visibility map may use 1 / MAP_PART of the memory */
@@ -82,128 +94,206 @@ struct GjIndexOnly
 /* Memory for a TID in a set that grows and is sorted */
 #define REST_TID_BYTES			(4 * sizeof(uint64))
 
-static bool has_room(const GjIndexOnly *io);
-static bool load_entries(GjIndexOnly *io);
-static void find_partners(GjIndexOnly *io);
-static void forget_rest(GjIndexOnly *io);
-static void load_chunk(GjIndexOnly *io);
-static int	drop_filtered(GjIndexOnly *io, int n, uint16 *places, uint64 *tids);
-static bool is_proved(GjIndexOnly *io);
+static void start_entries(GjRows *rows);
+static bool load_rows(GjRows *rows);
+static bool has_room(const GjRows *rows);
+static bool load_entries(GjRows *rows);
+static void find_partners(GjRows *rows);
+static void find_with_parts(GjRows *rows, GjRowKeys *keys);
+static void fetch_rest(GjRows *rows, Phase phase);
+static void forget_rest(GjRows *rows);
+static void load_chunk(GjRows *rows);
+static int	drop_filtered(GjRows *rows, int n, uint16 *places, uint64 *tids);
+static bool is_proved(GjRows *rows);
 
 /*
  * Prepare for a node.  The filter, which may be NULL, drops entries.  It may be reset before each
- * start and restart, and its columns must be requested with the entries.
+ * open and start, and its columns must be requested with the entries.
  */
-GjIndexOnly *
-GjIndexOnlyCreate(const ScanState *node, Relation index, GjEntryFilter *filter)
+GjRows *
+GjRowsCreate(const ScanState *node, Relation index, GjKeyReader *reader, GjEntryFilter *filter)
 {
 	EState	   *estate = node->ps.state;
-	GjIndexOnly *io = MemoryContextAllocZero(estate->es_query_cxt, sizeof(GjIndexOnly));
+	GjRows	   *rows = MemoryContextAllocZero(estate->es_query_cxt, sizeof(GjRows));
 
-	io->heap = node->ss_currentRelation;
-	io->index = index;
-	io->snapshot = estate->es_snapshot;
-	io->test = GjEntryFilterGetTest(filter);
-	io->batch.rows = io->rows;
-	return io;
+	rows->heap = node->ss_currentRelation;
+	rows->index = index;
+	rows->test = GjEntryFilterGetTest(filter);
+	rows->reader = reader;
+	rows->fetch = GjFetchCreate(estate->es_query_cxt, rows->heap, estate->es_snapshot, reader,
+								&rows->batch, &rows->stats);
+	return rows;
 }
 
 /*
- * Have a fill read the current entries.  Must be called in the query's memory context.
+ * Have a shape read the current entries.  Must be called in the query's memory context.
  */
 void
-GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill)
+GjRowsFeed(GjRows *rows, GjRowShape *shape)
 {
-	io->fills = lappend(io->fills, fill);
+	rows->shapes = lappend(rows->shapes, shape);
 }
 
 /*
- * Begin a match.  Returns the TIDs to be fetched if the answer is TIDs, or NULL if it is entries.
- */
-GjTidSet *
-GjIndexOnlyStart(GjIndexOnly *io, const GjEntryRequest *request)
-{
-	GjTidSet   *tids;
-
-	GjIndexOnlyReset(io);
-	io->stream = GjEntriesOpen(request, &tids);
-	if (io->stream == NULL)
-		return tids;
-	io->context = AllocSetContextCreate(request->parent, "gpujoin index-only",
-										ALLOCSET_DEFAULT_SIZES);
-	io->limit = request->limit;
-	io->match_stats = request->stats;
-	io->certain = true;
-	io->nproved = 0;
-	io->phase = PHASE_ENTRIES;
-	io->map = GjVisibleMapCreate(io->context, io->heap, request->limit / MAP_PART);
-	return NULL;
-}
-
-bool
-GjIndexOnlyIsStarted(const GjIndexOnly *io)
-{
-	return io != NULL && io->phase != PHASE_OFF;
-}
-
-/*
- * Return all rows, also in a rescan.  No row of a shared match may have been returned.
- *
- * If lookup is not NULL, the keys of rows are looked up, which needs the key among the columns of
- * the entries, and only rows whose key is found are returned.
+ * Search for keys.  The request's parent must live until the stream is closed.
  */
 void
-GjIndexOnlyRestart(GjIndexOnly *io, GjRowLookup lookup, void *arg)
+GjRowsOpen(GjRows *rows, const GjEntryRequest *request)
 {
-	Assert(io->phase != PHASE_OFF);
-	io->lookup = lookup;
-	io->lookup_arg = arg;
-	if (lookup != NULL && io->partners == NULL)
-		io->partners = MemoryContextAlloc(GetMemoryChunkContext(io),
-										  CHUNK_ENTRIES * sizeof(void *));
-	io->batch.partners = lookup != NULL ? io->partners : NULL;
-	(void) GjEntriesRestart(io->stream);
-	forget_rest(io);
-	GjVisibleMapForget(io->map);
-	io->certain = true;			/* a new search has read the epoch again */
-	io->entries = NULL;
-	io->position = 0;
-	io->batch.nrows = 0;
-	io->batch.next = 0;
-}
-
-/*
- * Load the next rows into the batch.  Returns false if the remaining rows have to be fetched, or if
- * no match has been started.
- *
- * by_row: the entries will be used row by row, so prefetch them.  Consumers of columns read one
- * array after the other, which the hardware prefetches.
- */
-bool
-GjIndexOnlyLoad(GjIndexOnly *io, bool by_row)
-{
-	GjRowBatch *batch = &io->batch;
-
-	batch->nrows = batch->next = 0;
-	while (batch->nrows == 0)
+	GjRowsClose(rows);
+	rows->stream = GjEntriesOpen(request, &rows->tids);
+	if (rows->stream != NULL)
 	{
-		CHECK_FOR_INTERRUPTS();
-		if (io->phase != PHASE_ENTRIES)
-			return false;
-		if (io->nrest > 0 && !has_room(io))
-			io->phase = PHASE_REST;
-		else if (io->entries != NULL && io->position < io->entries->nentries)
-		{
-			load_chunk(io);
-			if (io->lookup != NULL && batch->nrows > 0)
-				find_partners(io);
-		}
-		else if (!load_entries(io))
-			io->phase = PHASE_LAST_REST;
+		rows->tids = NULL;
+		rows->context = AllocSetContextCreate(request->parent, "gpujoin index-only",
+											  ALLOCSET_DEFAULT_SIZES);
+		rows->limit = request->limit;
+		rows->match_stats = request->stats;
+		rows->nproved = 0;
+		rows->map = GjVisibleMapCreate(rows->context, rows->heap, request->limit / MAP_PART);
 	}
-	if (by_row)
-		GjEntrySetPrefetch(io->entries, batch->first, io->position - batch->first);
-	return true;
+	rows->phase = PHASE_READY;
+}
+
+/*
+ * Return the rows of TIDs that the caller has found.  The stream will free them.
+ */
+void
+GjRowsOpenTids(GjRows *rows, GjTidSet *tids)
+{
+	GjRowsClose(rows);
+	rows->tids = tids;
+	rows->phase = PHASE_READY;
+}
+
+bool
+GjRowsIsOpen(const GjRows *rows)
+{
+	return rows->phase != PHASE_CLOSED;
+}
+
+/*
+ * Return true if the answer is entries
+ */
+bool
+GjRowsHasEntries(const GjRows *rows)
+{
+	return rows->stream != NULL;
+}
+
+/*
+ * Return true if a device has reduced some of the rows, which are not returned
+ */
+bool
+GjRowsAreReduced(const GjRows *rows)
+{
+	return rows->stream != NULL && GjEntriesAreReduced(rows->stream);
+}
+
+/*
+ * Begin with the first row, also in a rescan.  No row of a shared match may have been returned.
+ *
+ * If the keys of entries are looked up, the key must be among their columns, and only rows whose
+ * key is found are returned.
+ */
+void
+GjRowsStart(GjRows *rows, const GjRowProbe *probe)
+{
+	Assert(rows->phase != PHASE_CLOSED);
+	rows->probe = *probe;
+	if (rows->stream == NULL)
+	{
+		rows->phase = PHASE_TIDS;
+		GjFetchStart(rows->fetch, rows->tids, probe);
+		return;
+	}
+	GjFetchReset(rows->fetch);
+	if (rows->phase != PHASE_READY)
+		(void) GjEntriesRestart(rows->stream);
+	if (probe->entries && rows->partners == NULL)
+		rows->partners = MemoryContextAlloc(GetMemoryChunkContext(rows),
+											CHUNK_ENTRIES * sizeof(void *));
+	GjVisibleMapForget(rows->map);
+	rows->certain = true;		/* a new search has read the epoch again */
+	rows->entries = NULL;
+	rows->position = 0;
+	start_entries(rows);
+}
+
+/*
+ * Go to the next entries
+ */
+static void
+start_entries(GjRows *rows)
+{
+	GjRowBatch *batch = &rows->batch;
+
+	forget_rest(rows);
+	batch->rows = rows->positions;
+	batch->partners = rows->probe.entries ? rows->partners : NULL;
+	batch->tuples = NULL;
+	batch->rechecked = true;
+	rows->phase = PHASE_ENTRIES;
+}
+
+/*
+ * Return the next rows, or NULL at the end, and if nothing is open.
+ *
+ * by_row: entries will be used row by row, so prefetch them.  Consumers of columns read one array
+ * after the other, which the hardware prefetches.
+ */
+GjRowBatch *
+GjRowsNext(GjRows *rows, bool by_row)
+{
+	GjRowBatch *batch = &rows->batch;
+
+	Assert(rows->phase != PHASE_READY);
+	batch->nrows = batch->next = 0;
+	while (!load_rows(rows))
+	{
+		if (rows->phase == PHASE_CLOSED || rows->phase == PHASE_DONE)
+			return NULL;
+	}
+	if (by_row && batch->tuples == NULL)
+		GjEntrySetPrefetch(rows->entries, batch->first, rows->position - batch->first);
+	return batch;
+}
+
+/*
+ * Load the next rows into the batch, or go on.  Returns false if the batch is empty.
+ */
+static bool
+load_rows(GjRows *rows)
+{
+	CHECK_FOR_INTERRUPTS();
+	switch (rows->phase)
+	{
+		case PHASE_ENTRIES:
+			if (rows->nrest > 0 && !has_room(rows))
+				fetch_rest(rows, PHASE_REST);
+			else if (rows->entries != NULL && rows->position < rows->entries->nentries)
+			{
+				load_chunk(rows);
+				if (rows->batch.partners != NULL && rows->batch.nrows > 0)
+					find_partners(rows);
+			}
+			else if (!load_entries(rows))
+				fetch_rest(rows, PHASE_LAST_REST);
+			return rows->batch.nrows > 0;
+		case PHASE_REST:
+			if (GjFetchLoad(rows->fetch))
+				return true;
+			start_entries(rows);
+			return false;
+		case PHASE_LAST_REST:
+		case PHASE_TIDS:
+			if (GjFetchLoad(rows->fetch))
+				return true;
+			rows->phase = PHASE_DONE;
+			return false;
+		default:
+			return false;
+	}
 }
 
 /*
@@ -211,31 +301,31 @@ GjIndexOnlyLoad(GjIndexOnly *io, bool by_row)
  * rows of a block may have been returned from entries, or be fetched by another process.
  */
 static bool
-has_room(const GjIndexOnly *io)
+has_room(const GjRows *rows)
 {
-	return (io->nrest + CHUNK_ENTRIES) * REST_TID_BYTES <= io->limit;
+	return (rows->nrest + CHUNK_ENTRIES) * REST_TID_BYTES <= rows->limit;
 }
 
 /*
  * Get the next set of entries (step 2, continued).  Returns false at the end.
  */
 static bool
-load_entries(GjIndexOnly *io)
+load_entries(GjRows *rows)
 {
-	GjFound		found = GjEntriesNext(io->stream, &io->entries);
+	GjFound		found = GjEntriesNext(rows->stream, &rows->entries);
 	ListCell   *lc;
 
-	io->position = 0;
+	rows->position = 0;
 	if (found == GJ_FOUND_END)
 	{
-		io->entries = NULL;
+		rows->entries = NULL;
 		return false;
 	}
 	if (found == GJ_FOUND_ENTRIES)
-		GjVisibleMapForget(io->map);
-	io->batch.entries = io->entries;
-	foreach(lc, io->fills)
-		GjFillSource(lfirst(lc), io->entries);
+		GjVisibleMapForget(rows->map);
+	rows->batch.entries = rows->entries;
+	foreach(lc, rows->shapes)
+		GjShapeSetSource(lfirst(lc), rows->entries);
 	return true;
 }
 
@@ -243,146 +333,187 @@ load_entries(GjIndexOnly *io)
  * Look up the keys of the batch, and keep the rows whose key is found
  */
 static void
-find_partners(GjIndexOnly *io)
+find_partners(GjRows *rows)
 {
-	GjRowBatch *batch = &io->batch;
+	GjRowBatch *batch = &rows->batch;
 	int64		codes[CHUNK_ENTRIES];
 	GjRowKeys	keys = {.n = batch->nrows,.codes = codes};
-	const GjEntryColumn *column = &io->entries->keys;
+	const GjEntryColumn *column = &rows->entries->keys;
 
 	if (column->width == sizeof(int32))
 	{
 		const int32 *values = (const int32 *) column->values + batch->first;
 
 		for (int i = 0; i < batch->nrows; i++)
-			codes[i] = values[io->rows[i]];
+			codes[i] = values[rows->positions[i]];
 	}
 	else
-		GjGather(codes, (const int64 *) column->values + batch->first, sizeof(int64), io->rows,
-				 batch->nrows);
-	batch->nrows = io->lookup(io->lookup_arg, &keys, io->rows, io->partners);
+		GjGather(codes, (const int64 *) column->values + batch->first, sizeof(int64),
+				 rows->positions, batch->nrows);
+	if (rows->reader->nparts > 0)
+		find_with_parts(rows, &keys);
+	else
+		batch->nrows = rows->probe.lookup(rows->probe.arg, &keys, rows->positions,
+										  rows->partners);
 }
 
 /*
- * Return the TIDs to be fetched, finished.  Call it after GjIndexOnlyLoad() has returned false.
- */
-GjTidSet *
-GjIndexOnlyRest(GjIndexOnly *io)
-{
-	Assert(io->phase == PHASE_REST || io->phase == PHASE_LAST_REST);
-	if (io->rest == NULL)
-		io->rest = GjTidSetCreate(io->context, io->limit);
-	GjTidSetFinish(io->rest);
-	io->stats.heap_fetches += GjTidSetCount(io->rest);
-	return io->rest;
-}
-
-/*
- * Continue with entries after the TIDs have been fetched, and free these.  Returns false if no
- * entry is left.
- */
-bool
-GjIndexOnlyContinue(GjIndexOnly *io)
-{
-	Assert(io->phase == PHASE_REST || io->phase == PHASE_LAST_REST);
-	if (io->phase == PHASE_LAST_REST)
-		return false;
-	forget_rest(io);
-	return true;
-}
-
-/*
- * Free the TIDs, and go back to the entries
+ * Look up the keys and parts of the batch, which are columns of entries
  */
 static void
-forget_rest(GjIndexOnly *io)
+find_with_parts(GjRows *rows, GjRowKeys *keys)
 {
-	if (io->rest != NULL)
-		GjTidSetFree(io->rest);
-	io->rest = NULL;
-	io->nrest = 0;
-	io->phase = PHASE_ENTRIES;
+	GjRowBatch *batch = &rows->batch;
+	int			nparts = rows->reader->nparts;
+	Datum	   *values = palloc(keys->n * nparts * sizeof(Datum));
+	bool	   *nulls = palloc0(keys->n * sizeof(bool));
+	const Datum *arrays[INDEX_MAX_KEYS];
+
+	for (int k = 0; k < nparts; k++)
+	{
+		int			position = rows->reader->entry_parts[k];
+		const GjEntryColumn *column = position == 0 ? &rows->entries->keys :
+			&rows->entries->included[position - 1];
+		Datum	   *part = values + k * keys->n;
+
+		arrays[k] = part;
+		for (int i = 0; i < keys->n; i++)
+		{
+			uint64		entry = GjRowEntry(batch, i);
+
+			nulls[i] |= column->has_nulls && column->nulls[entry] != 0;
+			part[i] = fetch_att(column->values + entry * column->width, true, column->width);
+		}
+	}
+	keys->parts = arrays;
+	keys->nulls = nulls;
+	batch->nrows = rows->probe.lookup(rows->probe.arg, keys, rows->positions, rows->partners);
+	pfree(values);
+	pfree(nulls);
 }
 
 /*
- * End the match, if one has been started, and free its results
+ * Begin to fetch the TIDs of the rest
  */
+static void
+fetch_rest(GjRows *rows, Phase phase)
+{
+	if (rows->rest == NULL)
+		rows->rest = GjTidSetCreate(rows->context, rows->limit);
+	GjTidSetFinish(rows->rest);
+	rows->stats.heap_fetches += GjTidSetCount(rows->rest);
+	rows->phase = phase;
+	GjFetchStart(rows->fetch, rows->rest, &rows->probe);
+}
+
+static void
+forget_rest(GjRows *rows)
+{
+	if (rows->rest != NULL)
+		GjTidSetFree(rows->rest);
+	rows->rest = NULL;
+	rows->nrest = 0;
+}
+
 void
-GjIndexOnlyReset(GjIndexOnly *io)
+GjRowsStop(GjRows *rows)
 {
-	if (io->stream != NULL)
-		GjEntriesClose(io->stream);
-	if (io->context != NULL)
-		MemoryContextDelete(io->context);
-	io->stream = NULL;
-	io->context = NULL;
-	io->entries = NULL;
-	io->rest = NULL;
-	io->map = NULL;
-	io->nrest = 0;
-	io->phase = PHASE_OFF;
-	io->position = 0;
-	io->batch.nrows = 0;
-	io->batch.next = 0;
+	GjFetchReset(rows->fetch);	/* empties the batch, too */
+	if (rows->phase > PHASE_READY)
+		rows->phase = PHASE_DONE;
+}
+
+void
+GjRowsClose(GjRows *rows)
+{
+	GjFetchReset(rows->fetch);
+	if (rows->stream != NULL)
+		GjEntriesClose(rows->stream);
+	if (rows->context != NULL)
+		MemoryContextDelete(rows->context);
+	if (rows->tids != NULL)
+		GjTidSetFree(rows->tids);
+	rows->stream = NULL;
+	rows->context = NULL;
+	rows->tids = NULL;
+	rows->entries = NULL;
+	rows->rest = NULL;
+	rows->map = NULL;
+	rows->nrest = 0;
+	rows->position = 0;
+	rows->phase = PHASE_CLOSED;
 }
 
 /*
- * Return the counters, which cover all matches
+ * Fetch the visible member of the HOT chain at a packed TID into the slot.  Returns false if no
+ * member is visible.
  */
-GjIndexOnlyStats *
-GjIndexOnlyGetStats(GjIndexOnly *io)
+bool
+GjRowsFetch(GjRows *rows, uint64 tid, TupleTableSlot *slot)
 {
-	return &io->stats;
+	ItemPointerData place;
+
+	ItemPointerSet(&place, GjPackedBlock(tid), GjPackedOffset(tid));
+	return GjFetchRow(rows->fetch, &place, slot);
+}
+
+/*
+ * Return the counters, which cover all searches
+ */
+GjRowsStats *
+GjRowsGetStats(GjRows *rows)
+{
+	return &rows->stats;
 }
 
 /*
  * Select those of the next entries that are rows (steps 3 and 4)
  */
 static void
-load_chunk(GjIndexOnly *io)
+load_chunk(GjRows *rows)
 {
-	GjRowBatch *batch = &io->batch;
-	const uint64 *tids = io->entries->tids + io->position;
+	GjRowBatch *batch = &rows->batch;
+	const uint64 *tids = rows->entries->tids + rows->position;
 	uint64		passing[CHUNK_ENTRIES];
 	uint64		rest[CHUNK_ENTRIES];
 	uint16		places[CHUNK_ENTRIES];
 	int			nrest = 0;
-	int			n = (int) Min(io->entries->nentries - io->position, CHUNK_ENTRIES);
+	int			n = (int) Min(rows->entries->nentries - rows->position, CHUNK_ENTRIES);
 
-	batch->first = io->position;
+	batch->first = rows->position;
 	batch->nrows = 0;
 	batch->next = 0;
-	io->position += n;
-	if (io->test != NULL)
+	rows->position += n;
+	if (rows->test != NULL)
 	{
-		n = drop_filtered(io, n, places, passing);
+		n = drop_filtered(rows, n, places, passing);
 		tids = passing;
 	}
 	if (gj_debug_ignore_vacuum_epoch)
-		GjVisibleMapForget(io->map);	/* a new copy shows more wrong results */
-	if (io->certain)
+		GjVisibleMapForget(rows->map);	/* a new copy shows more wrong results */
+	if (rows->certain)
 	{
-		int			nrows = GjVisibleMapSort(io->map, tids, n, io->entries->highest, batch->rows,
-											 rest, &nrest);
+		int			nrows = GjVisibleMapSort(rows->map, tids, n, rows->entries->highest,
+											 batch->rows, rest, &nrest);
 
-		if (nrows > 0 && !is_proved(io))
-			io->certain = false;
+		if (nrows > 0 && !is_proved(rows))
+			rows->certain = false;
 		else
 			batch->nrows = nrows;
 	}
-	for (int i = 0; io->test != NULL && i < batch->nrows; i++)
+	for (int i = 0; rows->test != NULL && i < batch->nrows; i++)
 		batch->rows[i] = places[batch->rows[i]];
 
-	io->stats.rows += batch->nrows;
+	rows->stats.rows += batch->nrows;
 	if (batch->nrows == n)
 		return;
-	if (io->rest == NULL)
-		io->rest = GjTidSetCreate(io->context, SIZE_MAX);
-	io->nrest += io->certain ? nrest : n;
-	if (!(io->certain ? GjTidSetAddPacked(io->rest, rest, nrest) :
-		  GjTidSetAddPacked(io->rest, tids, n)))
+	if (rows->rest == NULL)
+		rows->rest = GjTidSetCreate(rows->context, SIZE_MAX);
+	rows->nrest += rows->certain ? nrest : n;
+	if (!(rows->certain ? GjTidSetAddPacked(rows->rest, rest, nrest) :
+		  GjTidSetAddPacked(rows->rest, tids, n)))
 		elog(ERROR, "an entry of index \"%s\" has an impossible TID",
-			 RelationGetRelationName(io->index));
+			 RelationGetRelationName(rows->index));
 }
 
 /*
@@ -390,14 +521,14 @@ load_chunk(GjIndexOnly *io)
  * TIDs.  Returns their number.
  */
 static int
-drop_filtered(GjIndexOnly *io, int n, uint16 *places, uint64 *tids)
+drop_filtered(GjRows *rows, int n, uint16 *places, uint64 *tids)
 {
-	uint64		first = io->batch.first;
-	int			npassed = GjEntryTestRun(io->test, io->entries, first, n, places);
+	uint64		first = rows->batch.first;
+	int			npassed = GjEntryTestRun(rows->test, rows->entries, first, n, places);
 
 	for (int i = 0; i < npassed; i++)
-		tids[i] = io->entries->tids[first + places[i]];
-	io->match_stats->filtered += n - npassed;
+		tids[i] = rows->entries->tids[first + places[i]];
+	rows->match_stats->filtered += n - npassed;
 	return npassed;
 }
 
@@ -405,12 +536,12 @@ drop_filtered(GjIndexOnly *io, int n, uint16 *places, uint64 *tids)
  * Return true if the epoch, read after the map, proves that the map's bits were right (step 4)
  */
 static bool
-is_proved(GjIndexOnly *io)
+is_proved(GjRows *rows)
 {
-	uint64		nreads = GjVisibleMapReads(io->map);
+	uint64		nreads = GjVisibleMapReads(rows->map);
 
-	if (io->nproved != nreads && !GjEntriesAreCurrent(io->stream))
+	if (rows->nproved != nreads && !GjEntriesAreCurrent(rows->stream))
 		return false;
-	io->nproved = nreads;
+	rows->nproved = nreads;
 	return true;
 }

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * rows.h
- *	  The rows of one table: keys to search for, filters of entries, tuples of TIDs.
+ *	  The rows of one table: keys to search for, filters of entries, the stream of rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -12,6 +12,7 @@
 #include "access/htup_details.h"
 #include "executor/tuptable.h"
 #include "nodes/execnodes.h"
+#include "storage/buf.h"
 #include "utils/snapshot.h"
 
 #include "match/match.h"
@@ -24,18 +25,20 @@
  *
  * Values are not copied: shape says where each column of the result is.  The position belongs to
  * the batch, since consumers may change in the middle of it.  A batch is valid until its owner is
- * asked for the next one.
+ * asked for the next one; slots with values of a heap block must be cleared, or filled again, then.
  */
 typedef struct GjRowBatch
 {
 	int			nrows;
 	int			next;			/* first row that has not been taken; consumers advance it */
 	uint16	   *rows;			/* position of each row in the source */
-	const GjFill *shape;		/* columns of the result; set by the node that returns the batch */
+	const GjRowShape *shape;	/* columns of the result; set by the node that returns the batch */
 	const GjEntrySet *entries;	/* the source: entries, */
 	uint64		first;			/* starting with this number; */
-	const HeapTupleData *tuples;	/* or the tuples of a pinned block, otherwise NULL; */
+	const HeapTupleData *tuples;	/* or the tuples of a block, otherwise NULL, */
+	Buffer		buffer;			/* which is pinned; */
 	const GjBatchColumn *arrays;	/* or result columns; all rows are used, and rows is NULL */
+	bool		rechecked;		/* false if the consumer must recheck the keys of the tuples */
 	void	  **partners;		/* result of the look-up of each row, or NULL without a look-up */
 	int			partner_natts;	/* number of columns of a partner */
 	const uint32 *weights;		/* number of result rows of each row; a null pointer if all are 1 */
@@ -59,6 +62,16 @@ GjRowTuple(const GjRowBatch *batch, int row)
 	return &batch->tuples[batch->rows[row]];
 }
 
+/*
+ * Store a row's tuple in a slot for heap tuples
+ */
+static inline void
+GjRowStore(const GjRowBatch *batch, int row, TupleTableSlot *slot)
+{
+	ExecStoreBufferHeapTuple(unconstify(HeapTupleData *, GjRowTuple(batch, row)), slot,
+							 batch->buffer);
+}
+
 /*-------------------------------------------------------------------------
  * Which entries of an index pass a scan's filters, decided on their columns: filter.c
  *
@@ -70,87 +83,74 @@ GjRowTuple(const GjRowBatch *batch, int row)
 typedef struct GjEntryFilter GjEntryFilter;
 
 extern GjEntryFilter *GjEntryFilterInit(List *plan, List *values, PlanState *parent);
+extern void GjEntryFilterSetExact(GjEntryFilter *filter, GjExact *exact);
 extern void GjEntryFilterReset(GjEntryFilter *filter);
-extern uint64 GjEntryFilterColumns(const GjEntryFilter *filter);	/* bits as in GjFill */
+extern uint64 GjEntryFilterColumns(const GjEntryFilter *filter);	/* bits as in GjRowShape */
 extern Bitmapset *GjEntryFilterParams(const GjEntryFilter *filter);
 extern const GjEntryTest *GjEntryFilterGetTest(const GjEntryFilter *filter);
 
 /*-------------------------------------------------------------------------
- * The tuples of TIDs: heap.c
+ * The stream of a table's rows: rows.c
  *
- * TIDs become tuples a heap block at a time, following HOT chains under the snapshot.  The fetch
- * does not own the TID set.
+ * Rows come in batches, from entries alone or from the heap; the stream decides from which.  It
+ * tests keys and entry filters, never quals.
  *-------------------------------------------------------------------------
  */
-typedef struct GjFetch GjFetch;
+typedef struct GjRows GjRows;
 
-typedef struct GjFetchStats
+typedef struct GjRowsStats
 {
+	uint64		rows;			/* rows from entries */
+	uint64		heap_fetches;	/* TIDs of entries that had to be fetched */
 	uint64		exact_blocks;	/* heap blocks with known offsets */
 	uint64		lossy_blocks;	/* heap blocks all of whose tuples were tested */
 	uint64		tuples;			/* visible tuples, counted by block */
 	uint64		rechecked;		/* number of them that the key recheck removed, here or in the
 								 * caller */
-} GjFetchStats;
+} GjRowsStats;
 
 /* The recheck of keys */
 typedef struct GjRowProbe
 {
-	const GjKeySet *keys;		/* the set that must contain them, or NULL if they are looked up */
+	const GjKeySet *keys;		/* set that must have tuples' keys, or NULL to look these up */
 	GjRowLookup lookup;			/* called with arg */
 	void	   *arg;
+	bool		entries;		/* true to look up the keys of entries, too */
 } GjRowProbe;
 
-extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot,
-							  GjKeyReader *reader, GjRowBatch **batch);
-extern bool GjFetchLoad(GjFetch *fetch);
-extern bool GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe);
-extern bool GjFetchNext(GjFetch *fetch, TupleTableSlot *slot);
-extern bool GjFetchRow(GjFetch *fetch, ItemPointer tid, TupleTableSlot *slot);
-extern void GjFetchReset(GjFetch *fetch);	/* releases all pins; the TID set may be freed */
-extern GjFetchStats *GjFetchGetStats(GjFetch *fetch);
-extern void GjFollowChain(Relation heap, Snapshot snapshot, ItemPointer tid);
+extern GjRows *GjRowsCreate(const ScanState *node, Relation index, GjKeyReader *reader,
+							GjEntryFilter *filter);
+extern void GjRowsFeed(GjRows *rows, GjRowShape *shape);
+extern void GjRowsOpen(GjRows *rows, const GjEntryRequest *request);
+extern void GjRowsOpenTids(GjRows *rows, GjTidSet *tids);
+extern bool GjRowsIsOpen(const GjRows *rows);
+extern bool GjRowsHasEntries(const GjRows *rows);
+extern bool GjRowsAreReduced(const GjRows *rows);
+extern void GjRowsStart(GjRows *rows, const GjRowProbe *probe);
+extern GjRowBatch *GjRowsNext(GjRows *rows, bool by_row);
+extern void GjRowsStop(GjRows *rows);	/* releases all pins, keeps what was found */
+extern void GjRowsClose(GjRows *rows);	/* forgets it */
+extern bool GjRowsFetch(GjRows *rows, uint64 tid, TupleTableSlot *slot);
+extern GjRowsStats *GjRowsGetStats(GjRows *rows);
+
+/* The batch that GjRowsNext() fills: a GjRows begins with it */
+#define GjRowsGetBatch(rows)	((GjRowBatch *) (rows))
 
 /*-------------------------------------------------------------------------
- * Rows from entries alone: rows.c
+ * The tuples of TIDs: heap.c
+ *
+ * TIDs become tuples a heap block at a time, following HOT chains under the snapshot.  The fetch is
+ * the part of the stream that reads the heap.  It does not own the TID set.
  *-------------------------------------------------------------------------
  */
-typedef struct GjIndexOnly GjIndexOnly;
+typedef struct GjFetch GjFetch;
 
-typedef struct GjIndexOnlyStats
-{
-	uint64		rows;			/* rows from entries */
-	uint64		heap_fetches;	/* TIDs that had to be fetched */
-} GjIndexOnlyStats;
-
-extern GjIndexOnly *GjIndexOnlyCreate(const ScanState *node, Relation index,
-									  GjEntryFilter *filter);
-extern void GjIndexOnlyFeed(GjIndexOnly *io, GjFill *fill);
-extern GjTidSet *GjIndexOnlyStart(GjIndexOnly *io, const GjEntryRequest *request);
-extern bool GjIndexOnlyIsStarted(const GjIndexOnly *io);
-extern void GjIndexOnlyRestart(GjIndexOnly *io, GjRowLookup lookup, void *arg);
-extern bool GjIndexOnlyLoad(GjIndexOnly *io, bool by_row);
-extern GjTidSet *GjIndexOnlyRest(GjIndexOnly *io);
-extern bool GjIndexOnlyContinue(GjIndexOnly *io);
-extern void GjIndexOnlyReset(GjIndexOnly *io);
-extern GjIndexOnlyStats *GjIndexOnlyGetStats(GjIndexOnly *io);
-
-/* The batch that each load fills: a GjIndexOnly begins with it */
-#define GjIndexOnlyGetBatch(io)	((GjRowBatch *) (io))
-
-/*
- * Get the number of the next entry that is a row.  Returns false at the end.  The entry is valid
- * until the next call.  Inline, because counting rows does little else.
- */
-static inline bool
-GjIndexOnlyNext(GjIndexOnly *io, uint64 *entry)
-{
-	GjRowBatch *batch = GjIndexOnlyGetBatch(io);
-
-	if (batch->next >= batch->nrows && !GjIndexOnlyLoad(io, true))
-		return false;
-	*entry = GjRowEntry(batch, batch->next++);
-	return true;
-}
+extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot,
+							  GjKeyReader *reader, GjRowBatch *batch, GjRowsStats *stats);
+extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe);
+extern bool GjFetchLoad(GjFetch *fetch);
+extern bool GjFetchRow(GjFetch *fetch, ItemPointer tid, TupleTableSlot *slot);
+extern void GjFetchReset(GjFetch *fetch);	/* releases all pins; the TID set may be freed */
+extern void GjFollowChain(Relation heap, Snapshot snapshot, ItemPointer tid);
 
 #endif							/* GPUJOIN_ROWS_H */

@@ -30,12 +30,12 @@
 #include "node/tableplan.h"
 #include "shape.h"
 
-static GjFill *create_fill(List *attributes);
+static GjRowShape *create_shape(List *attributes);
 static void check_plan(const Scan *plan, List *attnos);
 static bool describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
-static const GjFillOutput *find_output(const GjFill *fill, AttrNumber attno);
-static void add_output(GjFill *fill, AttrNumber attno, const GjFillOutput *output);
-static void order_outputs(GjFill *fill);
+static const GjShapeOutput *find_output(const GjRowShape *shape, AttrNumber attno);
+static void add_output(GjRowShape *shape, AttrNumber attno, const GjShapeOutput *output);
+static void order_outputs(GjRowShape *shape);
 static bool all_have_place(const HeapTupleData *tuples, AttrNumber attno, const uint16 *rows,
 						   int n);
 static void read_places(const HeapTupleData *tuples, const GjTuplePlace *place,
@@ -44,30 +44,30 @@ static bool read_attributes(const HeapTupleData *tuples, TupleDesc desc,
 							const GjTuplePlace *place, const uint16 *rows, int n, char *values,
 							uint8 *nulls);
 
-static GjFill *
-create_fill(List *attributes)
+static GjRowShape *
+create_shape(List *attributes)
 {
-	return palloc0(offsetof(GjFill, outputs) + list_length(attributes) * sizeof(GjFillOutput));
+	return palloc0(offsetof(GjRowShape, outputs) + list_length(attributes) * sizeof(GjShapeOutput));
 }
 
 /*
  * Prepare filling slots with the table's columns from entries.  attnos are the attributes to be
  * filled.  The index must have all of them, and the plan must use no others.
  */
-GjFill *
-GjFillEntryRow(Relation index, const Scan *plan, List *attnos)
+GjRowShape *
+GjShapeOfEntries(Relation index, const Scan *plan, List *attnos)
 {
-	GjFill	   *fill = create_fill(attnos);
+	GjRowShape *shape = create_shape(attnos);
 	ListCell   *lc;
 
 	check_plan(plan, attnos);
 	foreach(lc, attnos)
 	{
-		GjFillOutput output = {.column = GjIndexColumnOf(index, lfirst_int(lc)),.by_value = true};
+		GjShapeOutput output = {.column = GjIndexColumnOf(index, lfirst_int(lc)),.by_value = true};
 
-		add_output(fill, lfirst_int(lc), &output);
+		add_output(shape, lfirst_int(lc), &output);
 	}
-	return fill;
+	return shape;
 }
 
 /*
@@ -112,18 +112,18 @@ GjIndexColumnOf(Relation index, AttrNumber attno)
  * Entries that are not Vars of the table, or whose place varies, are left out.  For arrays, the
  * place may vary, but the value must be by value.
  */
-GjFill *
-GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays)
+GjRowShape *
+GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, bool to_arrays)
 {
-	GjFill	   *fill = create_fill(tlist);
+	GjRowShape *shape = create_shape(tlist);
 	ListCell   *lc;
 
-	fill->desc = desc;
+	shape->desc = desc;
 	foreach(lc, tlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 		Var		   *var = (Var *) entry->expr;
-		GjFillOutput output = {0};
+		GjShapeOutput output = {0};
 
 		if (!IsA(var, Var) || var->varno != varno ||
 			!(GjTupleFindPlace(desc, var->varattno, &output.place) ||
@@ -131,10 +131,10 @@ GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays)
 			continue;
 		output.width = output.place.width;
 		output.by_value = output.place.by_value;
-		add_output(fill, entry->resno, &output);
+		add_output(shape, entry->resno, &output);
 	}
-	order_outputs(fill);
-	return fill;
+	order_outputs(shape);
+	return shape;
 }
 
 /*
@@ -182,50 +182,50 @@ describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
 
 /*
  * Prepare filling slots with the columns of a target list.  Vars with this number refer to the
- * columns of another fill.  Returns NULL if the list has anything else.
+ * columns of another shape.  Returns NULL if the list has anything else.
  */
-GjFill *
-GjFillTarget(const GjFill *row, List *tlist, Index varno)
+GjRowShape *
+GjShapeOfTarget(const GjRowShape *row, List *tlist, Index varno)
 {
-	GjFill	   *fill = create_fill(tlist);
+	GjRowShape *shape = create_shape(tlist);
 	ListCell   *lc;
 
-	fill->desc = row->desc;
+	shape->desc = row->desc;
 	foreach(lc, tlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
 		Var		   *var = (Var *) entry->expr;
-		const GjFillOutput *output;
+		const GjShapeOutput *output;
 
 		output = IsA(var, Var) && var->varno == varno ? find_output(row, var->varattno) : NULL;
 		if (output == NULL)
 			return NULL;
-		add_output(fill, entry->resno, output);
+		add_output(shape, entry->resno, output);
 	}
-	order_outputs(fill);
-	return fill;
+	order_outputs(shape);
+	return shape;
 }
 
-static const GjFillOutput *
-find_output(const GjFill *fill, AttrNumber attno)
+static const GjShapeOutput *
+find_output(const GjRowShape *shape, AttrNumber attno)
 {
-	for (int i = 0; i < fill->noutputs; i++)
+	for (int i = 0; i < shape->noutputs; i++)
 	{
-		if (fill->outputs[i].at == attno - 1)
-			return &fill->outputs[i];
+		if (shape->outputs[i].at == attno - 1)
+			return &shape->outputs[i];
 	}
 	return NULL;
 }
 
 static void
-add_output(GjFill *fill, AttrNumber attno, const GjFillOutput *output)
+add_output(GjRowShape *shape, AttrNumber attno, const GjShapeOutput *output)
 {
-	GjFillOutput *added = &fill->outputs[fill->noutputs++];
+	GjShapeOutput *added = &shape->outputs[shape->noutputs++];
 
 	*added = *output;
 	added->at = attno - 1;
-	fill->columns |= GJ_ENTRY_KEY << output->column;
-	fill->natts = Max(fill->natts, output->place.attno);
+	shape->columns |= GJ_ENTRY_KEY << output->column;
+	shape->natts = Max(shape->natts, output->place.attno);
 }
 
 /*
@@ -234,11 +234,11 @@ add_output(GjFill *fill, AttrNumber attno, const GjFillOutput *output)
  * The index's keys may be wider than the column's type; the Datum is the same.
  */
 void
-GjFillSource(GjFill *fill, const GjEntrySet *set)
+GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set)
 {
-	for (int i = 0; i < fill->noutputs; i++)
+	for (int i = 0; i < shape->noutputs; i++)
 	{
-		GjFillOutput *output = &fill->outputs[i];
+		GjShapeOutput *output = &shape->outputs[i];
 		const GjEntryColumn *column = output->column == 0 ? &set->keys :
 			&set->included[output->column - 1];
 
@@ -246,7 +246,7 @@ GjFillSource(GjFill *fill, const GjEntrySet *set)
 		output->values = column->values;
 		output->nulls = column->has_nulls ? column->nulls : NULL;
 	}
-	order_outputs(fill);
+	order_outputs(shape);
 }
 
 /*
@@ -254,17 +254,17 @@ GjFillSource(GjFill *fill, const GjEntrySet *set)
  * their own.
  */
 static void
-order_outputs(GjFill *fill)
+order_outputs(GjRowShape *shape)
 {
-	fill->nint4 = 0;
-	for (int i = 0; i < fill->noutputs; i++)
+	shape->nint4 = 0;
+	for (int i = 0; i < shape->noutputs; i++)
 	{
-		GjFillOutput moved = fill->outputs[i];
+		GjShapeOutput moved = shape->outputs[i];
 
 		if (moved.width != sizeof(int32) || !moved.by_value || moved.nulls != NULL)
 			continue;
-		fill->outputs[i] = fill->outputs[fill->nint4];
-		fill->outputs[fill->nint4++] = moved;
+		shape->outputs[i] = shape->outputs[shape->nint4];
+		shape->outputs[shape->nint4++] = moved;
 	}
 }
 
@@ -294,17 +294,17 @@ GjPrepareSlot(TupleTableSlot *slot)
 
 /*
  * Copy a column of some of the tuples, numbered from 0, into an array of values as wide as the
- * column, which must be by value, and set a byte of nulls for each.  output is one of the fill's.
+ * column, which must be by value, and set a byte of nulls for each.  output is one of the shape's.
  * Return true if any value is NULL.
  */
 bool
-GjReadTupleColumn(const HeapTupleData *tuples, const GjFill *fill, const GjFillOutput *output,
+GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *shape, const GjShapeOutput *output,
 				  const uint16 *rows, int n, char *values, uint8 *nulls)
 {
 	Assert(output->by_value);
 	if (output->place.offset == GJ_NO_OFFSET ||
 		!all_have_place(tuples, output->place.attno, rows, n))
-		return read_attributes(tuples, fill->desc, &output->place, rows, n, values, nulls);
+		return read_attributes(tuples, shape->desc, &output->place, rows, n, values, nulls);
 	read_places(tuples, &output->place, rows, n, values);
 	memset(nulls, 0, n);
 	return false;

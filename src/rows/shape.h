@@ -36,7 +36,7 @@ typedef struct GjTuplePlace
 #define GJ_NO_OFFSET			PG_UINT32_MAX
 
 /* The source of an attribute of the slot */
-typedef struct GjFillOutput
+typedef struct GjShapeOutput
 {
 	uint16		at;				/* number of the attribute in the slot, from 0 */
 	uint16		column;			/* entries: column of the index; 0 is the key */
@@ -44,32 +44,32 @@ typedef struct GjFillOutput
 	bool		by_value;
 	GjTuplePlace place;			/* tuples: place of the attribute */
 
-	/* Entries: arrays of the current set, see GjFillSource() */
+	/* Entries: arrays of the current set, see GjShapeSetSource() */
 	const char *values;
 	const uint8 *nulls;			/* a byte for each entry; a null pointer if no value is NULL */
-} GjFillOutput;
+} GjShapeOutput;
 
 /* The attributes of a virtual slot that are filled from entries or from tuples */
-typedef struct GjFill
+typedef struct GjRowShape
 {
 	uint64		columns;		/* entries: a bit for each column of the index that is used */
 	AttrNumber	natts;			/* tuples: number of attributes that each must have */
 	TupleDesc	desc;			/* tuples: the table's descriptor */
 	int			nint4;			/* number of leading outputs of 4 bytes by value, without NULLs */
 	int			noutputs;
-	GjFillOutput outputs[FLEXIBLE_ARRAY_MEMBER];
-} GjFill;
+	GjShapeOutput outputs[FLEXIBLE_ARRAY_MEMBER];
+} GjRowShape;
 
-/* shape.c: fills are allocated in the current memory context */
-extern GjFill *GjFillEntryRow(Relation index, const Scan *plan, List *attnos);
+/* shape.c: shapes are allocated in the current memory context */
+extern GjRowShape *GjShapeOfEntries(Relation index, const Scan *plan, List *attnos);
 extern int	GjIndexColumnOf(Relation index, AttrNumber attno);
-extern GjFill *GjFillTupleRow(TupleDesc desc, List *tlist, Index varno, bool to_arrays);
-extern GjFill *GjFillTarget(const GjFill *row, List *tlist, Index varno);
-extern void GjFillSource(GjFill *fill, const GjEntrySet *set);
+extern GjRowShape *GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, bool to_arrays);
+extern GjRowShape *GjShapeOfTarget(const GjRowShape *row, List *tlist, Index varno);
+extern void GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set);
 extern void GjPrepareSlot(TupleTableSlot *slot);
 extern bool GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
-extern bool GjReadTupleColumn(const HeapTupleData *tuples, const GjFill *fill,
-							  const GjFillOutput *output, const uint16 *rows, int n, char *values,
+extern bool GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *shape,
+							  const GjShapeOutput *output, const uint16 *rows, int n, char *values,
 							  uint8 *nulls);
 
 /*
@@ -89,11 +89,11 @@ GjReadySlot(TupleTableSlot *slot)
  * caller, and must not be copies that the slot made.
  */
 static inline void
-GjFillFromEntry(const GjFill *fill, uint64 entry, TupleTableSlot *slot)
+GjFillFromEntry(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 {
-	const GjFillOutput *output = fill->outputs;
-	const GjFillOutput *end_int4 = output + fill->nint4;
-	const GjFillOutput *end = output + fill->noutputs;
+	const GjShapeOutput *output = shape->outputs;
+	const GjShapeOutput *end_int4 = output + shape->nint4;
+	const GjShapeOutput *end = output + shape->noutputs;
 	Datum	   *values = slot->tts_values;
 	bool	   *isnull = slot->tts_isnull;
 
@@ -130,28 +130,28 @@ GjTupleAt(HeapTupleHeader tuple, const GjTuplePlace *place)
 }
 
 /*
- * Return true if all of the fill's attributes are at their usual places in this tuple
+ * Return true if all of the shape's attributes are at their usual places in this tuple
  */
 static inline bool
-GjFillFits(const GjFill *fill, HeapTupleHeader tuple)
+GjShapeFits(const GjRowShape *shape, HeapTupleHeader tuple)
 {
-	return fill->natts == 0 || GjTupleHasPlace(tuple, fill->natts);
+	return shape->natts == 0 || GjTupleHasPlace(tuple, shape->natts);
 }
 
 /*
- * Store the values of a tuple for which GjFillFits() is true in the slot.  Other attributes of the
+ * Store the values of a tuple for which GjShapeFits() is true in the slot.  Other attributes of the
  * slot remain unchanged.  Values by reference point into the tuple.
  */
 static inline void
-GjFillFromTuple(const GjFill *fill, HeapTupleHeader tuple, TupleTableSlot *slot)
+GjFillFromTuple(const GjRowShape *shape, HeapTupleHeader tuple, TupleTableSlot *slot)
 {
 	/* copies, because for the compiler a write to a bool may change any memory */
 	const char *data = (const char *) tuple + tuple->t_hoff;
 	Datum	   *values = slot->tts_values;
 	bool	   *isnull = slot->tts_isnull;
-	const GjFillOutput *output = fill->outputs;
-	const GjFillOutput *end_int4 = output + fill->nint4;
-	const GjFillOutput *end = output + fill->noutputs;
+	const GjShapeOutput *output = shape->outputs;
+	const GjShapeOutput *end_int4 = output + shape->nint4;
+	const GjShapeOutput *end = output + shape->noutputs;
 
 	GjReadySlot(slot);
 	for (; output < end_int4; output++)

@@ -18,6 +18,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_operator_d.h"
 #include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "lib/ilist.h"
@@ -26,6 +27,7 @@
 #include "nodes/nodeFuncs.h"
 #include "utils/array.h"
 #include "utils/datum.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 
@@ -37,8 +39,10 @@
 typedef struct KeySource
 {
 	GjSourceKind kind;
-	ExprState  *value;
+	ExprState  *value;			/* NULL for tuples */
 	GjConverter converter;
+	int			narrays;		/* of tuples */
+	ExprState **arrays;			/* of the key, and of each part */
 } KeySource;
 
 struct GjKeyProgram
@@ -46,6 +50,8 @@ struct GjKeyProgram
 	List	   *steps;
 	KeySource  *sources;
 	int			nsources;
+	int			nparts;			/* columns of tuples but the key; 0 without tuples */
+	GjExactPart *parts;
 	List	   *params;			/* Param nodes of the executor's parameters in the values */
 	Bitmapset  *param_ids;		/* their IDs */
 };
@@ -61,12 +67,21 @@ typedef struct Run
 	int			source;			/* next source */
 } Run;
 
+/* The elements of an array of tuples' values */
+typedef struct Elements
+{
+	int			n;
+	Datum	   *values;
+	bool	   *nulls;
+} Elements;
+
 /* Reconstruction of the clauses from the steps */
 typedef struct Rebuild
 {
 	List	   *key_plan;
 	List	   *values;
 	Expr	   *key;
+	List	   *parts;			/* columns of tuples but the key */
 	int			step;
 	int			source;
 } Rebuild;
@@ -106,6 +121,11 @@ typedef struct GjSharedKeys
 } GjSharedKeys;
 
 static List *get_part(List *key_plan, GjKeyPlanPart part);
+static void init_codec(GjConverter *converter, List *codec, Oid type, Oid equality);
+static GjExactPart *make_part(Oid family, Oid equality, Oid collation);
+static void init_arrays(KeySource *source, List *arrays, PlanState *parent);
+static void init_parts(GjKeyProgram *program, List *key_plan);
+static bool adds_to_list(GjSourceKind kind);
 static bool collect_params(Node *node, void *arg);
 static GjKeySet *run_step(Run *run);
 static GjKeySet *run_or(Run *run, int noperands);
@@ -114,10 +134,18 @@ static GjKeySet *run_source(Run *run, KeySource *source);
 static GjKeySet *create_set(Run *run);
 static void add_source(Run *run, KeySource *source, GjKeySet *set);
 static void add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull);
+static void add_tuples(Run *run, KeySource *source, GjKeySet *set);
+static bool read_elements(KeySource *source, ExprContext *econtext, Elements *arrays);
+static void add_tuple(GjKeyProgram *program, KeySource *source, GjKeySet *set,
+					  const Elements *arrays, const int *positions);
 static void add_except_array(KeySource *source, GjKeySet *set, Datum value, bool isnull);
 static bool may_contain_nulls(ArrayType *array);
 static Expr *rebuild_step(Rebuild *rebuild);
 static Expr *rebuild_source(Rebuild *rebuild, int source);
+static Expr *rebuild_any(Oid opno, Expr *left, Expr *right, bool is_any);
+static Expr *rebuild_tuples(List *columns, List *arrays);
+static Expr *rebuild_product(Rebuild *rebuild, Oid opno, Expr *key, List *arrays);
+static Expr *make_row(List *fields);
 static Expr *make_null_test(Expr *arg);
 static Expr *rebuild_key(Rebuild *rebuild, Oid cast);
 static GjKeyShare *attach(EState *estate);
@@ -143,28 +171,103 @@ GjKeyProgramInit(List *key_plan, List *values, PlanState *parent)
 	GjKeyProgram *program = palloc0(sizeof(GjKeyProgram));
 	ListCell   *kind,
 			   *how,
-			   *proc,
+			   *type,
 			   *value;
+	List	   *operators = get_part(key_plan, GJ_KEY_PLAN_OPERATORS);
 
 	program->steps = get_part(key_plan, GJ_KEY_PLAN_STEPS);
 	program->sources = palloc0_array(KeySource, list_length(values));
 
 	forfour(kind, get_part(key_plan, GJ_KEY_PLAN_KINDS),
 			how, get_part(key_plan, GJ_KEY_PLAN_CONVERSIONS),
-			proc, get_part(key_plan, GJ_KEY_PLAN_PROCS),
+			type, get_part(key_plan, GJ_KEY_PLAN_TYPES),
 			value, values)
 	{
 		KeySource  *source = &program->sources[program->nsources++];
 
 		source->kind = lfirst_int(kind);
-		source->value = ExecInitExpr(lfirst(value), parent);
+		if (source->kind == GJ_SOURCE_TUPLES || source->kind == GJ_SOURCE_PRODUCT)
+			init_arrays(source, lfirst(value), parent);
+		else
+			source->value = ExecInitExpr(lfirst(value), parent);
 		source->converter.how = lfirst_int(how);
-		if (OidIsValid(lfirst_oid(proc)))
-			fmgr_info(lfirst_oid(proc), &source->converter.proc);
+		if (OidIsValid(lfirst_oid(type)))
+			init_codec(&source->converter, get_part(key_plan, GJ_KEY_PLAN_CODEC),
+					   lfirst_oid(type), list_nth_oid(operators, program->nsources - 1));
 	}
 	Assert(program->nsources == list_length(values));
 	collect_params((Node *) values, program);
+	init_parts(program, key_plan);
 	return program;
+}
+
+static void
+init_arrays(KeySource *source, List *arrays, PlanState *parent)
+{
+	ListCell   *lc;
+
+	source->arrays = palloc_array(ExprState *, list_length(arrays));
+	foreach(lc, arrays)
+		source->arrays[source->narrays++] = ExecInitExpr(lfirst(lc), parent);
+}
+
+/*
+ * Prepare the comparison of the columns of tuples
+ */
+static void
+init_parts(GjKeyProgram *program, List *key_plan)
+{
+	List	   *operators = get_part(key_plan, GJ_KEY_PLAN_PART_OPERATORS);
+	ListCell   *opno,
+			   *collation;
+
+	program->parts = palloc_array(GjExactPart, list_length(operators));
+	forboth(opno, operators, collation, get_part(key_plan, GJ_KEY_PLAN_PART_COLLATIONS))
+	{
+		if (!GjExactPartInit(&program->parts[program->nparts++], lfirst_oid(opno),
+							 lfirst_oid(collation)))
+			elog(ERROR, "operator %u cannot compare the columns of tuples", lfirst_oid(opno));
+	}
+}
+
+static void
+init_codec(GjConverter *converter, List *codec, Oid type, Oid equality)
+{
+	Oid			family;
+	Oid			collation;
+
+	if (converter->how != GJ_CONVERT_CODEC)
+		return;
+	family = linitial_oid(codec);
+	collation = lsecond_oid(codec);
+	if (!GjCodecInit(&converter->codec, family, type, collation))
+		elog(ERROR, "missing key extraction function for type %u", type);
+	if (converter->codec.kind == GJ_CODEC_HASH)
+		converter->part = make_part(family, equality, collation);
+}
+
+/*
+ * Describe how rows with a listed hash are compared with the values: by the condition's operator.
+ * The planner has made sure that the family has all of these functions.
+ */
+static GjExactPart *
+make_part(Oid family, Oid equality, Oid collation)
+{
+	GjExactPart *part = palloc0(sizeof(GjExactPart));
+	Oid			row_type;
+	Oid			value_type;
+
+	op_input_types(equality, &row_type, &value_type);
+	part->row_length = get_typlen(row_type);
+	get_typlenbyval(value_type, &part->value_length, &part->value_byval);
+	part->collation = collation;
+	fmgr_info(get_opcode(equality), &part->equal);
+	fmgr_info(get_opcode(get_opfamily_member(family, value_type, value_type, GJ_EQUAL_STRATEGY)),
+			  &part->same);
+	fmgr_info(get_opfamily_proc(family, row_type, row_type, GJ_HASH_PROC), &part->row_hash);
+	fmgr_info(get_opfamily_proc(family, value_type, value_type, GJ_HASH_PROC),
+			  &part->value_hash);
+	return part;
 }
 
 /*
@@ -261,7 +364,7 @@ run_or(Run *run, int noperands)
 		KeySource  *source = &run->program->sources[run->source];
 
 		if (list_nth_int(run->program->steps, run->step) == GJ_STEP_SOURCE &&
-			(source->kind == GJ_SOURCE_VALUE || source->kind == GJ_SOURCE_ARRAY))
+			adds_to_list(source->kind))
 		{
 			add_source(run, source, set);
 			run->step++;
@@ -279,6 +382,16 @@ run_or(Run *run, int noperands)
 	}
 	list_free(others);
 	return set;
+}
+
+/*
+ * Return true if a source only adds keys to a list
+ */
+static bool
+adds_to_list(GjSourceKind kind)
+{
+	return kind == GJ_SOURCE_VALUE || kind == GJ_SOURCE_ARRAY || kind == GJ_SOURCE_TUPLES ||
+		kind == GJ_SOURCE_PRODUCT;
 }
 
 static GjKeySet *
@@ -308,8 +421,13 @@ add_source(Run *run, KeySource *source, GjKeySet *set)
 	Datum		value;
 	bool		isnull;
 
-	value = ExecEvalExpr(source->value, run->econtext, &isnull);
-	add_value(source, set, value, isnull);
+	if (source->value == NULL)
+		add_tuples(run, source, set);
+	else
+	{
+		value = ExecEvalExpr(source->value, run->econtext, &isnull);
+		add_value(source, set, value, isnull);
+	}
 	MemoryContextSwitchTo(old);
 	ResetExprContext(run->econtext);
 }
@@ -338,7 +456,87 @@ add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull)
 		case GJ_SOURCE_NULL_IN_ARRAY:
 			set->nulls = !isnull && may_contain_nulls(DatumGetArrayTypeP(value));
 			break;
+		case GJ_SOURCE_TUPLES:
+		case GJ_SOURCE_PRODUCT:
+			Assert(false);		/* see add_tuples() */
+			break;
 	}
+}
+
+/*
+ * Add tuples: their keys to the set, and all of their values to its exact table
+ *
+ * A tuple with a NULL equals nothing.  Of arrays whose combinations are wanted, all but one have a
+ * single element; see plan/tuples.c.
+ */
+static void
+add_tuples(Run *run, KeySource *source, GjKeySet *set)
+{
+	GjKeyProgram *program = run->program;
+	Elements	arrays[INDEX_MAX_KEYS];
+	int			positions[INDEX_MAX_KEYS] = {0};
+	int			n = 0;
+
+	Assert(source->narrays == program->nparts + 1 && source->narrays <= INDEX_MAX_KEYS);
+	if (set->exact == NULL)
+		set->exact = GjExactCreate(set->context, program->nparts, program->parts, false);
+	if (!read_elements(source, run->econtext, arrays))
+		return;
+
+	for (int i = 0; i < source->narrays; i++)
+		n = Max(n, arrays[i].n);
+	for (int at = 0; at < n; at++)
+	{
+		for (int i = 0; i < source->narrays; i++)
+			positions[i] = source->kind == GJ_SOURCE_PRODUCT && arrays[i].n == 1 ? 0 : at;
+		add_tuple(program, source, set, arrays, positions);
+	}
+}
+
+/*
+ * Read the elements of all arrays.  Returns false if there is no tuple.
+ */
+static bool
+read_elements(KeySource *source, ExprContext *econtext, Elements *arrays)
+{
+	for (int i = 0; i < source->narrays; i++)
+	{
+		bool		isnull;
+		Datum		value = ExecEvalExpr(source->arrays[i], econtext, &isnull);
+		ArrayType  *array;
+		int16		typlen;
+		bool		typbyval;
+		char		typalign;
+
+		if (isnull)
+			return false;
+		array = DatumGetArrayTypeP(value);
+		get_typlenbyvalalign(ARR_ELEMTYPE(array), &typlen, &typbyval, &typalign);
+		deconstruct_array(array, ARR_ELEMTYPE(array), typlen, typbyval, typalign,
+						  &arrays[i].values, &arrays[i].nulls, &arrays[i].n);
+		if (arrays[i].n == 0)
+			return false;
+	}
+	return true;
+}
+
+static void
+add_tuple(GjKeyProgram *program, KeySource *source, GjKeySet *set, const Elements *arrays,
+		  const int *positions)
+{
+	Datum		values[INDEX_MAX_KEYS];
+	int64		key;
+	bool		found;
+
+	for (int i = 0; i < source->narrays; i++)
+	{
+		if (arrays[i].nulls[positions[i]])
+			return;
+		values[i] = arrays[i].values[positions[i]];
+	}
+	key = GjCodeOf(&source->converter.codec, values[0]);
+	GjKeySetAdd(set, key);
+	(void) GjExactAdd(set->exact, key, values + 1, &found);
 }
 
 /*
@@ -372,12 +570,13 @@ may_contain_nulls(ArrayType *array)
 /*
  * Reconstruct the conditions for EXPLAIN
  *
- * key is the index's key; if a condition casts it, the cast is added again.
+ * key is the index's key; if a condition casts it, the cast is added again.  parts are the columns
+ * of tuples but the key.
  */
 List *
-GjKeyPlanClauses(List *key_plan, List *values, Expr *key)
+GjKeyPlanClauses(List *key_plan, List *values, Expr *key, List *parts)
 {
-	Rebuild		rebuild = {.key_plan = key_plan,.values = values,.key = key};
+	Rebuild		rebuild = {.key_plan = key_plan,.values = values,.key = key,.parts = parts};
 
 	return make_ands_implicit(rebuild_step(&rebuild));
 }
@@ -408,8 +607,11 @@ rebuild_source(Rebuild *rebuild, int source)
 	Expr	   *value = list_nth(rebuild->values, source);
 	Expr	   *key = rebuild_key(rebuild, list_nth_oid(get_part(key_plan, GJ_KEY_PLAN_CASTS),
 														source));
-	ScalarArrayOpExpr *any;
 
+	if (kind == GJ_SOURCE_TUPLES)
+		return rebuild_tuples(lcons(key, list_copy(rebuild->parts)), (List *) value);
+	if (kind == GJ_SOURCE_PRODUCT)
+		return rebuild_product(rebuild, opno, key, (List *) value);
 	if (kind == GJ_SOURCE_NULL)
 		return makeBoolExpr(AND_EXPR, list_make2(make_null_test(key), value), -1);
 	if (kind == GJ_SOURCE_NULL_IN_ARRAY)
@@ -417,13 +619,57 @@ rebuild_source(Rebuild *rebuild, int source)
 	if (kind == GJ_SOURCE_VALUE || kind == GJ_SOURCE_NOT_VALUE)
 		return make_opclause(opno, BOOLOID, false, key, value, InvalidOid, InvalidOid);
 
-	any = makeNode(ScalarArrayOpExpr);
+	return rebuild_any(opno, key, value, kind == GJ_SOURCE_ARRAY);
+}
+
+static Expr *
+rebuild_any(Oid opno, Expr *left, Expr *right, bool is_any)
+{
+	ScalarArrayOpExpr *any = makeNode(ScalarArrayOpExpr);
+
 	any->opno = opno;
 	any->opfuncid = get_opcode(opno);
-	any->useOr = kind == GJ_SOURCE_ARRAY;
-	any->args = list_make2(key, value);
+	any->useOr = is_any;
+	any->args = list_make2(left, right);
 	any->location = -1;
 	return &any->xpr;
+}
+
+/*
+ * Show tuples as ROW (column, ...) = ANY (unnest (array, ...)), for which SQL has no expression
+ */
+static Expr *
+rebuild_tuples(List *columns, List *arrays)
+{
+	FuncExpr   *tuples = makeFuncExpr(F_UNNEST_ANYARRAY, RECORDARRAYOID, arrays, InvalidOid,
+									  InvalidOid, COERCE_EXPLICIT_CALL);
+
+	return rebuild_any(RECORD_EQ_OP, make_row(columns), &tuples->xpr, true);
+}
+
+static Expr *
+rebuild_product(Rebuild *rebuild, Oid opno, Expr *key, List *arrays)
+{
+	List	   *operators = get_part(rebuild->key_plan, GJ_KEY_PLAN_PART_OPERATORS);
+	List	   *clauses = list_make1(rebuild_any(opno, key, linitial(arrays), true));
+
+	for (int i = 0; i < list_length(operators); i++)
+		clauses = lappend(clauses, rebuild_any(list_nth_oid(operators, i),
+											   list_nth(rebuild->parts, i),
+											   list_nth(arrays, i + 1), true));
+	return makeBoolExpr(AND_EXPR, clauses, -1);
+}
+
+static Expr *
+make_row(List *fields)
+{
+	RowExpr    *row = makeNode(RowExpr);
+
+	row->args = fields;
+	row->row_typeid = RECORDOID;
+	row->row_format = COERCE_IMPLICIT_CAST;
+	row->location = -1;
+	return (Expr *) row;
 }
 
 static Expr *

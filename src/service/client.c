@@ -5,8 +5,8 @@
  *
  * Each function runs one request: it fills in the request, a feed callback writes
  * the next part of its data, and a take callback reads a part of the answer.  Nothing read from
- * the arena is trusted: lengths are checked before use, and TIDs one by one after they have been
- * copied to private memory.
+ * the arena is trusted: lengths are checked before use, and TIDs and groups one by one after they
+ * have been copied to private memory.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -57,8 +57,13 @@ typedef struct Exchange
 	/* Callbacks of the request: write the next part to send, and take a part that came */
 	void		(*feed) (struct Exchange *x, char *half, gjp_part *part);
 	bool		(*take) (struct Exchange *x, const char *half, uint32 items);
-	const GjKeySet *keys;		/* match: keys not yet sent start at nsent */
-	uint64		nsent;
+	const GjKeySet *keys;		/* match */
+	const gjp_request *request; /* match */
+	gjp_section section;		/* match: the words not yet sent start here ... */
+	uint64		nsent_of_section;	/* ... */
+	uint64		nsent;			/* words or pages */
+	GjReduction *reduction;		/* match: destination of groups, or NULL */
+	void		(*meanwhile) (void *arg);	/* to be called once everything has been sent */
 	GjTidSet   *tids;			/* match: destination of TIDs, or ... */
 	GjEntrySet *entries;		/* ... of entries; if both are NULL, they are only counted */
 	const gjd_shape *shape;		/* of the column */
@@ -73,6 +78,7 @@ typedef struct Exchange
 	gjp_result	result;			/* private copy, once final */
 	bool		done;			/* was the state GJP_DONE, or is nothing more to come? */
 	bool		broken;			/* did the helper violate the protocol? */
+	bool		too_large;		/* ... or is the answer too large for this process? */
 } Exchange;
 
 static int	my_slot = -1;
@@ -83,12 +89,29 @@ static double usual_match_us = GJ_SPIN_MIN_US;
 static char last_error[320];
 
 static uint64 count_matches(const Exchange *x);
+static void note_limit(const Exchange *x, uint64 limit, uint64 nbefore);
+static void want_columns(Exchange *x, gjp_request *request);
+static uint64 bytes_received(const Exchange *x);
 static GjServiceResult match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x,
 							 gjp_request *request, GjServiceMatchInfo *info);
-static void feed_keys(Exchange *x, char *half, gjp_part *part);
+static void feed_words(Exchange *x, char *half, gjp_part *part);
+static const char *find_section(const Exchange *x, Size *nbytes);
 static bool take_tids(Exchange *x, const char *half, uint32 items);
 static void expect(Exchange *x);
 static bool take_entries(Exchange *x, const char *half, uint32 items);
+static bool take_entries_at(Exchange *x, const char *half, uint64 at, uint32 items);
+static bool take_reduced(Exchange *x, const char *half, uint32 items);
+static bool take_elements(Exchange *x, const char *elements, uint32 n);
+static bool take_state(Exchange *x);
+static bool check_newer(const GjReduction *reduction);
+static bool check_bits(const GjReduction *reduction);
+static bool check_groups(const Exchange *x);
+static bool check_group(const Exchange *x, const uint64 *words, uint64 *seen, uint64 *hint);
+static bool check_values(const gjd_reduction *asked, const gjd_shape *shape,
+						 const uint64 *words);
+static bool check_aggregate(const gjd_aggregate *aggregate, const gjd_shape *shape, uint64 rows,
+							const uint64 *words);
+static uint64 find_key(const GjKeySet *keys, int64 key, uint64 hint);
 static void feed_pages(Exchange *x, char *half, gjp_part *part);
 static bool take_name(Exchange *x, const char *half, uint32 items);
 static bool begin(Exchange *x, const gjp_request *request, GjServiceResult *result);
@@ -101,7 +124,7 @@ static bool may_spin(uint32 nspinning);
 static double us_since(instr_time start);
 static bool spin(const Exchange *x, instr_time start);
 static void wait_for_news(Exchange *x);
-static GjServiceResult conclude(const Exchange *x);
+static GjServiceResult conclude(Exchange *x);
 static void leave_my_slot(void);
 static void leave_at_exit(int code, Datum arg);
 static GjServiceResult run_exchange(Exchange *x, const gjp_request *request);
@@ -136,6 +159,15 @@ uint32
 GjServiceEpoch(void)
 {
 	return gj_service ? pg_atomic_read_u32(&gj_service->epoch) : 0;
+}
+
+/*
+ * Return what the device's library can do beyond plain matches: GJD_CAN_...
+ */
+uint64
+GjServiceCapabilities(void)
+{
+	return GjServiceReady(NULL) ? gj_service->report.capabilities : 0;
 }
 
 /*
@@ -210,7 +242,7 @@ GjServiceMatchEntries(const GjServiceColumn *column, const gjd_shape *shape,
 {
 	gjp_request request = {.shape = *shape, .entries = 1, .any_order = 1};
 	Exchange	x = {.take = take_entries, .entries = entries, .shape = shape};
-	gjd_entry_layout one;
+	uint64		nbefore = entries->nentries;
 	GjServiceResult result;
 
 	if (!GjEntrySetHasColumns(entries))
@@ -220,19 +252,82 @@ GjServiceMatchEntries(const GjServiceColumn *column, const gjd_shape *shape,
 		x.item_bytes = sizeof(gjd_tid);
 		return match(column, keys, &x, &request, info);
 	}
-	x.want.keys = entries->keys.width != 0;
+	if ((GjServiceCapabilities() & GJD_CAN_TOP) != 0)
+		request.top = entries->top;
+	want_columns(&x, &request);
+	result = match(column, keys, &x, &request, info);
+	if (result == GJ_SERVICE_OK && request.top.limit > 0)
+		note_limit(&x, request.top.limit, nbefore);
+	else if (result == GJ_SERVICE_OK)
+		entries->ndropped += count_matches(&x) - x.nreceived;
+	return result;
+}
+
+/*
+ * Note which entries are complete.  The device sends at least the first ones, up to the limit,
+ * unless there are fewer.  Some of those that arrived have not been added to the set.
+ */
+static void
+note_limit(const Exchange *x, uint64 limit, uint64 nbefore)
+{
+	GjEntrySet *entries = x->entries;
+
+	entries->nbehind += count_matches(x) - x->nreceived;
+	if (x->nreceived < limit || count_matches(x) == x->nreceived)
+		return;
+	entries->limited = true;
+	entries->ncomplete = limit;
+	GjEntrySetLost(entries, x->nreceived - Min(entries->nentries - nbefore, x->nreceived));
+}
+
+/* Request the columns of a set of entries, and its filter */
+static void
+want_columns(Exchange *x, gjp_request *request)
+{
+	const GjEntrySet *entries = x->entries;
+	gjd_entry_layout one;
+
+	x->want.keys = entries->keys.width != 0;
 	for (int i = 0; i < entries->nincluded; i++)
 	{
 		if (entries->included[i].width != 0)
-			x.want.columns |= (uint32) 1 << i;
+			x->want.columns |= (uint32) 1 << i;
 	}
-	request.want = x.want;
-	request.filter = entries->filter;
-	gjd_entry_layout_of(shape, x.want, 1, &one);
-	x.item_bytes = one.item_bytes;
+	request->want = x->want;
+	request->filter = entries->filter;
+	gjd_entry_layout_of(x->shape, x->want, 1, &one);
+	x->item_bytes = one.item_bytes;
+}
+
+/*
+ * Have a device reduce entries.
+ */
+GjServiceResult
+GjServiceReduce(const GjServiceColumn *column, const gjd_shape *shape, const GjKeySet *keys,
+				GjReduction *reduction, GjEntrySet *rest, GjServiceMatchInfo *info)
+{
+	gjp_request request = {.shape = *shape, .entries = 1, .any_order = 1, .reduce = 1,
+	.groups_if_needed = reduction->groups_if_needed, .reduction = reduction->asked,
+	.has_weights = reduction->asked.weights != NULL,
+	.has_numbers = reduction->asked.numbers != NULL};
+	Exchange	x = {.take = take_reduced, .entries = rest, .shape = shape,
+	.reduction = reduction, .meanwhile = reduction->meanwhile};
+	GjServiceResult result;
+
+	Assert(gjd_reduction_is_valid(&reduction->asked, shape));
+	request.reduction.left_out = NULL;
+	request.reduction.map = NULL;
+	request.reduction.weights = NULL;
+	request.reduction.numbers = NULL;
+	request.reduction.first_groups = NULL;
+	reduction->element_words = gjd_element_words(&reduction->asked, shape);
+	reduction->nelements = 0;
+	reduction->words = NULL;
+	reduction->room = 0;
+	want_columns(&x, &request);
 	result = match(column, keys, &x, &request, info);
 	if (result == GJ_SERVICE_OK)
-		entries->ndropped += count_matches(&x) - x.nreceived;
+		rest->ndropped += count_matches(&x) - x.nreceived - reduction->rows;
 	return result;
 }
 
@@ -243,6 +338,16 @@ static uint64
 count_matches(const Exchange *x)
 {
 	return Max(x->result.matched, x->result.count);
+}
+
+static uint64
+bytes_received(const Exchange *x)
+{
+	uint64		bytes = x->nreceived * x->item_bytes;
+
+	if (x->reduction != NULL)
+		bytes += x->reduction->nelements * x->reduction->element_words * sizeof(uint64);
+	return bytes;
 }
 
 /* Run a match, and fill in info, if not NULL */
@@ -256,16 +361,17 @@ match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x, gjp_requ
 
 	if (info)
 		memset(info, 0, sizeof(*info));
-	if (keys->nkeys > GJP_MAX_KEYS)
+	request->keys = keys->nkeys;
+	if (gjp_words_before(request, GJP_SECTIONS) > GJP_MAX_WORDS)
 		return fail(GJ_SERVICE_NO_MEMORY, "too many keys for the device");
 
 	request->op = GJP_MATCH;
 	request->epoch = column->epoch;
 	request->column_id = column->id;
 	request->column_generation = column->generation;
-	request->keys = keys->nkeys;
-	x->feed = feed_keys;
+	x->feed = feed_words;
 	x->keys = keys;
+	x->request = request;
 
 	INSTR_TIME_SET_CURRENT(start);
 	result = run_exchange(x, request);
@@ -278,7 +384,7 @@ match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x, gjp_requ
 		info->matches = count_matches(x);
 		info->tids = x->nreceived;
 		info->bytes_sent = x->nsent * sizeof(int64);
-		info->bytes_received = x->nreceived * x->item_bytes;
+		info->bytes_received = bytes_received(x);
 		info->ascending = x->result.ascending != 0;
 		info->total_us = INSTR_TIME_GET_DOUBLE(end) * 1e6;
 		info->set_us = x->result.set_ns / 1e3;
@@ -301,18 +407,61 @@ GjServiceInjectFault(int point, int kind, uint32 skip, uint32 times, uint32 mill
 	return run_exchange(&x, &request);
 }
 
-/* Match: send the next keys */
+/* Match: send the next words, of as many sections as there is room for */
 static void
-feed_keys(Exchange *x, char *half, gjp_part *part)
+feed_words(Exchange *x, char *half, gjp_part *part)
 {
-	uint64		left = x->keys->nkeys - x->nsent;
-	uint64		n = Min(left, x->half_bytes / sizeof(int64));
+	uint64		room = x->half_bytes / sizeof(int64);
+	uint64		n = 0;
 
-	if (n > 0)
-		memcpy(half, x->keys->keys + x->nsent, n * sizeof(int64));
+	for (;;)
+	{
+		uint64		left = gjp_section_words(x->request, x->section) - x->nsent_of_section;
+		uint64		words = Min(left, room - n);
+		Size		start = x->nsent_of_section * sizeof(int64);
+		Size		nbytes;
+		const char *bytes = find_section(x, &nbytes);
+
+		/* the last word of a section may be incomplete */
+		if (words > 0)
+			memcpy(half + n * sizeof(int64), bytes + start,
+				   Min(words * sizeof(int64), nbytes - start));
+		n += words;
+		x->nsent_of_section += words;
+		if (words < left || x->section + 1 == GJP_SECTIONS)
+			break;
+		x->section++;
+		x->nsent_of_section = 0;
+	}
 	x->nsent += n;
 	part->items = (uint32) n;
-	part->last = (n == left);
+	part->last = x->nsent == gjp_words_before(x->request, GJP_SECTIONS);
+}
+
+/* Return the current section's memory */
+static const char *
+find_section(const Exchange *x, Size *nbytes)
+{
+	const gjd_reduction *asked = x->reduction != NULL ? &x->reduction->asked : NULL;
+
+	switch (x->section)
+	{
+		case GJP_LEFT_OUT:
+			*nbytes = asked != NULL ? asked->n_left_out * sizeof(uint32) : 0;
+			return asked != NULL ? (const char *) asked->left_out : NULL;
+		case GJP_MAP:
+			*nbytes = asked != NULL ? asked->map_bytes : 0;
+			return asked != NULL ? (const char *) asked->map : NULL;
+		case GJP_WEIGHTS:
+			*nbytes = asked != NULL ? asked->n_keys * sizeof(uint32) : 0;
+			return asked != NULL ? (const char *) asked->weights : NULL;
+		case GJP_NUMBERS:
+			*nbytes = asked != NULL ? asked->n_keys * sizeof(uint32) : 0;
+			return asked != NULL ? (const char *) asked->numbers : NULL;
+		default:
+			*nbytes = x->keys->nkeys * sizeof(int64);
+			return (const char *) x->keys->keys;
+	}
 }
 
 /* Match: take TIDs */
@@ -348,16 +497,23 @@ expect(Exchange *x)
 static bool
 take_entries(Exchange *x, const char *half, uint32 items)
 {
+	return take_entries_at(x, half, 0, items);
+}
+
+static bool
+take_entries_at(Exchange *x, const char *half, uint64 at, uint32 items)
+{
 	uint32		room = *(const volatile uint32 *) &x->message->room[x->consumed % GJP_HALVES];
 	gjd_entry_layout layout;
 	GjEntryArrays arrays;
 
 	gjd_entry_layout_of(x->shape, x->want, room, &layout);
-	if (items == 0 || items > room || layout.bytes > x->half_bytes)
+	if (items == 0 || items > room || layout.bytes > x->half_bytes - at)
 		return false;
 	if (x->nreceived == 0)
 		expect(x);
 	x->nreceived += items;
+	half += at;
 	arrays.tids = (const uint64 *) half;
 	arrays.keys = half + layout.keys_at;
 	for (int i = 0; i < x->entries->nincluded; i++)
@@ -366,6 +522,260 @@ take_entries(Exchange *x, const char *half, uint32 items)
 		arrays.nulls[i] = (const uint8 *) half + layout.nulls_at[i];
 	}
 	return GjEntrySetAddArrays(x->entries, &arrays, items);
+}
+
+/*-------------------------------------------------------------------------
+ * Groups
+ *
+ * A reduction's answer is checked against the request as a whole: keys are of the set, no group
+ * comes twice, the groups have as many rows as were reduced, and each aggregate is within the
+ * limits for its number of rows.  So the caller can narrow the values to the types of their
+ * columns.  With weights, the number of rows is not known.  Groups of several columns
+ * (GJD_BY_COLUMNS) are not compared with each other: the caller looks each of them up.
+ *-------------------------------------------------------------------------
+ */
+
+/* Match: take groups, and the entries behind the room for them */
+static bool
+take_reduced(Exchange *x, const char *half, uint32 items)
+{
+	const gjp_message *message = x->message;
+	int			part = x->consumed % GJP_HALVES;
+	uint32		groups = *(const volatile uint32 *) &message->groups[part];
+	uint32		room = *(const volatile uint32 *) &message->group_room[part];
+	uint64		at = gjp_entries_at(room, x->reduction->element_words * sizeof(uint64));
+
+	if (groups > room || at > x->half_bytes || (groups == 0 && items == 0))
+		return false;
+	if (groups > 0 && !take_elements(x, half, groups))
+		return false;
+	return items == 0 || take_entries_at(x, half, at, items);
+}
+
+static bool
+take_elements(Exchange *x, const char *elements, uint32 n)
+{
+	GjReduction *r = x->reduction;
+	Size		bytes = r->element_words * sizeof(uint64);
+	uint64		most = gjd_most_elements(&r->asked, x->keys->nkeys);
+
+	if (n > most - r->nelements)
+		return false;
+	if (r->nelements + n > r->limit / bytes)
+	{
+		x->too_large = true;
+		return false;
+	}
+	if (r->nelements + n > r->room)
+	{
+		r->room = Min(Max(r->nelements + n, r->room * 2), Min(most, r->limit / bytes));
+		if (r->words == NULL)
+			r->words = MemoryContextAllocHuge(r->context, r->room * bytes);
+		else
+			r->words = repalloc_huge(r->words, r->room * bytes);
+	}
+	memcpy(r->words + r->nelements * r->element_words, elements, n * bytes);
+	r->nelements += n;
+	return true;
+}
+
+/*
+ * Take the state of a reduction that is final, and check all of it.  Returns false if it is not an
+ * answer to the request.
+ */
+static bool
+take_state(Exchange *x)
+{
+	GjReduction *r = x->reduction;
+	const gjp_result *result = &x->result;
+
+	if (result->n_newer > GJD_MAX_NEWER || result->elements != r->nelements)
+		return false;
+	r->rows = result->rows;
+	r->nulls = result->nulls;
+	r->ngroups = result->groups;
+	r->nnewer = result->n_newer;
+	memcpy(r->newer, x->message->newer, r->nnewer * sizeof(uint32));
+	gjp_copied();
+	if (!check_newer(r) || r->nulls > r->rows ||
+		x->nreceived > result->matched || r->rows > result->matched - x->nreceived)
+		return false;
+	if (r->nelements == 0 && r->groups_if_needed && x->nreceived == 0 && r->nnewer == 0)
+		return r->ngroups <= r->rows;
+	return r->asked.grouping == GJD_DISTINCT ? check_bits(r) : check_groups(x);
+}
+
+/* Pages ascend, and the caller has not named them */
+static bool
+check_newer(const GjReduction *r)
+{
+	uint32		named = 0;
+
+	for (uint32 i = 0; i < r->nnewer; i++)
+	{
+		if (i > 0 && r->newer[i] <= r->newer[i - 1])
+			return false;
+		while (named < r->asked.n_left_out && r->asked.left_out[named] < r->newer[i])
+			named++;
+		if (named < r->asked.n_left_out && r->asked.left_out[named] == r->newer[i])
+			return false;
+	}
+	return true;
+}
+
+static bool
+check_bits(const GjReduction *r)
+{
+	return r->nelements == r->asked.span / 64 &&
+		pg_popcount((const char *) r->words, r->nelements * sizeof(uint64)) == r->ngroups &&
+		r->ngroups <= r->rows - r->nulls;
+}
+
+static bool
+check_groups(const Exchange *x)
+{
+	const GjReduction *r = x->reduction;
+	uint64		most = gjd_most_elements(&r->asked, x->keys->nkeys);
+	uint64	   *seen = palloc0((most / 64 + 1) * sizeof(uint64));
+	uint64		hint = 0;
+	uint64		rows = 0;
+	uint64		empty = 0;
+	bool		weighted = r->asked.weights != NULL;
+	bool		good = true;
+
+	for (uint64 i = 0; i < r->nelements && good; i++)
+	{
+		const uint64 *words = r->words + i * r->element_words;
+
+		good = (weighted || words[2] <= r->rows - rows) && check_group(x, words, seen, &hint);
+		rows += words[2];
+		empty += words[2] == 0;
+	}
+	pfree(seen);
+	if (r->asked.grouping == GJD_ONE_GROUP && r->nelements != 1)
+		return false;
+	return good && (weighted || rows == r->rows) && r->ngroups == r->nelements - empty;
+}
+
+/* Check a group, and that it has not been seen before */
+static bool
+check_group(const Exchange *x, const uint64 *words, uint64 *seen, uint64 *hint)
+{
+	const gjd_reduction *asked = &x->reduction->asked;
+	bool		is_null = words[1] == 1;
+	uint64		place = 0;
+
+	if (asked->grouping != GJD_BY_COLUMNS && (words[1] > 1 || (is_null && words[0] != 0)))
+		return false;
+	switch (asked->grouping)
+	{
+		case GJD_ONE_GROUP:
+			if (words[0] != 0 || is_null)
+				return false;
+			break;
+		case GJD_BY_KEY:
+			place = *hint = find_key(x->keys, (int64) words[0], *hint);
+			if (is_null || place == x->keys->nkeys)
+				return false;
+			break;
+		case GJD_BY_VALUE:
+			place = is_null ? asked->span : words[0] - (uint64) asked->least;
+			if (place > asked->span || (place == asked->span) != is_null ||
+				(is_null && !gjd_column_is_nullable(x->shape, asked->column)))
+				return false;
+			break;
+		case GJD_BY_NUMBER:
+			place = words[0];
+			if (is_null || place >= asked->room)
+				return false;
+			break;
+		case GJD_BY_COLUMNS:
+			if (!check_values(asked, x->shape, words))
+				return false;
+			break;
+		default:
+			return false;
+	}
+	if ((words[2] == 0 && asked->grouping != GJD_ONE_GROUP) ||
+		(seen[place / 64] >> place % 64 & 1) != 0)
+		return false;
+	if (asked->grouping != GJD_BY_COLUMNS)
+		seen[place / 64] |= UINT64CONST(1) << place % 64;
+
+	for (uint32 i = 0, at = gjd_group_words(asked); i < asked->n_aggregates; i++)
+	{
+		if (!check_aggregate(&asked->aggregates[i], x->shape, words[2], words + at))
+			return false;
+		at += gjd_aggregate_words(&asked->aggregates[i], x->shape);
+	}
+	return true;
+}
+
+/* Check the values of a group of GJD_BY_COLUMNS, which the first and the fourth word begin */
+static bool
+check_values(const gjd_reduction *asked, const gjd_shape *shape, const uint64 *words)
+{
+	if (words[1] >> asked->n_columns != 0)
+		return false;
+	for (uint32 i = 0; i < asked->n_columns; i++)
+	{
+		int64		value = (int64) words[i == 0 ? 0 : GJD_GROUP_WORDS + i - 1];
+		int			unused = 64 - gjd_column_bytes(shape, asked->columns[i]) * 8;
+		bool		is_null = (words[1] >> i & 1) != 0;
+
+		if (is_null ? value != 0 || !gjd_column_is_nullable(shape, asked->columns[i]) :
+			(int64) ((uint64) value << unused) >> unused != value)
+			return false;
+	}
+	return true;
+}
+
+/* Return the position of a key, usually the one after the hint; or nkeys */
+static uint64
+find_key(const GjKeySet *keys, int64 key, uint64 hint)
+{
+	uint64		place = hint;
+
+	if (hint < keys->nkeys && keys->keys[hint] != key)
+		place++;
+	if (place >= keys->nkeys || keys->keys[place] != key)
+		place = GjKeySetLowerBound(keys, key);
+	return place < keys->nkeys && keys->keys[place] == key ? place : keys->nkeys;
+}
+
+/* Return true if an aggregate of this number of rows can have this value */
+static bool
+check_aggregate(const gjd_aggregate *aggregate, const gjd_shape *shape, uint64 rows,
+				const uint64 *words)
+{
+	int			bits = gjd_column_bytes(shape, aggregate->column) * 8;
+	bool		may_lack = rows == 0 || gjd_column_is_nullable(shape, aggregate->column);
+	int64		greatest = (int64) (PG_UINT64_MAX >> (65 - bits));
+	int64		least = -greatest - 1;
+	int64		value = (int64) words[0];
+
+	switch (aggregate->kind)
+	{
+		case GJD_COUNT_VALUES:
+			return may_lack ? words[0] <= rows : words[0] == rows;
+		case GJD_MIN:
+			return (value >= least && value <= greatest) || (may_lack && value == PG_INT64_MAX);
+		case GJD_MAX:
+			return (value >= least && value <= greatest) || (may_lack && value == PG_INT64_MIN);
+		case GJD_SUM:
+			break;
+		default:
+			return false;
+	}
+
+	/* more rows than this could exceed a word */
+	if (rows > UINT64CONST(1) << 31)
+		return false;
+	if (bits < 64)
+		return value >= (int64) rows * least && value <= (int64) rows * greatest;
+	value = (int64) words[1];
+	return words[0] <= rows * PG_UINT32_MAX && value >= (int64) rows * PG_INT32_MIN &&
+		value <= (int64) rows * PG_INT32_MAX;
 }
 
 /* Push: have the caller write pages */
@@ -434,7 +844,10 @@ run_exchange(Exchange *x, const gjp_request *request)
 		[GJ_SERVICE_BUSY] = GJ_COUNT_BUSY,
 		[GJ_SERVICE_GONE] = GJ_COUNT_GONE,
 		[GJ_SERVICE_NO_MEMORY] = GJ_COUNT_NO_MEMORY,
-		[GJ_SERVICE_FAILED] = GJ_COUNT_FAILED
+		[GJ_SERVICE_FAILED] = GJ_COUNT_FAILED,
+		[GJ_SERVICE_TOO_NEW] = GJ_COUNT_OK,
+		[GJ_SERVICE_TOO_LARGE] = GJ_COUNT_NO_MEMORY,
+		[GJ_SERVICE_TOO_MANY] = GJ_COUNT_NO_MEMORY
 	};
 	GjServiceResult result;
 
@@ -533,6 +946,13 @@ converse(Exchange *x)
 		CHECK_FOR_INTERRUPTS();
 		if (pg_atomic_read_u32(&gj_service->epoch) != x->epoch)
 			return fail(GJ_SERVICE_FAILED, "the device process ended");
+		if (x->fed && x->meanwhile != NULL)
+		{
+			void		(*meanwhile) (void *arg) = x->meanwhile;
+
+			x->meanwhile = NULL;
+			meanwhile(x->reduction->arg);
+		}
 
 		/* Read the state first: once it is final, all parts of the answer are there. */
 		state = gjp_read_word(&x->message->state, x->generation);
@@ -542,6 +962,8 @@ converse(Exchange *x)
 				return conclude(x);
 			continue;
 		}
+		if (x->too_large)
+			return fail(GJ_SERVICE_TOO_LARGE, "the groups do not fit in memory");
 		if (x->broken)
 			return fail(GJ_SERVICE_FAILED, "invalid answer of the device process");
 		if (state > GJP_RUNNING)
@@ -694,23 +1116,31 @@ wait_for_news(Exchange *x)
 
 /* Convert the result of a final request to a GjServiceResult */
 static GjServiceResult
-conclude(const Exchange *x)
+conclude(Exchange *x)
 {
 	GjServiceCount(GJ_COUNT_BYTES_SENT, x->nsent * (x->keys ? sizeof(int64) : x->image_bytes));
-	GjServiceCount(GJ_COUNT_BYTES_RECEIVED, x->nreceived * x->item_bytes);
+	GjServiceCount(GJ_COUNT_BYTES_RECEIVED, bytes_received(x));
 	if (x->done && x->keys != NULL)
 		usual_match_us += ((x->result.set_ns + x->result.kernel_ns) / 1e3 - usual_match_us) *
 			GJ_MATCH_WEIGHT;
+	if (x->done && !x->fed)
+		return fail(GJ_SERVICE_FAILED, "the device process answered before the request was sent");
 	if (x->done && x->item_bytes != 0 && x->nreceived != x->result.count)
 		return fail(GJ_SERVICE_FAILED, "incomplete answer of the device process");
 	if (x->done && x->fill != NULL && x->nsent != x->result.count)
 		return fail(GJ_SERVICE_FAILED, "the device process took fewer pages than it got");
+	if (x->done && x->reduction != NULL && !take_state(x))
+		return fail(GJ_SERVICE_FAILED, "invalid answer of the device process");
 	if (x->done)
 		return GJ_SERVICE_OK;
 	switch (x->result.status)
 	{
 		case GJP_GONE:
 			return fail(GJ_SERVICE_GONE, x->result.text);
+		case GJD_TOO_NEW:
+			return fail(GJ_SERVICE_TOO_NEW, x->result.text);
+		case GJD_TOO_MANY:
+			return fail(GJ_SERVICE_TOO_MANY, x->result.text);
 		case GJD_NO_MEMORY:
 		case GJD_NO_HOST_MEMORY:
 			return fail(GJ_SERVICE_NO_MEMORY, x->result.text);

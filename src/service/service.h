@@ -25,7 +25,7 @@
 
 #include "datatype/timestamp.h"
 
-#include "cuda/border/gpujoin_shapes.h"
+#include "cuda/border/gpujoin_reduction.h"
 #include "sets/sets.h"
 
 struct gjd_page_head;			/* cuda/border/gpujoin_device.h */
@@ -37,7 +37,10 @@ typedef enum GjServiceResult
 	GJ_SERVICE_BUSY,			/* all request slots are taken */
 	GJ_SERVICE_GONE,			/* the column no longer exists: forget it */
 	GJ_SERVICE_NO_MEMORY,		/* out of device memory: drop columns, or use the CPU */
-	GJ_SERVICE_FAILED			/* the request failed, or the helper died during it */
+	GJ_SERVICE_FAILED,			/* the request failed, or the helper died during it */
+	GJ_SERVICE_TOO_NEW,			/* more pages than a reduction can list are newer than its bound */
+	GJ_SERVICE_TOO_LARGE,		/* the groups exceed the caller's memory limit */
+	GJ_SERVICE_TOO_MANY			/* there are more groups than the request has room for */
 } GjServiceResult;
 
 typedef struct GjServiceColumn
@@ -68,6 +71,37 @@ typedef struct GjServiceMatchInfo
 	double		transfer_us;
 } GjServiceMatchInfo;
 
+/* A request to reduce entries on the device, and its answer */
+typedef struct GjReduction
+{
+	/*
+	 * The request.  Of what is asked, struct_size and the destination of the first groups mean
+	 * nothing.
+	 */
+	gjd_reduction asked;
+	bool		groups_if_needed;	/* true to get only the number of groups if there is no rest
+									 * and no page is newer than the bound */
+	void		(*meanwhile) (void *arg);	/* work for the time until the answer is there, or NULL;
+											 * called once if the answer is GJ_SERVICE_OK,
+											 * otherwise perhaps */
+	void	   *arg;
+	MemoryContext context;		/* for the words */
+	Size		limit;			/* maximum size of the words */
+
+	/* The answer, which has been checked against the request */
+	uint64		rows;			/* that were reduced */
+	uint64		nulls;			/* GJD_DISTINCT: of them, rows whose value is NULL */
+	uint64		ngroups;		/* groups with rows; GJD_DISTINCT: distinct values */
+	uint32		element_words;	/* number of words of an element */
+	uint64		nelements;
+	uint64	   *words;			/* the elements, in no order except for GJD_DISTINCT */
+	uint32		nnewer;
+	uint32		newer[GJD_MAX_NEWER];	/* pages left out because of the bound, ascending */
+
+	/* Private to client.c */
+	uint64		room;			/* capacity of words, in elements */
+} GjReduction;
+
 /*
  * Callback that writes up to max_pages pages to be pushed: heads[i] and the i-th image, each of
  * them gjd_shape_image_bytes(shape) long.  The memory is shared with the helper: write it, but do
@@ -80,6 +114,7 @@ typedef int (*GjPushFill) (void *arg, struct gjd_page_head *heads, char *images,
 extern bool GjServiceReady(const char **why_not);	/* cheap, takes no lock; the text is static */
 extern uint32 GjServiceEpoch(void); /* changes whenever the device's memory is lost; never 0
 									 * while ready */
+extern uint64 GjServiceCapabilities(void);	/* GJD_CAN_...; 0 without a device */
 extern GjServiceResult GjServiceColumnCreate(const gjd_shape *shape, uint64 reserve_pages,
 											 GjServiceColumn *column);
 extern GjServiceResult GjServiceColumnDrop(const GjServiceColumn *column);
@@ -97,11 +132,21 @@ extern GjServiceResult GjServiceMatch(const GjServiceColumn *column, const GjKey
 /*
  * The same for entries, with the keys and carried columns that the set wants: carried column i is
  * INCLUDE column i.  The shape is that of the column.  Entries that fail the set's filter are not
- * sent; they are added to the set's count of dropped entries.
+ * sent; they are added to the set's count of dropped entries.  If the set wants only the first
+ * entries in an order, others may be missing.
  */
 extern GjServiceResult GjServiceMatchEntries(const GjServiceColumn *column,
 											 const gjd_shape *shape, const GjKeySet *keys,
 											 GjEntrySet *entries, GjServiceMatchInfo *info);
+
+/*
+ * Have entries reduced to groups; those that cannot be reduced are added to the rest, as by
+ * GjServiceMatchEntries().  The rest's filter must be the whole filter: the rows of groups cannot
+ * be tested again.  After a failure, the answer and the rest must not be used.
+ */
+extern GjServiceResult GjServiceReduce(const GjServiceColumn *column, const gjd_shape *shape,
+									   const GjKeySet *keys, GjReduction *reduction,
+									   GjEntrySet *rest, GjServiceMatchInfo *info);
 
 /*
  * Return true if it is too early to tell whether there is a device; the watchdog limits this time

@@ -334,6 +334,8 @@ GjEntrySetClear(GjEntrySet *set)
 	set->nbulk = 0;
 	set->ntested = 0;
 	set->ndropped = 0;
+	set->limited = false;
+	set->nbehind = 0;
 	set->gave_up = false;
 	if (set->plain != NULL)
 		GjTidSetFree(set->plain);

@@ -25,7 +25,7 @@
 #ifndef GPUJOIN_SETS_ENTRYSET_H
 #define GPUJOIN_SETS_ENTRYSET_H
 
-#include "cuda/border/gpujoin_shapes.h"
+#include "cuda/border/gpujoin_reduction.h"
 #include "base/region.h"
 #include "base/gpujoin.h"
 #include "batch.h"
@@ -110,6 +110,15 @@ typedef struct GjEntrySet
 	/* The part of the test that a device can evaluate before it sends entries */
 	gjd_filter	filter;
 	uint64		filter_parts;	/* identifies that part, for EXPLAIN */
+
+	/*
+	 * The first entries in an order, if a device need not send others.  The set has all entries
+	 * that fewer than ncomplete of its entries come before, by the column of the order.
+	 */
+	gjd_top		top;			/* limit 0: all are wanted */
+	bool		limited;		/* true if the device may have left out entries */
+	uint64		ncomplete;
+	uint64		nbehind;		/* number of entries that the device did not send */
 } GjEntrySet;
 
 /* A test of entries that a match can apply */
@@ -120,6 +129,7 @@ typedef struct GjEntryTest
 														 * if possible */
 	void	   *arg;			/* of both */
 	uint64		columns;		/* columns that it reads; bit 0 is the key */
+	uint64		parts;			/* all parts of the test, as in GjEntrySetFilter(); 0: too many */
 	bool		varies;			/* true if a rescan may give it other values to compare with */
 } GjEntryTest;
 
@@ -184,7 +194,14 @@ GjEntrySetHasColumns(const GjEntrySet *set)
 static inline uint64
 GjEntrySetFound(const GjEntrySet *set)
 {
-	return GjEntrySetCount(set) + set->ndropped;
+	return GjEntrySetCount(set) + set->ndropped + set->nbehind;
+}
+
+/* Note that n entries have been dropped that count for ncomplete */
+static inline void
+GjEntrySetLost(GjEntrySet *set, uint64 n)
+{
+	set->ncomplete -= Min(set->ncomplete, n);
 }
 
 /* Return the TID set, if the set has only that */

@@ -156,7 +156,8 @@ GjKeySetFinish(GjKeySet *set)
 
 /*
  * Create a finished set of some of the keys of another one, given in ascending order, for a
- * table that has none of its other keys.  A complement stays a complement.
+ * table that has none of its other keys.  A complement stays a complement.  The exact table is not
+ * copied, so the whole must outlive the part.
  */
 GjKeySet *
 GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys, uint64 nkeys)
@@ -172,6 +173,7 @@ GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys, uin
 	part->capacity = nkeys;
 	part->complement = whole->complement;
 	part->nulls = whole->nulls;
+	part->exact = whole->exact;
 	part->elsewhere = whole->nkeys - nkeys;
 	GjKeySetFinish(part);
 	return part;
@@ -407,8 +409,15 @@ free_probe(GjKeySet *set)
  * Reduce the set to the keys that both sets want
  */
 void
-GjKeySetIntersect(GjKeySet *set, const GjKeySet *other)
+GjKeySetIntersect(GjKeySet *set, GjKeySet *other)
 {
+	Assert(set->exact == NULL || other->exact == NULL);
+	if (other->exact != NULL)
+	{
+		set->exact = other->exact;
+		GjExactMove(set->exact, set->context);
+		other->exact = NULL;
+	}
 	set->nulls = set->nulls && other->nulls;
 
 	if (!set->complement)
@@ -425,6 +434,8 @@ GjKeySetIntersect(GjKeySet *set, const GjKeySet *other)
 void
 GjKeySetUnite(GjKeySet *set, const GjKeySet *other)
 {
+	Assert(other->exact == NULL &&
+		   (set->exact == NULL || (other->nkeys == 0 && !other->complement)));
 	set->nulls = set->nulls || other->nulls;
 
 	if (set->complement)

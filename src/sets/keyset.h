@@ -19,6 +19,8 @@
 
 #include "nodes/memnodes.h"
 
+#include "exact.h"
+
 /* How membership is tested */
 typedef enum GjProbeKind
 {
@@ -43,6 +45,8 @@ struct GjKeySet
 	int64		max_key;
 	bool		complement;		/* true if the wanted keys are those not listed */
 	bool		nulls;			/* true if rows with a NULL key are wanted, too */
+	GjExact    *exact;			/* what rows with a listed key must also satisfy; NULL: nothing.
+								 * No complement has it */
 	uint64		elsewhere;		/* number of keys not listed because only other tables can have
 								 * them */
 
@@ -76,8 +80,12 @@ extern uint64 GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high,
 extern Size GjKeySetMemory(const GjKeySet *set);
 extern void GjKeySetFree(GjKeySet *set);
 
-/* Intersection and union; all arguments must be finished sets */
-extern void GjKeySetIntersect(GjKeySet *set, const GjKeySet *other);
+/*
+ * Intersection and union; all arguments must be finished sets.  A set with an exact table may only
+ * be united with one without keys.  Of an intersection one operand may have a table, which the
+ * result takes.
+ */
+extern void GjKeySetIntersect(GjKeySet *set, GjKeySet *other);
 extern void GjKeySetUnite(GjKeySet *set, const GjKeySet *other);
 extern GjKeySet *GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first,
 							   uint64 n);

@@ -13,6 +13,7 @@
 #include "batch.h"
 #include "entryset.h"
 #include "entryspill.h"
+#include "exact.h"
 #include "keyset.h"
 #include "share.h"
 #include "tidset.h"

@@ -54,6 +54,7 @@ struct GjTop
 	uint64	   *words;			/* nwords for each slot */
 	Place	   *kept;			/* the entries kept */
 	uint64		nkept;
+	uint64		ndoubles;		/* number of entries dropped because an equal one is kept */
 	uint64	   *free;			/* unused slots */
 	uint64		nfree;
 	uint64	   *bound;			/* only entries before this one are wanted; valid if has_bound */
@@ -276,6 +277,7 @@ GjTopReset(GjTop *top)
 {
 	MemoryContextReset(top->context);
 	top->nkept = 0;
+	top->ndoubles = 0;
 	top->has_bound = false;
 }
 
@@ -425,8 +427,11 @@ cut(GjTop *top)
 	sort_places(top->kept, top->nkept, top);
 	for (uint64 i = 0; i < top->nkept; i++)
 	{
-		if (n < top->wanted &&
-			(n == 0 || compare_places(&top->kept[n - 1], &top->kept[i], top) != 0))
+		bool		is_double = n > 0 &&
+			compare_places(&top->kept[n - 1], &top->kept[i], top) == 0;
+
+		top->ndoubles += is_double;
+		if (n < top->wanted && !is_double)
 			top->kept[n++] = top->kept[i];
 		else
 			top->free[top->nfree++] = top->kept[i].slot;
@@ -453,6 +458,16 @@ uint64
 GjTopCount(const GjTop *top)
 {
 	return top->nkept;
+}
+
+/*
+ * Return the number of entries before the last one that were dropped as equal to another one, or
+ * more
+ */
+uint64
+GjTopDoubles(const GjTop *top)
+{
+	return top->ndoubles;
 }
 
 /*

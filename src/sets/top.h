@@ -49,6 +49,7 @@ extern void GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, con
 extern void GjTopAddRow(GjTop *top, const Datum *values, const bool *isnull, uint64 tid);
 extern void GjTopFinish(GjTop *top);
 extern uint64 GjTopCount(const GjTop *top);
+extern uint64 GjTopDoubles(const GjTop *top);
 extern uint64 GjTopTid(const GjTop *top, uint64 i);
 extern uint64 GjTopRow(const GjTop *top, uint64 i);
 extern const GjEntrySet *GjTopRows(const GjTop *top);

@@ -40,7 +40,7 @@ typedef enum GjFallback
 
 #define GJ_FALLBACK_COUNT		(GJ_FALLBACK_NULL_KEYS + 1)
 
-/* Counters for each index, in the order of gpujoin_index_stats() */
+/* Counters for each index */
 typedef enum GjUseCounter
 {
 	GJ_USE_SEARCHES,
@@ -52,9 +52,18 @@ typedef enum GjUseCounter
 	GJ_USE_HEAP_BLOCKS,
 	GJ_USE_HEAP_FETCHES,		/* rows */
 	GJ_USE_GROUPS,				/* made by GpuAgg nodes from rows found with the index */
+	GJ_USE_REDUCTIONS,			/* searches in which a device added rows up */
+	GJ_USE_REDUCED_ROWS,
+	GJ_USE_LEFT_OUT,			/* pages that it left to the CPU meanwhile */
 	GJ_USE_SEARCH_US,			/* total time of searches, in all processes */
 	GJ_USE_WAIT_US,				/* the part of it spent waiting for a device */
 	GJ_USE_DEVICE_US,			/* the part of that in which the device's process worked */
+	GJ_USE_FOLDS,				/* first of the counters that searches do not add to */
+	GJ_USE_FOLDED,				/* entries written by folds */
+	GJ_USE_FOLD_PAGES,			/* pages written by folds */
+	GJ_USE_FOLD_US,				/* total time of folds */
+	GJ_USE_REQUESTS,			/* requests for a fold worker */
+	GJ_USE_REFUSED,				/* requests for which there was no worker */
 	GJ_USE_ANSWERED				/* first of the counters of answers, by GjFallback */
 } GjUseCounter;
 
@@ -71,7 +80,8 @@ typedef struct GjUsage
 	Oid			database;
 	Oid			index;			/* InvalidOid for the others */
 	TimestampTz since;
-	TimestampTz last_used;		/* 0 for the others */
+	TimestampTz last_used;		/* 0 for the others, and before the first search */
+	TimestampTz last_fold;		/* 0 for the others, and before the first fold */
 	GjIndexUse	use;
 } GjUsage;
 

@@ -3,10 +3,10 @@
  * usage.c
  *	  Usage counters of indexes, collected by the processes that search.
  *
- * A table in shared memory has an entry for each index that has been searched since the server's
- * start.  A process adds its counts when a scan ends, also after an error: one look-up, and a
- * spinlock for the time that it takes to add some twenty numbers.  The number of answers by a
- * device, and by each fallback reason, are counted only here: totals for the server are sums
+ * A table in shared memory has an entry for each index that has been searched or folded since the
+ * server's start.  A process adds its counts when a scan ends, also after an error: one look-up,
+ * and a spinlock for the time that it takes to add some twenty numbers.  The number of answers by
+ * a device, and by each fallback reason, are counted only here: totals for the server are sums
  * over all entries.
  *
  * The size is fixed.  If the table is full when a scan begins, a sixteenth of its entries are
@@ -65,7 +65,8 @@ typedef struct UsageEntry
 	UsageKey	key;			/* first */
 	slock_t		mutex;			/* protects the fields below; the table's lock is held, too */
 	TimestampTz since;
-	TimestampTz last_used;		/* start of the last statement that used it */
+	TimestampTz last_used;		/* start of the last statement that searched it, or 0 */
+	TimestampTz last_fold;		/* end of the last fold, or 0 */
 	GjIndexUse	use;
 } UsageEntry;
 
@@ -214,6 +215,7 @@ void
 GjUsageAdd(Oid index, const GjIndexUse *use)
 {
 	UsageKey	key = {.database = MyDatabaseId,.index = index};
+	TimestampTz now = use->n[GJ_USE_FOLDS] > 0 ? GetCurrentTimestamp() : 0;
 	UsageEntry *entry;
 
 	lock_table(LW_SHARED);
@@ -228,7 +230,10 @@ GjUsageAdd(Oid index, const GjIndexUse *use)
 	{
 		SpinLockAcquire(&entry->mutex);
 		add(&entry->use, use);
-		entry->last_used = GetCurrentStatementStartTimestamp();
+		if (use->n[GJ_USE_FOLDS] > 0)
+			entry->last_fold = now;
+		else if (use->n[GJ_USE_REQUESTS] == 0)
+			entry->last_used = GetCurrentStatementStartTimestamp();
 		SpinLockRelease(&entry->mutex);
 	}
 	else
@@ -249,7 +254,8 @@ find_or_enter(const UsageKey *key)
 	if (entry == NULL || found)
 		return entry;
 	SpinLockInit(&entry->mutex);
-	entry->since = entry->last_used = GetCurrentStatementStartTimestamp();
+	entry->since = GetCurrentStatementStartTimestamp();
+	entry->last_used = entry->last_fold = 0;
 	memset(&entry->use, 0, sizeof(GjIndexUse));
 	return entry;
 }
@@ -456,6 +462,7 @@ GjUsageCopy(GjUsage **copy)
 		SpinLockAcquire(&entry->mutex);
 		one->since = entry->since;
 		one->last_used = entry->last_used;
+		one->last_fold = entry->last_fold;
 		one->use = entry->use;
 		SpinLockRelease(&entry->mutex);
 		n++;

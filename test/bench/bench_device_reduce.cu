@@ -7,14 +7,21 @@
  * values), a number below a million, and any number. "bytes" is what a reduction must read: the
  * heap block and the wanted values of each matching row, and each tile's count. "share" is bytes
  * over time as a share of 4.8 TB/s. CUB gets the matching rows' keys and values as arrays; the
- * time to gather them is a line of its own.
+ * time to gather them is a line of its own. Groups by two columns are compared with CUB and, if
+ * GPUJOIN_CUCO is defined, with cuCollections, both of which get the two values packed into one
+ * word of 64 bits.
  */
 #include "bench_device.cuh"
+
+#ifdef GPUJOIN_CUCO
+#include "bench_device_cuco.cuh"
+#endif
 
 #include <cub/device/device_histogram.cuh>
 #include <cub/device/device_radix_sort.cuh>
 #include <cub/device/device_reduce.cuh>
 #include <cub/device/device_run_length_encode.cuh>
+#include <cub/device/device_select.cuh>
 
 #include <time.h>
 
@@ -52,7 +59,8 @@ struct bed
 {
 	setup &s;
 	uint64_t rows; /* that match */
-	uint64_t *sums, *elements;
+	uint64_t *slots, *sums, *elements;
+	uint32_t *key_values; /* for each key its weight, then its number */
 	reduction_counters *counters;
 	char *top;
 	match_output out;
@@ -66,18 +74,28 @@ struct bed
 		fill_values_kernel<<<s.processors * 8, 256, 0, s.stream>>>(
 			view_of(s.column), s.rows, layout_carried_at(&shape, per, 0),
 			layout_carried_at(&shape, per, 1), layout_carried_at(&shape, per, 2));
-		check(cudaMalloc(&sums, 64 << 20), "memory");
-		check(cudaMalloc(&elements, 64 << 20), "memory");
+		check(cudaMalloc(&slots, (rows + 1) * 16), "memory");
+		check(cudaMalloc(&sums, (64 << 20) + rows * 32), "memory");
+		check(cudaMalloc(&elements, (64 << 20) + rows * 48), "memory");
+		check(cudaMalloc(&key_values, 8000 * sizeof(uint32_t)), "memory");
 		check(cudaMalloc(&counters, sizeof(*counters)), "memory");
 		check(cudaMalloc(&top, top_space_bytes()), "memory");
 		out = {s.bitmap, s.tile_start, s.totals, s.tiles, s.tile_list,
 			   (uint32_t *) (s.totals + 2)};
+		std::vector<uint32_t> values;
+
+		for (uint32_t i = 0; i < 8000; i++)
+			values.push_back(i < 4000 ? 1 + i % 3 : i % 25);
+		check(cudaMemcpyAsync(key_values, values.data(), values.size() * sizeof(uint32_t),
+							  cudaMemcpyDefault, s.stream),
+			  "fill");
 		check(cudaStreamSynchronize(s.stream), "fill");
 	}
 
 	~bed()
 	{
-		for (void *p : {(void *) sums, (void *) elements, (void *) counters, (void *) top})
+		for (void *p : {(void *) slots, (void *) sums, (void *) elements, (void *) key_values,
+						(void *) counters, (void *) top})
 			cudaFree(p);
 	}
 
@@ -152,6 +170,30 @@ reduction(uint32_t grouping, uint32_t column, int64_t least, uint64_t span, bool
 	return asked;
 }
 
+/* Groups by columns, with a room that the caller fills in */
+gjd_reduction
+by_columns(std::vector<uint32_t> columns, bool with_sum)
+{
+	gjd_reduction asked = reduction(GJD_BY_COLUMNS, 0, 0, 0, with_sum);
+
+	asked.n_columns = (uint32_t) columns.size();
+	std::copy(columns.begin(), columns.end(), asked.columns);
+	return asked;
+}
+
+/* Groups by the keys' numbers, or by keys with weights: the values are on the device already */
+gjd_reduction
+by_key_values(uint32_t grouping, bool weighted)
+{
+	static const uint32_t none = 0;
+	gjd_reduction asked = reduction(grouping, 0, 0, 0, true);
+
+	asked.n_keys = 4000;
+	asked.room = 25;
+	asked.weights = weighted ? &none : nullptr;
+	return asked;
+}
+
 struct reduction_case
 {
 	const char *name;
@@ -168,7 +210,16 @@ reduction_cases()
 			{"count by year", reduction(GJD_BY_VALUE, year, 2000, 25, false), 4},
 			{"count and sum by year", reduction(GJD_BY_VALUE, year, 2000, 25, true), 8},
 			{"count by one of a million", reduction(GJD_BY_VALUE, number, 0, 1000000, false), 4},
-			{"count distinct of a million", reduction(GJD_DISTINCT, number, 0, 1000000, false), 4}};
+			{"count distinct of a million", reduction(GJD_DISTINCT, number, 0, 1000000, false), 4},
+			{"count by key's number, sum", by_key_values(GJD_BY_NUMBER, false), 8},
+			{"count and sum by key, with weights", by_key_values(GJD_BY_KEY, true), 8},
+			{"columns: count and sum by year", by_columns({year}, true), 8},
+			{"columns: count and sum by one of a million", by_columns({number}, true), 8},
+			{"columns: count and sum by year and number", by_columns({year, number}, true), 12},
+			{"columns: distinct key, year", by_columns({0, year}, false), 8},
+			{"columns: distinct year, number", by_columns({year, number}, false), 8},
+			{"columns: distinct key, year, number, any",
+			 by_columns({0, year, number, anything}, false), 16}};
 }
 
 void
@@ -179,14 +230,23 @@ reduce_rows(bed &b)
 
 	for (const reduction_case &c : reduction_cases())
 	{
-		reduction_job job = {s.column, s.keyset, &c.asked, &none, nullptr, nullptr, 0, b.sums,
-							 b.elements, b.counters};
-		uint64_t clear = possible_groups(s.keyset, c.asked) *
-						 reduction_sum_words(c.asked, s.column->shape) * 8;
+		gjd_reduction asked = c.asked;
+
+		if (asked.grouping == GJD_BY_COLUMNS)
+			asked.room = b.rows;
+
+		reduction_job job = {s.column, s.keyset, &asked, &none, nullptr, nullptr, 0, b.sums,
+							 b.elements, b.counters, b.slots,
+							 asked.weights != nullptr ? b.key_values : nullptr,
+							 asked.grouping == GJD_BY_NUMBER ? b.key_values + 4000 : nullptr};
+		uint64_t places = group_places(s.keyset, asked);
+		uint64_t clear = places * reduction_sum_words(asked, s.column->shape) * 8;
 		reduction_counters found;
 		uint64_t bytes = b.rows * (4 + c.value_bytes) + s.tiles * 8;
 		double ms = b.time([&] {
 			check(cudaMemsetAsync(b.sums, 0, clear, s.stream), "clear");
+			if (asked.grouping == GJD_BY_COLUMNS)
+				check(cudaMemsetAsync(b.slots, 0, places * 8, s.stream), "clear");
 			launch_reduction(job, b.out, s.totals + 3);
 		});
 
@@ -297,6 +357,96 @@ reduce_with_cub(bed &b)
 		cudaFree(p);
 }
 
+/* ---- groups by two columns ------------------------------------------------------------------ */
+
+__global__ void
+pack_kernel(const int32_t *years, const int32_t *numbers, uint64_t n, uint64_t *packed)
+{
+	uint64_t stride = (uint64_t) gridDim.x * blockDim.x;
+
+	for (uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x; i < n; i += stride)
+		packed[i] = (uint64_t) (uint32_t) years[i] << 32 | (uint32_t) numbers[i];
+}
+
+/* Groups by year and number, given arrays: one of packed words, and one of values. */
+void
+group_packed(bed &b)
+{
+	setup &s = b.s;
+	gjd_want want = {7, 0};
+	gjd_entry_layout at;
+	gather_job job = {s.column, GJD_ENTRIES, s.bitmap, s.tile_start, s.tiles, want};
+	uint64_t n = b.rows;
+	int length = (int) n;
+	char *entries, *space;
+	uint64_t *packed, *sorted, *distinct;
+	int32_t *sorted_values;
+	int64_t *sums;
+	size_t sizes[3] = {};
+
+	gjd_entry_layout_of(&s.column->shape, want, n, &at);
+	check(cudaMalloc(&entries, at.bytes), "memory");
+	check(cudaMalloc(&packed, n * 36 + 64), "memory");
+	sorted = packed + n;
+	distinct = sorted + n;
+	sums = (int64_t *) (distinct + n);
+	sorted_values = (int32_t *) (sums + n);
+
+	const int32_t *years = (const int32_t *) (entries + at.column_at[0]);
+	const int32_t *numbers = (const int32_t *) (entries + at.column_at[1]);
+	const int32_t *values = (const int32_t *) (entries + at.column_at[2]);
+	uint64_t *count = s.totals + 5;
+
+	b.print("gather and pack two columns, values", n * (6 + 12) + n * 8 + s.tiles * 8, b.time([&] {
+				launch_tile_scan(s.tile_start, s.tiles, s.scan_space, s.scan_bytes, s.stream);
+				launch_gather(job, 0, n, entries, &at);
+				pack_kernel<<<s.processors * 8, 256, 0, s.stream>>>(years, numbers, n, packed);
+			}));
+
+	auto sort_pairs = [&](void *work, size_t &bytes) {
+		cub::DeviceRadixSort::SortPairs(work, bytes, packed, sorted, values, sorted_values, length,
+										0, 43, s.stream);
+	};
+	auto reduce = [&](void *work, size_t &bytes) {
+		cub::DeviceReduce::ReduceByKey(work, bytes, sorted, distinct, sorted_values, sums, count,
+									   cuda::std::plus<int64_t>{}, length, s.stream);
+	};
+	auto sort_keys = [&](void *work, size_t &bytes) {
+		cub::DeviceRadixSort::SortKeys(work, bytes, packed, sorted, length, 0, 43, s.stream);
+	};
+	auto unique = [&](void *work, size_t &bytes) {
+		cub::DeviceSelect::Unique(work, bytes, sorted, distinct, count, length, s.stream);
+	};
+
+	sort_pairs(nullptr, sizes[0]);
+	reduce(nullptr, sizes[1]);
+	unique(nullptr, sizes[2]);
+
+	size_t most = std::max({sizes[0], sizes[1], sizes[2]});
+
+	check(cudaMalloc(&space, most), "memory");
+	b.print("CUB sort (43 bits) and sum by two columns", n * 12, b.time([&] {
+				sort_pairs(space, most);
+				reduce(space, most);
+			}));
+	b.print("CUB sort (43 bits) and unique of two columns", n * 8, b.time([&] {
+				sort_keys(space, most);
+				unique(space, most);
+			}));
+#ifdef GPUJOIN_CUCO
+	cuco_groups with_cuco(packed, values, n, s.stream);
+
+	b.print("cuCollections static_map: sum by two columns", n * 12, b.time([&] {
+				with_cuco.add_up();
+			}));
+	b.print("cuCollections static_map: distinct of two columns", n * 8, b.time([&] {
+				with_cuco.insert();
+			}));
+#endif
+	for (void *p : {(void *) entries, (void *) packed, (void *) space})
+		cudaFree(p);
+}
+
 double
 now_ms()
 {
@@ -322,6 +472,7 @@ request(const gjd_api *api, bed &b, char *arena, const char *name, gjd_match_par
 	{
 		gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO};
 		gjd_reduction reduction = asked != nullptr ? *asked : gjd_reduction{};
+		std::vector<uint32_t> key_values(reduction.n_keys, 1);
 		gjd_match_state state = {};
 		gjd_keyset *keyset;
 		gjd_match *match;
@@ -332,6 +483,12 @@ request(const gjd_api *api, bed &b, char *arena, const char *name, gjd_match_par
 		params.any_order = 1;
 		if (asked != nullptr)
 		{
+			if (reduction.grouping == GJD_BY_COLUMNS)
+				reduction.room = b.rows;
+			if (reduction.grouping == GJD_BY_NUMBER)
+				reduction.numbers = key_values.data();
+			if (reduction.weights != nullptr)
+				reduction.weights = key_values.data();
 			reduction.first_groups = arena;
 			reduction.first_capacity = 8192;
 			params.reduction = &reduction;
@@ -374,6 +531,7 @@ measure_reductions(const gjd_api *api, gjd_device *device, char *arena)
 		b.print("scan", b.rows * 4, time_it(s, true, [&] { b.scan(); }));
 		reduce_rows(b);
 		reduce_with_cub(b);
+		group_packed(b);
 		for (const reduction_case &c : reduction_cases())
 			request(api, b, arena, c.name, gjd_match_params{}, &c.asked);
 

@@ -36,6 +36,7 @@ void test_filter_limits(library *lib);
 
 /* reduce_cases.c: groups, the rest, pages that are left out */
 void test_reductions(library *libs, int n);
+void test_groups(library *libs, int n); /* of columns, of keys with numbers and weights */
 void test_reduction_limits(library *lib);
 
 /* top_cases.c: the first rows of an order */

@@ -6,8 +6,8 @@
  * strategies; so with two libraries, their answers are also compared with each other. Environment
  * variables: with GPUJOIN_TEST_LARGE, libraries other than the reference also get a column of 100
  * M rows; GPUJOIN_TEST_CASES names groups of cases (sizes, extremes, service, entries, filters,
- * reductions, top, random, sets, memory); with GPUJOIN_TEST_SMALL columns are few and small, for
- * tools that slow kernels down.
+ * reductions, groups, top, random, sets, memory); with GPUJOIN_TEST_SMALL columns are few and
+ * small, for tools that slow kernels down.
  */
 #include "cases.h"
 
@@ -138,6 +138,8 @@ run_cases(uint32_t shared_limit)
 			test_filter_limits(&libs[i]);
 		if (wanted("reductions"))
 			test_reductions(libs, n_apis);
+		if (wanted("groups"))
+			test_groups(libs, n_apis);
 		for (int i = 0; i < n_apis && wanted("reductions"); i++)
 			test_reduction_limits(&libs[i]);
 		for (int i = 0; i < n_apis && wanted("top"); i++)

@@ -99,6 +99,8 @@ same_outcome(const outcome *a, const outcome *b)
 	const gjd_reduced *x = &a->reduced;
 	const gjd_reduced *y = &b->reduced;
 
+	if (a->status == GJD_TOO_MANY && b->status == GJD_TOO_MANY)
+		return true;
 	if (a->status != b->status || a->matched != b->matched || a->n_rest != b->n_rest ||
 		a->item_bytes != b->item_bytes || x->element_bytes != y->element_bytes ||
 		x->rows != y->rows || x->nulls != y->nulls || x->groups != y->groups ||
@@ -130,10 +132,11 @@ check_reduction(library *libs, int n, const model *m, key_set set, const task *t
 				gjd_column *const *columns, bool *good)
 {
 	outcome expected = expected_outcome(m, t, set);
+	uint64_t needed = gjd_reduction_capability(&t->asked);
 
 	for (int i = 0; i < n; i++)
 	{
-		if ((libs[i].api->capabilities & gjd_reduction_capability(&t->asked)) == 0)
+		if ((libs[i].api->capabilities & needed) != needed)
 			continue;
 		for (uint64_t capacity = 0; capacity <= 7 && good[i]; capacity += 7)
 		{
@@ -235,8 +238,103 @@ check_groupings(library *libs, int n, const model *m, key_set set, task *t,
 	}
 }
 
+/* The same grouped by columns, with room for all groups, for just as many, and for one less. */
 static void
-test_groupings(library *libs, int n, uint32_t key_bytes, uint32_t slots, uint64_t rows,
+check_column_groups(library *libs, int n, const model *m, key_set set, task *t,
+					gjd_column *const *columns, bool *good)
+{
+	uint32_t step = test_is_small() || m->pages > 40 ? 4 : 1;
+
+	t->asked.grouping = GJD_BY_COLUMNS;
+	for (uint32_t first = 0; first < 9; first += step)
+	{
+		outcome all;
+
+		all_aggregates(t, first);
+		t->asked.n_aggregates = first % 3 * 4;
+		t->asked.n_columns = 1 + first % GJD_MAX_GROUP_COLUMNS;
+		for (uint32_t i = 0; i < t->asked.n_columns; i++)
+			t->asked.columns[i] = (first + i * 2) % 9;
+		t->asked.room = m->pages * m->shape.slots + 1;
+		check_reduction(libs, n, m, set, t, columns, good);
+		all = expected_outcome(m, t, set);
+		for (uint64_t less = 0; less < 2 && all.reduced.groups > less; less++)
+		{
+			t->asked.room = all.reduced.groups - less;
+			check_reduction(libs, n, m, set, t, columns, good);
+		}
+		free_outcome(&all);
+	}
+	/* distinct rows that differ in a NULL only, or not at all */
+	t->asked.n_aggregates = 0;
+	t->asked.n_columns = 3;
+	t->asked.columns[0] = t->asked.columns[1] = t->asked.columns[2] = 2;
+	t->asked.room = GJD_MAX_COLUMN_GROUPS;
+	check_reduction(libs, n, m, set, t, columns, good);
+}
+
+/* Keys with numbers and weights, in each way of grouping that they allow. */
+static void
+check_key_values(library *libs, int n, const model *m, key_set set, task *t,
+				 gjd_column *const *columns, bool *good)
+{
+	uint32_t *weights = malloc((set.count + 1) * sizeof(*weights));
+	uint32_t *numbers = malloc((set.count + 1) * sizeof(*numbers));
+
+	for (uint64_t i = 0; i < set.count; i++)
+	{
+		weights[i] = (uint32_t) (1 + i % 5);
+		numbers[i] = (uint32_t) (i * 7 % 11);
+	}
+	t->asked.n_keys = set.count;
+	t->asked.column = 2;
+	t->asked.least = -20;
+	t->asked.span = 37;
+	t->asked.n_columns = 2;
+	t->asked.columns[0] = 2;
+	t->asked.columns[1] = 0;
+	t->asked.room = 5000;
+	for (uint32_t first = 0; first < 9; first += 4)
+	{
+		all_aggregates(t, first);
+		for (uint32_t grouping = GJD_ONE_GROUP; grouping <= GJD_BY_NUMBER; grouping++)
+		{
+			if (grouping == GJD_DISTINCT)
+				continue;
+			t->asked.grouping = grouping;
+			t->asked.numbers = grouping == GJD_BY_NUMBER ? numbers : NULL;
+			t->asked.room = grouping == GJD_BY_NUMBER ? 11 : 5000;
+			t->asked.weights = weights;
+			check_reduction(libs, n, m, set, t, columns, good);
+			t->asked.weights = NULL;
+			if (grouping == GJD_BY_NUMBER)
+				check_reduction(libs, n, m, set, t, columns, good);
+		}
+		t->asked.numbers = NULL;
+	}
+	t->asked.n_keys = 0;
+	free(weights);
+	free(numbers);
+}
+
+static void
+check_groups(library *libs, int n, const model *m, key_set set, task *t,
+			 gjd_column *const *columns, bool *good)
+{
+	check_column_groups(libs, n, m, set, t, columns, good);
+	check_key_values(libs, n, m, set, t, columns, good);
+}
+
+/* Checks of a model's reductions, all of which are described by name */
+typedef struct checks
+{
+	const char *name;
+	void (*check)(library *libs, int n, const model *m, key_set set, task *t,
+				  gjd_column *const *columns, bool *good);
+} checks;
+
+static void
+test_groupings(library *libs, int n, checks c, uint32_t key_bytes, uint32_t slots, uint64_t rows,
 			   uint32_t keys, bool in_order)
 {
 	model *m = make_values(key_bytes, slots, rows, keys, in_order);
@@ -249,7 +347,7 @@ test_groupings(library *libs, int n, uint32_t key_bytes, uint32_t slots, uint64_
 
 	for (int i = 0; i < n; i++)
 		good[i] = (columns[i] = make_column(&libs[i], m)) != NULL;
-	check_groupings(libs, n, m, set, &t, columns, good);
+	c.check(libs, n, m, set, &t, columns, good);
 
 	/* a map with holes, pages that are left out, marked values, a filter */
 	for (uint32_t i = 0; i < sizeof(map); i++)
@@ -262,10 +360,10 @@ test_groupings(library *libs, int n, uint32_t key_bytes, uint32_t slots, uint64_
 	t.asked.marked = 0x2c;
 	m->filter = (gjd_filter){
 		.n = 2, .conditions = {{3, GJD_BETWEEN, -20, 24}, {8, GJD_IS_NOT_NULL, 0, 0}}};
-	check_groupings(libs, n, m, set, &t, columns, good);
+	c.check(libs, n, m, set, &t, columns, good);
 	for (int i = 0; i < n; i++)
 	{
-		ok(good[i], "%s: reduction: %llu rows, %u-byte keys, set of %llu, %s", libs[i].api->name,
+		ok(good[i], "%s: %s: %llu rows, %u-byte keys, set of %llu, %s", libs[i].api->name, c.name,
 		   (unsigned long long) rows, key_bytes, (unsigned long long) set.count,
 		   in_order ? "in order" : "at random");
 		destroy_column(&libs[i], columns[i]);
@@ -281,6 +379,7 @@ test_large_sums(library *libs, int n)
 	uint64_t rows = test_is_small() ? 4096 : 300000;
 	model *m = make_model(4, 512, rows / 512);
 	int64_t keys[] = {5, 6, 7};
+	uint32_t weights[] = {3, 7, 1};
 	key_set set = {keys, 3};
 	gjd_column *columns[MAX_LIBRARIES] = {0};
 	bool good[MAX_LIBRARIES];
@@ -308,6 +407,14 @@ test_large_sums(library *libs, int n)
 		t.asked.span = 3;
 		check_reduction(libs, n, m, set, &t, columns, good);
 	}
+	t.asked.grouping = GJD_BY_COLUMNS;
+	t.asked.n_columns = 1;
+	t.asked.columns[0] = 2;
+	t.asked.room = 4;
+	check_reduction(libs, n, m, set, &t, columns, good);
+	t.asked.weights = weights;
+	t.asked.n_keys = 3;
+	check_reduction(libs, n, m, set, &t, columns, good);
 	for (int i = 0; i < n; i++)
 	{
 		ok(good[i], "%s: reduction: sums of the least and greatest values", libs[i].api->name);
@@ -359,18 +466,70 @@ test_many(library *libs, int n)
 	free_model(m);
 }
 
-void
-test_reductions(library *libs, int n)
+/* Nearly as many groups as rows, far more than room, and few groups that all rows are in. */
+static void
+test_many_groups(library *libs, int n)
+{
+	uint64_t rows = test_is_small() ? 8192 : 800000;
+	model *m = make_model(4, 512, (rows + 511) / 512);
+	int64_t keys[] = {1};
+	key_set set = {keys, 1};
+	gjd_column *columns[MAX_LIBRARIES] = {0};
+	bool good[MAX_LIBRARIES];
+	task t = {.asked = {.bound = 1, .visible_below = UINT32_MAX / 4 * 4,
+						.grouping = GJD_BY_COLUMNS, .n_columns = 2, .columns = {1, 2},
+						.room = rows, .n_aggregates = 1, .aggregates = {{GJD_SUM, 1}}}};
+	uint64_t seed = 6;
+
+	add_carried(m, 4, true);
+	add_carried(m, 2, false);
+	for (uint64_t i = 0; i < m->pages * 512; i++)
+	{
+		set_row(m, i, 1, true);
+		m->carried[0][i] = random64(&seed) % 1000000;
+		m->carried[1][i] = random64(&seed) % 40;
+	}
+	for (int i = 0; i < n; i++)
+		good[i] = (columns[i] = make_column(&libs[i], m)) != NULL;
+	check_reduction(libs, n, m, set, &t, columns, good);
+	t.asked.room = 50;
+	check_reduction(libs, n, m, set, &t, columns, good);
+	t.asked.n_columns = 1;
+	t.asked.columns[0] = 2;
+	check_reduction(libs, n, m, set, &t, columns, good);
+	for (int i = 0; i < n; i++)
+	{
+		ok(good[i], "%s: groups: very many, too many, few", libs[i].api->name);
+		destroy_column(&libs[i], columns[i]);
+	}
+	free_model(m);
+}
+
+static void
+test_models(library *libs, int n, checks c)
 {
 	static const uint64_t sizes[] = {0, 1, 31, 1023, 1024, 1025, 4097};
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i += test_is_small() ? 3 : 1)
-		test_groupings(libs, n, i % 2 ? 8 : 4, 32, sizes[i], 20, i % 3 == 0);
-	test_groupings(libs, n, 4, 800, test_is_small() ? 8000 : 60000, 300, true);
-	test_groupings(libs, n, 4, 800, test_is_small() ? 8000 : 60000, 300, false);
-	test_groupings(libs, n, 8, 576, test_is_small() ? 6000 : 40000, 6, true);
+		test_groupings(libs, n, c, i % 2 ? 8 : 4, 32, sizes[i], 20, i % 3 == 0);
+	test_groupings(libs, n, c, 4, 800, test_is_small() ? 8000 : 60000, 300, true);
+	test_groupings(libs, n, c, 4, 800, test_is_small() ? 8000 : 60000, 300, false);
+	test_groupings(libs, n, c, 8, 576, test_is_small() ? 6000 : 40000, 6, true);
+}
+
+void
+test_reductions(library *libs, int n)
+{
+	test_models(libs, n, (checks){"reduction", check_groupings});
 	test_large_sums(libs, n);
 	test_many(libs, n);
+}
+
+void
+test_groups(library *libs, int n)
+{
+	test_models(libs, n, (checks){"groups", check_groups});
+	test_many_groups(libs, n);
 }
 
 /* ---- bounds and limits --------------------------------------------------------------------- */
@@ -463,19 +622,22 @@ static void
 refuse_reductions(library *lib)
 {
 	model *m = make_model(4, 32, 1);
-	gjd_keyset *keyset = make_keyset(lib, 4, (key_set){NULL, 0}, GJD_BY_AUTO);
+	int64_t keys[] = {1, 2};
+	gjd_keyset *keyset = make_keyset(lib, 4, (key_set){keys, 2}, GJD_BY_AUTO);
 	gjd_column *column;
 	uint32_t pages[] = {3, 3};
 	gjd_reduction good = {.struct_size = sizeof(good), .bound = 1};
-	gjd_reduction bad[12];
+	uint32_t values[] = {0, 9};
+	gjd_reduction bad[24];
+	int n_bad = 0;
 	bool refused = true;
 
 	add_carried(m, 4, false);
 	column = make_column(lib, m);
-	for (int i = 0; i < 12; i++)
+	for (int i = 0; i < 24; i++)
 		bad[i] = good;
 	bad[0].struct_size = 8;
-	bad[1].grouping = GJD_DISTINCT + 1;
+	bad[1].grouping = GJD_BY_NUMBER + 1;
 	bad[2].n_aggregates = GJD_MAX_AGGREGATES + 1;
 	bad[3].n_aggregates = 1;
 	bad[3].aggregates[0].column = 2;
@@ -491,8 +653,42 @@ refuse_reductions(library *lib)
 	bad[9].visible_below = 2;
 	bad[10].map_bytes = 1;
 	bad[11].marked = 2;
-	for (int i = 0; i < 12; i++)
+	for (n_bad = 12; n_bad < 17; n_bad++)
 	{
+		bad[n_bad].grouping = GJD_BY_COLUMNS;
+		bad[n_bad].n_columns = 1;
+		bad[n_bad].room = 1;
+	}
+	bad[12].n_columns = 0;
+	bad[13].n_columns = GJD_MAX_GROUP_COLUMNS + 1;
+	bad[14].columns[0] = 2;
+	bad[15].room = 0;
+	bad[16].room = GJD_MAX_COLUMN_GROUPS + 1;
+	for (; n_bad < 24; n_bad++)
+	{
+		bad[n_bad].grouping = GJD_BY_NUMBER;
+		bad[n_bad].n_keys = 2;
+		bad[n_bad].numbers = values;
+		bad[n_bad].room = 10;
+	}
+	bad[17].n_keys = 1;
+	bad[18].room = 9;
+	bad[19].room = GJD_MAX_GROUPS + 1;
+	bad[20].numbers = NULL;
+	bad[21].grouping = GJD_BY_KEY;
+	bad[22].weights = values;
+	bad[23].grouping = GJD_DISTINCT;
+	bad[23].span = 64;
+	bad[23].numbers = NULL;
+	bad[23].weights = values + 1;
+	bad[23].n_keys = 2;
+	for (int i = 0; i < n_bad; i++)
+	{
+		uint64_t needed = gjd_reduction_capability(&bad[i]);
+
+		if (i > 1 && (lib->api->capabilities & needed) != needed)
+			continue;
+
 		bool this = begin_reduction(lib, m, column, keyset, &bad[i], GJD_ENTRIES, 1) == GJD_INVALID;
 
 		if (!this)

@@ -95,9 +95,76 @@ is_left_out(const task *t, uint64_t page)
 	return (t->versions ? t->versions[page] : 1) > t->asked.bound;
 }
 
-/* Returns the group of a row, or UINT64_MAX if it belongs to the rest. */
+/* ---- groups of columns --------------------------------------------------------------------- */
+
+/* Input of compare_rows() */
+static const model *compared_model;
+static const task *compared_task;
+
+static int
+compare_rows(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *) a;
+	uint64_t y = *(const uint64_t *) b;
+
+	for (uint32_t i = 0; i < compared_task->asked.n_columns; i++)
+	{
+		uint32_t column = compared_task->asked.columns[i];
+		bool x_null = value_is_null(compared_model, x, column);
+		bool y_null = value_is_null(compared_model, y, column);
+		int64_t x_value = value_of(compared_model, x, column);
+		int64_t y_value = value_of(compared_model, y, column);
+
+		if (x_null != y_null)
+			return x_null ? 1 : -1;
+		if (!x_null && x_value != y_value)
+			return x_value > y_value ? 1 : -1;
+	}
+	return 0;
+}
+
+/* Returns the number of each row's group by columns; *n gets the number of groups. */
+static uint64_t *
+number_groups(const model *m, const task *t, uint64_t *n)
+{
+	uint64_t rows = m->pages * m->shape.slots;
+	uint64_t *order = malloc((rows + 1) * sizeof(*order));
+	uint64_t *numbers = malloc((rows + 1) * sizeof(*numbers));
+
+	for (uint64_t row = 0; row < rows; row++)
+		order[row] = row;
+	compared_model = m;
+	compared_task = t;
+	qsort(order, rows, sizeof(*order), compare_rows);
+	*n = rows > 0;
+	for (uint64_t i = 0; i < rows; i++)
+	{
+		*n += i > 0 && compare_rows(&order[i - 1], &order[i]) != 0;
+		numbers[order[i]] = *n - 1;
+	}
+	free(order);
+	return numbers;
+}
+
+/* ---- rows ---------------------------------------------------------------------------------- */
+
+/* Returns the number of a key in the set. */
 static uint64_t
-group_of(const model *m, const task *t, key_set set, uint64_t row)
+rank_of(key_set set, int64_t key)
+{
+	uint64_t rank = 0;
+
+	while (set.keys[rank] != key)
+		rank++;
+	return rank;
+}
+
+/*
+ * Returns the group of a row, or UINT64_MAX if it belongs to the rest; numbers are those of groups
+ * by columns.
+ */
+static uint64_t
+group_of(const model *m, const task *t, key_set set, const uint64_t *numbers, uint64_t row)
 {
 	uint64_t behind = m->blocks[row] - t->asked.visible_below;
 	uint64_t group = 0;
@@ -109,9 +176,12 @@ group_of(const model *m, const task *t, key_set set, uint64_t row)
 	for (uint32_t c = 1; c <= m->shape.n_carried; c++)
 		if (value_is_marked(m, row, c, t->asked.marked))
 			return UINT64_MAX;
+	if (t->asked.grouping == GJD_BY_COLUMNS)
+		return numbers[row];
+	if (t->asked.grouping == GJD_BY_NUMBER)
+		return t->asked.numbers[rank_of(set, m->keys[row])];
 	if (t->asked.grouping == GJD_BY_KEY)
-		while (set.keys[group] != m->keys[row])
-			group++;
+		return rank_of(set, m->keys[row]);
 	if (t->asked.grouping == GJD_BY_VALUE || t->asked.grouping == GJD_DISTINCT)
 	{
 		group = (uint64_t) value_of(m, row, t->asked.column) - (uint64_t) t->asked.least;
@@ -123,35 +193,59 @@ group_of(const model *m, const task *t, key_set set, uint64_t row)
 	return group;
 }
 
+/* Sets the values that rows of the group have in common. */
 static void
-add_row(const model *m, const task *t, uint64_t row, uint64_t *words)
+set_values(const model *m, const task *t, uint64_t group, uint64_t row, uint64_t *words)
 {
-	bool by_value = t->asked.grouping == GJD_BY_VALUE;
+	switch (t->asked.grouping)
+	{
+		case GJD_BY_KEY:
+			words[0] = (uint64_t) m->keys[row];
+			break;
+		case GJD_BY_NUMBER:
+			words[0] = group;
+			break;
+		case GJD_BY_VALUE:
+			words[1] = value_is_null(m, row, t->asked.column);
+			words[0] = words[1] ? 0 : (uint64_t) value_of(m, row, t->asked.column);
+			break;
+		case GJD_BY_COLUMNS:
+			for (uint32_t i = 0; i < t->asked.n_columns; i++)
+				if (value_is_null(m, row, t->asked.columns[i]))
+					words[1] |= (uint64_t) 1 << i;
+				else
+					words[i == 0 ? 0 : i + 2] = (uint64_t) value_of(m, row, t->asked.columns[i]);
+			break;
+		default:
+			break;
+	}
+}
 
-	words[1] = by_value && value_is_null(m, row, t->asked.column);
-	if (t->asked.grouping != GJD_ONE_GROUP && !words[1])
-		words[0] = (uint64_t) value_of(m, row, by_value ? t->asked.column : 0);
-	words[2]++;
-	words += GJD_GROUP_WORDS;
+static void
+add_row(const model *m, const task *t, uint64_t row, uint64_t weight, uint64_t *words)
+{
+	words[2] += weight;
+	words += gjd_group_words(&t->asked);
 	for (uint32_t i = 0; i < t->asked.n_aggregates; i++)
 	{
 		const gjd_aggregate *a = &t->asked.aggregates[i];
 		int64_t value = value_of(m, row, a->column);
 		uint32_t n = gjd_aggregate_words(a, &m->shape);
+		bool null = value_is_null(m, row, a->column);
 
-		if (value_is_null(m, row, a->column))
-			;
-		else if (a->kind == GJD_COUNT_VALUES)
-			words[0]++;
-		else if (a->kind == GJD_SUM && n == 2)
-		{
-			words[0] += (uint64_t) value & UINT32_MAX;
-			words[1] += (uint64_t) (value >> 32);
-		}
-		else if (a->kind == GJD_SUM)
-			words[0] += (uint64_t) value;
-		else if ((a->kind == GJD_MIN) == (value < (int64_t) words[0]))
-			words[0] = (uint64_t) value;
+		/* a row counts as often as its weight says */
+		for (uint64_t time = 0; time < weight && !null; time++)
+			if (a->kind == GJD_COUNT_VALUES)
+				words[0]++;
+			else if (a->kind == GJD_SUM && n == 2)
+			{
+				words[0] += (uint64_t) value & UINT32_MAX;
+				words[1] += (uint64_t) (value >> 32);
+			}
+			else if (a->kind == GJD_SUM)
+				words[0] += (uint64_t) value;
+			else if ((a->kind == GJD_MIN) == (value < (int64_t) words[0]))
+				words[0] = (uint64_t) value;
 		words += n;
 	}
 }
@@ -160,6 +254,7 @@ static uint64_t
 possible_groups(const task *t, key_set set)
 {
 	return t->asked.grouping == GJD_BY_KEY	   ? set.count
+		   : t->asked.grouping == GJD_BY_NUMBER ? t->asked.room
 		   : t->asked.grouping == GJD_BY_VALUE ? t->asked.span + 1
 		   : t->asked.grouping == GJD_DISTINCT ? t->asked.span / 64
 											   : 1;
@@ -193,6 +288,8 @@ expected_outcome(const model *m, const task *t, key_set set)
 	uint64_t rows = m->pages * m->shape.slots;
 	uint64_t n = possible_groups(t, set);
 	uint32_t words = gjd_element_words(&t->asked, &m->shape);
+	bool by_columns = t->asked.grouping == GJD_BY_COLUMNS;
+	uint64_t *numbers = by_columns ? number_groups(m, t, &n) : NULL;
 	gjd_entry_layout layout;
 	outcome o = {.status = GJD_OK};
 	char *to;
@@ -204,7 +301,7 @@ expected_outcome(const model *m, const task *t, key_set set)
 	o.reduced.element_bytes = words * 8;
 	for (uint64_t i = 0; i < n && t->asked.grouping != GJD_DISTINCT; i++)
 	{
-		uint64_t *word = o.elements + i * words + GJD_GROUP_WORDS;
+		uint64_t *word = o.elements + i * words + gjd_group_words(&t->asked);
 
 		for (uint32_t a = 0; a < t->asked.n_aggregates; a++)
 		{
@@ -226,7 +323,7 @@ expected_outcome(const model *m, const task *t, key_set set)
 		o.matched++;
 		if (!passes(m, row, t->asked.marked))
 			continue;
-		group = group_of(m, t, set, row);
+		group = group_of(m, t, set, numbers, row);
 		if (group == UINT64_MAX)
 		{
 			put_item(m, row, &to);
@@ -235,13 +332,22 @@ expected_outcome(const model *m, const task *t, key_set set)
 		}
 		o.reduced.rows++;
 		if (t->asked.grouping != GJD_DISTINCT)
-			add_row(m, t, row, o.elements + group * words);
+		{
+			uint64_t weight =
+				t->asked.weights ? t->asked.weights[rank_of(set, m->keys[row])] : 1;
+
+			set_values(m, t, group, row, o.elements + group * words);
+			add_row(m, t, row, weight, o.elements + group * words);
+		}
 		else if (group == t->asked.span)
 			o.reduced.nulls++;
 		else
 			o.elements[group / 64] |= (uint64_t) 1 << group % 64;
 	}
+	free(numbers);
 	keep_groups(t, &o, n, words);
+	if (by_columns && o.reduced.groups > t->asked.room)
+		o.status = GJD_TOO_MANY;
 	sort_items(o.rest, o.n_rest, o.item_bytes);
 	return o;
 }

@@ -5,7 +5,7 @@ library=$1
 out=${2:-.}
 program=${GPUJOIN_DEVICE_TEST:-cuda/build/device_test}
 failed=0
-groups="sizes extremes clustered service entries filters reductions top random sets"
+groups="sizes extremes clustered service entries filters reductions groups top random sets"
 
 compute-sanitizer --tool memcheck --leak-check full --error-exitcode 9 \
 	"$program" "$library" >"$out/memcheck.txt" 2>&1 || failed=1

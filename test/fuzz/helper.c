@@ -38,7 +38,7 @@ const gjd_api *gjd_get_api(uint32_t version);
 #define EPOCH 7
 #define CHUNK_BYTES ((uint64_t) 16 << 10)
 #define MESSAGES_AT ((uint64_t) 2 * GJP_PAGE_BYTES)
-#define CHUNKS_AT (MESSAGES_AT + GJP_PAGE_BYTES)
+#define CHUNKS_AT (MESSAGES_AT + SLOTS * GJP_PAGE_BYTES)
 /* 64 MB of it are reserved for results (border/layout.h): 8 MB are left for columns */
 #define BUDGET ((uint64_t) 72 << 20)
 #define ROUND_NS (10 * NS_PER_MS)
@@ -94,7 +94,7 @@ make_arena(void)
 		.messages_at = MESSAGES_AT, .chunks_at = CHUNKS_AT, .chunk_bytes = CHUNK_BYTES};
 
 	_Static_assert(sizeof(gjp_control) <= MESSAGES_AT, "the control block fits");
-	_Static_assert(SLOTS * sizeof(gjp_message) <= GJP_PAGE_BYTES, "the messages fit");
+	_Static_assert(sizeof(gjp_message) <= GJP_PAGE_BYTES, "the messages fit");
 	memset(&h, 0, sizeof(h));
 	h.arena = aligned_alloc(GJP_PAGE_BYTES, bytes);
 	memset(h.arena, 0, CHUNKS_AT);
@@ -150,9 +150,9 @@ some_shape(script *s)
 
 /* A filter of columns that may exist, with tests that may; all, no or few values pass. */
 static gjd_filter
-some_filter(script *s)
+some_filter(script *s, uint8_t n)
 {
-	gjd_filter filter = {.n = next_byte(s) & 15};
+	gjd_filter filter = {.n = n};
 
 	for (uint32_t i = 0; i < filter.n && i < GJD_MAX_CONDITIONS; i++)
 	{
@@ -164,6 +164,36 @@ some_filter(script *s)
 		filter.conditions[i].high = (int8_t) next_byte(s);
 	}
 	return filter;
+}
+
+static gjd_top
+some_top(script *s)
+{
+	gjd_top top = {.limit = next_byte(s), .column = next_byte(s) & 3, .order = next_byte(s) & 7};
+
+	return top;
+}
+
+/* A reduction that is valid more often than not; no memory is sent for it yet */
+static gjd_reduction
+some_reduction(script *s)
+{
+	uint8_t what = next_byte(s);
+	gjd_reduction reduction = {.struct_size = next_byte(s), .grouping = what & 7};
+
+	reduction.column = next_byte(s) & 3;
+	reduction.n_aggregates = what >> 4;
+	for (uint32_t i = 0; i < reduction.n_aggregates && i < GJD_MAX_AGGREGATES; i++)
+		reduction.aggregates[i] =
+			(gjd_aggregate){.kind = next_byte(s) & 7, .column = next_byte(s) & 3};
+	reduction.least = (int8_t) next_byte(s);
+	reduction.span = (uint64_t) next_byte(s) << (what & 8);
+	reduction.marked = next_byte(s) & 7;
+	reduction.n_left_out = next_byte(s) & 15;
+	reduction.bound = next_byte(s) & 1 ? UINT64_MAX : (uint64_t) h.now;
+	reduction.visible_below = next_byte(s);
+	reduction.map_bytes = next_byte(s) & 63;
+	return reduction;
 }
 
 static void
@@ -298,8 +328,9 @@ step_client(script *s)
 		case 12:
 			/* act like a well-behaved client: send one whole part, and take all parts of the
 			 * answer */
-			message->in[0] = (gjp_part){next_byte(s), 1};
-			message->request.keys = message->in[0].items;
+			message->request.keys = next_byte(s);
+			message->in[0] = (gjp_part){
+				(uint32_t) gjp_words_before(&message->request, GJP_SECTIONS), 1};
 			gjp_write_word(&message->produced, generation + 1, 1);
 			gjp_write_word(&message->consumed, generation + 1, 1);
 			break;
@@ -307,7 +338,14 @@ step_client(script *s)
 			message->sleeping = next_byte(s);
 			break;
 		case 14:
-			message->request.filter = some_filter(s);
+			number = next_byte(s);
+			message->request.filter = some_filter(s, number & 15);
+			if (number & 32)
+				message->request.top = some_top(s);
+			message->request.reduce = number >> 6 & 1;
+			message->request.groups_if_needed = number >> 7;
+			if (message->request.reduce)
+				message->request.reduction = some_reduction(s);
 			break;
 		default:
 			scribble(s, message);
@@ -347,7 +385,7 @@ end_all(void)
 		require(rounds < MANY_ROUNDS);
 		play(1);
 	}
-	require(h.keys_room == 0);
+	require(h.words_room == 0);
 	h.api->memory_info(h.device, &info, &h.error);
 	require(info.keysets == 0 && info.matches == 0);
 }
@@ -386,7 +424,7 @@ free_all(void)
 	{
 		request *q = &h.requests[i];
 
-		free(q->keys);
+		free(q->collected);
 		if (q->keyset != NULL)
 			h.api->keyset_destroy(q->keyset, &error);
 		if (q->match != NULL)

@@ -16,8 +16,10 @@
 #include "access/genam.h"
 #include "access/xlogdefs.h"
 #include "catalog/pg_class.h"
+#include "nodes/execnodes.h"
 #include "storage/bufmgr.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -43,17 +45,24 @@ typedef struct Image
 static RelationData rel_data;
 static FormData_pg_class index_class;
 static FmgrInfo key_proc;
+static Oid no_oid[1];
 static Relation rel = &rel_data;
 static Image images[NSHAPES][NSTATES];
 static uint64 nrows[NSHAPES];	/* of the young index */
 
 /* Indexes ------------------------------------------------------------------------------ */
 
-/* Needed by GjKeyFromDatum() */
-FmgrInfo *
-index_getprocinfo(Relation any, AttrNumber attnum, uint16 procnum)
+/* Needed by GjCodecInit(): the class has support function 1 only */
+Oid
+get_opfamily_proc(Oid family, Oid lefttype, Oid righttype, int16 procnum)
 {
-	return &key_proc;
+	return procnum == GJ_KEY_PROC ? 1 : InvalidOid;
+}
+
+void
+fmgr_info(Oid function, FmgrInfo *info)
+{
+	*info = key_proc;
 }
 
 static void
@@ -82,6 +91,7 @@ set_shape(int shape)
 	rel->rd_att = descs[shape];
 	rel->rd_indexcxt = CurrentMemoryContext;
 	rel->rd_amcache = NULL;
+	rel->rd_opfamily = rel->rd_opcintype = rel->rd_indcollation = no_oid;
 	key_proc.fn_addr = widths[shape][0] == 4 ? gpujoin_key_int4 : gpujoin_key_int8;
 }
 
@@ -91,9 +101,10 @@ insert(int64 key, uint32 row)
 	Datum		values[4] = {Int64GetDatum(key), row, row % 2, row};
 	bool		nulls[4] = {false, false, row % 7 == 0, false};
 	ItemPointerData tid;
+	IndexInfo	info = {.ii_Context = CurrentMemoryContext};
 
 	ItemPointerSet(&tid, row / 100, row % 100 + 1);
-	gjinsert(rel, values, nulls, &tid, NULL, UNIQUE_CHECK_NO, false, NULL);
+	gjinsert(rel, values, nulls, &tid, NULL, UNIQUE_CHECK_NO, false, &info);
 }
 
 static void
@@ -151,7 +162,7 @@ make_images(int shape)
 
 	set_shape(shape);
 	blocks_resize(0);
-	GjIndexInitFork(rel, MAIN_FORKNUM, 4711, 2, false);
+	GjIndexInitFork(rel, MAIN_FORKNUM, 4711, 2);
 	rel->rd_amcache = NULL;
 	GjIndexGetInfo(rel, &info);
 	build_run(2, 0, info.slots * 4 + 5);
@@ -168,7 +179,7 @@ make_images(int shape)
 	keep(&images[shape][0]);
 
 	blocks_resize(0);
-	GjIndexInitFork(rel, MAIN_FORKNUM, 4712, 2, false);
+	GjIndexInitFork(rel, MAIN_FORKNUM, 4712, 2);
 	rel->rd_amcache = NULL;
 	build_run(2, 0, info.slots);
 	for (row = 0; row < 100; row++)

@@ -72,7 +72,39 @@ next_half(void)
 	return GjChunk(0) + gjp_half_bytes(CHUNK_BYTES) * (filled % GJP_HALVES);
 }
 
-/* Deliver a valid part of TIDs or entries */
+static const GjReduction *reducing; /* the current request's, or NULL */
+static uint32 ngroups_delivered;
+
+/* Write groups of one row each, whose keys or values follow those of the previous part */
+static void
+deliver_groups(gjp_message *message, uint32 half, uint32 n)
+{
+	uint32		nwords = reducing->element_words;
+	uint64	   *words = (uint64 *) next_half();
+
+	for (uint32 i = 0; i < n; i++, words += nwords)
+	{
+		memset(words, 0, nwords * sizeof(uint64));
+		if (reducing->asked.grouping == GJD_DISTINCT)
+		{
+			words[0] = 1;
+			continue;
+		}
+		if (reducing->asked.grouping != GJD_ONE_GROUP)
+			words[0] = (ngroups_delivered + i) * 3;
+		words[2] = 1;
+		for (uint32 word = GJD_GROUP_WORDS; word < nwords; word++)
+			words[word] = 1;
+	}
+	ngroups_delivered += n;
+	message->groups[half] = message->group_room[half] = n;
+	message->result.rows += n;
+	message->result.groups += n;
+	message->result.elements += n;
+	message->result.matched += n;
+}
+
+/* Deliver a valid part of TIDs or entries, after groups if the request has a reduction */
 static void
 deliver(void)
 {
@@ -82,6 +114,14 @@ deliver(void)
 	BlockNumber block = next_byte(&play);
 	uint64	   *tids = (uint64 *) next_half();
 
+	if (reducing != NULL)
+	{
+		uint32		groups = next_byte(&play) & 63;
+
+		deliver_groups(message, filled % GJP_HALVES, groups);
+		tids += gjp_entries_at(groups, reducing->element_words * 8) / 8;
+		message->result.matched += n;
+	}
 	for (uint32 i = 0; i < n; i++)
 		tids[i] = (uint64) (block + i / 50) << 16 | (i % 50 + 1);
 	message->out[filled % GJP_HALVES] = n;
@@ -267,6 +307,80 @@ match_entries(void *arg)
 	require(sum != PG_UINT64_MAX);
 }
 
+static int	nmeanwhile;
+
+static void
+work_meanwhile(void *arg)
+{
+	require(arg == &nmeanwhile);
+	nmeanwhile++;
+}
+
+/* Each group is of the request, and there is no other of its value; they have all rows */
+static void
+look_at_groups(const GjReduction *r, const GjKeySet *keys)
+{
+	uint64		rows = 0;
+
+	require(r->nelements * r->element_words * sizeof(uint64) <= r->limit);
+	for (uint32 i = 1; i < r->nnewer; i++)
+		require(r->newer[i] > r->newer[i - 1]);
+	if (r->asked.grouping == GJD_DISTINCT)
+	{
+		require(r->nelements == 0 || r->nelements == r->asked.span / 64);
+		require(r->ngroups <= r->rows);
+		return;
+	}
+	for (uint64 i = 0; i < r->nelements; i++)
+	{
+		const uint64 *group = r->words + i * r->element_words;
+
+		rows += group[2];
+		require(group[1] <= 1);
+		if (r->asked.grouping == GJD_BY_KEY)
+			require(GjKeySetLists(keys, (int64) group[0]));
+		if (r->asked.grouping == GJD_BY_VALUE)
+			require(group[1] || group[0] < r->asked.span);
+		for (uint64 k = 0; k < i; k++)
+			require(group[0] != r->words[k * r->element_words] ||
+					group[1] != r->words[k * r->element_words + 1]);
+		for (uint32 a = 0; a < r->asked.n_aggregates; a++)
+			require(r->asked.aggregates[a].kind != GJD_COUNT_VALUES ||
+					group[GJD_GROUP_WORDS + a] <= group[2]);
+	}
+	require(r->nelements == 0 || rows == r->rows);
+}
+
+static void
+reduce(void *arg)
+{
+	static const uint32 left_out[] = {1, 5, 70000};
+	GjServiceColumn column = {EPOCH, 1, 1};
+	gjd_shape	shape = {.key_bytes = 4, .slots = 32, .n_carried = 3, .nullable = 5,
+	.carried_bytes = {4, 8, 1}};
+	GjEntryWidths widths = {4, 3, {4, 8, 1}};
+	GjServiceMatchInfo info;
+	GjKeySet   *keys = make_keys();
+	uint8_t		what = next_byte(&setup);
+	GjEntrySet *rest = GjEntrySetCreate(CurrentMemoryContext, 256 * 1024, &widths, what & 1, 0);
+	GjReduction reduction = {.asked = {.grouping = what >> 1 & 3, .column = 1, .span = 640,
+	.aggregates = {{GJD_COUNT_VALUES, 1}, {GJD_SUM, 2}, {GJD_MIN, 3}}, .n_left_out = what & 3,
+	.left_out = left_out, .map = (const uint8_t *) left_out, .map_bytes = what & 7},
+	.groups_if_needed = what >> 3 & 1, .context = CurrentMemoryContext, .limit = 32 * 1024,
+	.meanwhile = work_meanwhile, .arg = &nmeanwhile};
+	GjServiceResult result;
+
+	if (reduction.asked.grouping != GJD_DISTINCT)
+		reduction.asked.n_aggregates = what >> 4 & 3;
+	nmeanwhile = 0;
+	ngroups_delivered = 0;
+	reducing = &reduction;
+	result = GjServiceReduce(&column, &shape, keys, &reduction, rest, &info);
+	require(nmeanwhile <= 1 && (nmeanwhile == 1 || result != GJ_SERVICE_OK));
+	if (result == GJ_SERVICE_OK)
+		look_at_groups(&reduction, keys);
+}
+
 static void
 create(void *arg)
 {
@@ -350,7 +464,7 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const requests[]) (void *arg) = {
-		match_tids, match_entries, match_tids, match_entries, create, push, drop, report
+		match_tids, match_entries, reduce, reduce, create, push, drop, report
 	};
 	uint8_t		which;
 
@@ -359,6 +473,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	setup = (script) {data, 4};
 	play = (script) {data + 4, size - 4};
 	server_reset();
+	reducing = NULL;
 	/*
 	 * the announced number of items is not trusted: it must not make the backend allocate more
 	 * than this

@@ -13,6 +13,7 @@
 
 #include "access/generic_xlog.h"
 #include "access/table.h"
+#include "access/xlog.h"
 #include "access/xloginsert.h"
 #include "catalog/index.h"
 #include "executor/instrument.h"
@@ -20,6 +21,7 @@
 #include "storage/bufmgr.h"
 #include "storage/bufpage.h"
 #include "storage/lmgr.h"
+#include "storage/lock.h"
 #include "utils/memutils.h"
 
 #include "mirror/mirror.h"
@@ -150,6 +152,8 @@ int			NBuffers = 1024;
 int			NLocBuffer = MAX_BLOCKS;
 static int	pins[MAX_BLOCKS];
 static int	locks[MAX_BLOCKS];	/* -1: exclusive */
+static int	nfold_locks;		/* the only lock on a page in the lock manager */
+static int	nmerge_locks;		/* the only user lock; an error does not release it */
 
 /* Only the table's length is read; the targets' rows are all within it. */
 #define TABLE_BLOCKS			1000
@@ -161,6 +165,7 @@ server_forget_locks(void)
 {
 	memset(pins, 0, sizeof(pins));
 	memset(locks, 0, sizeof(locks));
+	nfold_locks = 0;
 }
 
 void
@@ -175,6 +180,7 @@ require_nothing_held(void)
 {
 	for (int i = 0; i < MAX_BLOCKS; i++)
 		require(pins[i] == 0 && locks[i] == 0);
+	require(nfold_locks == 0 && nmerge_locks == 0);
 }
 
 void
@@ -397,6 +403,7 @@ XLogInsert(RmgrId rmid, uint8 info)
 /* Other services of a server --------------------------------------------------------------- */
 
 int			MyProcPid = 1;
+Oid			MyDatabaseId = 1;
 int			maintenance_work_mem = 1024;
 int			effective_io_concurrency;
 int			autovacuum_work_mem = -1;
@@ -464,6 +471,77 @@ LockRelationForExtension(Relation rel, LOCKMODE mode)
 void
 UnlockRelationForExtension(Relation rel, LOCKMODE mode)
 {
+}
+
+LockAcquireResult
+LockAcquire(const LOCKTAG *tag, LOCKMODE mode, bool for_session, bool dont_wait)
+{
+	require(for_session && dont_wait && nmerge_locks++ == 0);
+	return LOCKACQUIRE_OK;
+}
+
+bool
+LockRelease(const LOCKTAG *tag, LOCKMODE mode, bool of_session)
+{
+	require(of_session && --nmerge_locks == 0);
+	return true;
+}
+
+#if PG_VERSION_NUM >= 170000
+bool
+LockHeldByMe(const LOCKTAG *tag, LOCKMODE mode, bool or_stronger)
+#else
+bool
+LockHeldByMe(const LOCKTAG *tag, LOCKMODE mode)
+#endif
+{
+	return nmerge_locks > 0;
+}
+
+void
+LockPage(Relation rel, BlockNumber block, LOCKMODE mode)
+{
+	require(nfold_locks++ == 0);
+}
+
+bool
+ConditionalLockPage(Relation rel, BlockNumber block, LOCKMODE mode)
+{
+	LockPage(rel, block, mode);
+	return true;
+}
+
+void
+UnlockPage(Relation rel, BlockNumber block, LOCKMODE mode)
+{
+	require(--nfold_locks == 0);
+}
+
+bool
+RecoveryInProgress(void)
+{
+	return false;
+}
+
+/* No process asks for a fold worker: this is not a server process */
+bool		IsUnderPostmaster = false;
+int			gj_fold_pages = GJ_AUTO_FOLD_PAGES;
+int			gj_fold_workers = 0;
+
+void
+GjUsageMakeRoom(Oid index)
+{
+}
+
+void
+GjUsageAdd(Oid index, const GjIndexUse *use)
+{
+}
+
+TimestampTz
+GetCurrentTimestamp(void)
+{
+	return 0;
 }
 
 BlockNumber

@@ -219,6 +219,17 @@ ask_keys(uint32_t slot, name column, uint64_t says, const int64_t *keys, uint32_
 	return ask(slot, request);
 }
 
+/* Runs a request whose words come as one part. */
+int
+ask_words(uint32_t slot, gjp_request request, const int64_t *words, uint32_t n)
+{
+	generations[slot]++;
+	memcpy(half_of(slot, 0), words, n * sizeof(*words));
+	send_part(slot, 0, n, 1);
+	generations[slot]--;
+	return ask(slot, request);
+}
+
 /* Runs a match for entries with three keys. */
 int
 ask_entries(uint32_t slot, name column, gjd_shape shape, gjd_want want)

@@ -49,6 +49,7 @@ uint32_t finish(uint32_t slot);
 int ask(uint32_t slot, gjp_request request);
 int ask_keys(uint32_t slot, name column, uint64_t says, const int64_t *keys, uint32_t items,
 			 uint32_t last);
+int ask_words(uint32_t slot, gjp_request request, const int64_t *words, uint32_t n);
 int ask_entries(uint32_t slot, name column, gjd_shape shape, gjd_want want);
 int ask_pages(uint32_t slot, name column, uint32_t items, uint32_t last, uint64_t first);
 

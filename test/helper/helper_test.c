@@ -74,10 +74,46 @@ answers_rightly(void)
 	return true;
 }
 
+/* Returns a request to reduce the entries of the good column. */
+static gjp_request
+reduction_of(gjd_reduction reduction, uint64_t keys)
+{
+	return (gjp_request){.op = GJP_MATCH, .column_id = good.id,
+						 .column_generation = good.generation, .entries = 1, .any_order = 1,
+						 .shape = {.key_bytes = 4, .slots = ROWS}, .keys = keys, .reduce = 1,
+						 .reduction = reduction};
+}
+
+/*
+ * Returns true if an honest client gets the right groups. The keys are 3 and 70 of pages 0 and 1,
+ * and 200 of page 3; heap block n is page n. Page 1 is left out, and the map has block 3 only. The
+ * copies have version 1, which is not above the bound.
+ */
+static bool
+reduces_rightly(void)
+{
+	gjd_reduction asked = {.grouping = GJD_BY_KEY, .n_aggregates = 2, .n_left_out = 1,
+						   .aggregates = {{GJD_SUM, 0}, {GJD_MIN, 0}}, .bound = 1, .map_bytes = 1};
+	const int64_t words[] = {3, 70, 200, 1, 1 << 6};
+	const int64_t group[] = {200, 0, 1, 200, 200};
+	const gjp_message *message = message_of(SLOTS - 1);
+	const char *half = half_of(SLOTS - 1, 0);
+	const gjd_tid *rest;
+
+	if (ask_words(SLOTS - 1, reduction_of(asked, 3), words, 5) != GJD_OK ||
+		message->groups[0] != 1 || message->group_room[0] != 3 || message->out[0] != 1)
+		return false;
+	rest = (const gjd_tid *) (half + gjp_entries_at(3, sizeof(group)));
+	return memcmp(half, group, sizeof(group)) == 0 && rest[0] == gjd_tid_make(0, 4) &&
+		   message->result.rows == 1 && message->result.count == 1 &&
+		   message->result.matched == 2 && message->result.groups == 1 &&
+		   message->result.elements == 1 && message->result.n_newer == 0;
+}
+
 static void
 ok_and_well(bool passed, const char *what)
 {
-	bool well = helper_lives() && answers_rightly();
+	bool well = helper_lives() && answers_rightly() && reduces_rightly();
 
 	if (!passed || !well)
 		printf("# %s, %s\n", passed ? "as wanted" : "another answer than wanted",
@@ -189,19 +225,177 @@ test_keys(void)
 {
 	int64_t keys[] = {1, 2, 3, 3, 2, 1};
 	bool passed = ask_keys(0, good, UINT64_MAX, keys, 3, 1) == GJD_NO_HOST_MEMORY &&
-				  ask_keys(0, good, GJP_MAX_KEYS + 1, keys, 3, 1) == GJD_NO_HOST_MEMORY;
+				  ask_keys(0, good, GJP_MAX_WORDS + 1, keys, 3, 1) == GJD_NO_HOST_MEMORY;
 
 	ok_and_well(passed, "more keys than there may be are refused");
 	passed = ask_keys(0, good, 2, keys, 3, 1) == GJD_INVALID &&
 			 ask_keys(0, good, 5, keys, 3, 1) == GJD_INVALID &&
 			 ask_keys(0, good, 3, keys, 3, 0) == GJD_INVALID &&
 			 ask_keys(0, good, UINT32_MAX, NULL, UINT32_MAX, 1) >= GJD_INVALID &&
-			 ask_keys(0, good, GJP_MAX_KEYS, NULL, (uint32_t) (half_bytes / 8 + 1), 0) ==
+			 ask_keys(0, good, GJP_MAX_WORDS, NULL, (uint32_t) (half_bytes / 8 + 1), 0) ==
 				 GJD_INVALID;
 	ok_and_well(passed, "parts of keys that are not as long as they must be are refused");
 	passed = ask_keys(0, good, 6, keys, 6, 1) == GJD_INVALID &&
 			 ask_keys(0, good, 4, keys, 4, 1) == GJD_INVALID;
 	ok_and_well(passed, "keys that do not ascend are refused");
+}
+
+/* Reductions of all keys, whose groups take one part or several, or are not wanted */
+static void
+test_groups(void)
+{
+	gjd_reduction asked = {.grouping = GJD_DISTINCT, .span = 1 << 21, .visible_below = 1000,
+						   .bound = 1};
+	gjp_request request = reduction_of(asked, 0);
+	int64_t keys[PAGES * ROWS];
+	const gjp_message *message = message_of(0);
+	bool passed;
+
+	for (int i = 0; i < PAGES * ROWS; i++)
+		keys[i] = i;
+	request.keys = PAGES * ROWS;
+	passed = ask_words(0, request, keys, PAGES * ROWS) == GJD_OK &&
+			 message->result.rows == PAGES * ROWS && message->result.groups == PAGES * ROWS &&
+			 message->result.elements == (1 << 21) / 64 &&
+			 gjp_read_word(&message->filled, generations[0]) > 2;
+	ok_and_well(passed, "groups come in several parts");
+	request.groups_if_needed = 1;
+	passed = ask_words(0, request, keys, PAGES * ROWS) == GJD_OK &&
+			 message->result.groups == PAGES * ROWS && message->result.elements == 0 &&
+			 gjp_read_word(&message->filled, generations[0]) == 0;
+	ok_and_well(passed, "groups that are not needed do not come");
+	request.reduction.visible_below = 4;
+	passed = ask_words(0, request, keys, PAGES * ROWS) == GJD_OK &&
+			 message->result.groups == 4 * ROWS && message->result.count == 4 * ROWS &&
+			 message->result.elements == (1 << 21) / 64;
+	ok_and_well(passed, "they are needed if there is a rest");
+	request.reduction.bound = 0;
+	passed = ask_words(0, request, keys, PAGES * ROWS) == GJD_OK &&
+			 message->result.rows == 0 && message->result.matched == 0 &&
+			 message->result.elements == (1 << 21) / 64 && message->result.n_newer == PAGES &&
+			 message->newer[0] == 0 && message->newer[PAGES - 1] == PAGES - 1;
+	ok_and_well(passed, "pages that are newer than the bound are named");
+	request.reduce = 0;
+	request.top = (gjd_top){.limit = 5, .column = 0, .order = GJD_DESCENDING};
+	passed = ask_words(0, request, keys, PAGES * ROWS) == GJD_OK && message->result.count >= 5 &&
+			 message->result.count <= ROWS && message->result.matched == PAGES * ROWS;
+	ok_and_well(passed, "the first rows of an order come");
+}
+
+/* Keys with weights and numbers, and groups by columns */
+static void
+test_weights(void)
+{
+	gjd_reduction asked = {.grouping = GJD_BY_NUMBER, .n_aggregates = 1, .visible_below = 1000,
+						   .aggregates = {{GJD_SUM, 0}}, .bound = 1, .room = 2, .n_keys = 3};
+	const uint64_t group_0[] = {0, 0, 3, 210};
+	const uint64_t group_1[] = {1, 0, 6, 806};
+	int64_t words[] = {3, 70, 200, 2 | (int64_t) 3 << 32, 4, 1, 1};
+	gjp_request request = reduction_of(asked, 3);
+	const char *half = half_of(0, 0);
+	bool passed;
+
+	request.has_weights = request.has_numbers = 1;
+	passed = ask_words(0, request, words, 7) == GJD_OK && message_of(0)->groups[0] == 2 &&
+			 message_of(0)->result.rows == 3 &&
+			 ((memcmp(half, group_0, 32) == 0 && memcmp(half + 32, group_1, 32) == 0) ||
+			  (memcmp(half, group_1, 32) == 0 && memcmp(half + 32, group_0, 32) == 0));
+	ok_and_well(passed, "keys have weights and numbers");
+	words[3] = 0;
+	passed = ask_words(0, request, words, 7) == GJD_INVALID;
+	words[3] = 2 | (int64_t) 3 << 32;
+	words[6] = 2;
+	passed &= ask_words(0, request, words, 7) == GJD_INVALID &&
+			  ask_words(0, request, words, 6) == GJD_INVALID;
+	request.has_numbers = 0;
+	passed &= ask_words(0, request, words, 5) == GJD_INVALID;
+	request.reduction.n_keys = 2;
+	passed &= ask_words(0, request, words, 4) == GJD_INVALID;
+	request.reduction.n_keys = UINT64_MAX;
+	passed &= ask_words(0, request, words, 4) >= GJD_INVALID;
+	ok_and_well(passed, "weights and numbers that cannot be are refused");
+
+	asked = (gjd_reduction){.grouping = GJD_BY_COLUMNS, .n_columns = 1, .visible_below = 1000,
+							.bound = 1, .room = 2};
+	passed = ask_words(0, reduction_of(asked, 3), words, 3) == GJD_TOO_MANY;
+	asked.room = 3;
+	passed &= ask_words(0, reduction_of(asked, 3), words, 3) == GJD_OK &&
+			  message_of(0)->groups[0] == 3;
+	ok_and_well(passed, "groups by columns, with enough room and without");
+}
+
+static void
+test_reductions(void)
+{
+	static const gjd_reduction wrong[] = {
+		{.grouping = 1000},
+		{.grouping = UINT32_MAX},
+		{.n_aggregates = GJD_MAX_AGGREGATES + 1},
+		{.n_aggregates = UINT32_MAX},
+		{.n_aggregates = 1, .aggregates = {{GJD_MAX + 1, 0}}},
+		{.n_aggregates = 1, .aggregates = {{GJD_SUM, 1}}},
+		{.n_aggregates = 1, .aggregates = {{GJD_SUM, UINT32_MAX}}},
+		{.grouping = GJD_BY_VALUE},
+		{.grouping = GJD_BY_VALUE, .span = UINT64_MAX},
+		{.grouping = GJD_BY_VALUE, .span = 10, .column = UINT32_MAX},
+		{.grouping = GJD_DISTINCT, .span = 63},
+		{.grouping = GJD_DISTINCT, .span = UINT64_MAX - 63},
+		{.grouping = GJD_DISTINCT, .span = 64, .n_aggregates = 1},
+		{.marked = 1},
+		{.visible_below = 3},
+		{.visible_below = (uint64_t) 1 << 32},
+	};
+	static const gjd_top orders[] = {{1, 1, 0}, {1, UINT32_MAX, 0}, {UINT64_MAX, 0, 4},
+									 {1, 0, UINT32_MAX}};
+	const int64_t words[] = {1, (int64_t) 5 << 32 | 6, 0};
+	gjp_request request;
+	long before = helper_memory();
+	bool passed = true;
+
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+		passed &= ask_words(0, reduction_of(wrong[i], 1), words, 1) == GJD_INVALID;
+	request = reduction_of((gjd_reduction){0}, 1);
+	request.entries = 0;
+	passed &= ask_words(0, request, words, 1) == GJD_INVALID;
+	request.entries = request.count_only = 1;
+	passed &= ask_words(0, request, words, 1) == GJD_INVALID;
+	request.count_only = 0;
+	request.any_order = 0;
+	passed &= ask_words(0, request, words, 1) == GJD_INVALID;
+	request.any_order = 1;
+	request.shape.slots *= 2;
+	passed &= ask_words(0, request, words, 1) == GJD_INVALID;
+	request = reduction_of((gjd_reduction){0}, 1);
+	request.top.limit = 1;
+	passed &= ask_words(0, request, words, 1) == GJD_INVALID;
+	ok_and_well(passed, "impossible reductions are refused");
+
+	passed = true;
+	for (size_t i = 0; i < sizeof(orders) / sizeof(orders[0]); i++)
+	{
+		request = reduction_of((gjd_reduction){0}, 1);
+		request.reduce = 0;
+		request.top = orders[i];
+		passed &= ask_words(0, request, words, 1) == GJD_INVALID;
+	}
+	ok_and_well(passed, "impossible orders are refused");
+
+	passed = ask_words(0, reduction_of((gjd_reduction){.n_left_out = 2}, 1), words, 1) ==
+				 GJD_INVALID &&
+			 ask_words(0, reduction_of((gjd_reduction){.n_left_out = 1}, 1), words, 3) ==
+				 GJD_INVALID &&
+			 ask_words(0, reduction_of((gjd_reduction){.map_bytes = 17}, 1), words, 3) ==
+				 GJD_INVALID &&
+			 ask_words(0, reduction_of((gjd_reduction){.n_left_out = UINT32_MAX}, 1), words, 3) >=
+				 GJD_INVALID &&
+			 ask_words(0, reduction_of((gjd_reduction){.map_bytes = UINT64_MAX}, 1), words, 3) >=
+				 GJD_INVALID &&
+			 ask_words(0, reduction_of((gjd_reduction){.map_bytes = (uint64_t) 1 << 40}, 1), words,
+					   3) >= GJD_INVALID &&
+			 ask_words(0, reduction_of((gjd_reduction){.n_left_out = 2}, 1), words, 2) ==
+				 GJD_INVALID;
+	ok_and_well(passed, "lists that are not as long as they must be, or descend, are refused");
+	ok_and_well(helper_memory() - before < 64 * 1024, "and take no memory");
 }
 
 /* All clients announce half a gigabyte of keys, send a few, and stop. */
@@ -210,7 +404,7 @@ test_promises(void)
 {
 	gjp_request request = {.epoch = EPOCH, .op = GJP_MATCH, .column_id = good.id,
 						   .shape = {.key_bytes = 4},
-						   .column_generation = good.generation, .keys = GJP_MAX_KEYS};
+						   .column_generation = good.generation, .keys = GJP_MAX_WORDS};
 	long before = helper_memory();
 	long most = before;
 	bool passed = true;
@@ -281,12 +475,14 @@ test_words(void)
 /* ---- chance ---------------------------------------------------------------------------------- */
 
 static void
-scribble(uint32_t slot, bool at_work)
+scribble(uint32_t slot, uint64_t words, bool at_work)
 {
 	gjp_message *message = message_of(slot);
 
 	if (chance() % 2 == 0)
 		message->in[chance() % GJP_HALVES] = (gjp_part){(uint32_t) odd_number(), chance() % 2};
+	if (!at_work && chance() % 2 == 0)
+		message->in[0] = (gjp_part){(uint32_t) words, 1};
 	if (chance() % 2 == 0)
 		gjp_write_word(&message->produced, generations[slot], (uint32_t) odd_number());
 	if (at_work && chance() % 2 == 0)
@@ -297,6 +493,33 @@ scribble(uint32_t slot, bool at_work)
 				odd_number();
 	if (at_work && chance() % 8 == 0)
 		message->request.op = GJP_FAULT + 1 + (uint32_t) (chance() % 1000);
+}
+
+static void
+add_reduction(gjp_request *r)
+{
+	r->reduce = 1;
+	r->groups_if_needed = chance() % 4 == 0;
+	r->any_order = chance() % 8 != 0;
+	r->reduction.struct_size = (uint32_t) odd_number();
+	r->reduction.grouping = (uint32_t) chance() % 7;
+	r->reduction.column = chance() % 8 ? 0 : (uint32_t) odd_number();
+	r->reduction.n_aggregates = chance() % 8 ? chance() % 4 : (uint32_t) odd_number();
+	for (int i = 0; i < GJD_MAX_AGGREGATES; i++)
+		r->reduction.aggregates[i] = (gjd_aggregate){(uint32_t) chance() % 5,
+													 chance() % 16 ? 0 : (uint32_t) odd_number()};
+	r->reduction.least = (int64_t) (chance() % 2 ? 0 : odd_number());
+	r->reduction.span = chance() % 2 ? 64 * (chance() % 100) : odd_number();
+	r->reduction.marked = chance() % 8 ? 0 : (uint32_t) odd_number();
+	r->reduction.n_left_out = chance() % 4 ? chance() % 4 : (uint32_t) odd_number();
+	r->reduction.bound = odd_number();
+	r->reduction.visible_below = chance() % 2 ? chance() % 10 * 4 : odd_number();
+	r->reduction.map_bytes = chance() % 4 ? chance() % 100 : odd_number();
+	r->reduction.n_columns = chance() % 4 ? 1 : (uint32_t) odd_number();
+	r->reduction.room = chance() % 2 ? chance() % 100 : odd_number();
+	r->reduction.n_keys = chance() % 2 ? r->keys : odd_number();
+	r->has_weights = chance() % 4 == 0;
+	r->has_numbers = chance() % 4 == 0;
 }
 
 static gjp_request
@@ -320,6 +543,10 @@ random_request(void)
 	 */
 	if (r.op == GJP_DROP || (r.op == GJP_PUSH && r.column_id == good.id))
 		r.column_generation += 1 + chance() % 1000;
+	if (chance() % 2 == 0)
+		add_reduction(&r);
+	if (chance() % 8 == 0)
+		r.top = (gjd_top){odd_number(), (uint32_t) chance() % 3, (uint32_t) chance() % 5};
 	r.point = (uint32_t) odd_number();
 	r.kind = chance() % 2 ? GJD_FAULT_NO_MEMORY : GJD_FAULT_NONE;
 	r.times = 1;
@@ -348,13 +575,14 @@ test_chance(int rounds)
 	{
 		uint32_t slot = (uint32_t) (chance() % (SLOTS - 1));
 		gjp_request request = random_request();
+		uint64_t words = gjp_words_before(&request, GJP_SECTIONS);
 		uint32_t state;
 
 		generations[slot]++;
-		scribble(slot, false);
+		scribble(slot, words, false);
 		post(slot, &request);
 		for (uint64_t n = chance() % 20; n > 0; n--)
-			scribble(slot, true);
+			scribble(slot, words, true);
 		cancel(slot);
 		state = finish(slot);
 		done += state == GJP_DONE;
@@ -390,6 +618,9 @@ main(int argc, char **argv)
 	test_shapes();
 	test_pages();
 	test_keys();
+	test_groups();
+	test_weights();
+	test_reductions();
 	test_promises();
 	test_words();
 	test_chance(5000);

@@ -1,13 +1,15 @@
 /*-------------------------------------------------------------------------
  *
  * merge.c
- *	  An exhaustive model of a design: folds by workers, and merges in steps.
+ *	  An exhaustive model of merges in steps: am/merge.c, and folds beside them.
  *
- * The product does not do this yet.  It folds under the table's lock, as a whole (fold.c is the
- * model of that).  In the design a fold lock takes that lock's place.  A flush makes the delta a
- * small run, or merges it with the youngest run; it holds the fold lock throughout.  A merge makes
- * one run of several and takes the fold lock for each of its steps only, so that flushes and bulk
- * deletions run in between.  Its process holds the merge lock from begin to end.
+ * A flush (am/fold.c; fold.c is its own model) makes the delta a small run, or merges it with the
+ * youngest run; it holds the fold lock throughout.  A merge makes one run of several and takes the
+ * fold lock for each of its steps only, so that flushes and bulk deletions run in between.  Its
+ * process holds the merge lock from begin to end.  The steps are those of the product: "begin
+ * merge" is GjMergeAnnounce(); "read sources", "write merge page" and "end of step" are
+ * GjMergeStep(), which also does "publish merge" at once when the sources have no more entries,
+ * GjMergePublish(); "forget merge" is GjMergeForget(), "enter freed" GjMergeFree().
  *
  * There are two places, so that a merge writes two pages.  At first one run has ROW in the first
  * place and OTHER in the second one; a younger run has DEAD, in the second one.  NEW is inserted at

@@ -19,17 +19,17 @@ REVOKE ALL ON FUNCTION gpujoin_mirror_check(regclass) FROM PUBLIC;
 CREATE FUNCTION gpujoin_service_test(pages integer, slots integer DEFAULT 800,
 		key_width integer DEFAULT 4, nkeys integer DEFAULT 100, requests integer DEFAULT 1,
 		verify boolean DEFAULT true, count_only boolean DEFAULT false,
-		repeats integer DEFAULT 1,
+		repeats integer DEFAULT 1, reduce boolean DEFAULT false,
 		OUT matches bigint, OUT ok bigint, OUT fallbacks bigint, OUT wrong bigint,
 		OUT loads bigint, OUT total_us double precision, OUT device_us double precision,
 		OUT set_us double precision, OUT kernel_us double precision,
 		OUT transfer_us double precision, OUT per_second double precision, OUT last_error text)
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_service_test(integer, integer, integer, integer, integer, boolean,
-		boolean, integer)
+		boolean, integer, boolean)
 	IS 'search a synthetic column on the device, checking each answer; medians of the times';
 REVOKE ALL ON FUNCTION gpujoin_service_test(integer, integer, integer, integer, integer, boolean,
-		boolean, integer) FROM PUBLIC;
+		boolean, integer, boolean) FROM PUBLIC;
 
 CREATE FUNCTION gpujoin_inject_fault(point text, kind text, skip integer DEFAULT 0,
 		times integer DEFAULT 1, millis integer DEFAULT 0) RETURNS text
@@ -74,6 +74,12 @@ COMMENT ON FUNCTION gpujoin_entries_selftest()
 	IS 'compare sets of entries with what was added to them; returns how many that were';
 REVOKE ALL ON FUNCTION gpujoin_entries_selftest() FROM PUBLIC;
 
+CREATE FUNCTION gpujoin_exact_selftest() RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_exact_selftest()
+	IS 'compare exact tables of values with a list of them; returns the comparisons made';
+REVOKE ALL ON FUNCTION gpujoin_exact_selftest() FROM PUBLIC;
+
 CREATE FUNCTION gpujoin_visible_map_selftest(heap regclass) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_visible_map_selftest(regclass)
@@ -98,3 +104,9 @@ CREATE FUNCTION gpujoin_blocks_backward(index regclass) RETURNS bigint
 COMMENT ON FUNCTION gpujoin_blocks_backward(regclass)
 	IS 'count the pages of runs that have lower keys than the one before in the file';
 REVOKE ALL ON FUNCTION gpujoin_blocks_backward(regclass) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_use_format_2(index regclass) RETURNS void
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
+COMMENT ON FUNCTION gpujoin_use_format_2(regclass)
+	IS 'turn an index into one of format version 2';
+REVOKE ALL ON FUNCTION gpujoin_use_format_2(regclass) FROM PUBLIC;

@@ -8,7 +8,9 @@
  * every answer with the expected one.  If the device goes away in between, it behaves like a
  * mirror: it counts a fallback, and creates the column again as soon as there is a device.  The
  * returned times are medians of GjServiceMatch() alone, and of its phases in the device's
- * process, so they show the cost of a request beyond the work of the device.
+ * process, so they show the cost of a request beyond the work of the device.  With reduce, the
+ * rows of the lower half of the heap blocks are reduced by key, and the others are returned as
+ * entries; two pages are left out, and one has been written again since the bound.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -29,6 +31,11 @@
 
 /* Positions between two checks for interrupts */
 #define GJ_TEST_PER_CHECK		65536
+
+/* Pages of a reduction: those that the caller leaves out, and one with a newer version */
+static const uint32 left_out[] = {1, 4};
+#define NEWER_PAGE				2
+#define FIRST_VERSION			7
 
 /* How long to wait for a missing device */
 #define GJ_TEST_RETRY_US		20000
@@ -54,10 +61,13 @@ typedef struct TestRun
 	uint64	   *expected;		/* positions that match, ascending */
 	uint64		nexpected;
 	Size		tid_memory;
+	bool		reduce;
 
 	GjServiceColumn column;
 	bool		loaded;
 	int			next_page;		/* of the current push */
+	int			end_page;
+	uint64		version;		/* of the pages pushed */
 
 	int64		ok;
 	int64		fallbacks;
@@ -77,6 +87,12 @@ static void search_all(TestRun *run, int requests, bool verify, bool count_only)
 static bool load(TestRun *run);
 static void unload(TestRun *run);
 static void search_once(TestRun *run, bool verify, bool count_only);
+static GjServiceResult reduce_once(TestRun *run, GjEntrySet **rest, GjReduction *reduction,
+								   GjServiceMatchInfo *info);
+static bool reduction_is_right(const TestRun *run, GjEntrySet *rest,
+							   const GjReduction *reduction, const GjServiceMatchInfo *info);
+static bool is_left_out(const TestRun *run, uint64 position);
+static bool is_visible(const TestRun *run, uint64 position);
 static bool answer_is_right(const TestRun *run, GjTidSet *tids);
 static int	fill_pages(void *arg, struct gjd_page_head *heads, char *images, int max_pages);
 static void fill_image(const TestRun *run, int page, char *image);
@@ -126,6 +142,7 @@ gpujoin_service_test(PG_FUNCTION_ARGS)
 		elog(ERROR, "return type must be a row type");
 
 	run.repeats = repeats;
+	run.reduce = PG_GETARG_BOOL(8);
 	prepare(&run, nkeys);
 	for (int i = 0; i < TEST_TIMES; i++)
 		run.us[i] = MemoryContextAllocHuge(CurrentMemoryContext, (requests + 1) * sizeof(double));
@@ -242,14 +259,21 @@ load(TestRun *run)
 	}
 	run->loaded = true;
 	run->next_page = 0;
-	if (GjServicePush(&run->column, &run->shape, fill_pages, run) != GJ_SERVICE_OK)
+	run->end_page = run->pages;
+	run->version = FIRST_VERSION;
+	if (GjServicePush(&run->column, &run->shape, fill_pages, run) == GJ_SERVICE_OK)
 	{
-		note_failure(run);
-		unload(run);
-		return false;
+		run->loads++;
+		run->next_page = Min(NEWER_PAGE, run->pages);
+		run->end_page = Min(NEWER_PAGE + 1, run->pages);
+		run->version++;
+		if (!run->reduce ||
+			GjServicePush(&run->column, &run->shape, fill_pages, run) == GJ_SERVICE_OK)
+			return true;
 	}
-	run->loads++;
-	return true;
+	note_failure(run);
+	unload(run);
+	return false;
 }
 
 /* Drop the column; if all slots are taken, retry, since no other process would ever drop it */
@@ -267,11 +291,18 @@ search_once(TestRun *run, bool verify, bool count_only)
 	GjTidSet   *tids = NULL;
 	GjServiceMatchInfo info;
 	GjServiceResult result;
+	GjEntrySet *rest = NULL;
+	GjReduction reduction = {0};
 	bool		right;
 
-	if (!count_only)
-		tids = GjTidSetCreate(CurrentMemoryContext, run->tid_memory);
-	result = GjServiceMatch(&run->column, run->keys, tids, &info);
+	if (run->reduce)
+		result = reduce_once(run, &rest, &reduction, &info);
+	else
+	{
+		if (!count_only)
+			tids = GjTidSetCreate(CurrentMemoryContext, run->tid_memory);
+		result = GjServiceMatch(&run->column, run->keys, tids, &info);
+	}
 	if (result != GJ_SERVICE_OK)
 	{
 		note_failure(run);
@@ -282,7 +313,10 @@ search_once(TestRun *run, bool verify, bool count_only)
 	else
 	{
 		note_times(run, &info);
-		right = (info.matches == run->nexpected);
+		if (run->reduce)
+			right = reduction_is_right(run, rest, &reduction, &info);
+		else
+			right = (info.matches == run->nexpected);
 		if (right && verify && tids != NULL)
 			right = answer_is_right(run, tids);
 		if (right)
@@ -292,6 +326,117 @@ search_once(TestRun *run, bool verify, bool count_only)
 	}
 	if (tids != NULL)
 		GjTidSetFree(tids);
+	if (rest != NULL)
+		GjEntrySetFree(rest);
+	if (reduction.words != NULL)
+		pfree(reduction.words);
+}
+
+/* GjReduction.meanwhile */
+static void
+count_call(void *arg)
+{
+	++*(int *) arg;
+}
+
+static GjServiceResult
+reduce_once(TestRun *run, GjEntrySet **rest, GjReduction *reduction, GjServiceMatchInfo *info)
+{
+	GjEntryWidths widths = {.key = run->shape.key_bytes};
+	uint64		nblocks = run->positions / GJ_TEST_ROWS_PER_BLOCK + 1;
+	uint8	   *map = palloc0(nblocks / 4 + 1);
+	int			ncalls = 0;
+	GjServiceResult result;
+
+	/* the map has the second quarter of the blocks */
+	reduction->asked = (gjd_reduction) {.grouping = GJD_BY_KEY, .n_aggregates = 2,
+	.aggregates = {{GJD_SUM, 0}, {GJD_MAX, 0}}, .n_left_out = lengthof(left_out),
+	.left_out = left_out, .bound = FIRST_VERSION, .visible_below = nblocks / 4 / 4 * 4,
+	.map = map};
+	for (uint64 block = reduction->asked.visible_below; block < nblocks / 2; block++)
+	{
+		uint64		behind = block - reduction->asked.visible_below;
+
+		map[behind / 4] |= 1 << behind % 4 * 2;
+		reduction->asked.map_bytes = behind / 4 + 1;
+	}
+	reduction->context = CurrentMemoryContext;
+	reduction->limit = MaxAllocHugeSize;
+	reduction->meanwhile = count_call;
+	reduction->arg = &ncalls;
+	*rest = GjEntrySetCreate(CurrentMemoryContext, run->tid_memory * 4, &widths, true, 0);
+	result = GjServiceReduce(&run->column, &run->shape, run->keys, reduction, *rest, info);
+	pfree(map);
+	if (result == GJ_SERVICE_OK && ncalls != 1)
+		elog(ERROR, "called %d times", ncalls);
+	return result;
+}
+
+/* Return true if groups and rest together have each row once, but for the pages left out */
+static bool
+reduction_is_right(const TestRun *run, GjEntrySet *rest, const GjReduction *reduction,
+				   const GjServiceMatchInfo *info)
+{
+	uint64	   *nrows = palloc0((run->keys->nkeys + 1) * sizeof(uint64));
+	uint64		nrest = 0;
+	uint64		nfound = 0;
+	uint64		xor = 0;
+	bool		has_newer = run->pages > NEWER_PAGE;
+	bool		right;
+
+	for (uint64 i = 0; i < run->nexpected; i++)
+	{
+		uint64		position = run->expected[i];
+
+		if (is_left_out(run, position))
+			continue;
+		nfound++;
+		if (is_visible(run, position))
+			nrows[GjKeySetLowerBound(run->keys, key_at(run, position))]++;
+		else
+		{
+			nrest++;
+			xor ^= position / GJ_TEST_ROWS_PER_BLOCK << 16 |
+				(position % GJ_TEST_ROWS_PER_BLOCK + 1);
+		}
+	}
+	right = reduction->rows == nfound - nrest && reduction->ngroups == reduction->nelements &&
+		reduction->nnewer == has_newer && (!has_newer || reduction->newer[0] == NEWER_PAGE) &&
+		rest->nentries == nrest && info->matches == nfound && info->tids == nrest;
+	for (uint64 i = 0; right && i < reduction->nelements; i++)
+	{
+		const uint64 *group = reduction->words + i * reduction->element_words;
+		int64		key = (int64) group[0];
+		uint64		place = GjKeySetLowerBound(run->keys, key);
+		uint64		sum = group[3];
+
+		if (run->shape.key_bytes == 8)
+			sum = group[3] + (group[4] << 32);
+		right = nrows[place] == group[2] && sum == group[2] * key &&
+			(int64) group[reduction->element_words - 1] == key;
+		nrows[place] = 0;
+	}
+	for (uint64 i = 0; i < run->keys->nkeys; i++)
+		right &= nrows[i] == 0;
+	for (uint64 i = 0; right && i < rest->nentries; i++)
+		xor ^= rest->tids[i];
+	pfree(nrows);
+	return right && xor == 0;
+}
+
+static bool
+is_left_out(const TestRun *run, uint64 position)
+{
+	uint64		page = position / run->shape.slots;
+
+	return page == left_out[0] || page == left_out[1] || page == NEWER_PAGE;
+}
+
+static bool
+is_visible(const TestRun *run, uint64 position)
+{
+	return position / GJ_TEST_ROWS_PER_BLOCK <
+		(run->positions / GJ_TEST_ROWS_PER_BLOCK + 1) / 2;
 }
 
 /* Compare with the matching positions, whose TIDs ascend */
@@ -325,10 +470,10 @@ fill_pages(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
 	int			n = 0;
 
 	CHECK_FOR_INTERRUPTS();
-	while (n < max_pages && run->next_page < run->pages)
+	while (n < max_pages && run->next_page < run->end_page)
 	{
 		heads[n].page = run->next_page;
-		heads[n].version = 1;
+		heads[n].version = run->version;
 		fill_image(run, run->next_page, images + n * gjd_shape_image_bytes(&run->shape));
 		run->next_page++;
 		n++;

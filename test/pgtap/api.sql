@@ -6,7 +6,7 @@ SELECT no_plan();
 -- The extension and its members ---------------------------------------------------------
 
 SELECT has_extension('gpujoin', 'the extension is there');
-SELECT is(extversion, '1.0.0', 'its version') FROM pg_extension WHERE extname = 'gpujoin';
+SELECT is(extversion, '1.1.0', 'its version') FROM pg_extension WHERE extname = 'gpujoin';
 SELECT is(extrelocatable, true, 'it can be moved to another schema')
 FROM pg_extension WHERE extname = 'gpujoin';
 
@@ -17,18 +17,23 @@ SELECT set_eq(
 	ARRAY['gpujoin_handler(internal)', 'gpujoin_key(smallint)', 'gpujoin_key(integer)',
 		'gpujoin_key(bigint)', 'gpujoin_key(oid)', 'gpujoin_key(date)',
 		'gpujoin_key(timestamp without time zone)', 'gpujoin_key(timestamp with time zone)',
+		'gpujoin_key(anyenum)', 'gpujoin_hash(character,bigint)', 'gpujoin_hash(bytea,bigint)',
+		'gpujoin_hash(uuid,bigint)', 'gpujoin_image(text)', 'gpujoin_image(character)',
+		'gpujoin_image(bytea)', 'gpujoin_image(numeric)',
 		'gpujoin_check(regclass,boolean)', 'gpujoin_index_info(regclass)',
 		'gpujoin_fold(regclass,boolean)', 'gpujoin_explain_choice(text)', 'gpujoin_advise()',
 		'gpujoin_advise(text)', 'gpujoin_load(regclass)', 'gpujoin_unload(regclass)',
 		'gpujoin_status()', 'gpujoin_mirrors()', 'gpujoin_fallbacks()', 'gpujoin_stats_reset()',
-		'gpujoin_stats_reset(regclass)', 'gpujoin_index_stats()', 'gpujoin_progress()'],
+		'gpujoin_stats_reset(regclass)', 'gpujoin_index_stats()', 'gpujoin_fold_stats()',
+		'gpujoin_progress()'],
 	'these are all its functions');
 SELECT is(count(*), 0::bigint, 'none of them is in a language whose names search_path resolves')
 FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
 JOIN pg_extension e ON e.oid = d.refobjid AND d.deptype = 'e'
 WHERE extname = 'gpujoin' AND prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c');
 SELECT views_are('public', ARRAY['pg_stat_gpujoin', 'pg_stat_gpujoin_fallbacks',
-	'pg_stat_gpujoin_mirrors', 'pg_stat_gpujoin_indexes', 'gpujoin_devices', 'gpujoin_progress',
+	'pg_stat_gpujoin_mirrors', 'pg_stat_gpujoin_indexes', 'pg_stat_gpujoin_folds',
+	'gpujoin_devices', 'gpujoin_progress',
 	'pg_all_foreign_keys', 'tap_funky'], 'these are all its views');
 SELECT table_privs_are(v, 'pg_monitor', ARRAY['SELECT'], 'pg_monitor reads ' || v)
 FROM unnest(ARRAY['pg_stat_gpujoin', 'pg_stat_gpujoin_fallbacks', 'pg_stat_gpujoin_mirrors',
@@ -76,7 +81,7 @@ SELECT volatility_is('gpujoin_index_info', ARRAY['regclass'], 'volatile');
 SELECT is_strict('gpujoin_index_info', ARRAY['regclass']);
 SELECT is(proargnames, '{index,pages,entries,free_slots,free_pages,slots_per_page,key_width,lanes,'
 	'open_pages,sequence,vacuum_epoch,format_version,included_columns,runs,run_entries,run_pages,'
-	'dead_entries,delta_pages}', 'gpujoin_index_info: its columns')
+	'dead_entries,delta_pages,merge_pages}', 'gpujoin_index_info: its columns')
 FROM pg_proc WHERE proname = 'gpujoin_index_info';
 SELECT function_returns('gpujoin_advise', '{}'::name[], 'setof record');
 SELECT function_returns('gpujoin_advise', ARRAY['text'], 'setof record');
@@ -90,7 +95,7 @@ FROM pg_proc WHERE proname = 'gpujoin_advise';
 SELECT has_function('gpujoin_kernel_selftest', '{}'::name[]);
 SELECT has_function('gpujoin_tidset_selftest', '{}'::name[]);
 SELECT function_returns('gpujoin_handler', ARRAY['internal'], 'index_am_handler');
-SELECT is(count(*), 7::bigint, 'gpujoin_key: immutable, strict, parallel safe, to bigint')
+SELECT is(count(*), 8::bigint, 'gpujoin_key: immutable, strict, parallel safe, to bigint')
 FROM pg_proc WHERE proname = 'gpujoin_key' AND provolatile = 'i' AND proisstrict
 	AND proparallel = 's' AND prorettype = 'bigint'::regtype;
 SELECT is(proparallel, 'r'::"char", proname || ' is for the leader only') FROM pg_proc
@@ -157,7 +162,8 @@ SELECT columns_are('gpujoin_devices', ARRAY['device', 'uuid', 'compute_capabilit
 SELECT columns_are('pg_stat_gpujoin_indexes', ARRAY['datname', 'indexrelid', 'schemaname',
 	'relname', 'indexrelname', 'searches', 'device_answers', 'cpu_answers', 'cpu_reasons', 'keys',
 	'pages_read', 'pages_skipped', 'pages_pushed', 'tids', 'heap_blocks', 'heap_fetches', 'groups',
-	'search_time', 'wait_time', 'device_time', 'last_used', 'stats_reset']);
+	'search_time', 'wait_time', 'device_time', 'reductions', 'reduced_rows', 'pages_left_out',
+	'last_used', 'stats_reset']);
 SELECT columns_are('gpujoin_progress', ARRAY['pid', 'datname', 'indexrelid', 'schemaname',
 	'indexrelname', 'command', 'phase', 'done', 'total', 'unit']);
 SELECT table_privs_are(v, 'gpujoin_stranger', '{}'::name[], v || ' is not for everybody')
@@ -196,7 +202,11 @@ SELECT set_eq(
 		('int8_ops', 'bigint', true, false), ('oid_ops', 'oid', true, false),
 		('date_ops', 'date', true, false),
 		('timestamp_ops', 'timestamp without time zone', true, false),
-		('timestamptz_ops', 'timestamp with time zone', true, false)$$,
+		('timestamptz_ops', 'timestamp with time zone', true, false),
+		('enum_ops', 'anyenum', true, false), ('text_ops', 'text', true, false),
+		('bpchar_ops', 'character', true, false), ('bytea_ops', 'bytea', true, false),
+		('numeric_ops', 'numeric', true, false), ('inet_ops', 'inet', true, false),
+		('uuid_ops', 'uuid', true, false)$$,
 	'each type has one operator class, the default one');
 SELECT is(amvalidate(c.oid), true, opcname || ' is valid')
 FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod WHERE amname = 'gpujoin' ORDER BY opcname;
@@ -207,7 +217,7 @@ SELECT set_eq(
 	$$SELECT format('=(%s,%s)', l, r) FROM unnest(ARRAY['smallint', 'integer', 'bigint']) l,
 		unnest(ARRAY['smallint', 'integer', 'bigint']) r$$,
 	'integer_ops has the nine equalities of the integer types');
-SELECT is(count(*), 13::bigint, 'there is no other operator than = of each type')
+SELECT is(count(*), 20::bigint, 'there is no other operator than = of each type')
 FROM pg_amop o JOIN pg_operator p ON p.oid = amopopr JOIN pg_am a ON a.oid = amopmethod
 WHERE amname = 'gpujoin' AND oprname = '=' AND amopstrategy = 1
 HAVING count(*) = (SELECT count(*) FROM pg_amop JOIN pg_am a ON a.oid = amopmethod
@@ -220,6 +230,9 @@ SELECT set_eq(
 	$$VALUES ('gpujoin.enabled', 'bool', 'user', 'on', NULL),
 		('gpujoin.force', 'bool', 'user', 'off', NULL),
 		('gpujoin.aggregate', 'bool', 'user', 'on', NULL),
+		('gpujoin.device_aggregate', 'bool', 'user', 'on', NULL),
+		('gpujoin.fold_pages', 'integer', 'sighup', '-1', NULL),
+		('gpujoin.fold_workers', 'integer', 'sighup', '3', NULL),
 		('gpujoin.min_rows', 'integer', 'user', '10000', NULL),
 		('gpujoin.assumed_keys', 'integer', 'user', '1000', NULL),
 		('gpujoin.device_setup_cost', 'real', 'user', '100', NULL),
@@ -262,8 +275,10 @@ SELECT throws_ok('CREATE INDEX wrong ON big USING gpujoin (' || definition, stat
 	'CREATE INDEX ... (' || definition)
 FROM (VALUES
 	('k, b)', '0A000', 'access method "gpujoin" does not support multicolumn indexes'),
-	('x)', '42704', 'data type text has no default operator class for access method "gpujoin"'),
-	('n)', '42704', 'data type numeric has no default operator class for access method "gpujoin"'),
+	('(x::json))', '42704',
+		'data type json has no default operator class for access method "gpujoin"'),
+	('(point(k, k)))', '42704',
+		'data type point has no default operator class for access method "gpujoin"'),
 	('k DESC)', '0A000', 'access method "gpujoin" does not support ASC/DESC options'),
 	('k NULLS FIRST)', '0A000',
 		'access method "gpujoin" does not support NULLS FIRST/LAST options'),
@@ -310,7 +325,7 @@ REINDEX INDEX big_lanes;
 SELECT is(lanes, 4, 'four lanes are the default') FROM gpujoin_index_info('big_lanes');
 SELECT is(key_width, 8, 'bigint keys have eight bytes') FROM gpujoin_index_info('big_lanes');
 SELECT results_eq($$SELECT key_width, entries, free_slots + entries = slots_per_page * (pages - 7),
-	format_version FROM gpujoin_index_info('big_k')$$, $$VALUES (4, 5000::bigint, true, 2)$$,
+	format_version FROM gpujoin_index_info('big_k')$$, $$VALUES (4, 5000::bigint, true, 3)$$,
 	'figures of an index: slots times data pages is entries and free slots');
 
 CREATE INDEX each_s ON big USING gpujoin (s);

@@ -203,8 +203,8 @@ sub vacuum
 		pick('big', 'big', 'parts', 'side', 'accounts')) . pick('', '', '', 'CHECKPOINT;');
 }
 
-# A fold would hold its snapshot while it waits, and CREATE INDEX CONCURRENTLY waits for that
-# snapshot.
+# A fold holds its snapshot while it waits for a lock of the table, and CREATE INDEX CONCURRENTLY
+# waits for that snapshot.
 sub fold
 {
 	my $index = pick(@indexes);

@@ -71,7 +71,7 @@ SELECT * FROM advice('DECLARE c CURSOR FOR SELECT * FROM facts WHERE k IN (1, 2)
 CREATE TABLE same AS SELECT * FROM facts;
 VACUUM ANALYZE same;
 SELECT key_column, create_index IS NOT NULL AS proposed, note FROM gpujoin_advise('SELECT count(*)
-	FROM facts f JOIN same s USING (k) WHERE f.note = ''missing'' AND s.note = ''missing''') ORDER BY 2 DESC;
+	FROM facts f JOIN same s USING (k) WHERE f.note LIKE ''missin_'' AND s.note LIKE ''missin_''') ORDER BY 2 DESC;
 SELECT key_column, create_index IS NOT NULL AS proposed, note FROM gpujoin_advise('SELECT count(*)
 	FROM facts f JOIN same s USING (k) WHERE f.k IN (1, 2)') ORDER BY 2 DESC;
 DROP TABLE same;

@@ -143,7 +143,7 @@ SELECT gpujoin_check('spared_k', true);
 DROP TABLE spared;
 DROP FUNCTION add_rows;
 
--- which runs are merged: five of about a delta's size; with eight listed, one and those not much
+-- which runs are merged: five of about a delta's size; with twelve listed, five and those not much
 -- larger; all of them if the small ones have as many entries as the base run; some rows are deleted
 CREATE TABLE many (k int, v int) WITH (autovacuum_enabled = off);
 INSERT INTO many SELECT i % 5000, i FROM generate_series(1, 120000) i;
@@ -172,10 +172,10 @@ CREATE FUNCTION differ(OUT missing bigint, OUT surplus bigint) LANGUAGE sql AS $
 $$;
 SELECT * FROM add_runs(900, 901, 902, 903, 904);
 SELECT * FROM add_runs(905);
-SELECT * FROM add_runs(30000, 30000, 7000, 7000, 1700);
+SELECT * FROM add_runs(20000, 20000, 7000, 7000, 7000, 7000, 1700, 1700, 1700);
 DELETE FROM many WHERE v = 3 AND k % 20 = 0 OR v BETWEEN 100 AND 200;
 VACUUM many;
-SELECT * FROM add_runs(1700);
+SELECT * FROM add_runs(1700, 500, 500, 500, 500);
 SELECT * FROM differ();
 SELECT * FROM add_runs(500);
 SELECT * FROM differ();

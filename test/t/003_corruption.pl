@@ -32,6 +32,7 @@ use constant {
 	JOURNAL_BLOCKS => 84,
 	FIRST_DATA => 88,
 	MIN_BLOCKS => 92,
+	FLAGS => 96,
 	SLOTS => 98,
 	USED_OFFSET => 100,
 	NCOLUMNS => 102,
@@ -50,6 +51,8 @@ use constant {
 	VALUE_OFFSET => 682,
 	NULLS_OFFSET => 684,
 	LANES => 920,
+	MERGE_RUN => 928,
+	MORE_RUNS => 1008,
 	CHANGE => 8160,
 	MIN_KEY => 8168,
 	MAX_KEY => 8176,
@@ -106,9 +109,11 @@ foreach my $block (META, JOURNAL, TAIL, $first_data, $directory, $list, $delta[0
 }
 damage('magic', META, MAGIC, pack('V', 0));
 damage('version', META, VERSION, pack('V', 99), 'version');
+damage('version_shorter', META, VERSION, pack('V', 2));
 # in the first version's metapage, the kind was at another offset
 damage('version_old', META, VERSION, pack('V', 1), 'version');
 my %also = (version_old => [ KIND, pack('vC', 0, 1) ]);
+damage('flags', META, FLAGS, pack('v', 0x8000), 'version');
 damage('sequence_zero', META, SEQUENCE, pack('Q<', 0));
 foreach my $field (qw(JOURNAL_NEXT JOURNAL_USED JOURNAL_START JOURNAL_BLOCKS FIRST_DATA))
 {
@@ -209,10 +214,13 @@ damage('list_block_twice', $list, 32, pack('VV', $delta[1], $delta[1]));
 
 # The metapage's fields about them
 damage('list_version_zero', META, LIST_VERSION, pack('Q<', 0));
-damage("nruns_$_", META, NRUNS, pack('v', $_)) foreach (0, 2, 8, 9, 0xffff);
+damage("nruns_$_", META, NRUNS, pack('v', $_)) foreach (0, 2, 8, 9, 16, 17, 0xffff);
 damage("next_run_$_", META, NEXT_RUN, pack('V', $_)) foreach (0, 1, 2, 1 << 29, 0xffffffff);
 damage('next_run_9', META, NEXT_RUN, pack('V', 9), 'either');
 damage("fold_run_$_", META, FOLD_RUN, pack('V', $_)) foreach (1, 2, 3, 0xffffffff);
+damage("merge_run_$_", META, MERGE_RUN, pack('V', $_)) foreach (1, 2, 3, 0xffffffff);
+damage("base_flags_$_", META, RUN + 6, pack('v', $_)) foreach (1, 2, 0xffff);
+damage('more_runs', META, MORE_RUNS, pack('V', 2), 'either');
 damage("delta_number_$_", META, DELTA, pack('V', $_)) foreach (0, 2, 3, 0xffffffff);
 damage("delta_head_$_", META, DELTA + 4, pack('V', $blocks{$_} // 0xffffffff))
   foreach 'none', grep { $_ ne 'list' } keys %blocks;
@@ -297,7 +305,7 @@ $node->safe_psql('postgres', join("\n", map {
 	} @names));
 my $layout = $node->safe_psql('postgres',
 	"SELECT slots_per_page, lanes, format_version FROM gpujoin_index_info('i_none')");
-is($layout, "$slots|1|2", 'the format is the one that this test knows');
+is($layout, "$slots|1|3", 'the format is the one that this test knows');
 is($node->safe_psql('postgres', "SELECT slots_per_page FROM gpujoin_index_info('i_cover_none')"),
 	$cover_slots, 'and that of an index with an INCLUDE column');
 
@@ -398,7 +406,8 @@ sub outcome
 	  && $err =~ /^DETAIL:  Its file has \d+ blocks, but the metapage counts \d+\.$/m
 	  && $err =~ /^HINT:  Please REINDEX it\.$/m;
 	return "XX001" if $state eq 'XX001' && $message =~ /^(invalid page in|could not read) block/;
-	return "0A000" if $state eq '0A000' && $message =~ /^index "i_$name" has format version/;
+	return "0A000"
+	  if $state eq '0A000' && $message =~ /^index "i_$name" has (format version|flags)/;
 	return "$state $message";
 }
 

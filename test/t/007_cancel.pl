@@ -143,7 +143,7 @@ is($node->safe_psql('postgres',
 # delta, and with the lower memory its hits go to a temporary file.
 $node->safe_psql('postgres', q{
 	CREATE TABLE young (id int, k int);
-	CREATE INDEX young_k ON young USING gpujoin (k) INCLUDE (id);
+	CREATE INDEX young_k ON young USING gpujoin (k) INCLUDE (id) WITH (fold_pages = 0);
 	INSERT INTO young SELECT i, i % 100000 FROM generate_series(1, 400000) i;
 	VACUUM (ANALYZE, INDEX_CLEANUP OFF) young});
 my ($cancelled, $finished, @wrong) = (0, 0);

@@ -28,6 +28,8 @@ foreach my $shape ('10, nkeys => 100', '100, key_width => 8, nkeys => 1000',
 {
 	is(run_service($node, "$shape, requests => 3"), 'ok 3, fallbacks 0, wrong 0, loads 1',
 		"answers are right: $shape");
+	is(run_service($node, "$shape, requests => 3, reduce => true"),
+		'ok 3, fallbacks 0, wrong 0, loads 1', "reductions are right: $shape");
 }
 is(run_service($node, '10, nkeys => 100, count_only => true, requests => 3'),
 	'ok 3, fallbacks 0, wrong 0, loads 1', 'counts are right');
@@ -48,9 +50,20 @@ my @deaths = (
 	[ 'poll', 'block', 0, 'a call that takes too long', 600000 ],
 	[ 'poll', 'delay', 0, 'a device that makes no progress', 600000 ]);
 
-foreach my $death (@deaths)
+# Deaths in the middle of reductions; a load has a second push then
+my @reducing_deaths = (
+	[ 'begin', 'crash', 0, 'a crash when a reduction begins' ],
+	[ 'next', 'crash', 0, 'a crash in the middle of groups' ],
+	[ 'next', 'exit', 20, 'an exit in the middle of the rest' ],
+	[ 'poll', 'abort', 1, 'an abort while it is asked for groups' ],
+	[ 'keyset', 'lost', 0, 'a device lost before a reduction' ],
+	[ 'begin', 'hang', 0, 'a reduction that never returns' ],
+	[ 'poll', 'delay', 0, 'a reduction that makes no progress', 600000 ]);
+
+foreach my $death (@deaths, map { [ @$_[ 0 .. 3 ], $_->[4] // 0, 1 ] } @reducing_deaths)
 {
-	my ($point, $kind, $skip, $name, $millis) = @$death;
+	my ($point, $kind, $skip, $name, $millis, $reduces) = @$death;
+	my $arguments = '600, nkeys => 240000, requests => 1';
 	my $epoch = service($node, 'epoch');
 	my $failures = service($node, 'helper_failures');
 	my $starts = service($node, 'helper_starts');
@@ -59,11 +72,12 @@ foreach my $death (@deaths)
 	is(inject($node, $point, $kind, $skip, 1, $millis // 0), '', "arm: $name");
 	# A result and a load that consist of several parts
 	my $requests = service($node, 'requests');
-	my $running = start_service($node, '600, nkeys => 240000, requests => 1',
+	$arguments .= ', reduce => true' if $reduces;
+	my $running = start_service($node, $arguments,
 		"(SELECT state <> 'ready' OR helper_starts > $starts FROM gpujoin_status())");
 	if ($to_be_watched)
 	{
-		wait_for_request($node, $requests, 3);
+		wait_for_request($node, $requests, $reduces ? 4 : 3);
 		watch_after($node, '2s');
 	}
 	like(finish_service($running), qr/^ok 0, fallbacks 1, wrong 0.*\|t$/,
@@ -74,7 +88,7 @@ foreach my $death (@deaths)
 			FROM gpujoin_status()"), "$name: counted");
 	watch_after($node, '1h') if $to_be_watched;
 	restart_now($node);
-	is(run_service($node, '600, nkeys => 240000, requests => 1'),
+	is(run_service($node, $arguments),
 		'ok 1, fallbacks 0, wrong 0, loads 1', "$name: answers are right again");
 	no_leaks($node, $name);
 }

@@ -12,9 +12,10 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 # From cuda/border/gpujoin_protocol.h: offsets of the layout's parts, and the end of a message: the
-# line of words that the helper writes (state, taken, filled, out[0], out[1]), then the result.
+# line of words that the helper writes (state, taken, filled, out[0], out[1], room, expected,
+# groups, group_room), then the result and a list of pages.
 use constant LAYOUT => 'L L L L Q Q Q Q';
-use constant { LINE => 64, RESULT_BYTES => 320, RUNNING => 1 };
+use constant { LINE => 64, RESULT_BYTES => 1408, RUNNING => 1 };
 
 my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
 	"gpujoin.result_buffer = '1MB'", 'gpujoin.max_requests = 2', PATIENT);
@@ -54,9 +55,9 @@ sub read_slots
 # process was stopped keeps its state RUNNING until another request takes the slot.)
 sub stop_in_match
 {
-	my ($pid, $requests, @before) = @_;
+	my ($pid, $requests, $n, @before) = @_;
 
-	wait_for_request($node, $requests, 3);
+	wait_for_request($node, $requests, $n);
 	while (1)
 	{
 		kill 'STOP', $pid;
@@ -74,10 +75,17 @@ sub stop_in_match
 	}
 }
 
+# Items, number of parts, groups, room for groups; the last two for reductions
 foreach my $case ([ 'parts without anything in them, without end', 0, 0xFFFFFFFF ],
-	[ 'a part longer than its half', 0xFFFFFFFF, 1 ])
+	[ 'a part longer than its half', 0xFFFFFFFF, 1 ],
+	[ 'a part of a reduction without anything in it', 0, 1, 0, 0 ],
+	[ 'more groups than there is room for', 0, 1, 2, 1 ],
+	[ 'room for groups that is longer than a half', 0, 1, 0xFFFFFFFF, 0xFFFFFFFF ],
+	[ 'more groups than keys', 0, 1, 101, 101 ],
+	[ 'room for groups that leaves none for entries', 1, 1, 0, 13106 ])
 {
-	my ($what, $items, $filled) = @$case;
+	my ($what, $items, $filled, $groups, $group_room) = @$case;
+	my $arguments = '10, nkeys => 100';
 
 	inject($node, 'begin', 'delay', 0, 1, 600000);
 	my $failed = service($node, 'requests_failed');
@@ -86,10 +94,12 @@ foreach my $case ([ 'parts without anything in them, without end', 0, 0xFFFFFFFF
 	die "no such process: $pid" unless $pid > 1;
 	open $arena, '+<:raw', "/proc/$pid/fd/3" or die "arena: $!";
 	my @before = read_slots();
-	my $running = start_service($node, '10, nkeys => 100', 'last_error');
-	my ($words, $generation) = stop_in_match($pid, $requests, @before);
+	$arguments .= ', reduce => true' if defined $groups;
+	my $running = start_service($node, $arguments, 'last_error');
+	my ($words, $generation) = stop_in_match($pid, $requests, defined $groups ? 4 : 3, @before);
 
 	write_arena($words + 24, pack('L L', $items, $items));
+	write_arena($words + 48, pack('L L L L', ($groups) x 2, ($group_room) x 2)) if defined $groups;
 	write_arena($words + 16, pack('Q', $generation << 32 | $filled));
 	ok($node->poll_query_until('postgres',
 			"SELECT requests_failed > $failed FROM gpujoin_status()"), "$what: the request fails");
@@ -98,7 +108,7 @@ foreach my $case ([ 'parts without anything in them, without end', 0, 0xFFFFFFFF
 	is(finish_service($running),
 		'ok 0, fallbacks 1, wrong 0, loads 1|invalid answer of the device process',
 		"$what: that is why");
-	is(run_service($node, '10, nkeys => 100'), 'ok 1, fallbacks 0, wrong 0, loads 1',
+	is(run_service($node, $arguments), 'ok 1, fallbacks 0, wrong 0, loads 1',
 		'the next process answers');
 }
 

@@ -35,8 +35,15 @@ sub how
 		"SET gpujoin.force = on; EXPLAIN (ANALYZE, FORMAT json, TIMING off) $_[0]");
 	my ($device) = $plan =~ /"Device": "([^"]*)"/;
 	my ($batches) = $plan =~ /"Order Batches": (\d+)/;
+	my ($limit) = $plan =~ /"Device Limit": (\d+)/;
+	my ($repeats) = $plan =~ /"Device Limit Repeats": (\d+)/;
 
-	return ($device // '-') . ', ' . ($batches // 'no') . ' batches';
+	return
+		($device // '-') . ', '
+	  . ($batches // 'no')
+	  . ' batches'
+	  . ($limit ? ', limited' : '')
+	  . ($repeats ? ', repeated' : '');
 }
 
 my $keys = 'k = ANY (ARRAY(SELECT generate_series(0, 400, 3)))';
@@ -46,16 +53,22 @@ my @queries = map { placed($_) } (
 	"SELECT id, f FROM t WHERE $keys ORDER BY f NULLS FIRST, id DESC LIMIT 2000",
 	"SELECT id FROM t WHERE $keys ORDER BY s, i NULLS FIRST, id LIMIT (SELECT 5000)",
 	"SELECT * FROM t WHERE $keys AND pad = 'x' ORDER BY k DESC, id OFFSET 3000 LIMIT 20",
-	"SELECT id FROM t WHERE k IN (41, 42, 43) ORDER BY i, id LIMIT 50");
+	"SELECT id FROM t WHERE k IN (41, 42, 43) ORDER BY i, id LIMIT 50",
+	"SELECT id, l FROM t WHERE $keys AND i > 500 AND s < 8 ORDER BY l DESC, id LIMIT 100",
+	"SELECT id, l FROM t WHERE $keys AND f < 0.2 ORDER BY l DESC, id LIMIT 100",
+	"SELECT id, s FROM t WHERE $keys ORDER BY s NULLS FIRST, i DESC, id LIMIT 30");
 
 is_deeply([ differing($node, @queries) ], [], 'answers are in order');
-is(how($queries[$_]), 'reference, 1 batches', "from the device, number $_") foreach 0, 1, 2, 4, 5;
+is(how($queries[$_]), 'reference, 1 batches', "from the device, number $_") foreach 2, 5;
+is(how($queries[$_]), 'reference, 1 batches, limited', "the first ones from the device, number $_")
+  foreach 0, 1, 4, 6, 8;
 is(how($queries[3]), 'reference, 3 batches', 'in batches, each four times as long');
+is(how($queries[7]), 'reference, 1 batches, repeated', 'entries that the CPU drops are replaced');
 $node->safe_psql('postgres', "ALTER SYSTEM SET work_mem = '64kB'");
 $node->safe_psql('postgres', 'ALTER SYSTEM SET hash_mem_multiplier = 1');
 $node->reload;
 is_deeply([ differing($node, @queries) ], [], 'with little memory, too');
-like(how($queries[0]), qr/^(reference|CPU.*), 1 batches$/, 'in as many batches');
+like(how($queries[0]), qr/^(reference|CPU.*), 1 batches/, 'in as many batches');
 $node->safe_psql('postgres', 'ALTER SYSTEM RESET ALL');
 $node->reload;
 

@@ -1,6 +1,6 @@
 # ALTER EXTENSION ... UPDATE leaves the same objects as CREATE EXTENSION of the new version: with
-# each existing update script, and, since the first release has none, with one of an invented
-# release, which the test writes to the server's extension directory and never makes the default.
+# each existing update script, and with those of an invented release, which the test writes to the
+# server's extension directory and never makes the default.
 
 use strict;
 use warnings;
@@ -15,6 +15,7 @@ my $node = new_server('main', 'fsync = off');
 my $folder = $node->config_data('--sharedir') . '/extension';
 my $catalog = slurp_file("$FindBin::RealBin/../sql/common/extension_catalog.sql");
 my ($current) = slurp_file("$folder/gpujoin.control") =~ /^default_version = '(.*)'/m;
+my ($first, @steps) = ('1.0.0', '1.0.0--1.1.0');
 my $next = "$current.1";
 my @written;
 
@@ -86,7 +87,7 @@ is(difference($fresh, database_with('again', 'CREATE EXTENSION gpujoin')),
 
 # One change of each kind: a function is added and another gets new attributes, a view gets a
 # column, an operator class and its family get members, a role gets privileges, comments change.
-my $script = slurp_file("$folder/gpujoin--$current.sql");
+my $script = join '', map { slurp_file("$folder/gpujoin--$_.sql") } $first, @steps;
 my $view = "VIEW pg_stat_gpujoin_fallbacks AS
 	SELECT reason, description, count, count > 0 AS happened FROM gpujoin_fallbacks()";
 my $added = "

@@ -181,7 +181,7 @@ my $folder = IPC::Run::start([ 'psql', '-XAtq', '-d',
 		'-c', "SET gpujoin.debug_step = 'writing wait'", '-c', "SELECT gpujoin_fold('b_k', true)" ],
 	\$in, '>', \$out, '2>', \$err);
 ok(wait_for_query($node, 'folder', "wait_event_type = 'Lock'"), 'a fold waits');
-my $what = q{indexrelname, command, phase, done > 0 AND done <= total, total >= 50000, unit};
+my $what = q{indexrelname, command, phase, done > 0 AND done <= total, total >= 30000, unit};
 is(progress_of('watcher', $what), 'b_k|fold|writing run|t|t|entries', 'so far it is');
 is(progress_of('plain', 'pid > 0, datname, indexrelid, command, phase, done, total, unit'),
 	't|postgres||||||', 'others see that something is done');

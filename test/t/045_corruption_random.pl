@@ -271,7 +271,7 @@ sub is_error
 	return $outcome =~ /^XX002 index "i_$name" is (?:corrupted at block \d+|too short)$/
 	  || $outcome =~ /^XX002 .*lacks an entry in index "i_$name"$/
 	  || $outcome =~ /^XX001 (invalid page in|could not read) block/
-	  || $outcome =~ /^0A000 index "i_$name" has format version/;
+	  || $outcome =~ /^0A000 index "i_$name" has (format version|flags)/;
 }
 
 # Run SQL for each of some indexes; return the output for each. If the server crashes, blame the

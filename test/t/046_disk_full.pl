@@ -56,7 +56,7 @@ sub is_right
 # An index that cannot grow
 mkdir "$disk/space";
 my $node = new_server('main', { extra => ['--wal-segsize=1'] }, 'fsync = off',
-	"gpujoin.device = 'reference'", 'max_wal_size = 256MB');
+	"gpujoin.device = 'reference'", 'max_wal_size = 256MB', 'gpujoin.fold_workers = 0');
 $node->safe_psql('postgres', "CREATE TABLESPACE small LOCATION '$disk/space'");
 $node->safe_psql('postgres', qq{
 	CREATE TABLE wide (k int, v int);

@@ -1,0 +1,301 @@
+/*-------------------------------------------------------------------------
+ *
+ * reduced.c
+ *	  Groups and aggregates that a device has computed for a part of the rows.
+ *
+ * Before GpuAgg reads its child, it asks it to have a device reduce the rows (exec/reduction.c,
+ * match/reduce.c).  The device returns a state of each aggregate for each group; these are merged
+ * into the groups, and the rows that the device has left are read and added as usual.  So GpuAgg's
+ * groups are complete, whatever part of the rows the device could reduce.
+ *
+ * Only exact integers are reduced, whose order does not matter: counts, sums, averages, minima and
+ * maxima of columns of the index, and the number of distinct values of a single column.  Floats,
+ * FILTER, computed arguments and columns of a join's small side as arguments are left to the CPU.
+ * In a join the small side's columns can form groups, as each key's group is combined with the
+ * key's partners (join/pairs.c).
+ *
+ * A device computes modulo 2^64 where PostgreSQL's state has 64 bits.  Sums of int8 come as two
+ * sums, of the lower halves of the values, which are unsigned, and of the upper ones, which are
+ * signed.
+ *
+ * The device's groups are merged only if there is memory for all of them; otherwise nothing is
+ * reduced.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "miscadmin.h"
+#include "port/pg_bitutils.h"
+#include "utils/memutils.h"
+
+#include "base/gpujoin.h"
+#include "agg.h"
+
+/* The word of an element that has the number of rows */
+#define ROWS_WORD				2
+
+/* The words of an aggregate in an element: numbers of aggregates of the device */
+typedef struct Source
+{
+	int			count;			/* number of values; -1: of rows */
+	int			value;			/* -1: none */
+} Source;
+
+struct GjAggReducer
+{
+	int			naggs;
+	Source	   *sources;		/* of each aggregate */
+	GjReduceRequest wanted;		/* with columns of the batch, from 0 */
+	GjReduceRequest request;	/* with columns of the node that is asked */
+
+	/* The states of a batch, for each aggregate */
+	GjAggStates *states;
+	uint64	   *counts;
+	uint64	   *low;
+	int64	   *high;
+};
+
+static bool add_aggregate(GjAggReducer *reducer, const GjAggSpec *spec, Source *source);
+static int	add(GjReduceRequest *request, gjd_aggregate_kind kind, int column);
+static void prepare_states(GjAggReducer *reducer);
+static bool fits(void *arg, double ngroups);
+static void add_values(const GjAggReducer *reducer, GjGroups *groups);
+static void merge(GjAggReducer *reducer, GjReader *reader, GjGroups *groups);
+static void read_states(GjAggReducer *reducer);
+static void read_values(GjAggReducer *reducer, int i, int at, bool is_wide);
+
+/*
+ * Prepare to have aggregates reduced, over a batch whose first ncolumns columns come from the
+ * child.  Returns NULL if no device can compute them.
+ */
+GjAggReducer *
+GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, int naggs,
+				   const GjAggSpec *aggs)
+{
+	GjAggReducer *reducer = palloc0(sizeof(GjAggReducer));
+	GjReduceRequest *request = &reducer->wanted;
+
+	reducer->naggs = naggs;
+	reducer->sources = palloc0_array(Source, naggs);
+	if (ngroupings > lengthof(request->groups))
+		return NULL;
+	for (int i = 0; i < ngroupings; i++)
+	{
+		if (groupings[i].column >= ncolumns)
+			return NULL;
+		request->groups[request->ngroups++] = groupings[i].column;
+	}
+	if (naggs == 1 && ngroupings == 0 && aggs[0].kind == GJ_AGG_COUNT_DISTINCT &&
+		aggs[0].filter < 0 && aggs[0].column < ncolumns)
+	{
+		request->distinct = true;
+		request->groups[request->ngroups++] = aggs[0].column;
+		return reducer;
+	}
+	for (int i = 0; i < naggs; i++)
+	{
+		if (aggs[i].filter >= 0 || aggs[i].column >= ncolumns ||
+			!add_aggregate(reducer, &aggs[i], &reducer->sources[i]))
+			return NULL;
+	}
+	prepare_states(reducer);
+	return reducer;
+}
+
+/*
+ * Have the device compute an aggregate.  Returns false if it cannot.
+ */
+static bool
+add_aggregate(GjAggReducer *reducer, const GjAggSpec *spec, Source *source)
+{
+	GjReduceRequest *request = &reducer->wanted;
+	bool		is_float = spec->type == GJ_VALUE_FLOAT4 || spec->type == GJ_VALUE_FLOAT8;
+
+	*source = (Source) {-1, -1};
+	if (spec->kind == GJ_AGG_COUNT_ROWS)
+		return true;
+	source->count = add(request, GJD_COUNT_VALUES, spec->column);
+	switch (spec->kind)
+	{
+		case GJ_AGG_COUNT:
+			return source->count >= 0;
+		case GJ_AGG_SUM:
+		case GJ_AGG_AVG:
+			source->value = add(request, GJD_SUM, spec->column);
+			break;
+		case GJ_AGG_MIN:
+		case GJ_AGG_BOOL_AND:
+			source->value = add(request, GJD_MIN, spec->column);
+			break;
+		case GJ_AGG_MAX:
+		case GJ_AGG_BOOL_OR:
+			source->value = add(request, GJD_MAX, spec->column);
+			break;
+		default:
+			return false;
+	}
+	/* a device compares signed values */
+	return source->count >= 0 && source->value >= 0 && !is_float && spec->type != GJ_VALUE_OID;
+}
+
+/*
+ * Return the number of an aggregate of the device, or -1 if there are too many
+ */
+static int
+add(GjReduceRequest *request, gjd_aggregate_kind kind, int column)
+{
+	for (int i = 0; i < request->naggs; i++)
+	{
+		if (request->aggs[i].kind == kind && request->aggs[i].column == column)
+			return i;
+	}
+	if (request->naggs == GJD_MAX_AGGREGATES)
+		return -1;
+	request->aggs[request->naggs] = (gjd_aggregate) {.kind = kind,.column = column};
+	return request->naggs++;
+}
+
+static void
+prepare_states(GjAggReducer *reducer)
+{
+	Size		n = (Size) Max(reducer->naggs, 1) * GJ_BATCH_ROWS;
+
+	reducer->states = palloc0_array(GjAggStates, reducer->naggs);
+	reducer->counts = palloc_array(uint64, n);
+	reducer->low = palloc_array(uint64, n);
+	reducer->high = palloc_array(int64, n);
+	for (int i = 0; i < reducer->naggs; i++)
+	{
+		reducer->states[i].counts = reducer->counts + i * GJ_BATCH_ROWS;
+		reducer->states[i].low = reducer->low + i * GJ_BATCH_ROWS;
+		reducer->states[i].high = reducer->high + i * GJ_BATCH_ROWS;
+	}
+}
+
+/*
+ * Have a device reduce the rows that the reader is going to read, and add its groups to these,
+ * which must have been begun.  If that is not possible, the reader will read all rows.
+ */
+void
+GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups)
+{
+	GjReduceRequest *request = &reducer->request;
+
+	*request = reducer->wanted;
+	request->fits = fits;
+	request->arg = groups;
+	request->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin reduction",
+											 ALLOCSET_DEFAULT_SIZES);
+	if (GjReaderReduce(reader, request))
+	{
+		if (request->distinct)
+			add_values(reducer, groups);
+		else
+			merge(reducer, reader, groups);
+	}
+	MemoryContextDelete(request->context);
+}
+
+static bool
+fits(void *arg, double ngroups)
+{
+	return GjGroupsReserve(arg, (uint64) ngroups);
+}
+
+/*
+ * Add the distinct values that a device has found
+ */
+static void
+add_values(const GjAggReducer *reducer, GjGroups *groups)
+{
+	const GjReduction *reduction = &reducer->request.reduction;
+	int			column = reducer->wanted.groups[0];
+	GjBatchColumn *columns = palloc0_array(GjBatchColumn, column + 1);
+	int64	   *values = palloc_array(int64, GJ_BATCH_ROWS);
+	GjBatch		batch = {.columns = columns};
+
+	columns[column] = (GjBatchColumn) {
+		.values = (const char *) values,.width = sizeof(int64)
+	};
+	for (uint64 i = 0; i < reduction->nelements; i++)
+	{
+		for (uint64 bits = reduction->words[i]; bits != 0; bits &= bits - 1)
+			values[batch.nrows++] = reduction->asked.least + i * 64 + pg_rightmost_one_pos64(bits);
+		if (batch.nrows > GJ_BATCH_ROWS - 64 || i == reduction->nelements - 1)
+		{
+			CHECK_FOR_INTERRUPTS();
+			GjGroupsAdd(groups, &batch);
+			batch.nrows = 0;
+		}
+	}
+	pfree(values);
+	pfree(columns);
+}
+
+/*
+ * Merge the groups that a device has made
+ */
+static void
+merge(GjAggReducer *reducer, GjReader *reader, GjGroups *groups)
+{
+	const GjBatch *batch;
+
+	while ((batch = GjReaderNextStates(reader, &reducer->request)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		read_states(reducer);
+		GjGroupsMerge(groups, batch, reducer->states);
+	}
+}
+
+/*
+ * Read the states of all aggregates for the current rows
+ */
+static void
+read_states(GjAggReducer *reducer)
+{
+	const GjReduceRequest *request = &reducer->request;
+	const GjStateRows *rows = &request->rows;
+
+	for (int i = 0; i < reducer->naggs; i++)
+	{
+		Source		source = reducer->sources[i];
+		int			at = source.count < 0 ? ROWS_WORD : request->words[source.count];
+		uint64	   *counts = reducer->counts + i * GJ_BATCH_ROWS;
+
+		for (int row = 0; row < rows->n; row++)
+			counts[row] = rows->elements[row][at];
+		if (source.value >= 0)
+			read_values(reducer, i, request->words[source.value],
+						request->words[source.value + 1] - request->words[source.value] > 1);
+	}
+}
+
+/*
+ * Read the sums, minima or maxima of aggregate number i.  A sum in two words is put together from
+ * that of the lower halves of the values and that of the upper ones.
+ */
+static void
+read_values(GjAggReducer *reducer, int i, int at, bool is_wide)
+{
+	const GjStateRows *rows = &reducer->request.rows;
+	uint64	   *low = reducer->low + i * GJ_BATCH_ROWS;
+	int64	   *high = reducer->high + i * GJ_BATCH_ROWS;
+
+	for (int row = 0; row < rows->n; row++)
+	{
+		const uint64 *element = rows->elements[row];
+
+		low[row] = element[at];
+		high[row] = (int64) element[at] < 0 ? -1 : 0;
+		if (is_wide)
+		{
+			int64		upper = (int64) element[at + 1];
+
+			low[row] += (uint64) upper << 32;
+			high[row] = (upper >> 32) + (low[row] < element[at]);
+		}
+	}
+}

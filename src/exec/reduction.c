@@ -1,0 +1,304 @@
+/*-------------------------------------------------------------------------
+ *
+ * reduction.c
+ *	  Whether the rows of a table should be reduced on a device, and what a device is asked for.
+ *
+ * A node above asks for groups and aggregates of the rows before it takes the first row.  If a
+ * device can probably reduce them, the search for the table's keys is made as a reduction
+ * (match/reduce.c).  It may turn out to be impossible; then the search is like any other.
+ *
+ * A reduction is asked for only if nothing but its key and columns decides what a row counts for:
+ *
+ *	- the rows come from entries, and no condition is left that entries are not tested by;
+ *	- the groups and the arguments of aggregates are columns of the index;
+ *	- entries can be rows under the snapshot: visible.c;
+ *	- the node is not part of a parallel plan, and EvalPlanQual supplies no row.
+ *
+ * It takes some microseconds more than another request, and pays off if many entries need not be
+ * sent.  The number of rows is estimated from the number of keys, which is known now.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/htup_details.h"
+#include "catalog/pg_statistic.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "base/gpujoin.h"
+#include "service/service.h"
+#include "exec.h"
+
+/* Room for values outside of a known range, a multiple of 64 */
+#define RANGE_MARGIN			64
+
+static bool may_reduce(const GjTableScan *table);
+static double estimate_rows(const GjTableScan *table);
+static HeapTuple find_statistics(const GjTableScan *table, int column);
+static bool guess_range(const GjTableScan *table, int column, uint64 limit,
+						gjd_reduction *asked);
+static void widen_range(HeapTuple statistics, int kind, int64 *least, int64 *greatest);
+static int64 value_of(Datum value, Oid type);
+static bool find_column(const GjRowShape *shape, int at, uint32 *column);
+static bool choose_groups(const GjTableScan *table, const GjRowShape *shape,
+						  GjReduceRequest *request, bool by_key);
+static void find_words(const GjTableScan *table, GjReduceRequest *request);
+static double most_groups(const GjTableScan *table, const GjReduceRequest *request);
+
+/*
+ * Prepare a reduction of the rows of a table, whose keys are set.  The shape turns entries into
+ * rows; columns of the request are those that it has.  by_key is true if rows of different keys
+ * must be in different groups.  Returns false if there should be no reduction.
+ */
+bool
+GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest *request,
+				bool by_key)
+{
+	gjd_reduction *asked = &request->reduction.asked;
+
+	if (shape == NULL || !may_reduce(table))
+		return false;
+	memset(&request->reduction, 0, sizeof(GjReduction));
+	request->next = 0;
+	request->partner = NULL;
+	if (!choose_groups(table, shape, request, by_key))
+		return false;
+	asked->n_aggregates = request->naggs;
+	for (int i = 0; i < request->naggs; i++)
+	{
+		asked->aggregates[i] = request->aggs[i];
+		if (!find_column(shape, request->aggs[i].column, &asked->aggregates[i].column))
+			return false;
+	}
+	find_words(table, request);
+	if ((gjd_reduction_capability(asked) & ~GjServiceCapabilities()) != 0 ||
+		!request->fits(request->arg, most_groups(table, request)))
+		return false;
+	request->reduction.context = request->context;
+	request->reduction.limit = GjWorkMemory() / 2;
+	return true;
+}
+
+static bool
+may_reduce(const GjTableScan *table)
+{
+	const EState *estate = table->css.ss.ps.state;
+	const GjKeySet *keys = table->keys;
+
+	return gj_device_aggregate && table->row_shape != NULL && table->share.found == NULL &&
+		estate->es_epq_active == NULL && keys->nkeys > 0 && !keys->complement && !keys->nulls &&
+		keys->exact == NULL && table->key_reader.nparts == 0 &&
+		GjEntriesMayBeRows(estate->es_snapshot) && GjServiceReady(NULL) &&
+		estimate_rows(table) >= gj_reduce_rows;
+}
+
+/*
+ * Estimate the number of entries that have the keys, from the statistics of the key column
+ */
+static double
+estimate_rows(const GjTableScan *table)
+{
+	double		ntuples = Max(table->css.ss.ss_currentRelation->rd_rel->reltuples, 0.0);
+	HeapTuple	tuple = find_statistics(table, 0);
+	double		ndistinct = 0.0;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		ndistinct = ((Form_pg_statistic) GETSTRUCT(tuple))->stadistinct;
+		ReleaseSysCache(tuple);
+	}
+	if (ndistinct < 0.0)
+		ndistinct *= -ntuples;
+	if (ndistinct < 1.0)
+		return table->css.ss.ps.plan->plan_rows;
+	return Min(ntuples, table->keys->nkeys * (ntuples / ndistinct));
+}
+
+/*
+ * Return the statistics of a column of the index, or NULL
+ */
+static HeapTuple
+find_statistics(const GjTableScan *table, int column)
+{
+	AttrNumber	attno = table->index->rd_index->indkey.values[column];
+	Oid			relation = RelationGetRelid(table->css.ss.ss_currentRelation);
+
+	if (attno <= 0)
+	{
+		relation = RelationGetRelid(table->index);
+		attno = column + 1;
+	}
+	return SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relation), Int16GetDatum(attno),
+						   BoolGetDatum(false));
+}
+
+/*
+ * Guess the range of a column's values from its statistics.  Rows with other values are delivered
+ * as entries.  Returns false if too little is known, or if the range exceeds the limit.
+ */
+static bool
+guess_range(const GjTableScan *table, int column, uint64 limit, gjd_reduction *asked)
+{
+	HeapTuple	tuple = find_statistics(table, column);
+	int64		least = PG_INT64_MAX;
+	int64		greatest = PG_INT64_MIN;
+	uint64		span;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	widen_range(tuple, STATISTIC_KIND_HISTOGRAM, &least, &greatest);
+	widen_range(tuple, STATISTIC_KIND_MCV, &least, &greatest);
+	ReleaseSysCache(tuple);
+	span = (uint64) greatest - (uint64) least;
+	if (least > greatest || span >= limit - 4 * RANGE_MARGIN)
+		return false;
+
+	/* new values are often a little greater than the known ones */
+	if (least > PG_INT64_MIN + RANGE_MARGIN)
+		least -= RANGE_MARGIN;
+	asked->column = column;
+	asked->least = least;
+	asked->span = TYPEALIGN64(RANGE_MARGIN, span + 3 * RANGE_MARGIN);
+	return true;
+}
+
+/*
+ * Extend a range to the values that the statistics have
+ */
+static void
+widen_range(HeapTuple statistics, int kind, int64 *least, int64 *greatest)
+{
+	AttStatsSlot slot;
+
+	if (!get_attstatsslot(&slot, statistics, kind, InvalidOid, ATTSTATSSLOT_VALUES))
+		return;
+	for (int i = 0; i < slot.nvalues; i++)
+	{
+		int64		value = value_of(slot.values[i], slot.valuetype);
+
+		*least = Min(*least, value);
+		*greatest = Max(*greatest, value);
+	}
+	free_attstatsslot(&slot);
+}
+
+/*
+ * Return a value as a device compares it
+ */
+static int64
+value_of(Datum value, Oid type)
+{
+	switch (get_typlen(type))
+	{
+		case 1:
+			return DatumGetChar(value);
+		case 2:
+			return DatumGetInt16(value);
+		case 4:
+			return DatumGetInt32(value);
+		default:
+			return DatumGetInt64(value);
+	}
+}
+
+/*
+ * Find the column of the index from which a column of the result is filled
+ */
+static bool
+find_column(const GjRowShape *shape, int at, uint32 *column)
+{
+	for (int i = 0; i < shape->noutputs; i++)
+	{
+		if (shape->outputs[i].at == at)
+		{
+			*column = shape->outputs[i].column;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Choose how a device has to group the rows
+ */
+static bool
+choose_groups(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest *request,
+			  bool by_key)
+{
+	gjd_reduction *asked = &request->reduction.asked;
+	uint32		column = 0;
+
+	asked->grouping = by_key ? GJD_BY_KEY : GJD_ONE_GROUP;
+	if (request->ngroups == 0)
+		return true;
+	if (request->ngroups > 1 || !find_column(shape, request->groups[0], &column))
+		return false;
+	if (column == 0 && !request->distinct)
+	{
+		asked->grouping = GJD_BY_KEY;
+		return true;
+	}
+	if (by_key)
+		return false;
+	asked->grouping = request->distinct ? GJD_DISTINCT : GJD_BY_VALUE;
+	return guess_range(table, column, request->distinct ? GJD_MAX_DISTINCT : GJD_MAX_GROUPS,
+					   asked);
+}
+
+/*
+ * Find the words of each aggregate, whose number depends on the width of its column in the index
+ */
+static void
+find_words(const GjTableScan *table, GjReduceRequest *request)
+{
+	const gjd_reduction *asked = &request->reduction.asked;
+	GjIndexInfo info;
+	gjd_shape	shape;
+
+	GjIndexGetInfo(table->index, &info);
+	GjMirrorShape(&info, &shape);
+	request->words[0] = GJD_GROUP_WORDS;
+	for (uint32 i = 0; i < asked->n_aggregates; i++)
+		request->words[i + 1] = request->words[i] +
+			gjd_aggregate_words(&asked->aggregates[i], &shape);
+}
+
+/*
+ * Return the maximum number of groups that the caller gets
+ */
+static double
+most_groups(const GjTableScan *table, const GjReduceRequest *request)
+{
+	switch (request->reduction.asked.grouping)
+	{
+		case GJD_BY_KEY:
+			return Max(request->ngroups > 0 ? (double) table->keys->nkeys : 1.0,
+					   request->most_partners);
+		case GJD_BY_VALUE:
+			return (double) request->reduction.asked.span + 1;
+		default:
+			return 1.0;
+	}
+}
+
+/*
+ * Return the next groups as they come from the device, for a scan whose rows have no partners
+ */
+void
+GjReduceNext(GjReduceRequest *request)
+{
+	const GjReduction *reduction = &request->reduction;
+	GjStateRows *rows = &request->rows;
+
+	rows->n = 0;
+	rows->has_partners = false;
+	while (rows->n < GJ_BATCH_ROWS && request->next < reduction->nelements)
+	{
+		rows->weights[rows->n] = 1;
+		rows->elements[rows->n++] = reduction->words +
+			request->next++ * reduction->element_words;
+	}
+}

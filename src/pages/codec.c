@@ -1,0 +1,543 @@
+/*-------------------------------------------------------------------------
+ *
+ * codec.c
+ *	  How the values of an indexed type become codes, the integers that an index stores and
+ *	  compares.
+ *
+ * All codes are compared as int64.  An operator class has one of two kinds of codecs.
+ *
+ * A *key* is made by support function 1, and tells the whole value: values of any two types of a
+ * family are equal if and only if their keys are, which is what makes int4 = int8 work.  Integers
+ * and dates are their own keys.  An oid, or an enum, is treated as the int4 with the same bits, so
+ * that it fits four bytes: the mapping is one to one, and nothing here depends on order.
+ *
+ * A *hash* is made by support function 2, an extended hash function of the type, and tells only
+ * that values with different hashes are not equal.  Support function 3, which is optional, returns
+ * an *image* of those values that fit a code: two values with one image are equal, and a value has
+ * an image if and only if all values that equal it have this image.  Images and hashes are
+ * different integers: images are -2^62 or more, and the hash of a value is reduced to the 62 bits
+ * below. A search that finds a hash must compare the values themselves (sets/exact.c).
+ *
+ * The hash of a uuid keeps the order of its upper bits.  Versions 6 and 7 begin with a time, and
+ * applications look up their newest rows, which then are on few pages.
+ *
+ * A hash depends on the collation, if the type has any.  Images exist only under deterministic
+ * collations, under which strings are equal if and only if their bytes are.
+ *
+ * Hashes are on disk.  PostgreSQL keeps its hash functions as they are, for the sake of hash
+ * indexes and of tables that are partitioned by hash, but it did change hashbpcharextended() in
+ * version 16: so char(n) has a function here.  A nondeterministic collation's hash changes with the
+ * ICU library.  So the metapage has an identity of the codec: the hash of a sample, and the version
+ * of a nondeterministic collation.  Preparing a codec for an index compares it.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "access/hash.h"
+#include "access/htup_details.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_type_d.h"
+#include "common/hashfn.h"
+#include "common/int.h"
+#include "parser/parse_coerce.h"
+#include "port/pg_bswap.h"
+#include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
+#include "utils/numeric.h"
+#include "utils/rel.h"
+#include "utils/uuid.h"
+#include "utils/varlena.h"
+
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "pages.h"
+
+PG_FUNCTION_INFO_V1(gpujoin_key_int2);
+PG_FUNCTION_INFO_V1(gpujoin_key_int4);
+PG_FUNCTION_INFO_V1(gpujoin_key_int8);
+PG_FUNCTION_INFO_V1(gpujoin_key_oid);
+PG_FUNCTION_INFO_V1(gpujoin_hash_bpchar);
+PG_FUNCTION_INFO_V1(gpujoin_hash_bytea);
+PG_FUNCTION_INFO_V1(gpujoin_hash_uuid);
+PG_FUNCTION_INFO_V1(gpujoin_image_text);
+PG_FUNCTION_INFO_V1(gpujoin_image_bpchar);
+PG_FUNCTION_INFO_V1(gpujoin_image_numeric);
+
+/* Number of bytes that an image of a string has room for, beside its length */
+#define IMAGE_BYTES				7
+
+/* Numerics on disk, as PostgreSQL stores them: a header, then digits of base 10,000 */
+#define NUMERIC_BASE			10000
+#define NUMERIC_SIGN_MASK		0xC000
+#define NUMERIC_LONG_NEGATIVE	0x4000
+#define NUMERIC_SHORT			0x8000
+#define NUMERIC_SPECIAL			0xC000	/* NaN and infinities */
+#define NUMERIC_SHORT_NEGATIVE	0x2000
+#define NUMERIC_WEIGHT_SIGN		0x0040
+#define NUMERIC_WEIGHT_MASK		0x003F
+
+/* Weight of the first digit of 2^63 */
+#define NUMERIC_INT8_WEIGHT		4
+
+static bool init_key(GjCodec *codec, Oid proc);
+static bool init_hash(GjCodec *codec, Oid proc, Oid image_proc);
+static bool find_image(GjCodec *codec, Datum value, int64 *image);
+static int64 hash_value(GjCodec *codec, Datum value);
+static uint64 get_identity(GjCodec *codec, Oid type);
+static Datum make_sample(Oid type);
+static bool is_text(Oid type);
+static bool is_deterministic(Oid collation);
+static int64 image_of_bytes(const char *bytes, int length);
+static bool numeric_image(const char *bytes, int length, int64 *image);
+
+/*
+ * Prepare converting values of a type to codes of an operator family under a collation; returns
+ * false if the family has no function for the type
+ *
+ * Uses the current memory context.
+ */
+bool
+GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation)
+{
+	Oid			key_proc = get_opfamily_proc(family, type, type, GJ_KEY_PROC);
+	Oid			hash_proc = get_opfamily_proc(family, type, type, GJ_HASH_PROC);
+
+	memset(codec, 0, sizeof(*codec));
+	codec->collation = collation;
+	if (OidIsValid(key_proc) && !OidIsValid(hash_proc))
+		return init_key(codec, key_proc);
+	if (OidIsValid(hash_proc) && !OidIsValid(key_proc))
+		return init_hash(codec, hash_proc, get_opfamily_proc(family, type, type, GJ_IMAGE_PROC));
+	return false;
+}
+
+static bool
+init_key(GjCodec *codec, Oid proc)
+{
+	fmgr_info(proc, &codec->proc);
+	if (codec->proc.fn_addr == gpujoin_key_int4)
+		codec->kind = GJ_CODEC_INT4;
+	else if (codec->proc.fn_addr == gpujoin_key_int8)
+		codec->kind = GJ_CODEC_INT8;
+	else
+		codec->kind = GJ_CODEC_KEY;
+	codec->keeps_value = codec->kind != GJ_CODEC_KEY ||
+		codec->proc.fn_addr == gpujoin_key_int2 || codec->proc.fn_addr == gpujoin_key_oid;
+	return true;
+}
+
+static bool
+init_hash(GjCodec *codec, Oid proc, Oid image_proc)
+{
+	codec->kind = GJ_CODEC_HASH;
+	fmgr_info(proc, &codec->proc);
+	if (OidIsValid(image_proc) && is_deterministic(codec->collation))
+		fmgr_info(image_proc, &codec->image);
+	return true;
+}
+
+/*
+ * Prepare converting values of an index's key to codes
+ *
+ * Raises an error if the index's hashes are not those that the codec computes.
+ */
+void
+GjCodecInitIndex(GjCodec *codec, Relation index)
+{
+	GjIndexInfo info;
+
+	GjCodecInitNew(codec, index);
+	if (codec->kind != GJ_CODEC_HASH)
+		return;
+	GjIndexGetInfo(index, &info);
+	if (info.hash_identity == get_identity(codec, index->rd_opcintype[0]))
+		return;
+	ereport(ERROR,
+			(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+			 errmsg("index \"%s\" was built with another hash function or collation version",
+					RelationGetRelationName(index)),
+			 errhint("REINDEX the index.")));
+}
+
+/*
+ * Prepare converting values of the key of an index that is being built; raises an error if its
+ * operator class is not valid
+ */
+void
+GjCodecInitNew(GjCodec *codec, Relation index)
+{
+	const char *problem = NULL;
+
+	if (!GjCodecInit(codec, index->rd_opfamily[0], index->rd_opcintype[0],
+					 index->rd_indcollation[0]))
+		problem = "It must have either support function 1 or support function 2.";
+	else if (codec->kind == GJ_CODEC_HASH ? GjIndexKeyWidth(index) != sizeof(int64) :
+			 GjIndexKeyWidth(index) != sizeof(int32) && GjIndexKeyWidth(index) != sizeof(int64))
+		problem = codec->kind == GJ_CODEC_HASH ?
+			"Its support function 2 needs STORAGE int8." :
+			"It must store keys as 4 or 8 bytes.";
+	if (problem != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
+				 errmsg("the operator class of index \"%s\" is not valid",
+						RelationGetRelationName(index)),
+				 errdetail_internal("%s", problem)));
+}
+
+/*
+ * Return what the metapage of a new index identifies the codec by; 0 if codes are no hashes
+ */
+uint64
+GjCodecIdentity(Relation index)
+{
+	GjCodec		codec;
+
+	GjCodecInitNew(&codec, index);
+	return codec.kind == GJ_CODEC_HASH ? get_identity(&codec, index->rd_opcintype[0]) : 0;
+}
+
+/*
+ * Return true if an operator class for one type is meant for columns of another type
+ *
+ * A type that is binary compatible with text, such as citext, gets the class of text if it has
+ * none.  Its own operators do not use such an index.
+ */
+bool
+GjClassIsOfType(Oid class_type, Oid column_type)
+{
+	Oid			type = getBaseType(column_type);
+
+	return class_type != TEXTOID || type == TEXTOID || type == VARCHAROID;
+}
+
+/*
+ * Convert a value to its code by the support functions.  A hash function may leave garbage.
+ */
+int64
+GjCodeCompute(GjCodec *codec, Datum value)
+{
+	int64		image;
+
+	if (codec->kind != GJ_CODEC_HASH)
+		return DatumGetInt64(FunctionCall1Coll(&codec->proc, codec->collation, value));
+	if (OidIsValid(codec->image.fn_oid) && find_image(codec, value, &image))
+		return image;
+	return PG_INT64_MIN + (int64) ((uint64) hash_value(codec, value) >> 2);
+}
+
+static bool
+find_image(GjCodec *codec, Datum value, int64 *image)
+{
+	LOCAL_FCINFO(fcinfo, 1);
+
+	InitFunctionCallInfoData(*fcinfo, &codec->image, 1, codec->collation, NULL, NULL);
+	fcinfo->args[0].value = value;
+	fcinfo->args[0].isnull = false;
+	*image = DatumGetInt64(FunctionCallInvoke(fcinfo));
+	if (fcinfo->isnull)
+		return false;
+	if (GjCodeIsHash(*image))
+		ereport(ERROR,
+				(errcode(ERRCODE_NUMERIC_VALUE_OUT_OF_RANGE),
+				 errmsg("an image is out of range"),
+				 errdetail("Support function 3 must return NULL, or at least -2^62.")));
+	return true;
+}
+
+static int64
+hash_value(GjCodec *codec, Datum value)
+{
+	return DatumGetInt64(FunctionCall2Coll(&codec->proc, codec->collation, value,
+										   Int64GetDatum(0)));
+}
+
+/*
+ * Identify the codec by the hash of a sample, whether it has images, and the version of its
+ * collation, if the hash depends on that.  Never 0.
+ */
+static uint64
+get_identity(GjCodec *codec, Oid type)
+{
+	Datum		sample = make_sample(type);
+	uint64		identity = OidIsValid(codec->image.fn_oid) ? 1 : 2;
+
+	if (sample != (Datum) 0)
+		identity = hash_combine64(identity, (uint64) hash_value(codec, sample));
+	if (!is_deterministic(codec->collation))
+	{
+		LOCAL_FCINFO(fcinfo, 1);
+		Datum		version;
+
+		InitFunctionCallInfoData(*fcinfo, NULL, 1, InvalidOid, NULL, NULL);
+		fcinfo->args[0].value = ObjectIdGetDatum(codec->collation);
+		fcinfo->args[0].isnull = false;
+		version = pg_collation_actual_version(fcinfo);
+		if (!fcinfo->isnull)
+		{
+			char	   *name = TextDatumGetCString(version);
+
+			identity = hash_combine64(identity, hash_bytes_extended((unsigned char *) name,
+																	strlen(name), 0));
+		}
+	}
+	return identity != 0 ? identity : 1;
+}
+
+/*
+ * Return a value of the type; 0 if we know of none
+ */
+static Datum
+make_sample(Oid type)
+{
+	if (is_text(type) || type == BPCHAROID)
+		return CStringGetTextDatum("Sample of gpujoin  ");
+	switch (type)
+	{
+		case BYTEAOID:
+			return CStringGetTextDatum("Sample of gpujoin  ");	/* has the same form */
+		case NUMERICOID:
+			return DirectFunctionCall3(numeric_in, CStringGetDatum("-1234567.8900"),
+									   ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+		case UUIDOID:
+			return DirectFunctionCall1(uuid_in,
+									   CStringGetDatum("0192f3a4-5b6c-7d8e-9f01-23456789abcd"));
+		case INETOID:
+			return DirectFunctionCall1(inet_in, CStringGetDatum("192.168.25.7/24"));
+		default:
+			return (Datum) 0;
+	}
+}
+
+/*
+ * Return true for text, and for types that are binary compatible with it, such as citext
+ */
+static bool
+is_text(Oid type)
+{
+	return type == TEXTOID || (get_typlen(type) == -1 && IsBinaryCoercible(type, TEXTOID));
+}
+
+static bool
+is_deterministic(Oid collation)
+{
+	return !OidIsValid(collation) || get_collation_isdeterministic(collation);
+}
+
+/*-------------------------------------------------------------------------
+ * Support functions
+ *-------------------------------------------------------------------------
+ */
+
+Datum
+gpujoin_key_int2(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(PG_GETARG_INT16(0));
+}
+
+/* int4 and date */
+Datum
+gpujoin_key_int4(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(PG_GETARG_INT32(0));
+}
+
+/* int8, timestamp and timestamptz */
+Datum
+gpujoin_key_int8(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(PG_GETARG_INT64(0));
+}
+
+/* oid and enums */
+Datum
+gpujoin_key_oid(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64((int32) PG_GETARG_OID(0));
+}
+
+/*
+ * char(n): what the = operator compares is the string without trailing blanks
+ */
+Datum
+gpujoin_hash_bpchar(PG_FUNCTION_ARGS)
+{
+	BpChar	   *value = PG_GETARG_BPCHAR_PP(0);
+	int			length = bpchartruelen(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value));
+	text	   *trimmed = cstring_to_text_with_len(VARDATA_ANY(value), length);
+	Datum		hash = DirectFunctionCall2Coll(hashtextextended, PG_GET_COLLATION(),
+											   PointerGetDatum(trimmed), PG_GETARG_DATUM(1));
+
+	pfree(trimmed);
+	PG_FREE_IF_COPY(value, 0);
+	PG_RETURN_DATUM(hash);
+}
+
+/* PostgreSQL has this function for bytea only from version 18 on */
+Datum
+gpujoin_hash_bytea(PG_FUNCTION_ARGS)
+{
+	bytea	   *value = PG_GETARG_BYTEA_PP(0);
+	Datum		hash = hash_any_extended((unsigned char *) VARDATA_ANY(value),
+										 VARSIZE_ANY_EXHDR(value), PG_GETARG_INT64(1));
+
+	PG_FREE_IF_COPY(value, 0);
+	PG_RETURN_DATUM(hash);
+}
+
+static inline uint64
+mix(uint64 h)
+{
+	h ^= h >> 32;
+	h *= UINT64CONST(0xD6E8FEB86659FD93);
+	h ^= h >> 32;
+	h *= UINT64CONST(0xD6E8FEB86659FD93);
+	return h ^ (h >> 32);
+}
+
+/*
+ * uuid, in network byte order: the upper half, whose lower bits are mixed with the lower half
+ *
+ * Of versions 6 and 7 the lower 16 bits are mixed: the version itself and 12 bits that follow the
+ * time in its common form.  Of others 32 bits are, because some applications count in the upper
+ * half and others in the lower one.
+ */
+Datum
+gpujoin_hash_uuid(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t  *uuid = PG_GETARG_UUID_P(0);
+	uint64		high;
+	uint64		low;
+	uint64		mask;
+
+	/* a hash with a seed is not stored: it is for tables in memory */
+	if (PG_GETARG_INT64(1) != 0)
+		return DirectFunctionCall2(uuid_hash_extended, PG_GETARG_DATUM(0), PG_GETARG_DATUM(1));
+
+	memcpy(&high, uuid->data, sizeof(high));
+	memcpy(&low, uuid->data + sizeof(high), sizeof(low));
+	high = pg_ntoh64(high);
+	low = mix(pg_ntoh64(low));
+	mask = (high >> 12 & 0xF) == 6 || (high >> 12 & 0xF) == 7 ? 0xFFFF : 0xFFFFFFFF;
+
+	low ^= mix(high & mask);
+	PG_RETURN_INT64((int64) ((high & ~mask) | (low & mask)));
+}
+
+/*
+ * text, varchar and bytea: strings of at most 7 bytes
+ */
+Datum
+gpujoin_image_text(PG_FUNCTION_ARGS)
+{
+	struct varlena *value;
+
+	if (toast_raw_datum_size(PG_GETARG_DATUM(0)) - VARHDRSZ > IMAGE_BYTES)
+		PG_RETURN_NULL();
+	value = PG_DETOAST_DATUM_PACKED(PG_GETARG_DATUM(0));
+	PG_RETURN_INT64(image_of_bytes(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value)));
+}
+
+Datum
+gpujoin_image_bpchar(PG_FUNCTION_ARGS)
+{
+	BpChar	   *value = PG_GETARG_BPCHAR_PP(0);
+	int			length = bpchartruelen(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value));
+
+	if (length > IMAGE_BYTES)
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(image_of_bytes(VARDATA_ANY(value), length));
+}
+
+/*
+ * Return the bytes, filled up with zeroes, and their number below them
+ */
+static int64
+image_of_bytes(const char *bytes, int length)
+{
+	uint64		image = 0;
+
+	memcpy(&image, bytes, length);
+	return (int64) (pg_ntoh64(image) >> 8 << 3 | length);
+}
+
+/*
+ * Integral numerics from -2^62 up to 2^63 - 1, whatever their display scale
+ */
+Datum
+gpujoin_image_numeric(PG_FUNCTION_ARGS)
+{
+	struct varlena *value = PG_DETOAST_DATUM_PACKED(PG_GETARG_DATUM(0));
+	int64		image;
+
+	if (!numeric_image(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value), &image))
+		PG_RETURN_NULL();
+	PG_RETURN_INT64(image);
+}
+
+/*
+ * Read an integer from the contents of a numeric, which need not be aligned
+ *
+ * This is the recheck of each row, for which PostgreSQL's own cast, and a comparison that proves it
+ * exact, would take far longer.
+ */
+static bool
+numeric_image(const char *bytes, int length, int64 *image)
+{
+	uint16		header;
+	int16		weight;
+	bool		negative;
+	int			ndigits;
+	int64		result = 0;
+
+	memcpy(&header, bytes, sizeof(header));
+	bytes += sizeof(header);
+	length -= sizeof(header);
+	if ((header & NUMERIC_SIGN_MASK) == NUMERIC_SPECIAL)
+		return false;
+	if ((header & NUMERIC_SIGN_MASK) == NUMERIC_SHORT)
+	{
+		negative = (header & NUMERIC_SHORT_NEGATIVE) != 0;
+		weight = header & NUMERIC_WEIGHT_MASK;
+		if (header & NUMERIC_WEIGHT_SIGN)
+			weight |= ~NUMERIC_WEIGHT_MASK;
+	}
+	else
+	{
+		negative = (header & NUMERIC_SIGN_MASK) == NUMERIC_LONG_NEGATIVE;
+		memcpy(&weight, bytes, sizeof(weight));
+		bytes += sizeof(weight);
+		length -= sizeof(weight);
+	}
+
+	/* the value is the sum of digit i * 10,000^(weight - i), in the range of int64 up to 2^63 */
+	ndigits = length / (int) sizeof(int16);
+	for (int i = 0; i < Max(ndigits, weight + 1); i++)
+	{
+		int16		digit = 0;
+
+		if (i < ndigits)
+			memcpy(&digit, bytes + i * sizeof(digit), sizeof(digit));
+		if (i > weight)
+		{
+			if (digit != 0)
+				return false;
+			continue;
+		}
+		if (ndigits == 0)
+			break;
+		if (weight > NUMERIC_INT8_WEIGHT ||
+			pg_mul_s64_overflow(result, NUMERIC_BASE, &result) ||
+			pg_sub_s64_overflow(result, digit, &result))
+			return false;
+	}
+
+	/* negative numbers have the greater range, so the sum was subtracted */
+	if (!negative && result == PG_INT64_MIN)
+		return false;
+	*image = negative ? result : -result;
+	return !GjCodeIsHash(*image);
+}

@@ -1,0 +1,239 @@
+/*-------------------------------------------------------------------------
+ *
+ * request.c
+ *	  Asking for a background worker that folds an index: am/worker.c.
+ *
+ * A process that meets many unsorted pages asks: an insertion that has opened a page of the delta,
+ * once the delta has GjIndexFoldPages(), and a search that has read twice as many, in case the
+ * insertions' requests were lost.  A request registers a dynamic background worker, also without
+ * preloading.  It never waits and never fails: if there is no room for a worker, a counter tells,
+ * and VACUUM folds later.
+ *
+ * At most one worker folds an index: it holds the index's worker lock.  All workers of the server
+ * have numbers, below gpujoin.fold_workers, which are locks, too.  A request is dropped if the
+ * index has a worker, or no number is free.  To test that, it takes the lock in share mode for a
+ * moment; a worker that starts just then tries again.
+ *
+ * A process repeats its request for the same delta after 1 s, 2 s, 4 s, and so on up to 60 s.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/parallel.h"
+#include "access/xlog.h"
+#include "catalog/pg_database.h"
+#include "miscadmin.h"
+#include "postmaster/bgworker.h"
+#include "utils/timestamp.h"
+
+#include "base/compat.h"
+#include "stats/stats.h"
+#include "pages.h"
+
+/* Delays before a request is repeated */
+#define FIRST_DELAY_MS			1000
+#define MAX_DELAY_MS			60000
+
+/* Kinds of session locks */
+#define WORKER_LOCK				1
+#define NUMBER_LOCK				2
+#define MERGE_LOCK				3
+
+/* Number of deltas for which a process knows when it asked; others take the place of the oldest */
+#define REMEMBERED				16
+
+typedef struct Asked
+{
+	uint64		build_id;
+	uint32		delta;
+	int			delay;			/* ms */
+	TimestampTz next;			/* no request before this time */
+} Asked;
+
+static Asked asked[REMEMBERED];
+static uint32 nasked = 0;
+
+static void make_tag(uint32 field1, uint32 field2, uint16 kind, LOCKTAG *tag);
+static bool is_time(const GjIndexState *state);
+static bool is_free(const LOCKTAG *tag);
+static bool has_free_number(void);
+static bool start_worker(Relation index);
+
+/*
+ * Ask for a fold if the index has this many times the pages that are worth one
+ *
+ * The state is a recent one.  No page must be locked.
+ */
+void
+GjFoldRequest(Relation index, const GjIndexState *state, int factor)
+{
+	GjIndexUse	use = {0};
+	BlockNumber pages;
+
+	/* most searches end here, without asking for the index's length */
+	if (GjStateUnsorted(state) < (uint64) factor)
+		return;
+	if (!IsUnderPostmaster || RelationUsesLocalBuffers(index) || GjRelationIsNew(index))
+		return;
+	pages = GjIndexFoldPages(index);
+	if (pages == 0 || GjStateUnsorted(state) < (uint64) pages * factor || gj_fold_workers == 0)
+		return;
+	if (IsBinaryUpgrade || IsParallelWorker() || RecoveryInProgress() || !is_time(state))
+		return;
+	if (GjFoldHasWorker(index))
+		return;
+
+	use.n[GJ_USE_REQUESTS] = 1;
+	if (!has_free_number() || !start_worker(index))
+		use.n[GJ_USE_REFUSED] = 1;
+	GjUsageMakeRoom(RelationGetRelid(index));
+	GjUsageAdd(RelationGetRelid(index), &use);
+}
+
+/*
+ * Get the tag of the lock that the worker of an index of this database holds
+ */
+void
+GjFoldWorkerTag(Oid index, LOCKTAG *tag)
+{
+	make_tag(MyDatabaseId, index, WORKER_LOCK, tag);
+}
+
+/*
+ * Get the tag of the lock that a process that merges runs of an index of this database holds
+ */
+void
+GjMergeTag(Oid index, LOCKTAG *tag)
+{
+	make_tag(MyDatabaseId, index, MERGE_LOCK, tag);
+}
+
+/*
+ * Return true if a worker is folding an index
+ */
+bool
+GjFoldHasWorker(Relation index)
+{
+	LOCKTAG		tag;
+
+	GjFoldWorkerTag(RelationGetRelid(index), &tag);
+	return !is_free(&tag);
+}
+
+/*
+ * Get the tag of the lock for a worker's number, the same in all databases
+ */
+void
+GjFoldNumberTag(int number, LOCKTAG *tag)
+{
+	make_tag(InvalidOid, number, NUMBER_LOCK, tag);
+}
+
+/*
+ * Fill in the tag of a lock that a session holds between transactions.  Only user locks are
+ * suitable: a process that exits outside of a transaction does not release others.  PostgreSQL's
+ * own functions use user locks of another type.
+ */
+static void
+make_tag(uint32 field1, uint32 field2, uint16 kind, LOCKTAG *tag)
+{
+	tag->locktag_field1 = field1;
+	tag->locktag_field2 = field2;
+	tag->locktag_field3 = GJ_MAGIC;
+	tag->locktag_field4 = kind;
+	tag->locktag_type = LOCKTAG_USERLOCK;
+	tag->locktag_lockmethodid = USER_LOCKMETHOD;
+}
+
+/*
+ * Return true if a process wants to drop or copy this database
+ *
+ * DROP DATABASE and CREATE DATABASE ... TEMPLATE lock the database and then wait a few seconds
+ * for its sessions to end; no other command holds that lock for long.
+ */
+bool
+GjDatabaseIsWanted(void)
+{
+	LOCKTAG		tag;
+
+	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
+	if (LockAcquire(&tag, RowExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+		return true;
+	LockRelease(&tag, RowExclusiveLock, true);
+	return false;
+}
+
+/*
+ * Return true if this process has not asked for the same delta just now
+ */
+static bool
+is_time(const GjIndexState *state)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	Asked	   *one = NULL;
+
+	for (int i = 0; i < Min(nasked, REMEMBERED) && one == NULL; i++)
+	{
+		if (asked[i].build_id == state->build_id && asked[i].delta == state->deltas[0].run)
+			one = &asked[i];
+	}
+	if (one == NULL)
+	{
+		one = &asked[nasked++ % REMEMBERED];
+		*one = (Asked) {
+			.build_id = state->build_id,.delta = state->deltas[0].run,.delay = FIRST_DELAY_MS
+		};
+	}
+	else if (now < one->next)
+		return false;
+	else
+		one->delay = Min(2 * one->delay, MAX_DELAY_MS);
+	one->next = TimestampTzPlusMilliseconds(now, one->delay);
+	return true;
+}
+
+static bool
+is_free(const LOCKTAG *tag)
+{
+	if (LockAcquire(tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+		return false;
+	LockRelease(tag, ShareLock, false);
+	return true;
+}
+
+static bool
+has_free_number(void)
+{
+	for (int number = 0; number < gj_fold_workers; number++)
+	{
+		LOCKTAG		tag;
+
+		GjFoldNumberTag(number, &tag);
+		if (is_free(&tag))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Register a worker; returns false if max_worker_processes are registered already
+ */
+static bool
+start_worker(Relation index)
+{
+	BackgroundWorker worker = {0};
+
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
+	worker.bgw_restart_time = BGW_NEVER_RESTART;
+	strlcpy(worker.bgw_library_name, GJ_NAME, BGW_MAXLEN);
+	strlcpy(worker.bgw_function_name, "GjFoldWorkerMain", BGW_MAXLEN);
+	strlcpy(worker.bgw_type, "gpujoin fold worker", BGW_MAXLEN);
+	snprintf(worker.bgw_name, BGW_MAXLEN, "gpujoin fold worker for index %u",
+			 RelationGetRelid(index));
+	worker.bgw_main_arg = ObjectIdGetDatum(RelationGetRelid(index));
+	memcpy(worker.bgw_extra, &MyDatabaseId, sizeof(Oid));
+	return RegisterDynamicBackgroundWorker(&worker, NULL);
+}

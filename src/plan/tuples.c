@@ -1,0 +1,538 @@
+/*-------------------------------------------------------------------------
+ *
+ * tuples.c
+ *	  Find lists of tuples in a clause: (a, b) IN ((1, 2), (3, 4)), one of whose columns is an
+ *	  index's key.
+ *
+ * PostgreSQL's parser, and most ORMs, write such a list as an OR of ANDs.  An arm is a tuple if it
+ * compares each of some columns with a value that is the same for each row, and all arms must
+ * compare the same columns.  All tuples go into one exact table (sets/exact.c), which proves the
+ * whole clause for a row, so that the clause need not be tested again.
+ *
+ * An arm that compares one of the columns with an array, a = 1 AND b = ANY ($1), is as many tuples
+ * as the array has elements.  If two of them did, the tuples might not fit in memory.
+ *
+ * Arms may have different operators for one column, since integers of different widths do:
+ * (1, 3000000000) makes the second column's operator int8 = int8, and (1, 2) int8 = int4.  Values
+ * of such a column are converted to int8.  Other operators must be the same in each arm.
+ *
+ * NULL: all operators are strict, so an arm with a NULL value is true for no row, and a row with a
+ * NULL in one of the columns satisfies no arm.  Both are the result of leaving them out.
+ *
+ * Other clauses are not handled here, but by conditions.c; for an OR of which only some operands
+ * are tuples, it finds the keys, and each row is tested by the clause.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/stratnum.h"
+#include "catalog/pg_opfamily_d.h"
+#include "catalog/pg_type_d.h"
+#include "miscadmin.h"
+#include "nodes/makefuncs.h"
+#include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
+#include "optimizer/paths.h"
+#include "utils/array.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
+
+#include "sets/sets.h"
+#include "planner.h"
+
+/* Maximum number of columns of a tuple */
+#define MAX_COLUMNS				8
+
+/* A column of the tuples */
+typedef struct Column
+{
+	Expr	   *expr;			/* as the first arm has it: a column of the table, or the key */
+	AttrNumber	attno;			/* 0: the key is an expression */
+	Oid			opno;			/* with the column on the left */
+	Oid			commuted;		/* an operator that opno commutes, if it has been looked up */
+	Oid			collation;
+	bool		is_mixed;		/* do arms have different operators, all of integers? */
+	List	   *values;			/* the value of each plain arm */
+} Column;
+
+/* An arm that compares a column with an array */
+typedef struct ArrayArm
+{
+	Expr	   *values[MAX_COLUMNS];
+	int			array;			/* the column that is compared with an array */
+} ArrayArm;
+
+typedef struct Finder
+{
+	RelOptInfo *rel;
+	IndexOptInfo *index;
+	int			ncolumns;
+	Column		columns[MAX_COLUMNS];	/* the key is the first */
+	List	   *array_arms;
+} Finder;
+
+/* A comparison in an arm */
+typedef struct Comparison
+{
+	Node	   *column;
+	Expr	   *value;
+	Oid			opno;
+	Oid			collation;
+	bool		is_array;
+	bool		is_turned;		/* is the column on the right? */
+} Comparison;
+
+static bool add_arm(Finder *finder, Node *arm, bool is_first);
+static bool read_comparison(Finder *finder, Node *clause, Comparison *comparison);
+static Node *strip_relabel(Node *expr);
+static bool is_column(const Finder *finder, Node *expr, AttrNumber *attno);
+static int	find_column(Finder *finder, const Comparison *comparison, bool is_first);
+static bool same_operator(Column *column, const Comparison *comparison);
+static bool is_integer_equality(Oid opno);
+static bool put_key_first(Finder *finder);
+static bool settle_operators(Finder *finder);
+static Expr *to_int8(Expr *value);
+static GjTuples *make_tuples(Finder *finder);
+static GjTuples *make_array_tuples(Finder *finder, const ArrayArm *arm);
+static GjTuples *create_tuples(Finder *finder);
+static Expr *make_values(Finder *finder, int column, List *values);
+static ScalarArrayOpExpr *compare_key(const Finder *finder, Expr *array);
+static double count_distinct(const Expr *array);
+static int	compare_words(const void *a, const void *b);
+static bool parts_are_usable(PlannerInfo *root, const GjTuples *tuples);
+
+/*
+ * Return the tuples of an OR: a list of GjTuples with the same columns; NIL if it is not a list of
+ * tuples that the index can search for
+ */
+List *
+GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, BoolExpr *clause)
+{
+	Finder		finder = {.rel = rel,.index = index};
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, clause->args)
+	{
+		if (!add_arm(&finder, lfirst(lc), foreach_current_index(lc) == 0))
+			return NIL;
+	}
+	if (!put_key_first(&finder) || !settle_operators(&finder))
+		return NIL;
+
+	if (finder.columns[0].values != NIL)
+		result = list_make1(make_tuples(&finder));
+	foreach(lc, finder.array_arms)
+		result = lappend(result, make_array_tuples(&finder, lfirst(lc)));
+	foreach(lc, result)
+	{
+		if (!parts_are_usable(root, lfirst(lc)))
+			return NIL;
+	}
+	return result;
+}
+
+/*
+ * Add an arm of the OR.  Returns false if it is not a tuple of the same columns.
+ */
+static bool
+add_arm(Finder *finder, Node *arm, bool is_first)
+{
+	Expr	   *values[MAX_COLUMNS] = {NULL};
+	List	   *args;
+	int			array = -1;
+	ListCell   *lc;
+
+	if (!is_andclause(arm))
+		return false;
+	args = ((BoolExpr *) arm)->args;
+	if (list_length(args) > MAX_COLUMNS ||
+		(!is_first && list_length(args) != finder->ncolumns))
+		return false;
+
+	foreach(lc, args)
+	{
+		Comparison	comparison;
+		int			column;
+
+		if (!read_comparison(finder, lfirst(lc), &comparison))
+			return false;
+		column = find_column(finder, &comparison, is_first);
+		if (column < 0 || values[column] != NULL || (comparison.is_array && array >= 0))
+			return false;
+		values[column] = comparison.value;
+		if (comparison.is_array)
+			array = column;
+	}
+
+	if (array >= 0)
+	{
+		ArrayArm   *array_arm = palloc(sizeof(ArrayArm));
+
+		memcpy(array_arm->values, values, sizeof(values));
+		array_arm->array = array;
+		finder->array_arms = lappend(finder->array_arms, array_arm);
+		return true;
+	}
+	for (int i = 0; i < finder->ncolumns; i++)
+		finder->columns[i].values = lappend(finder->columns[i].values, values[i]);
+	return true;
+}
+
+/*
+ * Read a comparison of a column with a value, in either order, or with an array
+ */
+static bool
+read_comparison(Finder *finder, Node *clause, Comparison *comparison)
+{
+	AttrNumber	attno;
+
+	if (IsA(clause, OpExpr) && list_length(((OpExpr *) clause)->args) == 2)
+	{
+		OpExpr	   *op = (OpExpr *) clause;
+
+		comparison->is_array = false;
+		comparison->is_turned = !is_column(finder, linitial(op->args), &attno);
+		comparison->column = comparison->is_turned ? lsecond(op->args) : linitial(op->args);
+		comparison->value = comparison->is_turned ? linitial(op->args) : lsecond(op->args);
+		comparison->opno = op->opno;
+		comparison->collation = op->inputcollid;
+		return !comparison->is_turned || is_column(finder, comparison->column, &attno);
+	}
+	if (IsA(clause, ScalarArrayOpExpr) && ((ScalarArrayOpExpr *) clause)->useOr)
+	{
+		ScalarArrayOpExpr *op = (ScalarArrayOpExpr *) clause;
+
+		comparison->is_array = true;
+		comparison->is_turned = false;
+		comparison->column = linitial(op->args);
+		comparison->value = lsecond(op->args);
+		comparison->opno = op->opno;
+		comparison->collation = op->inputcollid;
+		return is_column(finder, comparison->column, &attno);
+	}
+	return false;
+}
+
+static Node *
+strip_relabel(Node *expr)
+{
+	while (IsA(expr, RelabelType))
+		expr = (Node *) ((RelabelType *) expr)->arg;
+	return expr;
+}
+
+/*
+ * Return true if an expression is a column of the table, or the index's key
+ */
+static bool
+is_column(const Finder *finder, Node *expr, AttrNumber *attno)
+{
+	Var		   *var = (Var *) strip_relabel(expr);
+
+	*attno = 0;
+	if (!IsA(var, Var))
+		return finder->index->indexkeys[0] == 0 &&
+			match_index_to_operand(expr, 0, finder->index);
+	*attno = var->varattno;
+	return var->varno == finder->rel->relid && var->varlevelsup == 0 && var->varattno > 0;
+}
+
+/*
+ * Return the number of the tuples' column that a comparison is about; -1 if it is none of them, or
+ * is compared by another operator
+ */
+static int
+find_column(Finder *finder, const Comparison *comparison, bool is_first)
+{
+	AttrNumber	attno;
+	Column	   *column;
+
+	(void) is_column(finder, comparison->column, &attno);
+	for (int i = 0; i < finder->ncolumns; i++)
+	{
+		if (finder->columns[i].attno == attno)
+			return same_operator(&finder->columns[i], comparison) ? i : -1;
+	}
+	if (!is_first)
+		return -1;
+
+	column = &finder->columns[finder->ncolumns];
+	column->expr = (Expr *) comparison->column;
+	column->attno = attno;
+	column->opno = comparison->is_turned ? get_commutator(comparison->opno) : comparison->opno;
+	column->collation = comparison->collation;
+	return OidIsValid(column->opno) ? finder->ncolumns++ : -1;
+}
+
+static bool
+same_operator(Column *column, const Comparison *comparison)
+{
+	Oid			opno = comparison->opno;
+
+	if (comparison->is_turned)
+	{
+		if (opno != column->commuted && get_commutator(opno) != column->opno)
+			return false;
+		column->commuted = opno;
+		return comparison->collation == column->collation;
+	}
+	if (opno == column->opno)
+		return comparison->collation == column->collation;
+	if (!is_integer_equality(column->opno) || !is_integer_equality(opno))
+		return false;
+	column->is_mixed = true;
+	return true;
+}
+
+static bool
+is_integer_equality(Oid opno)
+{
+	return get_op_opfamily_strategy(opno, INTEGER_BTREE_FAM_OID) == BTEqualStrategyNumber;
+}
+
+/*
+ * Make the index's key the first column.  Returns false if it is none of the columns.
+ */
+static bool
+put_key_first(Finder *finder)
+{
+	if (finder->ncolumns < 2)
+		return false;
+	for (int i = 0; i < finder->ncolumns; i++)
+	{
+		Column		key = finder->columns[i];
+		ListCell   *lc;
+
+		if (key.attno != finder->index->indexkeys[0])
+			continue;
+		finder->columns[i] = finder->columns[0];
+		finder->columns[0] = key;
+		foreach(lc, finder->array_arms)
+		{
+			ArrayArm   *arm = lfirst(lc);
+			Expr	   *value = arm->values[i];
+
+			arm->values[i] = arm->values[0];
+			arm->values[0] = value;
+			arm->array = arm->array == i ? 0 : arm->array == 0 ? i : arm->array;
+		}
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Give each column one operator.  Returns false if a column other than the key has one that an
+ * exact table cannot use.
+ */
+static bool
+settle_operators(Finder *finder)
+{
+	for (int i = 0; i < finder->ncolumns; i++)
+	{
+		Column	   *column = &finder->columns[i];
+		GjExactPart part;
+		ListCell   *lc;
+
+		if (column->is_mixed)
+		{
+			Oid			left_type;
+			Oid			right_type;
+
+			if (finder->array_arms != NIL)
+				return false;
+			op_input_types(column->opno, &left_type, &right_type);
+			column->opno = get_opfamily_member(INTEGER_BTREE_FAM_OID, left_type, INT8OID,
+											   BTEqualStrategyNumber);
+			foreach(lc, column->values)
+				lfirst(lc) = to_int8(lfirst(lc));
+		}
+		if (i > 0 && !GjExactPartInit(&part, column->opno, column->collation))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Convert an integer to int8
+ */
+static Expr *
+to_int8(Expr *value)
+{
+	Oid			type = exprType((Node *) value);
+	Const	   *constant = (Const *) value;
+	int64		number = 0;
+
+	if (type == INT8OID)
+		return value;
+	if (!IsA(value, Const))
+		return (Expr *) makeFuncExpr(type == INT4OID ? F_INT8_INT4 : F_INT8_INT2, INT8OID,
+									 list_make1(value), InvalidOid, InvalidOid,
+									 COERCE_IMPLICIT_CAST);
+	if (!constant->constisnull)
+		number = type == INT4OID ? DatumGetInt32(constant->constvalue) :
+			DatumGetInt16(constant->constvalue);
+	return (Expr *) makeConst(INT8OID, -1, InvalidOid, sizeof(int64), Int64GetDatum(number),
+							  constant->constisnull, FLOAT8PASSBYVAL);
+}
+
+/*
+ * Make the tuples of the arms without an array
+ */
+static GjTuples *
+make_tuples(Finder *finder)
+{
+	GjTuples   *tuples = create_tuples(finder);
+	Expr	   *keys = make_values(finder, 0, finder->columns[0].values);
+
+	tuples->key = compare_key(finder, keys);
+	for (int i = 1; i < finder->ncolumns; i++)
+		tuples->arrays = lappend(tuples->arrays,
+								 make_values(finder, i, finder->columns[i].values));
+	tuples->nkeys = count_distinct(keys);
+	return tuples;
+}
+
+/*
+ * Make the tuples of an arm with an array
+ */
+static GjTuples *
+make_array_tuples(Finder *finder, const ArrayArm *arm)
+{
+	GjTuples   *tuples = create_tuples(finder);
+
+	tuples->is_product = true;
+	for (int i = 0; i < finder->ncolumns; i++)
+	{
+		Expr	   *array = i == arm->array ? arm->values[i] :
+			make_values(finder, i, list_make1(arm->values[i]));
+
+		if (i == 0)
+		{
+			tuples->key = compare_key(finder, array);
+			tuples->nkeys = arm->array == 0 ? 0.0 : 1.0;
+		}
+		else
+			tuples->arrays = lappend(tuples->arrays, array);
+	}
+	return tuples;
+}
+
+/*
+ * Create tuples without values
+ */
+static GjTuples *
+create_tuples(Finder *finder)
+{
+	GjTuples   *tuples = palloc0(sizeof(GjTuples));
+
+	for (int i = 1; i < finder->ncolumns; i++)
+	{
+		const Column *column = &finder->columns[i];
+
+		tuples->columns = lappend(tuples->columns, column->expr);
+		tuples->operators = lappend_oid(tuples->operators, column->opno);
+		tuples->collations = lappend_oid(tuples->collations, column->collation);
+	}
+	return tuples;
+}
+
+static Expr *
+make_values(Finder *finder, int column, List *values)
+{
+	Oid			left_type;
+	Oid			type;
+
+	op_input_types(finder->columns[column].opno, &left_type, &type);
+	return GjMakeArray(type, values);
+}
+
+/*
+ * Make the clause that finds the keys of the tuples
+ */
+static ScalarArrayOpExpr *
+compare_key(const Finder *finder, Expr *array)
+{
+	const Column *key = &finder->columns[0];
+	ScalarArrayOpExpr *any = makeNode(ScalarArrayOpExpr);
+
+	any->opno = key->opno;
+	any->opfuncid = get_opcode(key->opno);
+	any->useOr = true;
+	any->inputcollid = key->collation;
+	any->args = list_make2(key->expr, array);
+	any->location = -1;
+	return any;
+}
+
+/*
+ * Return the number of different values of an array, if they are integers that are known; otherwise
+ * their number
+ */
+static double
+count_distinct(const Expr *expr)
+{
+	const Const *constant = (const Const *) expr;
+	ArrayType  *array;
+	Datum	   *values;
+	bool	   *nulls;
+	int			n;
+	int			ndistinct = 0;
+	int16		length;
+	bool		byval;
+	char		align;
+
+	if (!IsA(expr, Const))
+		return list_length(castNode(ArrayExpr, expr)->elements);
+
+	array = DatumGetArrayTypeP(constant->constvalue);
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &length, &byval, &align);
+	if (!byval)
+		return ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	deconstruct_array(array, ARR_ELEMTYPE(array), length, byval, align, &values, &nulls, &n);
+	qsort(values, n, sizeof(Datum), compare_words);
+	for (int i = 0; i < n; i++)
+		ndistinct += i == 0 || values[i] != values[i - 1];
+	pfree(values);
+	pfree(nulls);
+	return ndistinct;
+}
+
+static int
+compare_words(const void *a, const void *b)
+{
+	Datum		left = *(const Datum *) a;
+	Datum		right = *(const Datum *) b;
+
+	return left < right ? -1 : left > right;
+}
+
+/*
+ * Return true if the values of the columns other than the key are the same for each row, so that
+ * they can be evaluated before the scan, and these columns are columns of the table
+ */
+static bool
+parts_are_usable(PlannerInfo *root, const GjTuples *tuples)
+{
+	ListCell   *lc;
+
+	foreach(lc, tuples->columns)
+	{
+		if (!IsA(strip_relabel(lfirst(lc)), Var))
+			return false;
+	}
+	foreach(lc, tuples->arrays)
+	{
+		Node	   *array = lfirst(lc);
+
+		if (!IsA(array, Const) &&
+			(contain_subplans(array) || contain_volatile_functions(array) ||
+			 !bms_is_empty(pull_varnos(root, array))))
+			return false;
+	}
+	return true;
+}

@@ -1,0 +1,649 @@
+/*-------------------------------------------------------------------------
+ *
+ * exact.c
+ *	  The exact table: elements of a code and parts, found by comparing the code and all parts.
+ *
+ * A part is either a word or a Datum.  Words are integers and other types whose operator is true
+ * if and only if the bits are the same; they are compared as int64, whatever the widths of their
+ * types.  Datums are compared by the operator's own function, under its collation.  So what a
+ * search finds is what PostgreSQL's own comparison, or the AND of them, finds:
+ *
+ *	- Two values that are equal have the same code, by the contract of the index's operator class,
+ *	  and the same hash, by that of the hash operator family that the operator belongs to.
+ *	- The hash only selects the elements that are compared.
+ *	- All operators are strict: callers neither add nor look up an element with a NULL.
+ *
+ * Open addressing: a cell has 32 bits of an element's hash and its number.  The elements are in one
+ * array, so that a search reads two cache lines, and several searches prefetch them.
+ *
+ * The hash of an element is seeded at random, so that no prepared list of integers makes a long run
+ * of cells.  A code may itself be a hash, with a known seed, of the only part: then hashing the
+ * code is enough, unless the list was prepared to have values of one code.  When GJ_EXACT_MAX_SAME
+ * elements have the same hash, all parts are hashed again, by the type's extended hash function
+ * with the random seed.  A type whose hash function makes them collide again causes long searches,
+ * which can be interrupted.
+ *
+ * Hash and comparison functions may leave garbage, and values may have to be detoasted: both go to
+ * a context that is reset after each search.  Elements are stored detoasted.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/hash.h"
+#include "catalog/pg_type.h"
+#include "common/pg_prng.h"
+#include "miscadmin.h"
+#include "utils/datum.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/typcache.h"
+
+#include "base/prefetch.h"
+#include "exact.h"
+
+typedef struct Cell
+{
+	uint32		hash;
+	uint32		number;			/* of the element, or GJ_EXACT_NONE: the cell is empty */
+} Cell;
+
+struct GjExact
+{
+	MemoryContext context;		/* owns everything */
+	MemoryContext data;			/* what the Datums point to */
+	MemoryContext scratch;		/* reset after each search */
+	int			nparts;
+	int			width;			/* of an element, in words: the code and the parts */
+	GjExactPart *parts;
+	bool		has_datums;		/* is any part no word? */
+	bool		code_only;		/* is the hash that of the code alone? */
+	uint64		seed;
+
+	Cell	   *cells;
+	uint32		mask;			/* number of cells, a power of two, less 1 */
+	uint64	   *elements;
+	uint32		nelements;
+	uint32		capacity;		/* of elements; at most half of the cells are used */
+};
+
+#define GJ_EXACT_MIN_CELLS		64
+#define GJ_EXACT_MAX_ELEMENTS	((uint32) 1 << 30)
+
+/* Elements of one hash after which parts are hashed, too */
+#define GJ_EXACT_MAX_SAME		16
+
+/* Number of values whose cells are prefetched together */
+#define GJ_EXACT_GROUP			256
+
+/* Number of comparisons or elements between two checks for interrupts */
+#define GJ_EXACT_INTERVAL		4096
+
+static bool is_enum_or_plain(Oid type);
+static bool is_word(Oid row_type, Oid value_type);
+static bool find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type,
+						   Oid value_type);
+static void grow(GjExact *exact);
+static uint32 find_same(GjExact *exact, uint32 hash, int64 code, const Datum *values,
+						uint32 *nsame);
+static uint32 append(GjExact *exact, uint32 hash, int64 code, const Datum *values);
+static void enter(GjExact *exact, uint32 hash, uint32 number);
+static void fill_cells(GjExact *exact);
+static void hash_parts_too(GjExact *exact);
+static bool is_same(GjExact *exact, const uint64 *element, int64 code, const Datum *values);
+static bool is_listed(GjExact *exact, const uint64 *element, int64 code, const Datum *values);
+static void find_group(GjExact *exact, int start, int end, const int64 *codes,
+					   const Datum *const *values, uint32 *numbers);
+static uint32 find(GjExact *exact, uint32 hash, int64 code, const Datum *values);
+static uint32 hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row);
+static bool call_equal(FmgrInfo *function, Oid collation, Datum left, Datum right);
+
+static inline uint64
+mix(uint64 h)
+{
+	h ^= h >> 32;
+	h *= UINT64CONST(0xD6E8FEB86659FD93);
+	h ^= h >> 32;
+	h *= UINT64CONST(0xD6E8FEB86659FD93);
+	return h ^ (h >> 32);
+}
+
+/*
+ * Return a value of a fixed width of at most 8 bytes as a word
+ */
+static inline Datum
+to_word(Datum value, int16 length)
+{
+	switch (length)
+	{
+		case sizeof(int8):
+			return Int64GetDatum((int64) (int8) value);
+		case sizeof(int16):
+			return Int64GetDatum((int64) DatumGetInt16(value));
+		case sizeof(int32):
+			return Int64GetDatum((int64) DatumGetInt32(value));
+		default:
+			return value;
+	}
+}
+
+/*
+ * Return a value as a word, or as a Datum that is not toasted
+ */
+static inline Datum
+plain_value(Datum value, bool is_word, int16 length)
+{
+	if (is_word)
+		return to_word(value, length);
+	return length == -1 ? PointerGetDatum(PG_DETOAST_DATUM_PACKED(value)) : value;
+}
+
+static inline uint64 *
+element_at(const GjExact *exact, uint32 number)
+{
+	return exact->elements + (Size) number * exact->width;
+}
+
+/*
+ * Prepare a part whose row's value is on the left of an operator and an element's on the right.
+ * Returns false if the operator is not the equality of the default hash operator family of the
+ * left type, or cannot be used.
+ */
+bool
+GjExactPartInit(GjExactPart *part, Oid equality, Oid collation)
+{
+	Oid			row_type;
+	Oid			value_type;
+	TypeCacheEntry *cache;
+
+	memset(part, 0, sizeof(GjExactPart));
+	op_input_types(equality, &row_type, &value_type);
+	if (!is_enum_or_plain(row_type) || !is_enum_or_plain(value_type))
+		return false;
+	cache = lookup_type_cache(row_type, TYPECACHE_HASH_OPFAMILY);
+	if (!OidIsValid(cache->hash_opf) || !op_strict(equality) ||
+		get_op_opfamily_strategy(equality, cache->hash_opf) != HTEqualStrategyNumber)
+		return false;
+
+	part->row_length = get_typlen(row_type);
+	get_typlenbyval(value_type, &part->value_length, &part->value_byval);
+	part->collation = collation;
+	part->is_word = is_word(row_type, value_type);
+	return part->is_word || find_functions(part, equality, cache->hash_opf, row_type, value_type);
+}
+
+/*
+ * Return false for arrays, records and ranges: whether their values can be hashed depends on the
+ * types inside, and an array of arrays has no type.
+ */
+static bool
+is_enum_or_plain(Oid type)
+{
+	return type == ANYENUMOID || (type != RECORDOID && !IsPolymorphicType(type));
+}
+
+/*
+ * Return true if values of these types are equal, by the operators of the default family, if and
+ * only if their bits are, sign-extended to 64
+ */
+static bool
+is_word(Oid row_type, Oid value_type)
+{
+	switch (row_type)
+	{
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+			return value_type == INT2OID || value_type == INT4OID || value_type == INT8OID;
+		case BOOLOID:
+		case CHAROID:
+		case OIDOID:
+		case DATEOID:
+		case TIMEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+			return value_type == row_type;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Look up the functions that compare and hash Datums.  Returns false if one is missing, or if equal
+ * values might have different hashes.
+ */
+static bool
+find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type, Oid value_type)
+{
+	Oid			same = get_opfamily_member(family, value_type, value_type, HTEqualStrategyNumber);
+	Oid			row_hash = get_opfamily_proc(family, row_type, row_type, HASHEXTENDED_PROC);
+	Oid			value_hash = get_opfamily_proc(family, value_type, value_type, HASHEXTENDED_PROC);
+
+	if (!OidIsValid(same) || !OidIsValid(row_hash) || !OidIsValid(value_hash) || !op_strict(same))
+		return false;
+
+	/*
+	 * There, char(n) hashes trailing blanks before PostgreSQL 16, and "name" ignores the collation.
+	 */
+	if (OidIsValid(part->collation) && !get_collation_isdeterministic(part->collation) &&
+		(row_type != value_type || row_type == BPCHAROID))
+		return false;
+	fmgr_info(get_opcode(equality), &part->equal);
+	fmgr_info(get_opcode(same), &part->same);
+	fmgr_info(row_hash, &part->row_hash);
+	fmgr_info(value_hash, &part->value_hash);
+	return true;
+}
+
+/*
+ * Create an empty table in a memory context of its own below parent.  code_is_hash says that codes
+ * are spread like hashes of the only part.
+ *
+ * The functions of the parts must live as long.
+ */
+GjExact *
+GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts, bool code_is_hash)
+{
+	MemoryContext context = AllocSetContextCreate(parent, "gpujoin exact table",
+												  ALLOCSET_SMALL_SIZES);
+	GjExact    *exact = MemoryContextAllocZero(context, sizeof(GjExact));
+
+	Assert(nparts > 0 && nparts <= INDEX_MAX_KEYS);
+	Assert(!code_is_hash || nparts == 1);
+	exact->context = context;
+	exact->scratch = AllocSetContextCreate(context, "gpujoin exact search",
+										   ALLOCSET_SMALL_SIZES);
+	exact->nparts = nparts;
+	exact->width = nparts + 1;
+	exact->parts = MemoryContextAlloc(context, nparts * sizeof(GjExactPart));
+	memcpy(exact->parts, parts, nparts * sizeof(GjExactPart));
+	for (int i = 0; i < nparts; i++)
+		exact->has_datums |= !parts[i].is_word;
+	if (exact->has_datums)
+		exact->data = GenerationContextCreate(context, "gpujoin exact values",
+											  ALLOCSET_DEFAULT_SIZES);
+	exact->code_only = code_is_hash;
+	exact->seed = pg_prng_uint64(&pg_global_prng_state);
+	return exact;
+}
+
+/*
+ * Add an element, unless it is there, and return its number.  Its values are copied.
+ */
+uint32
+GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *found)
+{
+	MemoryContext old = MemoryContextSwitchTo(exact->scratch);
+	Datum		plain[INDEX_MAX_KEYS];
+	uint32		number;
+	uint32		hash;
+	uint32		nsame;
+
+	if (exact->nelements == exact->capacity)
+		grow(exact);
+	for (int i = 0; i < exact->nparts; i++)
+		plain[i] = plain_value(values[i], exact->parts[i].is_word, exact->parts[i].value_length);
+
+	hash = hash_element(exact, code, plain, false);
+	number = find_same(exact, hash, code, plain, &nsame);
+	*found = number != GJ_EXACT_NONE;
+	if (!*found)
+		number = append(exact, hash, code, plain);
+	if (nsame >= GJ_EXACT_MAX_SAME && exact->code_only)
+		hash_parts_too(exact);
+
+	MemoryContextSwitchTo(old);
+	if (exact->has_datums)
+		MemoryContextReset(exact->scratch);
+	return number;
+}
+
+/*
+ * Return the number of the element that equals one to be added, or GJ_EXACT_NONE.  *nsame becomes
+ * the number of others that have the same hash.
+ */
+static uint32
+find_same(GjExact *exact, uint32 hash, int64 code, const Datum *values, uint32 *nsame)
+{
+	*nsame = 0;
+	for (uint32 at = hash & exact->mask;; at = (at + 1) & exact->mask)
+	{
+		const Cell *cell = &exact->cells[at];
+
+		if (cell->number == GJ_EXACT_NONE)
+			return GJ_EXACT_NONE;
+		if (cell->hash != hash)
+			continue;
+		if (is_same(exact, element_at(exact, cell->number), code, values))
+			return cell->number;
+		if (++*nsame % GJ_EXACT_INTERVAL == 0)
+			CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/*
+ * Append a new element, with copies of its values, and return its number
+ */
+static uint32
+append(GjExact *exact, uint32 hash, int64 code, const Datum *values)
+{
+	uint32		number = exact->nelements;
+	uint64	   *element = element_at(exact, number);
+	MemoryContext old = exact->has_datums ? MemoryContextSwitchTo(exact->data) : NULL;
+
+	element[0] = (uint64) code;
+	for (int i = 0; i < exact->nparts; i++)
+	{
+		const GjExactPart *part = &exact->parts[i];
+
+		element[i + 1] = part->is_word ? values[i] :
+			datumCopy(values[i], part->value_byval, part->value_length);
+	}
+	if (exact->has_datums)
+		MemoryContextSwitchTo(old);
+
+	enter(exact, hash, number);
+	exact->nelements++;
+	if (exact->nelements % GJ_EXACT_INTERVAL == 0)
+		CHECK_FOR_INTERRUPTS();
+	return number;
+}
+
+/*
+ * Enter an element into an empty cell
+ */
+static void
+enter(GjExact *exact, uint32 hash, uint32 number)
+{
+	uint32		at = hash & exact->mask;
+
+	while (exact->cells[at].number != GJ_EXACT_NONE)
+		at = (at + 1) & exact->mask;
+	exact->cells[at].hash = hash;
+	exact->cells[at].number = number;
+}
+
+/*
+ * Make room for more elements
+ */
+static void
+grow(GjExact *exact)
+{
+	uint64		ncells = exact->cells == NULL ? GJ_EXACT_MIN_CELLS : ((uint64) exact->mask + 1) * 2;
+	Size		element_bytes = exact->width * sizeof(uint64);
+
+	CHECK_FOR_INTERRUPTS();
+	if (exact->nelements >= GJ_EXACT_MAX_ELEMENTS)
+		ereport(ERROR,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("a gpujoin key set cannot have more than %u values",
+						GJ_EXACT_MAX_ELEMENTS)));
+
+	if (exact->cells != NULL)
+		pfree(exact->cells);
+	exact->cells = NULL;
+	exact->mask = (uint32) (ncells - 1);
+	exact->capacity = (uint32) (ncells / 2);
+	exact->elements = exact->elements == NULL ?
+		MemoryContextAllocHuge(exact->context, exact->capacity * element_bytes) :
+		repalloc_huge(exact->elements, exact->capacity * element_bytes);
+	exact->cells = MemoryContextAllocHuge(exact->context, ncells * sizeof(Cell));
+	fill_cells(exact);
+}
+
+/*
+ * Enter all elements, which are distinct, into empty cells
+ */
+static void
+fill_cells(GjExact *exact)
+{
+	for (uint64 i = 0; i <= exact->mask; i++)
+		exact->cells[i].number = GJ_EXACT_NONE;
+
+	for (uint32 number = 0; number < exact->nelements; number++)
+	{
+		const uint64 *element = element_at(exact, number);
+
+		if (number % GJ_EXACT_INTERVAL == 0)
+		{
+			CHECK_FOR_INTERRUPTS();
+			MemoryContextReset(exact->scratch);
+		}
+		enter(exact, hash_element(exact, (int64) element[0], (const Datum *) element + 1, false),
+			  number);
+	}
+}
+
+/*
+ * Give up on hashing the code alone, because many values have the same one
+ */
+static void
+hash_parts_too(GjExact *exact)
+{
+	MemoryContext old = MemoryContextSwitchTo(exact->scratch);
+
+	exact->code_only = false;
+	fill_cells(exact);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Return true if an element that is to be added is there
+ */
+static bool
+is_same(GjExact *exact, const uint64 *element, int64 code, const Datum *values)
+{
+	if (element[0] != (uint64) code)
+		return false;
+	for (int i = 0; i < exact->nparts; i++)
+	{
+		GjExactPart *part = &exact->parts[i];
+
+		if (part->is_word ? element[i + 1] != (uint64) values[i] :
+			!call_equal(&part->same, part->collation, (Datum) element[i + 1], values[i]))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Return true if a row's values equal an element
+ */
+static bool
+is_listed(GjExact *exact, const uint64 *element, int64 code, const Datum *values)
+{
+	if (element[0] != (uint64) code)
+		return false;
+	for (int i = 0; i < exact->nparts; i++)
+	{
+		GjExactPart *part = &exact->parts[i];
+
+		if (part->is_word ? element[i + 1] != (uint64) values[i] :
+			!call_equal(&part->equal, part->collation, values[i], (Datum) element[i + 1]))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Call an operator, for which NULL counts as false
+ */
+static bool
+call_equal(FmgrInfo *function, Oid collation, Datum left, Datum right)
+{
+	LOCAL_FCINFO(fcinfo, 2);
+	Datum		result;
+
+	InitFunctionCallInfoData(*fcinfo, function, 2, collation, NULL, NULL);
+	fcinfo->args[0].value = left;
+	fcinfo->args[0].isnull = false;
+	fcinfo->args[1].value = right;
+	fcinfo->args[1].isnull = false;
+	result = FunctionCallInvoke(fcinfo);
+	return !fcinfo->isnull && DatumGetBool(result);
+}
+
+/*
+ * Return the number of the element that equals a row's values, or GJ_EXACT_NONE
+ */
+uint32
+GjExactFind(GjExact *exact, int64 code, const Datum *values)
+{
+	const Datum *arrays[INDEX_MAX_KEYS];
+	uint32		number;
+
+	for (int i = 0; i < exact->nparts; i++)
+		arrays[i] = &values[i];
+	GjExactFindMany(exact, 1, &code, arrays, &number);
+	return number;
+}
+
+/*
+ * Find the elements that equal the values of n rows; values[] has an array for each part
+ */
+void
+GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
+				uint32 *numbers)
+{
+	MemoryContext old = MemoryContextSwitchTo(exact->scratch);
+	int			group = GJ_EXACT_GROUP / exact->nparts;
+
+	for (int start = 0; start < n; start += group)
+	{
+		CHECK_FOR_INTERRUPTS();
+		find_group(exact, start, Min(start + group, n), codes, values, numbers);
+		if (exact->has_datums)
+			MemoryContextReset(exact->scratch);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Find the elements of the rows from start to before end
+ *
+ * Cache misses overlap: the cells of all of them are prefetched, then the elements.
+ */
+static void
+find_group(GjExact *exact, int start, int end, const int64 *codes, const Datum *const *values,
+		   uint32 *numbers)
+{
+	Datum		plain[GJ_EXACT_GROUP];
+	uint32		hashes[GJ_EXACT_GROUP];
+	int			nparts = exact->nparts;
+
+	if (exact->nelements == 0)
+	{
+		for (int i = start; i < end; i++)
+			numbers[i] = GJ_EXACT_NONE;
+		return;
+	}
+
+	for (int i = start; i < end; i++)
+	{
+		Datum	   *row = &plain[(i - start) * nparts];
+
+		for (int k = 0; k < nparts; k++)
+			row[k] = plain_value(values[k][i], exact->parts[k].is_word,
+								 exact->parts[k].row_length);
+		hashes[i - start] = hash_element(exact, codes[i], row, true);
+		GjPrefetch(&exact->cells[hashes[i - start] & exact->mask]);
+	}
+	for (int i = start; i < end; i++)
+	{
+		const Cell *cell = &exact->cells[hashes[i - start] & exact->mask];
+
+		if (cell->hash == hashes[i - start] && cell->number != GJ_EXACT_NONE)
+			GjPrefetch(element_at(exact, cell->number));
+	}
+	for (int i = start; i < end; i++)
+		numbers[i] = find(exact, hashes[i - start], codes[i], &plain[(i - start) * nparts]);
+}
+
+static uint32
+find(GjExact *exact, uint32 hash, int64 code, const Datum *values)
+{
+	uint32		nsame = 0;
+
+	for (uint32 at = hash & exact->mask;; at = (at + 1) & exact->mask)
+	{
+		const Cell *cell = &exact->cells[at];
+
+		if (cell->number == GJ_EXACT_NONE)
+			return GJ_EXACT_NONE;
+		if (cell->hash != hash)
+			continue;
+		if (is_listed(exact, element_at(exact, cell->number), code, values))
+			return cell->number;
+		if (++nsame % GJ_EXACT_INTERVAL == 0)
+			CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/*
+ * Hash a code and values, which belong to a row or to an element
+ */
+static uint32
+hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row)
+{
+	uint64		hash = mix(exact->seed ^ (uint64) code);
+
+	for (int i = 0; i < exact->nparts && !exact->code_only; i++)
+	{
+		GjExactPart *part = &exact->parts[i];
+		uint64		value = values[i];
+
+		if (!part->is_word)
+			value = DatumGetUInt64(FunctionCall2Coll(of_row ? &part->row_hash : &part->value_hash,
+													 part->collation, values[i],
+													 UInt64GetDatum(exact->seed)));
+		hash = mix(hash + value);
+	}
+	return (uint32) (hash >> 32);
+}
+
+/*
+ * Return the number of elements
+ */
+uint32
+GjExactCount(const GjExact *exact)
+{
+	return exact->nelements;
+}
+
+/*
+ * Return the code of an element
+ */
+int64
+GjExactCode(const GjExact *exact, uint32 number)
+{
+	Assert(number < exact->nelements);
+	return (int64) element_at(exact, number)[0];
+}
+
+/*
+ * Return the size of the table in bytes
+ */
+Size
+GjExactMemory(const GjExact *exact)
+{
+	return MemoryContextMemAllocated(exact->context, true);
+}
+
+/*
+ * Give the table to another memory context
+ */
+void
+GjExactMove(GjExact *exact, MemoryContext parent)
+{
+	MemoryContextSetParent(exact->context, parent);
+}
+
+/*
+ * Free the table
+ */
+void
+GjExactFree(GjExact *exact)
+{
+	MemoryContextDelete(exact->context);
+}

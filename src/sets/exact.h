@@ -1,0 +1,51 @@
+/*-------------------------------------------------------------------------
+ *
+ * exact.h
+ *	  The exact table: which values, or tuples of values, are listed, where a key's code alone does
+ *	  not prove that.
+ *
+ * An element is a code and one or more parts, and has a number: 0, 1, ... in the order in which
+ * elements are added.  A value that is looked up belongs to a row of the table that is searched.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#ifndef GPUJOIN_SETS_EXACT_H
+#define GPUJOIN_SETS_EXACT_H
+
+#include "fmgr.h"
+#include "nodes/memnodes.h"
+
+/* How the values of a part are compared: filled in by GjExactPartInit() */
+typedef struct GjExactPart
+{
+	bool		is_word;		/* equal if and only if their bits, as int64, are */
+	int16		row_length;		/* typlen of a row's value and of an element's */
+	int16		value_length;
+	bool		value_byval;
+	Oid			collation;
+	FmgrInfo	equal;			/* a row's value = an element's */
+	FmgrInfo	row_hash;		/* extended hash functions of one family */
+	FmgrInfo	value_hash;
+	FmgrInfo	same;			/* an element's value = an element's */
+} GjExactPart;
+
+typedef struct GjExact GjExact;
+
+/* Result of a search that has found nothing */
+#define GJ_EXACT_NONE			PG_UINT32_MAX
+
+extern bool GjExactPartInit(GjExactPart *part, Oid equality, Oid collation);
+extern GjExact *GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts,
+							  bool code_is_hash);
+extern uint32 GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *found);
+extern uint32 GjExactFind(GjExact *exact, int64 code, const Datum *values);
+extern void GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
+							uint32 *numbers);
+extern uint32 GjExactCount(const GjExact *exact);
+extern int64 GjExactCode(const GjExact *exact, uint32 number);
+extern Size GjExactMemory(const GjExact *exact);
+extern void GjExactMove(GjExact *exact, MemoryContext parent);
+extern void GjExactFree(GjExact *exact);
+
+#endif							/* GPUJOIN_SETS_EXACT_H */

@@ -1,0 +1,217 @@
+/*-------------------------------------------------------------------------
+ *
+ * exactselftest.c
+ *	  Test of exact tables (sets/exact.c) against a list that is searched from its start.
+ *
+ * Elements are random, from a fixed seed, with few values, so that many are equal: as integers of
+ * different widths, and as spellings of one numeric.  Codes are the first value, one of three, or
+ * always the same, so that parts must tell elements apart.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "catalog/namespace.h"
+#include "catalog/pg_collation_d.h"
+#include "catalog/pg_type_d.h"
+#include "common/pg_prng.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "nodes/value.h"
+#include "utils/builtins.h"
+#include "utils/lsyscache.h"
+#include "utils/memutils.h"
+#include "utils/numeric.h"
+
+#include "sets/sets.h"
+
+#define MAX_PARTS				3
+#define MAX_ELEMENTS			900
+#define ROUNDS					70
+
+/* The types of the parts' operators, all of which are named "=" */
+static const struct
+{
+	Oid			row_type;
+	Oid			value_type;
+} operators[] = {
+	{INT8OID, INT2OID}, {INT4OID, INT8OID}, {BOOLOID, BOOLOID},
+	{TEXTOID, TEXTOID}, {NUMERICOID, NUMERICOID}, {BPCHAROID, BPCHAROID},
+};
+
+typedef struct TestTable
+{
+	int			nparts;
+	int			kinds[MAX_PARTS];	/* in operators[] */
+	int			codes;			/* number of different codes, or 0: as many as first values */
+	int			nlisted;
+	int			listed[MAX_ELEMENTS][MAX_PARTS];
+} TestTable;
+
+PG_FUNCTION_INFO_V1(gpujoin_exact_selftest);
+
+/*
+ * Make the value of a number, in one of several spellings
+ */
+static Datum
+make_value(Oid type, int number, bool other_spelling)
+{
+	switch (type)
+	{
+		case INT2OID:
+			return Int16GetDatum((int16) (number - 5));
+		case INT4OID:
+			return Int32GetDatum(number - 5);
+		case INT8OID:
+			return Int64GetDatum((int64) number - 5);
+		case BOOLOID:
+			return BoolGetDatum(number % 2 == 1);
+		case NUMERICOID:
+			return DirectFunctionCall3(numeric_in,
+									   CStringGetDatum(psprintf(other_spelling ? "%d.500" : "%d.5",
+																number)),
+									   ObjectIdGetDatum(InvalidOid), Int32GetDatum(-1));
+		default:
+			return CStringGetTextDatum(psprintf("%d%s", number,
+												type == BPCHAROID && other_spelling ? "  " : ""));
+	}
+}
+
+static bool
+numbers_are_equal(const TestTable *table, const int *a, const int *b)
+{
+	for (int i = 0; i < table->nparts; i++)
+	{
+		bool		is_bool = operators[table->kinds[i]].row_type == BOOLOID;
+
+		if (is_bool ? a[i] % 2 != b[i] % 2 : a[i] != b[i])
+			return false;
+	}
+	return true;
+}
+
+static uint32
+find_listed(const TestTable *table, const int *numbers)
+{
+	for (int i = 0; i < table->nlisted; i++)
+	{
+		if (numbers_are_equal(table, table->listed[i], numbers))
+			return i;
+	}
+	return GJ_EXACT_NONE;
+}
+
+static int64
+make_code(const TestTable *table, const int *numbers)
+{
+	bool		is_bool = operators[table->kinds[0]].row_type == BOOLOID;
+	int			first = is_bool ? numbers[0] % 2 : numbers[0];
+
+	return table->codes == 0 ? first : first % table->codes;
+}
+
+/*
+ * Add random elements to a table and to a list, then look up random rows, one by one and together
+ */
+static int64
+run_round(pg_prng_state *prng)
+{
+	TestTable  *table = palloc0(sizeof(TestTable));
+	GjExactPart parts[MAX_PARTS];
+	GjExact    *exact;
+	int			span = 2 + pg_prng_uint64(prng) % (pg_prng_bool(prng) ? 30 : 30000);
+	int64	   *codes = palloc_array(int64, MAX_ELEMENTS);
+	uint32	   *found = palloc_array(uint32, MAX_ELEMENTS);
+	uint32	   *expected = palloc_array(uint32, MAX_ELEMENTS);
+	Datum	   *values[MAX_PARTS];
+
+	table->nparts = 1 + pg_prng_uint64(prng) % MAX_PARTS;
+	table->codes = (int) (pg_prng_uint64(prng) % 3) * 2 % 3;
+	for (int i = 0; i < table->nparts; i++)
+	{
+		int			kind = (int) (pg_prng_uint64(prng) % lengthof(operators));
+		Oid			opno = OpernameGetOprid(list_make1(makeString("=")), operators[kind].row_type,
+											operators[kind].value_type);
+		Oid			type = operators[kind].row_type;
+
+		table->kinds[i] = kind;
+		values[i] = palloc_array(Datum, MAX_ELEMENTS);
+		if (!GjExactPartInit(&parts[i], opno, type_is_collatable(type) ? C_COLLATION_OID :
+							 InvalidOid))
+			elog(ERROR, "operator %u is said not to be usable", opno);
+	}
+	exact = GjExactCreate(CurrentMemoryContext, table->nparts, parts,
+						  table->nparts == 1 && pg_prng_bool(prng));
+
+	for (int n = 0; n < MAX_ELEMENTS; n++)
+	{
+		int		   *numbers = table->listed[table->nlisted];
+		Datum		value[MAX_PARTS];
+		uint32		listed;
+		bool		was_there;
+
+		for (int i = 0; i < table->nparts; i++)
+		{
+			numbers[i] = (int) (pg_prng_uint64(prng) % span);
+			value[i] = make_value(operators[table->kinds[i]].value_type, numbers[i],
+								  pg_prng_bool(prng));
+		}
+		listed = find_listed(table, numbers);
+		if (GjExactAdd(exact, make_code(table, numbers), value, &was_there) !=
+			(listed == GJ_EXACT_NONE ? (uint32) table->nlisted : listed) ||
+			was_there != (listed != GJ_EXACT_NONE))
+			elog(ERROR, "an element of an exact table got a wrong number");
+		if (!was_there && GjExactCode(exact, table->nlisted) != make_code(table, numbers))
+			elog(ERROR, "an element of an exact table has a wrong code");
+		table->nlisted += !was_there;
+	}
+	if (GjExactCount(exact) != (uint32) table->nlisted)
+		elog(ERROR, "an exact table has %u elements instead of %d", GjExactCount(exact),
+			 table->nlisted);
+
+	for (int n = 0; n < MAX_ELEMENTS; n++)
+	{
+		int			numbers[MAX_PARTS];
+		Datum		value[MAX_PARTS];
+
+		for (int i = 0; i < table->nparts; i++)
+		{
+			numbers[i] = (int) (pg_prng_uint64(prng) % (span + span / 2));
+			value[i] = values[i][n] = make_value(operators[table->kinds[i]].row_type, numbers[i],
+												 pg_prng_bool(prng));
+		}
+		codes[n] = make_code(table, numbers);
+		expected[n] = find_listed(table, numbers);
+		if (GjExactFind(exact, codes[n], value) != expected[n])
+			elog(ERROR, "an exact table finds a wrong element");
+	}
+	GjExactFindMany(exact, MAX_ELEMENTS, codes, (const Datum *const *) values, found);
+	if (memcmp(found, expected, MAX_ELEMENTS * sizeof(uint32)) != 0)
+		elog(ERROR, "an exact table finds wrong elements");
+	GjExactFree(exact);
+	return 2 * MAX_ELEMENTS;
+}
+
+/*
+ * Compare exact tables with lists; returns the number of comparisons
+ */
+Datum
+gpujoin_exact_selftest(PG_FUNCTION_ARGS)
+{
+	pg_prng_state prng;
+	int64		n = 0;
+
+	pg_prng_seed(&prng, 42);
+	for (int i = 0; i < ROUNDS; i++)
+	{
+		MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "exact table test",
+													  ALLOCSET_DEFAULT_SIZES);
+		MemoryContext old = MemoryContextSwitchTo(context);
+
+		n += run_round(&prng);
+		MemoryContextSwitchTo(old);
+		MemoryContextDelete(context);
+	}
+	PG_RETURN_INT64(n);
+}

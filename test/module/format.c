@@ -1,0 +1,53 @@
+/*-------------------------------------------------------------------------
+ *
+ * format.c
+ *	  gpujoin_use_format_2(): turn an index into one that the first release has left.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/generic_xlog.h"
+#include "fmgr.h"
+#include "miscadmin.h"
+#include "storage/bufmgr.h"
+#include "utils/rel.h"
+
+#include "pages/pages.h"
+
+PG_FUNCTION_INFO_V1(gpujoin_use_format_2);
+
+/*
+ * Remove the fields that format 3 has added to the metapage, none of which may be in use
+ */
+Datum
+gpujoin_use_format_2(PG_FUNCTION_ARGS)
+{
+	Relation	index = index_open(PG_GETARG_OID(0), AccessExclusiveLock);
+	Buffer		buffer = ReadBuffer(index, GJ_META_BLOCK);
+	GenericXLogState *record;
+	Page		page;
+	GjMetaPage	meta;
+
+	if (!superuser())
+		ereport(ERROR,
+				(errcode(ERRCODE_INSUFFICIENT_PRIVILEGE),
+				 errmsg("must be superuser to change pages")));
+	LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+	GjMetaCheck(index, buffer);
+	record = GenericXLogStart(index);
+	page = GenericXLogRegisterBuffer(record, buffer, 0);
+	meta = GjPageGetMeta(page);
+	if (meta->version != GJ_FORMAT_VERSION || meta->nruns > GJ_FORMAT_2_RUNS ||
+		GjMetaGetMore(meta)->merge_run != 0)
+		elog(ERROR, "index \"%s\" needs its format", RelationGetRelationName(index));
+	memset(GjMetaGetMore(meta), 0, sizeof(GjMetaMoreData));
+	meta->version = 2;
+	((PageHeader) page)->pd_lower = GjMetaEnd(meta) - (char *) page;
+	GenericXLogFinish(record);
+	UnlockReleaseBuffer(buffer);
+	index_close(index, NoLock);
+	PG_RETURN_VOID();
+}

@@ -1,0 +1,244 @@
+# Reductions: a device adds rows up, and the CPU adds those that the device must leave out.
+# Writers, VACUUM and folds come between the steps of match/reduce.c; the answer must be that of
+# PostgreSQL in the same snapshot. The comments name the rule without which a test fails.
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use IPC::Run;
+use MirrorTest;
+use ServiceTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'", PATIENT,
+	'gpujoin.force = on', 'max_parallel_workers_per_gather = 0', 'autovacuum = off',
+	'max_prepared_transactions = 5', 'gpujoin.debug_reduce_rows = 0');
+ask($node);
+sql('CREATE EXTENSION IF NOT EXISTS gpujoin; CREATE EXTENSION IF NOT EXISTS gpujoin_test');
+wait_ready($node);
+
+my $count = 'SELECT count(*), sum(id), count(v), sum(v), min(v), max(v) FROM t WHERE k < 1000 AND '
+  . 'k = ANY (ARRAY(SELECT generate_series(0, 60)))';
+my $sync = "SET gpujoin.sync_blocks = 0; $count";
+
+# Make a table with wide rows. Four of them fill a block. The last thirteen are on the tail of the
+# only lane, and the very last is in a block that has room for other rows. All blocks are
+# all-visible. Keys from 1000 on are not counted.
+sub make
+{
+	sql(q{
+		DROP TABLE IF EXISTS t;
+		CREATE TABLE t (id int, k int, v int8, pad text);
+		ALTER TABLE t ALTER pad SET STORAGE PLAIN;
+		INSERT INTO t SELECT i, i % 50, nullif(i % 7, 0) * 1000000007::int8, repeat('x', 1988)
+		FROM generate_series(1, 2000) i;
+		CREATE INDEX t_k ON t USING gpujoin (k) INCLUDE (id, v) WITH (lanes = 1)});
+	sql(q{SELECT gpujoin_load('t_k')});
+	sql(q{INSERT INTO t SELECT i, i % 10, i, repeat('x', 1988) FROM generate_series(3001, 3013) i});
+	vacuum_until_visible($node, 't');
+	sql($sync);
+	return;
+}
+
+# Insert rows that are not counted until the tail has been moved to a page, and the page is full
+my $fill = q{INSERT INTO t SELECT i, 1000 + i % 7, i, repeat('y', 200) FROM
+	generate_series(5000, 8000) i};
+
+# Insert rows that are counted if the snapshot sees them, first into the block that has room
+my $insert = q{INSERT INTO t SELECT i, i % 50, i, repeat('y', 200) FROM
+	generate_series(20000, 20020) i};
+
+sub begin
+{
+	my $sql = shift;
+	my %session = (in => $sql, out => '', err => '');
+
+	$session{run} = IPC::Run::start([ 'psql', '-XAtq', '-v', 'ON_ERROR_STOP=1',
+			'-d', $node->connstr('postgres') ],
+		'<', \$session{in}, '>', \$session{out}, '2>', \$session{err}, patience(300));
+	$session{run}->pump_nb;
+	return \%session;
+}
+
+# Return the counters of the last plan that a session has explained
+sub counter
+{
+	my ($plan, $name) = @_;
+
+	return $plan =~ /"$name": ([0-9]+)/ ? $1 : '-';
+}
+
+# Stop a query at a step of its reduction, do something in other sessions, and compare the answer
+# with PostgreSQL's own. Return the plan.
+sub during
+{
+	my ($step, $what, $query, @events) = @_;
+	my $lock = begin("SELECT pg_advisory_lock(1313);\n");
+	my ($session, $ours, $stock);
+
+	wait_for(q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND granted},
+		"$what: the lock is held");
+	$session = begin("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT 1;
+		SET gpujoin.debug_step = '$step wait'; $query; RESET gpujoin.debug_step;
+		SET gpujoin.enabled = off; $query; RESET gpujoin.enabled;
+		EXPLAIN (ANALYZE, FORMAT json, TIMING off) $query;\n");
+	wait_for(q{SELECT count(*) = 1 FROM pg_locks WHERE locktype = 'advisory' AND NOT granted},
+		"$what: the query waits at $step");
+	ref $_ ? $_->() : sql($_) foreach @events;
+	$lock->{in} .= "\\q\n";
+	$lock->{run}->finish;
+	$session->{in} .= "\\q\n";
+	$session->{run}->finish;
+	is($session->{err}, '', "$what: no error");
+	(undef, $ours, $stock) = split /\n/, $session->{out};
+	is($ours, $stock, "$what: the answer");
+	return $session->{out};
+}
+
+# ---- without changes -------------------------------------------------------------------------
+
+make();
+my $plan = sql("EXPLAIN (ANALYZE, FORMAT json, TIMING off) $count");
+is(counter($plan, 'Device Reductions'), 1, 'rows are reduced');
+is(counter($plan, 'Device Rows Reduced'), 2000, 'those that are not on a tail');
+like(sql("EXPLAIN (ANALYZE, TIMING off) $count"), qr/^ *Device Rows Reduced: 2000$/m,
+	'which a plan shows as text, too');
+like(sql("SET gpujoin.device_aggregate = off; EXPLAIN (ANALYZE, FORMAT json) $count"),
+	qr/"Device Reductions": 0/, 'unless that is switched off');
+is(sql("$count"), sql("SET gpujoin.enabled = off; $count"), 'the answer is right');
+
+is(sql(q{SELECT reductions > 0 AND reduced_rows = 2000 * reductions AND pages_left_out = 0
+	FROM pg_stat_gpujoin_indexes WHERE indexrelname = 't_k'}), 't', 'views count them');
+
+# Rows on an open page, which the mirror lacks: the CPU searches it (L is not left out; L is not
+# searched)
+sql(q{INSERT INTO t SELECT i, i % 10, i, repeat('x', 1988) FROM generate_series(4001, 4400) i});
+vacuum_until_visible($node, 't');
+sql($sync);
+$plan = sql("EXPLAIN (ANALYZE, FORMAT json, TIMING off) $count");
+cmp_ok(counter($plan, 'Device Pages Left Out'), '>', 0, 'an open page is left out');
+is(sql("$count"), sql("SET gpujoin.enabled = off; $count"), 'and searched');
+
+# A part of the filter that a device does not test (a partial filter)
+foreach my $filter ('id IN (1, 5, 7, 11, 1700, 2, 3, 4, 6, 8, 9)',
+	'id < 1000 AND v IN (1000000007, 8)')
+{
+	is(sql("$count AND $filter"), sql("SET gpujoin.enabled = off; $count AND $filter"),
+		"filter: $filter");
+}
+is(counter(sql("EXPLAIN (ANALYZE, FORMAT json) $count AND id < 1000 AND v > 5"),
+	'Device Reductions'), 1, 'a filter that a device tests');
+
+# The planner charges less for rows that are reduced, and prefers that to a parallel plan
+sub cost
+{
+	my $settings = shift;
+	my $costs = sql("SET gpujoin.force = off; SET gpujoin.min_rows = 0; SET enable_seqscan = off;
+		SET parallel_setup_cost = 0; SET max_parallel_workers_per_gather = 2; $settings;
+		EXPLAIN (FORMAT json) SELECT count(*), sum(id) FROM t WHERE k IN ("
+		  . join(', ', 0 .. 60) . ')');
+
+	unlike($costs, qr/Gather/, "no parallel plan with $settings") if $settings =~ /= on/;
+	return $costs =~ /"Total Cost": ([0-9.]+)/ ? $1 : 0;
+}
+cmp_ok(cost('SET gpujoin.device_aggregate = on'), '<', cost('SET gpujoin.device_aggregate = off'),
+	'reduced rows cost less');
+
+# ---- beside writers --------------------------------------------------------------------------
+
+# A tail is moved to a page that is pushed after V was read: the page is newer than V, left out and
+# searched (R is not searched), or, if its rows have been found on the tail, they are not counted
+# again (no bound; V is read after the tails)
+foreach my $step ('reduce 1', 'reduce 2', 'reduce 4')
+{
+	make();
+	during($step, "a tail is moved at $step", $count, $fill, $sync);
+}
+
+# Rows are inserted into an all-visible block, and pushed (the map is copied before V is read)
+make();
+during('reduce 0', 'rows that the snapshot does not see', $count,
+	$insert, $fill, $sync);
+make();
+during('reduce 4', 'rows inserted after the map was copied', $count,
+	$insert, $fill, $sync);
+
+# Rows are deleted, updated, and vacuumed away
+make();
+during('reduce 3', 'rows deleted meanwhile', $count,
+	'DELETE FROM t WHERE id % 3 = 0', 'VACUUM (INDEX_CLEANUP on) t');
+make();
+during('reduce 3', 'rows updated meanwhile', $count,
+	'UPDATE t SET k = 49 - k, v = 1 WHERE id % 3 = 0', $sync);
+
+# Dead rows, which VACUUM removes before the map is copied (the epoch is not compared). They are too
+# few for a fold.
+make();
+sql('DELETE FROM t WHERE id % 20 = 0');
+$plan = during('reduce 3', 'dead rows are removed', $count, 'VACUUM (INDEX_CLEANUP on) t');
+sql('DELETE FROM t WHERE id % 20 = 1');
+during('reduce 5', 'dead rows are removed after the reply', $count, 'VACUUM (INDEX_CLEANUP on) t');
+
+# A fold moves all entries to another run, which is pushed; other rows take the pages that it has
+# freed (the list version is not compared)
+foreach my $step ('reduce 2', 'reduce 4', 'reduce 5')
+{
+	make();
+	during($step, "a fold at $step", $count, $fill, q{SELECT gpujoin_fold('t_k', true)}, $fill,
+		$fill, $sync);
+}
+
+# The mirror is dropped, loaded again, or the index is rebuilt in between
+make();
+foreach my $step ('reduce 0', 'reduce 2', 'reduce 4', 'reduce 5')
+{
+	during($step, "dropped at $step", $count, q{SELECT gpujoin_unload('t_k')});
+	sql(q{SELECT gpujoin_load('t_k')});
+	during($step, "loaded again at $step", $count, q{SELECT gpujoin_unload('t_k')},
+		q{SELECT gpujoin_load('t_k')});
+}
+
+# ---- the device's process --------------------------------------------------------------------
+
+# It is killed or frozen before and in the middle of a reduction, or the device fails
+foreach my $step ('reduce 0', 'reduce 4', 'reduce 5')
+{
+	my $pid = service($node, 'helper_pid');
+
+	during($step, "killed at $step", $count, sub { signal_helper($node, 'KILL') });
+	wait_replaced($node, $pid);
+	sql(q{SELECT gpujoin_load('t_k')});
+}
+foreach my $point ('keyset', 'begin', 'poll', 'next')
+{
+	inject($node, $point, 'no_memory', 0, 1);
+	is(sql($count), sql("SET gpujoin.enabled = off; $count"), "a failure at $point");
+	inject($node, $point, 'crash', 0, 1);
+	is(sql($count), sql("SET gpujoin.enabled = off; $count"), "a crash at $point");
+	wait_replaced($node, 0);
+	sql(q{SELECT gpujoin_load('t_k')});
+}
+
+# ---- under load ------------------------------------------------------------------------------
+
+sql(q{
+	DROP TABLE t;
+	CREATE TABLE t (id serial, k int, pad text);
+	INSERT INTO t (k, pad) SELECT i % 500, repeat('x', 20) FROM generate_series(1, 50000) i;
+	CREATE INDEX t_k ON t USING gpujoin (k) INCLUDE (id) WITH (lanes = 2);
+	VACUUM ANALYZE t});
+sql(q{SELECT gpujoin_load('t_k')});
+my $dir = $node->basedir;
+my $bench = start_bench($node, 6, $ENV{CHECK_SHORT} ? 5 : 12,
+	compare_script("$dir/compare", 4, 'count(*), sum(id), min(id), max(id), count(DISTINCT k)'),
+	compare_script("$dir/compare2", 1000, 'count(*), sum(id), min(k)'),
+	write_script("$dir/write"), vacuum_script("$dir/vacuum"));
+finish_bench($bench, 'writers, VACUUM and folds', 'deadlock detected');
+cmp_ok(sql(q{SELECT sum(device_answers) FROM pg_stat_gpujoin_indexes}), '>', 0,
+	'the device has answered');
+
+$node->stop;
+done_testing();
