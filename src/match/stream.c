@@ -1172,6 +1172,14 @@ join_match(GjEntryStream *stream)
 	prepare(stream, request->columns, request->limit);
 	stream->shared = shared;
 	stream->vacuum_epoch = shared->vacuum_epoch;
+
+	/* a function that is wrongly declared stable may have returned no keys here, unlike elsewhere */
+	if (request->keys->nkeys == 0 && !request->keys->complement &&
+		shared->kind != GJ_SHARED_ENTRIES)
+	{
+		stream->phase = PHASE_DONE;
+		return NULL;
+	}
 	if (shared->kind == GJ_SHARED_RANGES)
 		stream->pieces.capacity = GjEntrySetCapacity(stream->whole);
 	else

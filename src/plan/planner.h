@@ -43,9 +43,10 @@ typedef struct GjSource
 	GjConversion conversion;
 	Expr	   *value;			/* a value, an array, or for GJ_SOURCE_NULL a boolean */
 	Oid			opno;			/* comparison operator, with the key on the left */
-	Oid			cast;			/* function that casts the key, or InvalidOid */
+	Oid			cast;			/* function that casts the key, or its output function if it is
+								 * cast to text; or InvalidOid */
 	Oid			value_type;		/* type of the value, or of the array's elements */
-	Oid			family;			/* GJ_CONVERT_CODEC: the index's operator family, */
+	Oid			family;			/* if values are converted by a codec: the index's operator family, */
 	Oid			collation;		/* and its collation */
 	const GjTuples *tuples;		/* GJ_SOURCE_TUPLES, GJ_SOURCE_PRODUCT: value is the key's array */
 } GjSource;

@@ -236,10 +236,16 @@ init_codec(GjConverter *converter, List *codec, Oid type, Oid equality)
 	Oid			family;
 	Oid			collation;
 
-	if (converter->how != GJ_CONVERT_CODEC)
+	if (converter->how == GJ_CONVERT_TEXT_UUID)
+		type = UUIDOID;
+	else if (converter->how == GJ_CONVERT_TEXT_BPCHAR)
+		type = BPCHAROID;
+	else if (converter->how != GJ_CONVERT_CODEC)
 		return;
 	family = linitial_oid(codec);
 	collation = lsecond_oid(codec);
+	if (converter->how != GJ_CONVERT_CODEC)
+		equality = get_opfamily_member(family, type, type, GJ_EQUAL_STRATEGY);
 	if (!GjCodecInit(&converter->codec, family, type, collation))
 		elog(ERROR, "missing key extraction function for type %u", type);
 	if (converter->codec.kind == GJ_CODEC_HASH)
@@ -686,8 +692,19 @@ make_null_test(Expr *arg)
 static Expr *
 rebuild_key(Rebuild *rebuild, Oid cast)
 {
+	CoerceViaIO *coerce;
+
 	if (!OidIsValid(cast))
 		return rebuild->key;
+	if (get_func_rettype(cast) == CSTRINGOID)
+	{
+		coerce = makeNode(CoerceViaIO);
+		coerce->arg = rebuild->key;
+		coerce->resulttype = TEXTOID;
+		coerce->coerceformat = COERCE_EXPLICIT_CAST;
+		coerce->location = -1;
+		return &coerce->xpr;
+	}
 	return (Expr *) makeFuncExpr(cast, get_func_rettype(cast), list_make1(rebuild->key),
 								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CAST);
 }
