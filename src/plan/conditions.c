@@ -270,7 +270,7 @@ fold_tuples(Fold *cx, Node *clause, const GjTuples **columns)
 	List	   *lists;
 	ListCell   *lc;
 
-	if (!is_orclause(clause) || cx->hashed)
+	if (!is_orclause(clause))
 		return NULL;
 	lists = GjFindTuples(cx->root, cx->rel, cx->index, (BoolExpr *) clause);
 	foreach(lc, lists)
@@ -962,8 +962,12 @@ add_step(GjKeyNode *node, List **lists, List **values)
 		lists[GJ_KEY_PLAN_CODEC] = list_make2_oid(source->family, source->collation);
 	lists[GJ_KEY_PLAN_OPERATORS] = lappend_oid(lists[GJ_KEY_PLAN_OPERATORS], source->opno);
 	lists[GJ_KEY_PLAN_CASTS] = lappend_oid(lists[GJ_KEY_PLAN_CASTS], source->cast);
-	*values = lappend(*values, source->tuples == NULL ? (Node *) source->value :
-					  (Node *) lcons(source->value, list_copy(source->tuples->arrays)));
+	if (source->tuples == NULL)
+		*values = lappend(*values, source->value);
+	else if (source->tuples->key_is_part)
+		*values = lappend(*values, source->tuples->arrays);
+	else
+		*values = lappend(*values, lcons(source->value, list_copy(source->tuples->arrays)));
 }
 
 /*-------------------------------------------------------------------------

@@ -29,7 +29,8 @@
 typedef struct GjTuples
 {
 	ScalarArrayOpExpr *key;		/* the key's part of the clause: key = ANY (array) */
-	List	   *columns;		/* the other columns, below any RelabelType */
+	bool		key_is_part;	/* do the following lists begin with the key? */
+	List	   *columns;		/* the columns that are compared, below any RelabelType */
 	List	   *operators;		/* OIDs, with the column on the left */
 	List	   *collations;		/* OIDs */
 	List	   *arrays;			/* their values */

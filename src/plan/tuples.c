@@ -16,6 +16,9 @@
  * (1, 3000000000) makes the second column's operator int8 = int8, and (1, 2) int8 = int4.  Values
  * of such a column are converted to int8.  Other operators must be the same in each arm.
  *
+ * If the index stores hashes of its keys, then the key is compared like the other columns.  It must
+ * be a column, too.
+ *
  * NULL: all operators are strict, so an arm with a NULL value is true for no row, and a row with a
  * NULL in one of the columns satisfies no arm.  Both are the result of leaving them out.
  *
@@ -69,6 +72,8 @@ typedef struct Finder
 {
 	RelOptInfo *rel;
 	IndexOptInfo *index;
+	int			first_part;		/* first column that an exact table compares: 1, or 0 if keys are
+								 * hashed */
 	int			ncolumns;
 	Column		columns[MAX_COLUMNS];	/* the key is the first */
 	List	   *array_arms;
@@ -111,7 +116,7 @@ static bool parts_are_usable(PlannerInfo *root, const GjTuples *tuples);
 List *
 GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, BoolExpr *clause)
 {
-	Finder		finder = {.rel = rel,.index = index};
+	Finder		finder = {.rel = rel,.index = index,.first_part = GjIndexIsHashed(index) ? 0 : 1};
 	List	   *result = NIL;
 	ListCell   *lc;
 
@@ -326,8 +331,8 @@ put_key_first(Finder *finder)
 }
 
 /*
- * Give each column one operator.  Returns false if a column other than the key has one that an
- * exact table cannot use.
+ * Give each column one operator.  Returns false if a column that an exact table compares has one
+ * that it cannot use.
  */
 static bool
 settle_operators(Finder *finder)
@@ -351,7 +356,8 @@ settle_operators(Finder *finder)
 			foreach(lc, column->values)
 				lfirst(lc) = to_int8(lfirst(lc));
 		}
-		if (i > 0 && !GjExactPartInit(&part, column->opno, column->collation))
+		if (i >= finder->first_part &&
+			!GjExactPartInit(&part, column->opno, column->collation))
 			return false;
 	}
 	return true;
@@ -390,8 +396,8 @@ make_tuples(Finder *finder)
 	Expr	   *keys = make_values(finder, 0, finder->columns[0].values);
 
 	tuples->key = compare_key(finder, keys);
-	for (int i = 1; i < finder->ncolumns; i++)
-		tuples->arrays = lappend(tuples->arrays,
+	for (int i = finder->first_part; i < finder->ncolumns; i++)
+		tuples->arrays = lappend(tuples->arrays, i == 0 ? keys :
 								 make_values(finder, i, finder->columns[i].values));
 	tuples->nkeys = count_distinct(keys);
 	return tuples;
@@ -416,7 +422,7 @@ make_array_tuples(Finder *finder, const ArrayArm *arm)
 			tuples->key = compare_key(finder, array);
 			tuples->nkeys = arm->array == 0 ? 0.0 : 1.0;
 		}
-		else
+		if (i >= finder->first_part)
 			tuples->arrays = lappend(tuples->arrays, array);
 	}
 	return tuples;
@@ -430,7 +436,8 @@ create_tuples(Finder *finder)
 {
 	GjTuples   *tuples = palloc0(sizeof(GjTuples));
 
-	for (int i = 1; i < finder->ncolumns; i++)
+	tuples->key_is_part = finder->first_part == 0;
+	for (int i = finder->first_part; i < finder->ncolumns; i++)
 	{
 		const Column *column = &finder->columns[i];
 
@@ -512,8 +519,8 @@ compare_words(const void *a, const void *b)
 }
 
 /*
- * Return true if the values of the columns other than the key are the same for each row, so that
- * they can be evaluated before the scan, and these columns are columns of the table
+ * Return true if the values of the columns that an exact table compares are the same for each row,
+ * so that they can be evaluated before the scan, and these columns are columns of the table
  */
 static bool
 parts_are_usable(PlannerInfo *root, const GjTuples *tuples)
