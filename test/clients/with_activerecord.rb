@@ -22,10 +22,6 @@ def orders_by_id(ids)
   Order.where(id: ids)
 end
 
-def accounts_by_pair(pairs)
-  pairs.map { |tenant, number| Account.where(tenant_id: tenant, number: number) }.reduce(:or)
-end
-
 def customers_with_orders(region)
   Customer.where(region: region).preload(:orders)        # or includes
 end
@@ -36,6 +32,10 @@ end
 
 def orders_of_region(region)
   Order.where(customer_id: Customer.where(region: region))
+end
+
+def accounts_by_pair(pairs)
+  pairs.map { |tenant, number| Account.where(tenant_id: tenant, number: number) }.reduce(:or)
 end
 
 class IndexOrdersByCustomer < ActiveRecord::Migration[6.1]

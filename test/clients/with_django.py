@@ -49,11 +49,6 @@ def orders_by_id(ids):
     return Order.objects.filter(id__in=ids)                 # IN (1, 2, ...): GpuScan
 
 
-def accounts_by_pair(pairs):                                # (... AND ...) OR (... AND ...)
-    return Account.objects.filter(functools.reduce(operator.or_, (
-        models.Q(tenant_id=tenant, number=number) for tenant, number in pairs)))
-
-
 def customers_with_orders(region):
     return Customer.objects.filter(region=region).prefetch_related("orders")    # GpuScan
 
@@ -61,6 +56,11 @@ def customers_with_orders(region):
 def orders_of_region(region):
     customers = Customer.objects.filter(region=region)
     return Order.objects.filter(customer__in=customers)     # IN (SELECT ...): GpuJoin
+
+
+def accounts_by_pair(pairs):                                # (... AND ...) OR (... AND ...)
+    return Account.objects.filter(functools.reduce(operator.or_, (
+        models.Q(tenant_id=tenant, number=number) for tenant, number in pairs)))
 
 
 class Migration(migrations.Migration):

@@ -42,6 +42,11 @@ def orders_by_id(session, ids):
     return session.scalars(select(Order).where(Order.id.in_(ids)))
 
 
+def customers_with_orders(session, region, load=selectinload):  # or joinedload, subqueryload
+    query = select(Customer).where(Customer.region == region).options(load(Customer.orders))
+    return session.scalars(query).unique()
+
+
 def accounts_by_pair(session, pairs):
     return session.scalars(
         select(Account).where(tuple_(Account.tenant_id, Account.number).in_(pairs)))
@@ -54,11 +59,6 @@ def lines(name):
 def print_accounts(accounts):
     for a in accounts:
         print(a.number, a.amount, sep="|")
-
-
-def customers_with_orders(session, region, load=selectinload):  # or joinedload, subqueryload
-    query = select(Customer).where(Customer.region == region).options(load(Customer.orders))
-    return session.scalars(query).unique()
 
 
 engine = create_engine("postgresql+psycopg2:///clients")
