@@ -83,6 +83,10 @@ SELECT compare('SELECT * FROM big WHERE n::text = ''7''');
 PREPARE ids(text[]) AS SELECT b FROM big b WHERE id::text = ANY ($1);
 SELECT compare_generic('ids', $$'{1,2,3}'$$, $$'{01,+2,NULL,4}'$$, 'NULL', $$'{}'$$);
 
+-- How these keys are stored
+SELECT attname, keys FROM pg_index x JOIN pg_attribute a ON a.attrelid = indrelid AND attnum = indkey[0],
+	gpujoin_index_info(indexrelid) WHERE indrelid = 'big'::regclass AND attname IN ('i', 'c', 'n') ORDER BY 1;
+
 -- Joins compare the key itself
 SELECT compare('SELECT b.* FROM big b JOIN unnest(''{1,2,3}''::text[]) x ON b.i::text = x');
 
