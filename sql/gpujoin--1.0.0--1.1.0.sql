@@ -3,6 +3,8 @@
 -- complain if the script is sourced in psql rather than by ALTER EXTENSION
 \echo Use "ALTER EXTENSION gpujoin UPDATE TO '1.1.0'" to load this file. \quit
 
+COMMENT ON ACCESS METHOD gpujoin IS 'column store of a key for GPU and CPU searches';
+
 -- Keys: enums -------------------------------------------------------------------------
 
 CREATE FUNCTION gpujoin_key(anyenum) RETURNS int8

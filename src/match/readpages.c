@@ -630,6 +630,7 @@ page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
 
 	if (keys->complement)
 		return true;
+	Assert(keys->nkeys > 0);
 	mean_gap = ((uint64) keys->max_key - (uint64) keys->min_key) / keys->nkeys;
 	if (opaque->max_key < keys->min_key || opaque->min_key > keys->max_key)
 		return false;

@@ -70,8 +70,8 @@ typedef enum GjKeyPlanPart
 	GJ_KEY_PLAN_TYPES,			/* Oid list, for each source: type of the value or of the array's
 								 * elements, or invalid */
 	GJ_KEY_PLAN_OPERATORS,		/* Oid list, for each source: for EXPLAIN, or invalid */
-	GJ_KEY_PLAN_CASTS,			/* Oid list, for each source: the key's cast, or output function if it
-								 * is cast to text, or invalid */
+	GJ_KEY_PLAN_CASTS,			/* Oid list, for each source: the key's cast, or output function if
+								 * it is cast to text, or invalid */
 	GJ_KEY_PLAN_PART_OPERATORS, /* Oid list, for each column of tuples but the key, and also for
 								 * the key if its codes are hashes: the equality operator, with
 								 * the column on the left; NIL without tuples */

@@ -47,8 +47,8 @@ typedef struct GjSource
 	Oid			cast;			/* function that casts the key, or its output function if it is
 								 * cast to text; or InvalidOid */
 	Oid			value_type;		/* type of the value, or of the array's elements */
-	Oid			family;			/* if values are converted by a codec: the index's operator family, */
-	Oid			collation;		/* and its collation */
+	Oid			family;			/* if values are converted by a codec: the operator family */
+	Oid			collation;		/* and collation */
 	const GjTuples *tuples;		/* GJ_SOURCE_TUPLES, GJ_SOURCE_PRODUCT: value is the key's array */
 } GjSource;
 

@@ -50,7 +50,7 @@ struct GjKeyProgram
 	List	   *steps;
 	KeySource  *sources;
 	int			nsources;
-	int			nparts;			/* columns that the exact table of tuples compares; 0 without tuples */
+	int			nparts;			/* columns that the exact table of tuples compares; or 0 */
 	bool		key_is_part;	/* is the first of them the key, because its codes are hashes? */
 	bool		tests_entries;	/* then: can the other columns be tested in entries? */
 	GjExactPart *parts;

@@ -203,6 +203,28 @@ BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT compare('SELECT id, v FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted))');
 COMMIT;
 
+-- A function that is wrongly declared stable: only some processes have keys
+CREATE FUNCTION keys_of_some() RETURNS int[] LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+BEGIN
+	IF pg_backend_pid() % 2 = 0 THEN
+		RETURN ARRAY(SELECT generate_series(1, 300));
+	END IF;
+	RETURN '{}';
+END $$;
+CREATE TABLE delta (id int, k int) WITH (parallel_workers = 3, autovacuum_enabled = off);
+INSERT INTO delta SELECT i, i % 1000 FROM generate_series(1, 100000) i;
+CREATE INDEX delta_k ON delta USING gpujoin (k) INCLUDE (id);
+INSERT INTO delta SELECT i, i % 1000 FROM generate_series(1, 50000) i;
+SET parallel_leader_participation = off;
+DO $$
+BEGIN
+	FOR i IN 1 .. 6 LOOP
+		EXECUTE 'CREATE TEMP TABLE found AS SELECT k, id FROM delta WHERE k = ANY (keys_of_some())';
+		DROP TABLE found;
+	END LOOP;
+END $$;
+RESET parallel_leader_participation;
+
 -- Errors, in any of the processes
 \set VERBOSITY terse
 SELECT count(*) FROM io WHERE k = ANY (ARRAY(SELECT k FROM wanted)) AND 1 / (id - 303) > 0;
