@@ -533,8 +533,8 @@ take_entries_at(Exchange *x, const char *half, uint64 at, uint32 items)
  * comes twice, the groups have as many rows as were reduced, and each aggregate is within the
  * limits for its number of rows.  So the caller can narrow the values to the types of their
  * columns.  With weights, the number of rows is only known to be within the limits of these.
- * Groups of several columns (GJD_BY_COLUMNS) are not compared with each other: the caller looks each
- * of them up.
+ * Groups of several columns (GJD_BY_COLUMNS) are not compared with each other: the caller looks
+ * each of them up.
  *-------------------------------------------------------------------------
  */
 

@@ -120,7 +120,8 @@ sub reduced
 	my ($what, $query, %expected) = @_;
 	my $explained = sql("EXPLAIN (ANALYZE, FORMAT json, TIMING off) $query");
 
-	is_deeply({ map { $_ => counter($explained, $_) } keys %expected }, \%expected, "$what: reduced");
+	is_deeply({ map { $_ => counter($explained, $_) } keys %expected }, \%expected,
+		"$what: reduced");
 	is(sql($query), sql("SET gpujoin.enabled = off; $query"), "$what: the answer");
 	return;
 }
@@ -144,10 +145,10 @@ reduced('groups of a column with a wide range', 'SELECT sum(n * v) FROM (SELECT 
 	  . "FROM t WHERE $all GROUP BY v) g", 'Device Groups' => 7);
 reduced('its distinct values', "SELECT count(DISTINCT v) FROM t WHERE $all", 'Device Groups' => 7);
 reduced('weights', $weighed, 'Device Groups' => 1, 'Device Rows Reduced' => 320);
-reduced('weights of groups', "SELECT sum(n), sum(x) FROM (SELECT v, count(*) AS n, sum(v) AS x FROM "
-	  . "$twice JOIN t USING (k) GROUP BY v) g", 'Device Groups' => 7);
-reduced('partners', "SELECT count(*), sum(n * length(p)) FROM (SELECT p, v, count(*) AS n FROM (SELECT
-	i % 8 + 10 AS k, 'p' || i % 3 AS p FROM generate_series(1, 30) i OFFSET 0) s
+reduced('weights of groups', "SELECT sum(n), sum(x) FROM (SELECT v, count(*) AS n, sum(v) AS x
+	FROM $twice JOIN t USING (k) GROUP BY v) g", 'Device Groups' => 7);
+reduced('partners', "SELECT count(*), sum(n * length(p)) FROM (SELECT p, v, count(*) AS n FROM
+	(SELECT i % 8 + 10 AS k, 'p' || i % 3 AS p FROM generate_series(1, 30) i OFFSET 0) s
 	JOIN t USING (k) GROUP BY p, v) g",
 	'Device Groups' => 56);
 reduced('more groups than there is room for', "SELECT sum(v) FROM (SELECT DISTINCT v, id FROM t
