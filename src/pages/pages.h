@@ -384,6 +384,7 @@ extern void GjFoldRepeat(bool at_once);
 extern bool GjFoldNumberIsWanted(void);
 extern void GjFoldWorkerTag(Oid index, LOCKTAG *tag);
 extern void GjFoldNumberTag(int number, LOCKTAG *tag);
+extern void GjFoldTag(Oid index, LOCKTAG *tag);
 extern void GjMergeTag(Oid index, LOCKTAG *tag);
 extern bool GjFoldHasWorker(Relation index);
 extern bool GjDatabaseIsWanted(void);

@@ -48,6 +48,7 @@
 #define WORKER_LOCK				1
 #define NUMBER_LOCK				2
 #define MERGE_LOCK				3
+#define FOLD_LOCK				4
 
 /* Number of deltas for which a process knows when it asked; others take the place of the oldest */
 #define REMEMBERED				16
@@ -155,6 +156,15 @@ GjMergeTag(Oid index, LOCKTAG *tag)
 }
 
 /*
+ * Get the tag of the fold lock of an index of this database
+ */
+void
+GjFoldTag(Oid index, LOCKTAG *tag)
+{
+	make_tag(MyDatabaseId, index, FOLD_LOCK, tag);
+}
+
+/*
  * Return true if a worker is folding an index
  */
 bool
@@ -176,9 +186,9 @@ GjFoldNumberTag(int number, LOCKTAG *tag)
 }
 
 /*
- * Fill in the tag of a lock that a session holds between transactions.  Only user locks are
- * suitable: a process that exits outside of a transaction does not release others.  PostgreSQL's
- * own functions use user locks of another type.
+ * Fill in the tag of one of our locks, a user lock: a process that exits outside of a transaction
+ * releases no others, and the locks of PostgreSQL's own access methods are not touched.
+ * PostgreSQL's functions use user locks of another type.
  */
 static void
 make_tag(uint32 field1, uint32 field2, uint16 kind, LOCKTAG *tag)
