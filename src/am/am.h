@@ -88,6 +88,9 @@ extern void GjMergeLeave(GjMerge *merge);
 extern void GjMergeRuns(Relation index, GjFoldMode mode, BufferAccessStrategy strategy,
 						GjFoldStats *stats);
 
+/* vacuum.c */
+extern void GjVacuumSleep(void);
+
 /* index access method interface functions */
 extern bool gjinsert(Relation index, Datum *values, bool *isnull, ItemPointer heap_tid,
 					 Relation heap, IndexUniqueCheck checkUnique, bool indexUnchanged,

@@ -15,7 +15,8 @@
  * bulk deletion (vacuum.c).  So neither another fold nor a deletion runs at the same time,
  * including that of CREATE INDEX CONCURRENTLY; queries and insertions do.  VACUUM and ANALYZE do
  * not wait for the lock: if another process has it, they leave the fold to a later one.  The lock
- * of the table would not do, because VACUUM holds that while it reads the heap, too.
+ * of the table would not do, because VACUUM holds that while it reads the heap, too.  A VACUUM
+ * whose cost is limited does not sleep while it holds the fold lock, but afterwards.
  *
  * The steps, each one or more WAL records of its own:
  *
@@ -140,6 +141,7 @@ GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 		return false;
 	fold_locked(index, mode, strategy, stats);
 	GjFoldUnlock(index);
+	GjVacuumSleep();
 	if (mode != GJ_FOLD_FLUSH && !is_left_to_worker(index, mode))
 		GjMergeRuns(index, mode, strategy, stats);
 	if (stats->folds > 0)
@@ -494,7 +496,7 @@ find_free_pages(GjFold *fold)
 	GjProgressPhaseBegin(GJ_PROGRESS_LOOKING, nblocks - fold->info.first_data);
 	for (BlockNumber block = fold->info.first_data; block < nblocks; block++)
 	{
-		GjVacuumDelayPoint();
+		CHECK_FOR_INTERRUPTS();
 		GjProgressDone(block - fold->info.first_data);
 		look_for_free(fold->index, &fold->state, block, fold->strategy);
 	}

@@ -31,6 +31,13 @@
 sigjmp_buf *PG_exception_stack;
 ErrorContextCallback *error_context_stack;
 volatile sig_atomic_t InterruptPending;
+bool		VacuumCostActive;
+int			VacuumCostBalance;
+#if PG_VERSION_NUM >= 160000
+int			vacuum_cost_limit;
+#else
+int			VacuumCostLimit;
+#endif
 volatile uint32 CritSectionCount;
 int			last_sqlstate;
 char		last_message[512];
@@ -520,6 +527,23 @@ GjUsageMakeRoom(Oid index)
 void
 GjUsageAdd(Oid index, const GjIndexUse *use)
 {
+}
+
+void
+GjUsageSetWaiting(Oid index, bool waits)
+{
+}
+
+bool
+GjUsageIsWaiting(void)
+{
+	return false;
+}
+
+bool
+GjUsageTakeWaiting(Oid *database, Oid *index)
+{
+	return false;
 }
 
 TimestampTz
