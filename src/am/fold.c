@@ -8,7 +8,8 @@
  * youngest small runs, if there are five of about their size, or if the list of runs is full: so
  * small runs remain few, and an entry is usually rewritten only as part of something much
  * bigger.  Merging drops deleted slots.  VACUUM folds after deleting dead entries, autovacuum's
- * ANALYZE also does (a table that only grows is rarely vacuumed), and gpujoin_fold() on demand.
+ * ANALYZE also does (a table that only grows is rarely vacuumed), gpujoin_fold() on demand, a
+ * background worker while rows are inserted, and for a temporary table the insertion itself.
  * Afterwards big runs may be merged in steps; each step takes the fold lock again: merge.c.
  *
  * The fold lock: a fold holds it exclusively from its first step to its last one, and so does a
@@ -142,7 +143,8 @@ GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 	fold_locked(index, mode, strategy, stats);
 	GjFoldUnlock(index);
 	GjVacuumSleep();
-	if (mode != GJ_FOLD_FLUSH && !is_left_to_worker(index, mode))
+	if ((mode != GJ_FOLD_FLUSH || RelationUsesLocalBuffers(index)) &&
+		!is_left_to_worker(index, mode))
 		GjMergeRuns(index, mode, strategy, stats);
 	if (stats->folds > 0)
 		GjFoldCount(index, stats, GetCurrentTimestamp() - began);

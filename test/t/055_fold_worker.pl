@@ -390,11 +390,22 @@ is($node->safe_psql('postgres', "SELECT runs FROM gpujoin_index_info('lazy_k')")
 $node->safe_psql('postgres', 'ALTER INDEX lazy_k SET (fold_pages = 8); SET gpujoin.force = on;
 	SELECT id FROM lazy WHERE k IN (1, 2)');
 is_flushed('lazy', 'a search asks');
-is($node->safe_psql('postgres', 'CREATE TEMPORARY TABLE brief (k int);
-	CREATE INDEX brief_k ON brief USING gpujoin (k) WITH (fold_pages = 8);
-	INSERT INTO brief SELECT generate_series(1, 30000);' . "SELECT gpujoin_check('brief_k', true);
-	SELECT count(*) FROM pg_stat_gpujoin_folds WHERE indexrelname = 'brief_k' AND requests > 0"),
-	"30000\n0", 'no request for a temporary table');
+# A temporary table asks for no worker: insertions fold, also beside an open cursor, and in a
+# subtransaction that is undone
+is($node->safe_psql('postgres', 'CREATE TEMPORARY TABLE brief (id int, k int);
+	CREATE INDEX brief_k ON brief USING gpujoin (k) WITH (fold_pages = 8);' . "
+	INSERT INTO brief SELECT i, i % 1000 FROM generate_series(1, 200000) i;
+	BEGIN; SET gpujoin.force = on;
+	DECLARE c CURSOR FOR SELECT count(*) OVER (), id FROM brief WHERE k IN (1, 500);
+	FETCH c;
+	SAVEPOINT s; INSERT INTO brief SELECT i, i % 1000 FROM generate_series(1, 50000) i; ROLLBACK TO s;
+	INSERT INTO brief SELECT i, i FROM brief b, generate_series(1, 100) i WHERE b.k IN (1, 2);
+	COMMIT;
+	SELECT gpujoin_check('brief_k', true);
+	SELECT count(*) FROM brief WHERE k IN (1, 500);
+	SELECT runs BETWEEN 1 AND 15 AND delta_pages < 10 FROM gpujoin_index_info('brief_k');
+	SELECT requests, folds > 20 FROM pg_stat_gpujoin_folds WHERE indexrelname = 'brief_k'"),
+	join("\n", '400|1', 290_000, 400 + 400, 't', '0|t'), 'a temporary table');
 is($node->safe_psql('postgres', 'BEGIN; CREATE TABLE young (k int);
 	CREATE INDEX young_k ON young USING gpujoin (k) WITH (fold_pages = 8);
 	INSERT INTO young SELECT generate_series(1, 30000);' . "
