@@ -103,7 +103,7 @@ static bool take_entries_at(Exchange *x, const char *half, uint64 at, uint32 ite
 static bool take_reduced(Exchange *x, const char *half, uint32 items);
 static bool take_elements(Exchange *x, const char *elements, uint32 n);
 static bool take_state(Exchange *x);
-static bool check_newer(const GjReduction *reduction);
+static bool check_newer(GjReduction *reduction);
 static bool check_bits(const GjReduction *reduction);
 static bool check_groups(const Exchange *x);
 static bool check_group(const Exchange *x, const uint64 *words, uint64 *seen, uint64 *hint);
@@ -533,8 +533,8 @@ take_entries_at(Exchange *x, const char *half, uint64 at, uint32 items)
  * comes twice, the groups have as many rows as were reduced, and each aggregate is within the
  * limits for its number of rows.  So the caller can narrow the values to the types of their
  * columns.  With weights, the number of rows is only known to be within the limits of these.
- * Groups of several columns (GJD_BY_COLUMNS) are not compared with each other: the caller looks each
- * of them up.
+ * Groups of several columns (GJD_BY_COLUMNS) are not compared with each other: the caller looks
+ * each of them up.
  *-------------------------------------------------------------------------
  */
 
@@ -612,21 +612,28 @@ take_state(Exchange *x)
 	return r->asked.grouping == GJD_DISTINCT ? check_bits(r) : check_groups(x);
 }
 
-/* Pages ascend, and the caller has not named them */
+/*
+ * Pages ascend.  Drop those that the caller has named, which have been pushed again meanwhile: it
+ * searches them anyway.
+ */
 static bool
-check_newer(const GjReduction *r)
+check_newer(GjReduction *r)
 {
 	uint32		named = 0;
+	uint32		kept = 0;
 
 	for (uint32 i = 0; i < r->nnewer; i++)
 	{
-		if (i > 0 && r->newer[i] <= r->newer[i - 1])
+		uint32		page = r->newer[i];
+
+		if (i > 0 && page <= r->newer[i - 1])
 			return false;
-		while (named < r->asked.n_left_out && r->asked.left_out[named] < r->newer[i])
+		while (named < r->asked.n_left_out && r->asked.left_out[named] < page)
 			named++;
-		if (named < r->asked.n_left_out && r->asked.left_out[named] == r->newer[i])
-			return false;
+		if (named == r->asked.n_left_out || r->asked.left_out[named] != page)
+			r->newer[kept++] = page;
 	}
+	r->nnewer = kept;
 	return true;
 }
 
