@@ -398,6 +398,7 @@ sub create_tables
 		rows => pick(0, 10, 500, 2000, 2000, 4000, 4000, 20000),
 		kind => pick(qw(plain plain plain plain unlogged temporary partitioned by_key by_hash
 			  by_list deep inherited)));
+	$round{type} = $ENV{GPUJOIN_KEY} if $ENV{GPUJOIN_KEY};
 	$round{class} = $classes{ $round{type} } && chance(0.3) ? $classes{ $round{type} } : '';
 	$round{collate} =
 	  $has_icu && !$round{class} && family() eq 'text' && $round{kind} !~ /by_|deep/ && chance(0.4)
