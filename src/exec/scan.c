@@ -146,6 +146,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	GjTableScanOpen(table, node->ss.ps.ps_ProjInfo != NULL, drop_results);
+	GjTableScanCheckRests(table, GjKeyProgramHasRests(scan->program));
 	if (table->target_shape != NULL)
 		node->methods = &entry_methods;
 	GjKeyReaderSetParts(&table->key_reader, table->index,

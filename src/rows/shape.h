@@ -42,11 +42,14 @@ typedef struct GjShapeOutput
 	uint16		column;			/* entries: column of the index; 0 is the key */
 	uint16		width;
 	bool		by_value;
+	uint16		rest;			/* entries: if not 0, the column with the rests of the key */
 	GjTuplePlace place;			/* tuples: place of the attribute */
 
 	/* Entries: arrays of the current set, see GjShapeSetSource() */
 	const char *values;
 	const uint8 *nulls;			/* a byte for each entry; a null pointer if no value is NULL */
+	const int64 *rests;			/* if it has rests; then values are codes */
+	char	   *key;			/* the same: 16 bytes for the key of the slot's row */
 } GjShapeOutput;
 
 /* The attributes of a virtual slot that are filled from entries or from tuples */
@@ -56,17 +59,20 @@ typedef struct GjRowShape
 	AttrNumber	natts;			/* tuples: number of attributes that each must have */
 	TupleDesc	desc;			/* tuples: the table's descriptor */
 	int			nint4;			/* number of leading outputs of 4 bytes by value, without NULLs */
+	int			nplain;			/* number of outputs before those that have rests */
 	int			noutputs;
 	GjShapeOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjRowShape;
 
 /* shape.c: shapes are allocated in the current memory context */
-extern GjRowShape *GjShapeOfEntries(Relation index, const Scan *plan, List *attnos);
+extern GjRowShape *GjShapeOfEntries(Relation index, bool has_rests, const Scan *plan,
+									List *attnos);
 extern int	GjIndexColumnOf(Relation index, AttrNumber attno);
 extern GjRowShape *GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, bool to_arrays);
 extern GjRowShape *GjShapeOfTarget(const GjRowShape *row, List *tlist, Index varno);
 extern void GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set);
 extern void GjPrepareSlot(TupleTableSlot *slot);
+extern void GjFillKeys(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot);
 extern bool GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
 extern bool GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *shape,
 							  const GjShapeOutput *output, const uint16 *rows, int n, char *values,
@@ -86,14 +92,15 @@ GjReadySlot(TupleTableSlot *slot)
 /*
  * Store an entry's values in the slot.  They are by value, so that a slot that is stored once needs
  * only new values; attributes that are not filled remain NULL.  Values by reference belong to the
- * caller, and must not be copies that the slot made.
+ * caller, and must not be copies that the slot made; a key of 16 bytes belongs to the shape, and is
+ * valid until the next entry.
  */
-static inline void
+static pg_attribute_always_inline void
 GjFillFromEntry(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 {
 	const GjShapeOutput *output = shape->outputs;
 	const GjShapeOutput *end_int4 = output + shape->nint4;
-	const GjShapeOutput *end = output + shape->noutputs;
+	const GjShapeOutput *end = output + shape->nplain;
 	Datum	   *values = slot->tts_values;
 	bool	   *isnull = slot->tts_isnull;
 
@@ -112,6 +119,8 @@ GjFillFromEntry(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 									   output->width);
 		isnull[output->at] = output->nulls != NULL && output->nulls[entry];
 	}
+	if (unlikely(shape->nplain < shape->noutputs))
+		GjFillKeys(shape, entry, slot);
 }
 
 /*
