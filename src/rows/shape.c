@@ -237,7 +237,9 @@ add_output(GjRowShape *shape, AttrNumber attno, const GjShapeOutput *output)
 	if (output->rest != 0)
 	{
 		shape->columns |= GJ_ENTRY_KEY << output->rest;
-		added->key = palloc(UUID_LEN);	/* each shape fills slots of its own */
+		shape->nkeys++;
+		if (shape->key == NULL)
+			shape->key = palloc(UUID_LEN);	/* each shape fills slots of its own */
 	}
 	shape->natts = Max(shape->natts, output->place.attno);
 }
@@ -260,7 +262,7 @@ GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set)
 		output->values = column->values;
 		output->nulls = column->has_nulls ? column->nulls : NULL;
 		if (output->rest != 0)
-			output->rests = (const int64 *) set->included[output->rest - 1].values;
+			shape->rests = (const int64 *) set->included[output->rest - 1].values;
 	}
 	order_outputs(shape);
 }
@@ -272,14 +274,15 @@ GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set)
 static void
 order_outputs(GjRowShape *shape)
 {
-	shape->nplain = 0;
+	int			nplain = 0;
+
 	for (int i = 0; i < shape->noutputs; i++)
 	{
 		if (shape->outputs[i].rest == 0)
-			swap_outputs(shape, i, shape->nplain++);
+			swap_outputs(shape, i, nplain++);
 	}
 	shape->nint4 = 0;
-	for (int i = 0; i < shape->nplain; i++)
+	for (int i = 0; i < nplain; i++)
 	{
 		const GjShapeOutput *output = &shape->outputs[i];
 
@@ -303,12 +306,12 @@ swap_outputs(GjRowShape *shape, int i, int j)
 void
 GjFillKeys(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 {
-	for (int i = shape->nplain; i < shape->noutputs; i++)
+	for (int i = shape->noutputs - shape->nkeys; i < shape->noutputs; i++)
 	{
 		const GjShapeOutput *output = &shape->outputs[i];
 
-		GjUuidOfPair(((const int64 *) output->values)[entry], output->rests[entry], output->key);
-		slot->tts_values[output->at] = PointerGetDatum(output->key);
+		GjUuidOfPair(((const int64 *) output->values)[entry], shape->rests[entry], shape->key);
+		slot->tts_values[output->at] = PointerGetDatum(shape->key);
 		slot->tts_isnull[output->at] = false;
 	}
 }

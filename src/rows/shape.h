@@ -48,8 +48,6 @@ typedef struct GjShapeOutput
 	/* Entries: arrays of the current set, see GjShapeSetSource() */
 	const char *values;
 	const uint8 *nulls;			/* a byte for each entry; a null pointer if no value is NULL */
-	const int64 *rests;			/* if it has rests; then values are codes */
-	char	   *key;			/* the same: 16 bytes for the key of the slot's row */
 } GjShapeOutput;
 
 /* The attributes of a virtual slot that are filled from entries or from tuples */
@@ -59,7 +57,9 @@ typedef struct GjRowShape
 	AttrNumber	natts;			/* tuples: number of attributes that each must have */
 	TupleDesc	desc;			/* tuples: the table's descriptor */
 	int			nint4;			/* number of leading outputs of 4 bytes by value, without NULLs */
-	int			nplain;			/* number of outputs before those that have rests */
+	int			nkeys;			/* number of outputs at the end that are keys with rests */
+	const int64 *rests;			/* entries: of the current set, if there are such keys */
+	char	   *key;			/* the same: 16 bytes, the key of the slot's row */
 	int			noutputs;
 	GjShapeOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjRowShape;
@@ -90,17 +90,16 @@ GjReadySlot(TupleTableSlot *slot)
 }
 
 /*
- * Store an entry's values in the slot.  They are by value, so that a slot that is stored once needs
- * only new values; attributes that are not filled remain NULL.  Values by reference belong to the
- * caller, and must not be copies that the slot made; a key of 16 bytes belongs to the shape, and is
- * valid until the next entry.
+ * Store an entry's values in the slot, but no keys that have rests.  They are by value, so that a
+ * slot that is stored once needs only new values; attributes that are not filled remain NULL.
+ * Values by reference belong to the caller, and must not be copies that the slot made.
  */
-static pg_attribute_always_inline void
-GjFillFromEntry(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
+static inline void
+GjFillPlain(const GjRowShape *shape, int noutputs, uint64 entry, TupleTableSlot *slot)
 {
 	const GjShapeOutput *output = shape->outputs;
 	const GjShapeOutput *end_int4 = output + shape->nint4;
-	const GjShapeOutput *end = output + shape->nplain;
+	const GjShapeOutput *end = output + noutputs;
 	Datum	   *values = slot->tts_values;
 	bool	   *isnull = slot->tts_isnull;
 
@@ -119,7 +118,17 @@ GjFillFromEntry(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 									   output->width);
 		isnull[output->at] = output->nulls != NULL && output->nulls[entry];
 	}
-	if (unlikely(shape->nplain < shape->noutputs))
+}
+
+/*
+ * Store an entry's values in the slot.  A key that has a rest belongs to the shape, and is valid
+ * until the next entry.
+ */
+static inline void
+GjFillFromEntry(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
+{
+	GjFillPlain(shape, shape->noutputs - shape->nkeys, entry, slot);
+	if (shape->nkeys > 0)
 		GjFillKeys(shape, entry, slot);
 }
 
