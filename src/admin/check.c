@@ -274,6 +274,7 @@ check_pages(CheckState *state)
 {
 	bool		is_locked = false;
 	bool		is_again = false;
+	LOCKTAG		tag;
 
 	do
 	{
@@ -304,7 +305,10 @@ check_pages(CheckState *state)
 		pfree(state->pages);
 	} while (state->moved || GjListsMoved(state->index, &state->now));
 	if (is_locked)
-		UnlockPage(state->index, GJ_META_BLOCK, ShareLock);
+	{
+		GjFoldTag(RelationGetRelid(state->index), &tag);
+		(void) LockRelease(&tag, ShareLock, false);
+	}
 }
 
 /*
@@ -313,7 +317,10 @@ check_pages(CheckState *state)
 static void
 lock_folds(Relation index)
 {
-	while (!ConditionalLockPage(index, GJ_META_BLOCK, ShareLock))
+	LOCKTAG		tag;
+
+	GjFoldTag(RelationGetRelid(index), &tag);
+	while (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 	{
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 LOCK_POLL_MS, GjWaitEventFoldLock());

@@ -68,7 +68,8 @@ typedef struct GjAggReducer GjAggReducer;
 
 extern GjAggReducer *GjAggReducerCreate(int ncolumns, int ngroupings,
 										const GjGroupSpec *groupings, int naggs,
-										const GjAggSpec *aggs);
-extern void GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups);
+										const GjAggSpec *aggs, double expected);
+extern bool GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups,
+						uint64 *count);
 
 #endif							/* GPUJOIN_AGG_H */

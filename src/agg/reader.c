@@ -469,6 +469,7 @@ map_request(GjReader *reader, GjReduceRequest *request)
 			request->groups[n++] = column->at;
 	}
 	request->ngroups = n;
+	request->by_key = request->by_partner;
 	for (int i = 0; i < request->naggs; i++)
 	{
 		const GjReaderColumn *column = &reader->columns[request->aggs[i].column];
@@ -485,6 +486,7 @@ GjReaderNextStates(GjReader *reader, GjReduceRequest *request)
 {
 	GjStateRows *rows = &request->rows;
 	GjRowBatch	partners = {.partners = rows->partners};
+	int			ngroups = 0;
 
 	reader->methods->next_states(reader->source, request);
 	if (rows->n == 0)
@@ -498,9 +500,12 @@ GjReaderNextStates(GjReader *reader, GjReduceRequest *request)
 			(void) put_partners(reader, request->columns[i], 0, &partners, rows->n);
 		else
 		{
+			int			word = request->group_words[ngroups];
+			int			bit = request->group_bits[ngroups++];
+
 			for (int row = 0; row < rows->n; row++)
-				put_value(column, row, (Datum) rows->elements[row][0],
-						  rows->elements[row][1] != 0);
+				put_value(column, row, (Datum) rows->elements[row][word],
+						  (rows->elements[row][1] >> bit & 1) != 0);
 		}
 	}
 	own_columns(reader, rows->n);

@@ -597,9 +597,9 @@ gjvalidate(Oid opclassoid)
 /*
  * Choose what new members of an operator family depend on
  *
- * An operator class is useless without the functions and the equality of its own type, and an index
- * that uses it has codes that they made: so these belong to the class, also if ALTER OPERATOR FAMILY
- * adds them later.  Operators of two types belong to the family.
+ * An operator class is useless without the functions and the equality of its own type, and an
+ * index that uses it has codes that they made: so these belong to the class, even if ALTER
+ * OPERATOR FAMILY adds them later.  Operators of two types belong to the family.
  */
 static void
 gjadjustmembers(Oid opfamilyoid, Oid opclassoid, List *operators, List *functions)

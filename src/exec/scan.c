@@ -317,7 +317,7 @@ reduce(PlanState *node, GjReduceRequest *request)
 	if (scan->ordered != NULL || request->by_partner || GjRowsIsOpen(table->rows))
 		return false;
 	GjScanPrepare(scan);
-	if (!GjReducePrepare(table, entry_shape(table), request, false))
+	if (!GjReducePrepare(table, entry_shape(table), request))
 		return false;
 	table->reduction = &request->reduction;
 	GjScanStart(scan);

@@ -103,12 +103,13 @@ static bool take_entries_at(Exchange *x, const char *half, uint64 at, uint32 ite
 static bool take_reduced(Exchange *x, const char *half, uint32 items);
 static bool take_elements(Exchange *x, const char *elements, uint32 n);
 static bool take_state(Exchange *x);
-static bool check_newer(const GjReduction *reduction);
+static bool check_newer(GjReduction *reduction);
 static bool check_bits(const GjReduction *reduction);
 static bool check_groups(const Exchange *x);
 static bool check_group(const Exchange *x, const uint64 *words, uint64 *seen, uint64 *hint);
-static bool check_values(const gjd_reduction *asked, const gjd_shape *shape,
-						 const uint64 *words);
+static uint32 greatest_weight(const gjd_reduction *asked);
+static uint64 multiply(uint64 a, uint64 b);
+static bool check_values(const Exchange *x, const uint64 *words);
 static bool check_aggregate(const gjd_aggregate *aggregate, const gjd_shape *shape, uint64 rows,
 							const uint64 *words);
 static uint64 find_key(const GjKeySet *keys, int64 key, uint64 hint);
@@ -323,6 +324,7 @@ GjServiceReduce(const GjServiceColumn *column, const gjd_shape *shape, const GjK
 	reduction->element_words = gjd_element_words(&reduction->asked, shape);
 	reduction->nelements = 0;
 	reduction->words = NULL;
+	reduction->only_counted = false;
 	reduction->room = 0;
 	want_columns(&x, &request);
 	result = match(column, keys, &x, &request, info);
@@ -530,8 +532,9 @@ take_entries_at(Exchange *x, const char *half, uint64 at, uint32 items)
  * A reduction's answer is checked against the request as a whole: keys are of the set, no group
  * comes twice, the groups have as many rows as were reduced, and each aggregate is within the
  * limits for its number of rows.  So the caller can narrow the values to the types of their
- * columns.  With weights, the number of rows is not known.  Groups of several columns
- * (GJD_BY_COLUMNS) are not compared with each other: the caller looks each of them up.
+ * columns.  With weights, the number of rows is only known to be within the limits of these.
+ * Groups of several columns (GJD_BY_COLUMNS) are not compared with each other: the caller looks
+ * each of them up.
  *-------------------------------------------------------------------------
  */
 
@@ -601,25 +604,36 @@ take_state(Exchange *x)
 		x->nreceived > result->matched || r->rows > result->matched - x->nreceived)
 		return false;
 	if (r->nelements == 0 && r->groups_if_needed && x->nreceived == 0 && r->nnewer == 0)
-		return r->ngroups <= r->rows;
+	{
+		r->only_counted = true;
+		return r->ngroups <= r->rows && (r->ngroups > 0) == (r->rows > r->nulls) &&
+			r->ngroups <= gjd_most_elements(&r->asked, x->keys->nkeys);
+	}
 	return r->asked.grouping == GJD_DISTINCT ? check_bits(r) : check_groups(x);
 }
 
-/* Pages ascend, and the caller has not named them */
+/*
+ * Pages ascend.  Drop those that the caller has named, which have been pushed again meanwhile: it
+ * searches them anyway.
+ */
 static bool
-check_newer(const GjReduction *r)
+check_newer(GjReduction *r)
 {
 	uint32		named = 0;
+	uint32		kept = 0;
 
 	for (uint32 i = 0; i < r->nnewer; i++)
 	{
-		if (i > 0 && r->newer[i] <= r->newer[i - 1])
+		uint32		page = r->newer[i];
+
+		if (i > 0 && page <= r->newer[i - 1])
 			return false;
-		while (named < r->asked.n_left_out && r->asked.left_out[named] < r->newer[i])
+		while (named < r->asked.n_left_out && r->asked.left_out[named] < page)
 			named++;
-		if (named < r->asked.n_left_out && r->asked.left_out[named] == r->newer[i])
-			return false;
+		if (named == r->asked.n_left_out || r->asked.left_out[named] != page)
+			r->newer[kept++] = page;
 	}
+	r->nnewer = kept;
 	return true;
 }
 
@@ -639,22 +653,40 @@ check_groups(const Exchange *x)
 	uint64	   *seen = palloc0((most / 64 + 1) * sizeof(uint64));
 	uint64		hint = 0;
 	uint64		rows = 0;
+	uint64		most_rows = multiply(r->rows, greatest_weight(&r->asked));
 	uint64		empty = 0;
-	bool		weighted = r->asked.weights != NULL;
 	bool		good = true;
 
 	for (uint64 i = 0; i < r->nelements && good; i++)
 	{
 		const uint64 *words = r->words + i * r->element_words;
 
-		good = (weighted || words[2] <= r->rows - rows) && check_group(x, words, seen, &hint);
+		good = words[2] <= most_rows - rows && check_group(x, words, seen, &hint);
 		rows += words[2];
 		empty += words[2] == 0;
 	}
 	pfree(seen);
 	if (r->asked.grouping == GJD_ONE_GROUP && r->nelements != 1)
 		return false;
-	return good && (weighted || rows == r->rows) && r->ngroups == r->nelements - empty;
+	return good && rows >= r->rows && r->ngroups == r->nelements - empty;
+}
+
+static uint32
+greatest_weight(const gjd_reduction *asked)
+{
+	uint32		greatest = 1;
+
+	for (uint64 i = 0; asked->weights != NULL && i < asked->n_keys; i++)
+		greatest = Max(greatest, asked->weights[i]);
+	return greatest;
+}
+
+static uint64
+multiply(uint64 a, uint64 b)
+{
+	uint64		result;
+
+	return pg_mul_u64_overflow(a, b, &result) ? PG_UINT64_MAX : result;
 }
 
 /* Check a group, and that it has not been seen before */
@@ -690,7 +722,7 @@ check_group(const Exchange *x, const uint64 *words, uint64 *seen, uint64 *hint)
 				return false;
 			break;
 		case GJD_BY_COLUMNS:
-			if (!check_values(asked, x->shape, words))
+			if (!check_values(x, words))
 				return false;
 			break;
 		default:
@@ -713,8 +745,11 @@ check_group(const Exchange *x, const uint64 *words, uint64 *seen, uint64 *hint)
 
 /* Check the values of a group of GJD_BY_COLUMNS, which the first and the fourth word begin */
 static bool
-check_values(const gjd_reduction *asked, const gjd_shape *shape, const uint64 *words)
+check_values(const Exchange *x, const uint64 *words)
 {
+	const gjd_reduction *asked = &x->reduction->asked;
+	const gjd_shape *shape = x->shape;
+
 	if (words[1] >> asked->n_columns != 0)
 		return false;
 	for (uint32 i = 0; i < asked->n_columns; i++)
@@ -725,6 +760,8 @@ check_values(const gjd_reduction *asked, const gjd_shape *shape, const uint64 *w
 
 		if (is_null ? value != 0 || !gjd_column_is_nullable(shape, asked->columns[i]) :
 			(int64) ((uint64) value << unused) >> unused != value)
+			return false;
+		if (asked->columns[i] == 0 && find_key(x->keys, value, 0) == x->keys->nkeys)
 			return false;
 	}
 	return true;

@@ -67,6 +67,30 @@ FROM unnest(ARRAY[NULL, 'f.k', 'f.a', 'f.d', 's.name', 's.k', 'f.k, s.name', 's.
 		'small s JOIN facts f ON f.k = s.k AND f.id > s.w',
 		'(SELECT DISTINCT ON (k) * FROM small ORDER BY k, w) s JOIN facts f USING (k)']) t
 WHERE t NOT LIKE 'facts%' OR g IS NULL OR g NOT LIKE '%s.%';
+-- groups of several columns, with NULLs, and of one whose range is too wide; keys with several
+-- partners, whose number is a weight
+INSERT INTO queries SELECT format('SELECT %s, %s FROM %s GROUP BY %1$s', g, a, t)
+FROM unnest(ARRAY['f.a, f.b', 'f.c', 'f.k, f.a, f.d, f.b', 'f.b, f.c, f.a, f.id', 's.name, f.a',
+		's.w, f.b, f.k', 's.name, f.c, f.b, s.k', 'f.a, f.f', 'f.a, f.s', 'f.a + 1, f.b']) g,
+	unnest(ARRAY['count(*), sum(f.c), min(f.d)', 'count(f.a), avg(f.a), max(f.c)']) a,
+	unnest(ARRAY['facts f WHERE k IN (-7, 0, 1, 2, 50, 89, 500)',
+		'facts f WHERE k IN (-7, 0, 1, 2, 50) AND a > 0 AND d >= ''2020-03-01''',
+		'small s JOIN facts f USING (k)', 'facts f WHERE k IN (SELECT k FROM small)',
+		'(SELECT DISTINCT ON (k) * FROM small ORDER BY k, w) s JOIN facts f USING (k)']) t
+WHERE t LIKE '%small s%' OR t LIKE '% s %' OR g NOT LIKE '%s.%' OR g LIKE '%f.s%';
+-- distinct rows, and their number
+INSERT INTO queries SELECT format(q, c, t)
+FROM unnest(ARRAY['SELECT DISTINCT %s FROM %s', 'SELECT count(*) FROM (SELECT DISTINCT %s FROM %s) u',
+		'SELECT count(*) FROM (SELECT %s FROM %s GROUP BY %1$s) u',
+		'SELECT count(*), sum(a) FROM (SELECT DISTINCT %s AS a FROM %s) u',
+		'SELECT y, (SELECT count(*) FROM (SELECT DISTINCT %s FROM %s AND f.id > y * 1000) u)
+			FROM generate_series(1, 3) y',
+		'SELECT y, u.* FROM generate_series(1, 3) y, LATERAL (SELECT count(*), y + 1 FROM
+			(SELECT DISTINCT %s FROM %s) v) u']) q,
+	unnest(ARRAY['f.a', 'f.k', 'f.c', 'f.a, f.b', 'f.id, f.a, f.c, f.d', 'f.k, f.d']) c,
+	unnest(ARRAY['facts f WHERE k IN (-7, 0, 1, 2, 50, 89, 500)', 'facts f WHERE k = 12345',
+		'small s JOIN facts f USING (k) WHERE f.k < 1000', 'facts f WHERE k IN (SELECT k FROM small)']) t
+WHERE q NOT LIKE '%sum(a)%' OR c NOT LIKE '%,%';
 SELECT count(*) > 500 AS many FROM queries;
 SELECT differing(array_agg(q)) FROM queries;
 
