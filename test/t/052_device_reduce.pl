@@ -154,6 +154,25 @@ reduced('partners', "SELECT count(*), sum(n * length(p)) FROM (SELECT p, v, coun
 reduced('more groups than there is room for', "SELECT sum(v) FROM (SELECT DISTINCT v, id FROM t
 	WHERE $all) d", 'Device Reductions' => 1);
 
+# The partitions of a table, each by itself
+sql(q{
+	CREATE TABLE p (k int, v int) PARTITION BY RANGE (v);
+	CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (100);
+	CREATE TABLE p_2 (v int, k int);
+	ALTER TABLE p ATTACH PARTITION p_2 FOR VALUES FROM (100) TO (200);
+	INSERT INTO p SELECT i % 50, i % 200 FROM generate_series(1, 4000) i;
+	CREATE INDEX p_k ON p USING gpujoin (k) INCLUDE (v);
+	VACUUM ANALYZE p});
+foreach my $query ('SELECT count(*), sum(v) FROM p WHERE k IN (1, 2, 3)',
+	'SELECT sum(n * v) FROM (SELECT k, v, count(*) AS n FROM p WHERE k IN (1, 2) GROUP BY k, v) g',
+	'SELECT count(DISTINCT v) FROM p WHERE k IN (1, 2, 3)')
+{
+	my @n = sql("EXPLAIN (ANALYZE, FORMAT json) $query") =~ /"Device Reductions": (\d)/g;
+
+	is("@n", '1 1', "both partitions are reduced: $query");
+	is(sql($query), sql("SET gpujoin.enabled = off; $query"), 'and the answer is right');
+}
+
 # Rows on an open page, which the mirror lacks: the CPU searches it (L is not left out; L is not
 # searched)
 sql(q{INSERT INTO t SELECT i, i % 10, i, repeat('x', 1988) FROM generate_series(4001, 4400) i});
