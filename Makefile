@@ -208,7 +208,7 @@ all: device-note
 .PHONY: device-note
 device-note: $(CUDA_LIBRARY) all-lib
 	@echo "CUDA device library: $(if $(CUDA_LIBRARY),built,not built ($(if \
-	  $(NVCC),no CUDA sources here,no nvcc)))"
+	  $(NVCC),no CUDA sources here,without nvcc)))"
 
 # Loops over millions of TIDs and entries, and over the columns of batches.
 src/sets/tidset.o src/sets/top.o: CFLAGS += $(CFLAGS_VECTORIZE)

@@ -3,6 +3,8 @@
 -- complain if the script is sourced in psql rather than by ALTER EXTENSION
 \echo Use "ALTER EXTENSION gpujoin UPDATE TO '1.1.0'" to load this file. \quit
 
+COMMENT ON ACCESS METHOD gpujoin IS 'column store of a key for GPU and CPU searches';
+
 -- Keys: enums -------------------------------------------------------------------------
 
 CREATE FUNCTION gpujoin_key(anyenum) RETURNS int8
@@ -129,7 +131,7 @@ CREATE FUNCTION gpujoin_index_info(index regclass,
 		OUT open_pages integer, OUT sequence bigint, OUT vacuum_epoch bigint,
 		OUT format_version integer, OUT included_columns integer, OUT runs integer,
 		OUT run_entries bigint[], OUT run_pages bigint[], OUT dead_entries bigint,
-		OUT delta_pages bigint, OUT merge_pages bigint)
+		OUT delta_pages bigint, OUT merge_pages bigint, OUT keys text)
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_index_info(regclass)
 	IS 'figures of a gpujoin index; reads the whole index';

@@ -13,6 +13,9 @@
 #   fuzz       test/fuzz/fuzz.sh              two tests a target: its corpus, and 15 seconds more
 #   docs       README.md, docs/*.md           one test an example: each is run, outputs are compared
 #
+# The suites run side by side, and each TAP script by itself: most of them wait more than they
+# compute. On a card, whose memory some tests check, they run one after another.
+#
 # With CHECK_LONG=1 (make check-long) tests run at full length.
 #
 # The preloaded server has the reference device, which runs everywhere; CHECK_DEVICE=cuda runs the
@@ -98,13 +101,14 @@ fi
 
 total_passed=0
 total_failed=0
+totals=$log/totals
 
 # Add a suite's result and show it; the totals are written at once, in case the run is cut short.
 count() {
     local name=$1 passed=$2 failed=$3 since=$4 skipped=${5:-0} extra=''
     total_passed=$((total_passed + passed))
     total_failed=$((total_failed + failed))
-    echo "$total_passed $total_failed" >"$log/totals"
+    echo "$total_passed $total_failed" >"$totals"
     [ "$skipped" = 0 ] || extra=", $skipped skipped"
     note "$(printf '%-34s %4d passed, %d failed%s  (%d s)' \
         "$name" "$passed" "$failed" "$extra" $((SECONDS - since)))"
@@ -150,6 +154,7 @@ names() {
 }
 
 # A test that hangs is a failure, not a stop. In the foreground, to keep it in our process group.
+# The limits allow for other suites beside this one.
 limited() { # SECONDS COMMAND...
     local seconds=$(($1 * ${CHECK_PATIENCE:-1}))
     shift
@@ -157,11 +162,63 @@ limited() { # SECONDS COMMAND...
 }
 
 # ---------------------------------------------------------------------------------------------
+# Jobs: parts of suites that run side by side
+# ---------------------------------------------------------------------------------------------
+
+begun=0
+ended=0
+places=$((2 * jobs + 1))
+[ "${CHECK_DEVICE:-reference}" = reference ] || places=1
+
+# job NAME COMMAND...: run the command in a subshell as soon as there is a place. Its output and
+# its totals are shown and added when it has ended. Its servers have a port of their own.
+job() {
+    local name=$1
+    shift
+    while ((begun - ended >= places)); do
+        wait -n || [ $? != 127 ] || break
+        count_ended_jobs
+    done
+    begun=$((begun + 1))
+    (
+        total_passed=0 total_failed=0 totals=$work/jobs/$name.totals
+        export PGPORT=$((5432 + begun))
+        echo "0 0" >"$totals"
+        trap '[ $? = 0 ] || count "$name: the script failed" 0 1 "$SECONDS"
+            mv "$totals" "$work/jobs/$name.ended"' EXIT
+        "$@"
+    ) >"$work/jobs/$name.out" 2>&1 &
+}
+
+count_ended_jobs() {
+    local file passed failed
+    for file in "$work"/jobs/*.ended; do
+        [ -e "$file" ] || continue
+        read -r passed failed <"$file"
+        rm "$file"
+        cat "${file%.ended}.out"
+        total_passed=$((total_passed + passed))
+        total_failed=$((total_failed + failed))
+        echo "$total_passed $total_failed" >"$totals"
+        ended=$((ended + 1))
+    done
+}
+
+wait_for_jobs() {
+    wait
+    count_ended_jobs
+    [ "$begun" = "$ended" ] || count "jobs without an end" 0 $((begun - ended)) "$SECONDS"
+}
+
+# ---------------------------------------------------------------------------------------------
 # Suites
 # ---------------------------------------------------------------------------------------------
 
+# The CUDA library takes a minute to build. Without a card only lint needs it: for warnings.
 suite_lint() {
     local since=$SECONDS status=0
+    run_make -k -j"$jobs" COPT=-Werror all >>"$log/warnings.log" 2>&1 || note "not clean: see lint"
+    grep 'CUDA device library' "$log/warnings.log" | tail -n 1 | sed 's/^/    /'
     bash test/lint.sh "$log/warnings.log" >"$log/lint.log" 2>&1 || status=$?
     count_tap lint "$log/lint.log" "$status" "$since"
 }
@@ -169,38 +226,36 @@ suite_lint() {
 # Count the tests in a pg_regress program's output: up to version 15 "test NAME ... ok", from 16
 # on TAP.
 count_regress() {
-    local name=$1 out=$2 status=$3 since=$4 passed failed
+    local name=$1 folder=$2 out=$2/output status=$3 since=$4 passed failed
     passed=$(grep -cE '^ok [0-9]+|^(test| ) .* \.\.\. ok' "$out" || true)
     failed=$(grep -cE '^not ok [0-9]+|^(test| ) .* \.\.\. (failed|FAILED)' "$out" || true)
     [ "$status" = 0 ] || [ "$failed" != 0 ] || failed=1
     count "$name" "$passed" "$failed" "$since"
     [ "$failed" = 0 ] && return
-    if [ -s regression.diffs ]; then
-        head -n 150 regression.diffs | sed 's/^/    | /'
+    if [ -s "$folder/regression.diffs" ]; then
+        head -n 150 "$folder/regression.diffs" | sed 's/^/    | /'
     else
         tail -n 30 "$out" | sed 's/^/    | /'
     fi
 }
 
-# run_regress NAME PROGRAM TEST...: outputs go to this folder, as for `make installcheck`, then to
-# the logs.
+# run_regress NAME PROGRAM TEST...: results, diffs and the output go to $log/NAME.
 run_regress() {
     local name=$1 program=$2 since=$SECONDS status=0 test
     shift 2
     [ $# != 0 ] || return 0
-    rm -rf results regression.diffs regression.out output_iso
     mkdir -p "$log/$name" expected
+    ln -s "$PWD/expected" "$log/$name/expected"
     # Without an expected file the programs stop immediately; with an empty one they continue, and
     # the diff is the output.
     for test in "$@"; do [ -e "expected/$test.out" ] || : >"expected/$test.out"; done
     PGISOLATIONTIMEOUT=$((300 * ${CHECK_PATIENCE:-1})) \
-        limited 400 "$pgxs_dir/../test/$program" --inputdir=test --outputdir=. \
+        limited 900 "$pgxs_dir/../test/$program" --inputdir=test --outputdir="$log/$name" \
         --bindir="$(dirname "$PG_CONFIG")" --host="$PGHOST" --user="$PGUSER" \
-        --load-extension=gpujoin --dbname="gpujoin_$RANDOM" "$@" \
+        --port="${PGPORT:-5432}" --load-extension=gpujoin --dbname="gpujoin_$RANDOM" "$@" \
         >"$log/$name/output" 2>&1 || status=$?
-    count_regress "$name" "$log/$name/output" "$status" "$since"
-    mv results "$log/$name/" 2>/dev/null || true
-    cp regression.diffs "$log/$name/" 2>/dev/null || true
+    rm "$log/$name/expected"
+    count_regress "$name" "$log/$name" "$status" "$since"
 }
 
 suite_regress() {
@@ -222,61 +277,29 @@ suite_pgtap() {
     for name in $(names pgtap); do
         since=$SECONDS status=0
         createdb -T pgtap_template "pgtap_$name"
-        limited 300 pg_prove --verbose --dbname "pgtap_$name" "test/pgtap/$name.sql" \
+        limited 600 pg_prove --verbose --dbname "pgtap_$name" "test/pgtap/$name.sql" \
             >"$log/pgtap-$name.log" 2>&1 || status=$?
         count_tap "pgtap $name" "$log/pgtap-$name.log" "$status" "$since"
     done
 }
 
-# Run two scripts at a time, since they mostly wait; on a card, whose memory some scripts check,
-# one. Each has its own servers and folders.
-suite_tap() { # tap or tap-short
-    local name at_a_time=2 begun=0 ended=0 patience=${CHECK_PATIENCE:-1}
-    [ -z "${CHECK_LONG:-}" ] || patience=$((9 * patience))
-    [ "${CHECK_DEVICE:-reference}" = reference ] || at_a_time=1
-    for name in $(names "$1"); do
-        while ((begun - ended >= at_a_time)); do
-            wait -n || [ $? != 127 ] || break
-            count_ended_tap
-        done
-        begun=$((begun + 1))
-        run_tap "$name" &
-    done
-    wait
-    count_ended_tap
-    [ "$begun" = "$ended" ] || count "tap, scripts without an end" 0 $((begun - ended)) "$SECONDS"
-}
-
 # PostgreSQL::Test::Cluster takes everything from the environment: TESTDIR up to version 15, the
 # other two folders from 16 on.
-run_tap() {
-    local name=$1 folder=$work/tap/$1 since=$SECONDS status=0
+suite_tap() { # NAME
+    local name=$1 folder=$work/tap/$1 since=$SECONDS status=0 patience=${CHECK_PATIENCE:-1}
+    [ -z "${CHECK_LONG:-}" ] || patience=$((9 * patience))
     mkdir -p "$folder"
     env -u PGHOST -u PGUSER -u PGDATABASE PGPORT=65432 TESTDIR="$folder" \
         TESTDATADIR="$folder/tmp_check" TESTLOGDIR="$folder/tmp_check/log" PGCTLTIMEOUT=300 \
         PG_TEST_TIMEOUT_DEFAULT=$((180 * ${CHECK_PATIENCE:-1})) SMALL_DISK="$work/small_disk" \
         PG_REGRESS="$pgxs_dir/../test/regress/pg_regress" top_builddir="$pgxs_dir/.." \
-        timeout --foreground -k 10 $((400 * patience)) \
+        timeout --foreground -k 10 $((900 * patience)) \
         prove --verbose -I "$pgxs_dir/../test/perl" -I test/t "test/t/$name.pl" \
         >"$log/tap-$name.log" 2>&1 || status=$?
     stop_servers "$folder"
     cp -r "$folder/tmp_check/log" "$log/tap-$name" 2>/dev/null || true
     rm -rf "$folder"
-    echo "$status $((SECONDS - since))" >"$folder.new"
-    mv "$folder.new" "$folder.ended"
-}
-
-# Add the results of scripts that have ended to the totals, and their number to ended.
-count_ended_tap() {
-    local file name status seconds
-    for file in "$work"/tap/*.ended; do
-        [ -e "$file" ] || continue
-        name=$(basename "$file" .ended)
-        read -r status seconds <"$file"
-        rm "$file"
-        ended=$((ended + 1))
-        count_tap "tap $name" "$log/tap-$name.log" "$status" $((SECONDS - seconds))
-    done
+    count_tap "tap $name" "$log/tap-$name.log" "$status" "$since"
 }
 
 suite_device() {
@@ -285,7 +308,7 @@ suite_device() {
         note "device                             skipped: cuda/ has no check-device"
         return 0
     fi
-    limited 300 make --no-print-directory PG_CONFIG="$PG_CONFIG" check-device PROVE_FLAGS=-v \
+    limited 900 make --no-print-directory PG_CONFIG="$PG_CONFIG" check-device PROVE_FLAGS=-v \
         >"$log/device.log" 2>&1 || status=$?
     count_tap device "$log/device.log" "$status" "$since"
 }
@@ -294,7 +317,7 @@ suite_model() {
     local since=$SECONDS status=0 source
     for source in test/model/*.c; do
         "${CC:-cc}" -O2 -Wall -Wextra -Werror -o "$log/model" "$source" &&
-            limited 300 "$log/model" || status=$?
+            limited 900 "$log/model" || status=$?
     done >"$log/model.log" 2>&1
     count_tap model "$log/model.log" "$status" "$since"
 }
@@ -340,7 +363,7 @@ suite_docs() {
             echo "gpujoin.device = '$device'"
         } | start_server docs
         createdb -T "$([ "$name" = README ] && echo template1 || echo docs_template)" mydb
-        PGDATABASE=mydb limited 300 perl test/docs/run.pl "$work/docs" "$document" \
+        PGDATABASE=mydb limited 600 perl test/docs/run.pl "$work/docs" "$document" \
             >"$log/docs-$name.log" 2>&1 || status=$?
         [ "$name" != reference ] || settings_told >>"$log/docs-$name.log" || status=$?
         dropdb --force mydb
@@ -368,35 +391,14 @@ look_for_crashes() {
 
 wants() { [[ " $suites " == *" $1 "* ]]; }
 
-suites=${*:-$all_suites}
-pgxs_dir=$(dirname "$("$PG_CONFIG" --pgxs)")
-echo "0 0" >"$log/totals"
-
-# Build with warnings as errors first, to collect them in one list; lint counts them. If there are
-# any, the tests still run, on a build that accepts them.
-say "building with warnings as errors"
-if run_make -k -j"$jobs" COPT=-Werror all >"$log/warnings.log" 2>&1; then
-    build_and_install COPT=-Werror
-else
-    note "not clean: see lint"
-    build_and_install
-fi
-run_make -k -C test/module COPT=-Werror all >>"$log/warnings.log" 2>&1 || note "not clean: see lint"
-install_test_module
-
-if wants lint; then
-    say "lint"
-    suite_lint
-fi
-if wants regress && [ -z "${CHECK_ONCE:-}" ]; then
-    say "server without gpujoin preloaded"
+without_preloading() {
     start_server plain <test/regress.conf
     suite_regress plain
     stop_server plain
     look_for_crashes plain
-fi
-if wants regress || wants isolation || wants pgtap; then
-    say "server with gpujoin preloaded"
+}
+
+with_preloading() {
     {
         cat test/regress.conf
         echo "shared_preload_libraries = 'gpujoin'"
@@ -407,25 +409,46 @@ if wants regress || wants isolation || wants pgtap; then
     ! wants pgtap || suite_pgtap
     stop_server preloaded
     look_for_crashes preloaded
+}
+
+suites=${*:-$all_suites}
+pgxs_dir=$(dirname "$("$PG_CONFIG" --pgxs)")
+mkdir "$work/jobs"
+echo "0 0" >"$totals"
+
+# Build with warnings as errors first, to collect them in one list; lint counts them. If there are
+# any, the tests still run, on a build that accepts them.
+cuda=NVCC=
+[ "${CHECK_DEVICE:-reference}" != cuda ] || cuda=''
+say "building with warnings as errors"
+if run_make -k -j"$jobs" $cuda COPT=-Werror all >"$log/warnings.log" 2>&1; then
+    build_and_install $cuda COPT=-Werror
+else
+    note "not clean: see lint"
+    build_and_install $cuda
 fi
-if wants tap || wants tap-short; then
-    say "servers of their own"
-    if wants tap; then suite_tap tap; else suite_tap tap-short; fi
-fi
-if wants device; then
-    say "device library"
-    suite_device
-fi
-if wants model; then
-    say "model of readers and folds"
-    suite_model
-fi
-if wants fuzz; then
-    say "fuzz targets"
-    suite_fuzz
-fi
-if wants docs; then
-    say "examples in documents"
-    suite_docs
-fi
+run_make -k -C test/module COPT=-Werror all >>"$log/warnings.log" 2>&1 || note "not clean: see lint"
+install_test_module
+
+# An example of README runs make, which would disturb that of lint.
+lint_and_docs() {
+    ! wants lint || suite_lint
+    ! wants docs || suite_docs
+}
+
+# The longest first, so that none of them remains alone at the end.
+say "tests"
+! wants regress && ! wants isolation && ! wants pgtap || job preloaded with_preloading
+! wants regress || [ -n "${CHECK_ONCE:-}" ] || job plain without_preloading
+! wants fuzz || job fuzz suite_fuzz
+! wants device || job device suite_device
+for suite in tap tap-short; do
+    wants "$suite" || continue
+    for name in $(names "$suite"); do
+        job "tap-$name" suite_tap "$name"
+    done
+done
+! wants model || job model suite_model
+! wants lint && ! wants docs || job lint lint_and_docs
+wait_for_jobs
 note "the whole run took $((SECONDS / 60)) minutes and $((SECONDS % 60)) seconds"

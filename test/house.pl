@@ -13,9 +13,9 @@ use File::Basename;
 # (keys, fold workers, merges in steps, reductions).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 159,
-	'lines' => 68700,
-	'lines of code' => 48250,
+	'files' => 161,
+	'lines' => 70900,
+	'lines of code' => 49900,
 	'global functions' => 680,
 	'used across folders' => 362,
 	'single callers in the folder' => 194,

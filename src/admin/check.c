@@ -34,6 +34,7 @@
 #include "storage/bufmgr.h"
 #include "storage/latch.h"
 #include "utils/array.h"
+#include "utils/builtins.h"
 #include "utils/guc.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -47,7 +48,7 @@
 PG_FUNCTION_INFO_V1(gpujoin_check);
 PG_FUNCTION_INFO_V1(gpujoin_index_info);
 
-#define INFO_COLUMNS			18	/* of an extension of version 1.0.0: 17 */
+#define INFO_COLUMNS			19	/* of an extension of version 1.0.0: 17 */
 
 /* Interval of attempts to get the fold lock */
 #define LOCK_POLL_MS			20
@@ -107,6 +108,7 @@ static void check_meta(CheckState *state);
 static void check_journal(CheckState *state);
 static void check_lanes(CheckState *state, GjMetaPage meta);
 static void check_counters(CheckState *state, GjMetaPage meta);
+static const char *name_keys(Relation index);
 static Datum make_bigints(const uint64 *values, int n);
 static void note_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind);
 static void note_merge_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind);
@@ -234,8 +236,23 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	values[15] = Int64GetDatum((int64) dead);
 	values[16] = Int64GetDatum((int64) delta_pages);
 	values[17] = Int64GetDatum(state.merge_pages);
+	values[18] = CStringGetTextDatum(name_keys(state.index));
 	index_close(state.index, AccessShareLock);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
+}
+
+/*
+ * Return how an index stores its keys
+ */
+static const char *
+name_keys(Relation index)
+{
+	GjCodec		codec;
+
+	GjCodecInitNew(&codec, index);
+	if (codec.kind != GJ_CODEC_HASH)
+		return "values";
+	return OidIsValid(codec.image.fn_oid) ? "images or hashes" : "hashes";
 }
 
 static Datum
@@ -257,6 +274,7 @@ check_pages(CheckState *state)
 {
 	bool		is_locked = false;
 	bool		is_again = false;
+	LOCKTAG		tag;
 
 	do
 	{
@@ -287,7 +305,10 @@ check_pages(CheckState *state)
 		pfree(state->pages);
 	} while (state->moved || GjListsMoved(state->index, &state->now));
 	if (is_locked)
-		UnlockPage(state->index, GJ_META_BLOCK, ShareLock);
+	{
+		GjFoldTag(RelationGetRelid(state->index), &tag);
+		(void) LockRelease(&tag, ShareLock, false);
+	}
 }
 
 /*
@@ -296,7 +317,10 @@ check_pages(CheckState *state)
 static void
 lock_folds(Relation index)
 {
-	while (!ConditionalLockPage(index, GJ_META_BLOCK, ShareLock))
+	LOCKTAG		tag;
+
+	GjFoldTag(RelationGetRelid(index), &tag);
+	while (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 	{
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 LOCK_POLL_MS, GjWaitEventFoldLock());

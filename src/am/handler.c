@@ -13,6 +13,7 @@
 #include "access/relscan.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/xact.h"
 #include "catalog/index.h"
 #include "catalog/pg_amop.h"
 #include "catalog/pg_amproc.h"
@@ -20,6 +21,7 @@
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_opfamily.h"
 #include "catalog/pg_type.h"
+#include "commands/defrem.h"
 #include "commands/progress.h"
 #include "commands/vacuum.h"
 #include "fmgr.h"
@@ -98,6 +100,8 @@ static void gjrescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderb
 static int64 gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm);
 static void gjendscan(IndexScanDesc scan);
 static bool gjvalidate(Oid opclassoid);
+static void gjadjustmembers(Oid opfamilyoid, Oid opclassoid, List *operators, List *functions);
+static void set_owner(OpFamilyMember *member, Oid family, Oid opclass);
 
 /*
  * Return the access method's properties and functions
@@ -143,6 +147,7 @@ gpujoin_handler(PG_FUNCTION_ARGS)
 	amroutine->amoptions = gjoptions;
 	amroutine->ambuildphasename = gjbuildphasename;
 	amroutine->amvalidate = gjvalidate;
+	amroutine->amadjustmembers = gjadjustmembers;
 	amroutine->ambeginscan = gjbeginscan;
 	amroutine->amrescan = gjrescan;
 	amroutine->amgetbitmap = gjgetbitmap;
@@ -586,6 +591,50 @@ gjvalidate(Oid opclassoid)
 	ReleaseCatCacheList(operators);
 	ReleaseSysCache(tuple);
 	return result;
+}
+
+/*
+ * Choose what new members of an operator family depend on
+ *
+ * An operator class is useless without the functions and the equality of its own type, and an
+ * index that uses it has codes that they made: so these belong to the class, even if ALTER
+ * OPERATOR FAMILY adds them later.  Operators of two types belong to the family.
+ */
+static void
+gjadjustmembers(Oid opfamilyoid, Oid opclassoid, List *operators, List *functions)
+{
+	Oid			type = InvalidOid;
+	ListCell   *lc;
+
+	if (OidIsValid(opclassoid))
+	{
+		CommandCounterIncrement();	/* to see the class */
+		type = get_opclass_input_type(opclassoid);
+	}
+	foreach(lc, list_concat_copy(operators, functions))
+	{
+		OpFamilyMember *member = lfirst(lc);
+
+		if (member->lefttype != member->righttype)
+			set_owner(member, opfamilyoid, InvalidOid);
+		else if (member->lefttype == type)
+			set_owner(member, opfamilyoid, opclassoid);
+		else
+			set_owner(member, opfamilyoid,
+					  opclass_for_family_datatype(get_index_am_oid(GJ_NAME, false), opfamilyoid,
+												  member->lefttype));
+	}
+}
+
+/*
+ * Let a member belong to an operator class; to the family, if the class does not exist
+ */
+static void
+set_owner(OpFamilyMember *member, Oid family, Oid opclass)
+{
+	member->ref_is_family = !OidIsValid(opclass);
+	member->ref_is_hard = OidIsValid(opclass);
+	member->refobjid = OidIsValid(opclass) ? opclass : family;
 }
 
 static char *

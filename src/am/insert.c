@@ -127,15 +127,25 @@ insert_row(Relation index, const GjIndexInfo *info, const char *row)
 }
 
 /*
- * Ask for a fold, if the delta, to which a page has been added, is large enough
+ * Ask for a fold, if the delta, to which a page has been added, is large enough.  A temporary table,
+ * which no worker can read, is folded here: it is as if the worker did it in between.
  */
 static void
 request_fold(Relation index)
 {
 	GjIndexState state;
+	GjFoldStats stats;
+	BlockNumber pages;
 
 	GjIndexGetState(index, &state);
-	GjFoldRequest(index, &state, 1);
+	if (!RelationUsesLocalBuffers(index))
+	{
+		GjFoldRequest(index, &state, 1);
+		return;
+	}
+	pages = GjIndexFoldPages(index);
+	if (pages > 0 && GjStateUnsorted(&state) >= pages)
+		(void) GjFoldIndex(index, GJ_FOLD_FLUSH, NULL, &stats);
 }
 
 /*

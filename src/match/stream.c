@@ -93,7 +93,6 @@
 #include "pgstat.h"
 #include "storage/bufmgr.h"
 #include "storage/predicate.h"
-#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
@@ -341,12 +340,8 @@ return_set(GjEntryStream *stream, const GjEntrySet *piece, const GjEntrySet **se
 }
 
 /*
- * Step 4 of visible.c: return true if VACUUM has not removed entries since the vacuum epoch was
- * read, before any entry was found.  To be called after the visibility map has been read.
- *
- * On a standby VACUUM can also skip an index that is no longer ready.  We look at the relation
- * cache after locking the metapage: then it has processed all changes that were replayed before the
- * map was read.
+ * Return true if VACUUM has not removed entries since the search began; to be called after the
+ * visibility map has been read
  */
 bool
 GjEntriesAreCurrent(const GjEntryStream *stream)
@@ -354,22 +349,6 @@ GjEntriesAreCurrent(const GjEntryStream *stream)
 	const GjEntryRequest *request = &stream->request;
 
 	return GjIndexIsCurrent(request->index, request->snapshot, stream->vacuum_epoch);
-}
-
-bool
-GjIndexIsCurrent(Relation index, Snapshot snapshot, uint64 epoch)
-{
-	GjIndexState state;
-
-	if (gj_debug_ignore_vacuum_epoch)
-		return true;
-	GjIndexGetState(index, &state);
-	if (state.vacuum_epoch != epoch)
-		return false;
-	if (!snapshot->takenDuringRecovery)
-		return true;
-	AcceptInvalidationMessages();
-	return index->rd_index->indisready;
 }
 
 /*

@@ -15,6 +15,13 @@
  *				side.  We cast and compare each, so the rounding is that of the cast itself.
  *				An index with 4-byte keys drops what it cannot hold.
  *
+ *	  text		Drivers send all parameters as text, and then cast the column.  Under a
+ *				deterministic collation a text is equal to the text of an integer or a uuid if
+ *				and only if it has the same bytes: so it must be exactly what the output function
+ *				prints.  Anything else, such as a uuid in upper case, is equal to no key.  The
+ *				text of a char(n) has no trailing blanks, so a text that has any is equal to none;
+ *				any other is equal to the char(n) of the same bytes, and bpchareq() says so, too.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -22,20 +29,25 @@
 
 #include <math.h>
 
+#include "common/int.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/numeric.h"
+#include "utils/uuid.h"
 
 #include "base/arrays.h"
 #include "pages/pages.h"
 #include "match.h"
 
+/* The text of a uuid has this length, and dashes before these of its bytes */
+#define UUID_TEXT_LENGTH		36
+#define UUID_HAS_DASH(byte)		((byte) == 4 || (byte) == 6 || (byte) == 8 || (byte) == 10)
+
 /* float8 represents every integer up to this absolute value */
 #define FLOAT8_EXACT			9007199254740992.0	/* 2^53 */
 #define FLOAT8_INT8_END			9223372036854775808.0	/* 2^63 */
 
-static void convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value);
 /* Destination of the keys of an array's elements */
 typedef struct Destination
 {
@@ -44,7 +56,13 @@ typedef struct Destination
 } Destination;
 
 static void add_element_keys(void *destination, Datum element);
+static void convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value);
+static void add_code(GjKeySet *set, GjConverter *converter, Datum value);
 static void add_exact(GjKeySet *set, const GjExactPart *part, int64 code, Datum value);
+static bool is_text_of_integer(const text *value, int64 *key);
+static bool is_text_of_uuid(const text *value, pg_uuid_t *uuid);
+static int	hex_digit(char c);
+static bool is_text_of_bpchar(const text *value);
 static bool numeric_key(Datum value, int64 *key);
 static bool numeric_is_within_int8(Datum value);
 static void add_float8_keys(GjKeySet *set, float8 value);
@@ -83,14 +101,24 @@ static void
 convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value)
 {
 	int64		key;
+	pg_uuid_t	uuid;
 
 	switch (converter->how)
 	{
 		case GJ_CONVERT_CODEC:
-			key = GjCodeOf(&converter->codec, value);
-			GjKeySetAdd(set, key);
-			if (converter->part != NULL && GjCodeIsHash(key))
-				add_exact(set, converter->part, key, value);
+			add_code(set, converter, value);
+			break;
+		case GJ_CONVERT_TEXT_INTEGER:
+			if (is_text_of_integer(DatumGetTextPP(value), &key))
+				GjKeySetAdd(set, key);
+			break;
+		case GJ_CONVERT_TEXT_UUID:
+			if (is_text_of_uuid(DatumGetTextPP(value), &uuid))
+				add_code(set, converter, UUIDPGetDatum(&uuid));
+			break;
+		case GJ_CONVERT_TEXT_BPCHAR:
+			if (is_text_of_bpchar(DatumGetTextPP(value)))
+				add_code(set, converter, value);
 			break;
 		case GJ_CONVERT_NUMERIC:
 			if (numeric_key(value, &key))
@@ -100,6 +128,19 @@ convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value)
 			add_float8_keys(set, DatumGetFloat8(value));
 			break;
 	}
+}
+
+/*
+ * Add the code of a value; and the value itself, if the code does not prove it
+ */
+static void
+add_code(GjKeySet *set, GjConverter *converter, Datum value)
+{
+	int64		code = GjCodeOf(&converter->codec, value);
+
+	GjKeySetAdd(set, code);
+	if (converter->part != NULL && GjCodeIsHash(code))
+		add_exact(set, converter->part, code, value);
 }
 
 /*
@@ -113,6 +154,84 @@ add_exact(GjKeySet *set, const GjExactPart *part, int64 code, Datum value)
 	if (set->exact == NULL)
 		set->exact = GjExactCreate(set->context, 1, part, true);
 	(void) GjExactAdd(set->exact, code, &value, &found);
+}
+
+/*
+ * Return true if a text is what an integer is printed as, and set key to the integer
+ */
+static bool
+is_text_of_integer(const text *value, int64 *key)
+{
+	const char *digits = VARDATA_ANY(value);
+	int			length = VARSIZE_ANY_EXHDR(value);
+	bool		negative = length > 0 && digits[0] == '-';
+	int64		result = 0;
+
+	digits += negative;
+	length -= negative;
+	if (length == 0 || (digits[0] == '0' && (length > 1 || negative)))
+		return false;
+
+	/* negative numbers have the greater range */
+	for (int i = 0; i < length; i++)
+	{
+		if (digits[i] < '0' || digits[i] > '9' ||
+			pg_mul_s64_overflow(result, 10, &result) ||
+			pg_sub_s64_overflow(result, digits[i] - '0', &result))
+			return false;
+	}
+	if (!negative && result == PG_INT64_MIN)
+		return false;
+	*key = negative ? result : -result;
+	return true;
+}
+
+/*
+ * Return true if a text is what a uuid is printed as, and set *uuid to it
+ */
+static bool
+is_text_of_uuid(const text *value, pg_uuid_t *uuid)
+{
+	const char *digits = VARDATA_ANY(value);
+
+	if (VARSIZE_ANY_EXHDR(value) != UUID_TEXT_LENGTH)
+		return false;
+	for (int i = 0; i < UUID_LEN; i++)
+	{
+		int			high;
+		int			low;
+
+		if (UUID_HAS_DASH(i) && *digits++ != '-')
+			return false;
+		high = hex_digit(*digits++);
+		low = hex_digit(*digits++);
+		if (high < 0 || low < 0)
+			return false;
+		uuid->data[i] = (unsigned char) (high << 4 | low);
+	}
+	return true;
+}
+
+/*
+ * Return the value of a hexadecimal digit in lower case; -1 if it is none
+ */
+static int
+hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/*
+ * Return true if a text can be that of a char(n)
+ */
+static bool
+is_text_of_bpchar(const text *value)
+{
+	int			length = VARSIZE_ANY_EXHDR(value);
+
+	return length == 0 || VARDATA_ANY(value)[length - 1] != ' ';
 }
 
 /*

@@ -28,13 +28,15 @@
 #include "access/xact.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
+#include "utils/inval.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "base/gpujoin.h"
 #include "base/tid.h"
 #include "sets/sets.h"
-#include "match.h"
+#include "search.h"
 
 /* The format of the visibility map, which is private to visibilitymap.c */
 #define BYTES_PER_PAGE			(BLCKSZ - MAXALIGN(SizeOfPageHeaderData))
@@ -571,4 +573,28 @@ bool
 GjEntriesMayBeRows(Snapshot snapshot)
 {
 	return !IsolationIsSerializable() && IsMVCCSnapshot(snapshot);
+}
+
+/*
+ * Step 4: return true if VACUUM has not removed entries since the vacuum epoch was
+ * read, before any entry was found.  To be called after the visibility map has been read.
+ *
+ * On a standby VACUUM can also skip an index that is no longer ready.  We look at the relation
+ * cache after locking the metapage: then it has processed all changes that were replayed before the
+ * map was read.
+ */
+bool
+GjIndexIsCurrent(Relation index, Snapshot snapshot, uint64 epoch)
+{
+	GjIndexState state;
+
+	if (gj_debug_ignore_vacuum_epoch)
+		return true;
+	GjIndexGetState(index, &state);
+	if (state.vacuum_epoch != epoch)
+		return false;
+	if (!snapshot->takenDuringRecovery)
+		return true;
+	AcceptInvalidationMessages();
+	return index->rd_index->indisready;
 }

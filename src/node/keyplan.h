@@ -43,7 +43,10 @@ typedef enum GjConversion
 {
 	GJ_CONVERT_CODEC,			/* the codec of the index's operator class */
 	GJ_CONVERT_NUMERIC,			/* key::numeric is compared: integral values only */
-	GJ_CONVERT_FLOAT8			/* key::float8 is compared: all integers that convert to it */
+	GJ_CONVERT_FLOAT8,			/* key::float8 is compared: all integers that convert to it */
+	GJ_CONVERT_TEXT_INTEGER,	/* key::text is compared: the integer that the text shows, */
+	GJ_CONVERT_TEXT_UUID,		/* or the uuid, */
+	GJ_CONVERT_TEXT_BPCHAR		/* or the char(n) */
 } GjConversion;
 
 /* One step of the tree, in prefix order; AND and OR are followed by their operands */
@@ -67,9 +70,11 @@ typedef enum GjKeyPlanPart
 	GJ_KEY_PLAN_TYPES,			/* Oid list, for each source: type of the value or of the array's
 								 * elements, or invalid */
 	GJ_KEY_PLAN_OPERATORS,		/* Oid list, for each source: for EXPLAIN, or invalid */
-	GJ_KEY_PLAN_CASTS,			/* Oid list, for each source: the key's cast, or invalid */
-	GJ_KEY_PLAN_PART_OPERATORS, /* Oid list, for each column of tuples but the key: its equality
-								 * operator, with the column on the left; NIL without tuples */
+	GJ_KEY_PLAN_CASTS,			/* Oid list, for each source: the key's cast, or output function if
+								 * it is cast to text, or invalid */
+	GJ_KEY_PLAN_PART_OPERATORS, /* Oid list, for each column of tuples but the key, and also for
+								 * the key if its codes are hashes: the equality operator, with
+								 * the column on the left; NIL without tuples */
 	GJ_KEY_PLAN_PART_COLLATIONS,	/* Oid list: their collations, or invalid */
 	GJ_KEY_PLAN_COUNT
 } GjKeyPlanPart;

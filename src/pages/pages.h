@@ -380,8 +380,11 @@ GjCodeOf(GjCodec *codec, Datum value)
 
 /* request.c: asking for a background worker that folds */
 extern void GjFoldRequest(Relation index, const GjIndexState *state, int factor);
+extern void GjFoldRepeat(bool at_once);
+extern bool GjFoldNumberIsWanted(void);
 extern void GjFoldWorkerTag(Oid index, LOCKTAG *tag);
 extern void GjFoldNumberTag(int number, LOCKTAG *tag);
+extern void GjFoldTag(Oid index, LOCKTAG *tag);
 extern void GjMergeTag(Oid index, LOCKTAG *tag);
 extern bool GjFoldHasWorker(Relation index);
 extern bool GjDatabaseIsWanted(void);

@@ -32,8 +32,9 @@
  * A hash depends on the collation.  So the condition's must be the index's; or both must be
  * deterministic, and the operator one of PostgreSQL's own for strings, which then compares bytes.
  *
- * The key may be cast if the cast is one to one: int4 to int8, or to numeric as in key IN (1.0,
- * 2.5).  match/values.c finds the keys that become a given value.
+ * The key may be cast if the cast is one to one: int4 to int8, to numeric as in key IN (1.0, 2.5),
+ * or an integer, a uuid or a char(n) to text, as drivers do whose parameters are all of type text.
+ * match/values.c finds the keys that become a given value.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -91,9 +92,13 @@ static GjKeyNode *fold_array(Fold *cx, ScalarArrayOpExpr *op);
 static bool is_exclusion(Fold *cx);
 static bool is_empty_array(Node *array);
 static bool match_key(Fold *cx, Node *expr, Oid *cast);
+static Node *read_cast(Node *expr, Oid *cast);
 static bool cast_is_exact(Oid cast);
+static bool is_cast_to_text(Oid cast);
 static bool look_up_operator(Fold *cx, Oid equality, Oid collation, GjSource *source);
 static bool find_operator(Fold *cx, Oid equality, Oid collation, GjSource *source);
+static bool find_text_conversion(Fold *cx, Oid equality, Oid collation, GjSource *source);
+static bool family_has(const IndexOptInfo *index, Oid type, Oid function);
 static bool collation_fits(Fold *cx, Oid equality, Oid collation);
 static bool codec_fits(Fold *cx, Oid equality, Oid value_type);
 static bool same_operator(List *operands);
@@ -265,7 +270,7 @@ fold_tuples(Fold *cx, Node *clause, const GjTuples **columns)
 	List	   *lists;
 	ListCell   *lc;
 
-	if (!is_orclause(clause) || cx->hashed)
+	if (!is_orclause(clause))
 		return NULL;
 	lists = GjFindTuples(cx->root, cx->rel, cx->index, (BoolExpr *) clause);
 	foreach(lc, lists)
@@ -480,17 +485,43 @@ is_empty_array(Node *array)
 static bool
 match_key(Fold *cx, Node *expr, Oid *cast)
 {
-	FuncExpr   *func = (FuncExpr *) expr;
+	Node	   *arg;
 
 	*cast = InvalidOid;
 	if (match_index_to_operand(expr, 0, cx->index))
 		return true;
 
-	if (cx->small != NULL || !IsA(expr, FuncExpr) || list_length(func->args) != 1 ||
-		!cast_is_exact(func->funcid) || !match_index_to_operand(linitial(func->args), 0, cx->index))
-		return false;
-	*cast = func->funcid;
-	return true;
+	arg = cx->small == NULL ? read_cast(expr, cast) : NULL;
+	return arg != NULL && match_index_to_operand(arg, 0, cx->index);
+}
+
+/*
+ * Return the argument of a cast that preserves equality, or NULL
+ */
+static Node *
+read_cast(Node *expr, Oid *cast)
+{
+	FuncExpr   *func;
+	CoerceViaIO *coerce;
+	bool		is_varlena;
+
+	if (IsA(expr, RelabelType) && ((RelabelType *) expr)->resulttype == TEXTOID)
+		expr = (Node *) ((RelabelType *) expr)->arg;	/* from varchar */
+	func = (FuncExpr *) expr;
+	coerce = (CoerceViaIO *) expr;
+
+	if (IsA(expr, FuncExpr) && list_length(func->args) == 1 && cast_is_exact(func->funcid))
+	{
+		*cast = func->funcid;
+		return linitial(func->args);
+	}
+	if (IsA(expr, CoerceViaIO) &&
+		(coerce->resulttype == TEXTOID || coerce->resulttype == VARCHAROID))
+	{
+		getTypeOutputInfo(exprType((Node *) coerce->arg), cast, &is_varlena);
+		return is_cast_to_text(*cast) ? (Node *) coerce->arg : NULL;
+	}
+	return NULL;
 }
 
 /*
@@ -511,6 +542,26 @@ cast_is_exact(Oid cast)
 		case F_FLOAT8_INT2:
 		case F_FLOAT8_INT4:
 		case F_FLOAT8_INT8:
+			return true;
+		default:
+			return is_cast_to_text(cast);
+	}
+}
+
+/*
+ * Return true for a cast to text for which match/values.c finds the key; casts by an output
+ * function are represented by it
+ */
+static bool
+is_cast_to_text(Oid cast)
+{
+	switch (cast)
+	{
+		case F_TEXT_BPCHAR:
+		case F_INT2OUT:
+		case F_INT4OUT:
+		case F_INT8OUT:
+		case F_UUID_OUT:
 			return true;
 		default:
 			return false;
@@ -549,6 +600,8 @@ find_operator(Fold *cx, Oid equality, Oid collation, GjSource *source)
 	Oid			left_type;
 	int			strategy;
 
+	if (is_cast_to_text(source->cast))
+		return find_text_conversion(cx, equality, collation, source);
 	if (get_op_opfamily_strategy(equality, family) == GJ_EQUAL_STRATEGY)
 	{
 		get_op_opfamily_properties(equality, family, false, &strategy, &left_type,
@@ -575,6 +628,56 @@ find_operator(Fold *cx, Oid equality, Oid collation, GjSource *source)
 		default:
 			return false;
 	}
+}
+
+/*
+ * Fill in the conversion of a text to the key of which it is the text
+ *
+ * The family's own equality must be PostgreSQL's, whose types we convert to.
+ */
+static bool
+find_text_conversion(Fold *cx, Oid equality, Oid collation, GjSource *source)
+{
+	Oid			own = cx->index->indexcollations[0];
+
+	if (get_opcode(equality) != F_TEXTEQ)
+		return false;
+	if (!OidIsValid(collation) || !get_collation_isdeterministic(collation) ||
+		(OidIsValid(own) && !get_collation_isdeterministic(own)))
+	{
+		cx->why = "casts the key to text, and compares under a collation that is not deterministic";
+		return false;
+	}
+
+	source->value_type = TEXTOID;
+	source->family = cx->index->opfamily[0];
+	source->collation = own;
+	switch (source->cast)
+	{
+		case F_TEXT_BPCHAR:
+			source->conversion = GJ_CONVERT_TEXT_BPCHAR;
+			return family_has(cx->index, BPCHAROID, F_BPCHAREQ) &&
+				codec_fits(cx, equality, BPCHAROID);
+		case F_UUID_OUT:
+			source->conversion = GJ_CONVERT_TEXT_UUID;
+			return family_has(cx->index, UUIDOID, F_UUID_EQ) &&
+				codec_fits(cx, equality, UUIDOID);
+		default:
+			source->conversion = GJ_CONVERT_TEXT_INTEGER;
+			return key_is_integer(cx->index);
+	}
+}
+
+/*
+ * Return true if a type is the indexed one, and its equality in the index's operator family is this
+ * function
+ */
+static bool
+family_has(const IndexOptInfo *index, Oid type, Oid function)
+{
+	Oid			opno = get_opfamily_member(index->opfamily[0], type, type, GJ_EQUAL_STRATEGY);
+
+	return index->opcintype[0] == type && OidIsValid(opno) && get_opcode(opno) == function;
 }
 
 /*
@@ -627,7 +730,7 @@ key_is_integer(const IndexOptInfo *index)
 {
 	Oid			type = index->opcintype[0];
 
-	return type == INT2OID || type == INT4OID || type == INT8OID;
+	return (type == INT2OID || type == INT4OID || type == INT8OID) && GjIndexKeepsValues(index);
 }
 
 /*
@@ -859,8 +962,12 @@ add_step(GjKeyNode *node, List **lists, List **values)
 		lists[GJ_KEY_PLAN_CODEC] = list_make2_oid(source->family, source->collation);
 	lists[GJ_KEY_PLAN_OPERATORS] = lappend_oid(lists[GJ_KEY_PLAN_OPERATORS], source->opno);
 	lists[GJ_KEY_PLAN_CASTS] = lappend_oid(lists[GJ_KEY_PLAN_CASTS], source->cast);
-	*values = lappend(*values, source->tuples == NULL ? (Node *) source->value :
-					  (Node *) lcons(source->value, list_copy(source->tuples->arrays)));
+	if (source->tuples == NULL)
+		*values = lappend(*values, source->value);
+	else if (source->tuples->key_is_part)
+		*values = lappend(*values, source->tuples->arrays);
+	else
+		*values = lappend(*values, lcons(source->value, list_copy(source->tuples->arrays)));
 }
 
 /*-------------------------------------------------------------------------

@@ -612,8 +612,8 @@ GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
  * List the index's columns that are parts of tuples, so that entries can be tested by the tuples;
  * NIL if they cannot
  *
- * All parts must be in the index.  They must be integers or the like, since entries include rows
- * that the query must not see, for which no function may be called.
+ * All parts but the key must be in the index.  They must be integers or the like, since entries
+ * include rows that the query must not see, for which no function may be called.
  */
 List *
 GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
@@ -632,6 +632,8 @@ GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
 		GjExactPart part;
 		int			position;
 
+		if (tuples->key_is_part && foreach_current_index(column) == 0)
+			continue;
 		if (!IsA(var, Var) ||
 			!GjExactPartInit(&part, lfirst_oid(opno), lfirst_oid(collation)) || !part.is_word)
 			return NIL;

@@ -29,7 +29,8 @@
 typedef struct GjTuples
 {
 	ScalarArrayOpExpr *key;		/* the key's part of the clause: key = ANY (array) */
-	List	   *columns;		/* the other columns, below any RelabelType */
+	bool		key_is_part;	/* do the following lists begin with the key? */
+	List	   *columns;		/* the columns that are compared, below any RelabelType */
 	List	   *operators;		/* OIDs, with the column on the left */
 	List	   *collations;		/* OIDs */
 	List	   *arrays;			/* their values */
@@ -43,10 +44,11 @@ typedef struct GjSource
 	GjConversion conversion;
 	Expr	   *value;			/* a value, an array, or for GJ_SOURCE_NULL a boolean */
 	Oid			opno;			/* comparison operator, with the key on the left */
-	Oid			cast;			/* function that casts the key, or InvalidOid */
+	Oid			cast;			/* function that casts the key, or its output function if it is
+								 * cast to text; or InvalidOid */
 	Oid			value_type;		/* type of the value, or of the array's elements */
-	Oid			family;			/* GJ_CONVERT_CODEC: the index's operator family, */
-	Oid			collation;		/* and its collation */
+	Oid			family;			/* if values are converted by a codec: the operator family */
+	Oid			collation;		/* and collation */
 	const GjTuples *tuples;		/* GJ_SOURCE_TUPLES, GJ_SOURCE_PRODUCT: value is the key's array */
 } GjSource;
 

@@ -16,6 +16,9 @@
  * (1, 3000000000) makes the second column's operator int8 = int8, and (1, 2) int8 = int4.  Values
  * of such a column are converted to int8.  Other operators must be the same in each arm.
  *
+ * If the index stores hashes of its keys, then the key is compared like the other columns.  It must
+ * be a column, too.
+ *
  * NULL: all operators are strict, so an arm with a NULL value is true for no row, and a row with a
  * NULL in one of the columns satisfies no arm.  Both are the result of leaving them out.
  *
@@ -37,6 +40,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
 #include "utils/array.h"
+#include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
@@ -58,6 +62,13 @@ typedef struct Column
 	List	   *values;			/* the value of each plain arm */
 } Column;
 
+/* How values of a type are stored */
+typedef struct ValueType
+{
+	int16		length;
+	bool		byval;
+} ValueType;
+
 /* An arm that compares a column with an array */
 typedef struct ArrayArm
 {
@@ -69,6 +80,8 @@ typedef struct Finder
 {
 	RelOptInfo *rel;
 	IndexOptInfo *index;
+	int			first_part;		/* first column that an exact table compares: 1, or 0 if keys are
+								 * hashed */
 	int			ncolumns;
 	Column		columns[MAX_COLUMNS];	/* the key is the first */
 	List	   *array_arms;
@@ -101,7 +114,7 @@ static GjTuples *create_tuples(Finder *finder);
 static Expr *make_values(Finder *finder, int column, List *values);
 static ScalarArrayOpExpr *compare_key(const Finder *finder, Expr *array);
 static double count_distinct(const Expr *array);
-static int	compare_words(const void *a, const void *b);
+static int	compare_bytes(const void *a, const void *b, void *arg);
 static bool parts_are_usable(PlannerInfo *root, const GjTuples *tuples);
 
 /*
@@ -111,7 +124,7 @@ static bool parts_are_usable(PlannerInfo *root, const GjTuples *tuples);
 List *
 GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, BoolExpr *clause)
 {
-	Finder		finder = {.rel = rel,.index = index};
+	Finder		finder = {.rel = rel,.index = index,.first_part = GjIndexIsHashed(index) ? 0 : 1};
 	List	   *result = NIL;
 	ListCell   *lc;
 
@@ -326,8 +339,8 @@ put_key_first(Finder *finder)
 }
 
 /*
- * Give each column one operator.  Returns false if a column other than the key has one that an
- * exact table cannot use.
+ * Give each column one operator.  Returns false if a column that an exact table compares has one
+ * that it cannot use.
  */
 static bool
 settle_operators(Finder *finder)
@@ -351,7 +364,8 @@ settle_operators(Finder *finder)
 			foreach(lc, column->values)
 				lfirst(lc) = to_int8(lfirst(lc));
 		}
-		if (i > 0 && !GjExactPartInit(&part, column->opno, column->collation))
+		if (i >= finder->first_part &&
+			!GjExactPartInit(&part, column->opno, column->collation))
 			return false;
 	}
 	return true;
@@ -390,8 +404,8 @@ make_tuples(Finder *finder)
 	Expr	   *keys = make_values(finder, 0, finder->columns[0].values);
 
 	tuples->key = compare_key(finder, keys);
-	for (int i = 1; i < finder->ncolumns; i++)
-		tuples->arrays = lappend(tuples->arrays,
+	for (int i = finder->first_part; i < finder->ncolumns; i++)
+		tuples->arrays = lappend(tuples->arrays, i == 0 ? keys :
 								 make_values(finder, i, finder->columns[i].values));
 	tuples->nkeys = count_distinct(keys);
 	return tuples;
@@ -416,7 +430,7 @@ make_array_tuples(Finder *finder, const ArrayArm *arm)
 			tuples->key = compare_key(finder, array);
 			tuples->nkeys = arm->array == 0 ? 0.0 : 1.0;
 		}
-		else
+		if (i >= finder->first_part)
 			tuples->arrays = lappend(tuples->arrays, array);
 	}
 	return tuples;
@@ -430,7 +444,8 @@ create_tuples(Finder *finder)
 {
 	GjTuples   *tuples = palloc0(sizeof(GjTuples));
 
-	for (int i = 1; i < finder->ncolumns; i++)
+	tuples->key_is_part = finder->first_part == 0;
+	for (int i = finder->first_part; i < finder->ncolumns; i++)
 	{
 		const Column *column = &finder->columns[i];
 
@@ -470,7 +485,7 @@ compare_key(const Finder *finder, Expr *array)
 }
 
 /*
- * Return the number of different values of an array, if they are integers that are known; otherwise
+ * Return the number of values of an array, if they are known, that differ in their bytes; otherwise
  * their number
  */
 static double
@@ -478,42 +493,56 @@ count_distinct(const Expr *expr)
 {
 	const Const *constant = (const Const *) expr;
 	ArrayType  *array;
+	ValueType	type;
 	Datum	   *values;
 	bool	   *nulls;
 	int			n;
 	int			ndistinct = 0;
-	int16		length;
-	bool		byval;
 	char		align;
 
 	if (!IsA(expr, Const))
 		return list_length(castNode(ArrayExpr, expr)->elements);
 
 	array = DatumGetArrayTypeP(constant->constvalue);
-	get_typlenbyvalalign(ARR_ELEMTYPE(array), &length, &byval, &align);
-	if (!byval)
-		return ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-	deconstruct_array(array, ARR_ELEMTYPE(array), length, byval, align, &values, &nulls, &n);
-	qsort(values, n, sizeof(Datum), compare_words);
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &type.length, &type.byval, &align);
+	deconstruct_array(array, ARR_ELEMTYPE(array), type.length, type.byval, align, &values, &nulls,
+					  &n);
 	for (int i = 0; i < n; i++)
-		ndistinct += i == 0 || values[i] != values[i - 1];
+	{
+		if (!nulls[i])
+			values[ndistinct++] = values[i];
+	}
+	n = ndistinct;
+	ndistinct = 0;
+	qsort_arg(values, n, sizeof(Datum), compare_bytes, &type);
+	for (int i = 0; i < n; i++)
+		ndistinct += i == 0 || compare_bytes(&values[i], &values[i - 1], &type) != 0;
 	pfree(values);
 	pfree(nulls);
 	return ndistinct;
 }
 
 static int
-compare_words(const void *a, const void *b)
+compare_bytes(const void *a, const void *b, void *arg)
 {
+	const ValueType *type = arg;
 	Datum		left = *(const Datum *) a;
 	Datum		right = *(const Datum *) b;
+	Size		left_size;
+	Size		right_size;
+	int			result;
 
-	return left < right ? -1 : left > right;
+	if (type->byval)
+		return left < right ? -1 : left > right;
+	left_size = datumGetSize(left, false, type->length);
+	right_size = datumGetSize(right, false, type->length);
+	result = memcmp(DatumGetPointer(left), DatumGetPointer(right), Min(left_size, right_size));
+	return result != 0 ? result : left_size < right_size ? -1 : left_size > right_size;
 }
 
 /*
- * Return true if the values of the columns other than the key are the same for each row, so that
- * they can be evaluated before the scan, and these columns are columns of the table
+ * Return true if the values of the columns that an exact table compares are the same for each row,
+ * so that they can be evaluated before the scan, and these columns are columns of the table
  */
 static bool
 parts_are_usable(PlannerInfo *root, const GjTuples *tuples)

@@ -42,7 +42,7 @@ typedef struct KeySource
 	ExprState  *value;			/* NULL for tuples */
 	GjConverter converter;
 	int			narrays;		/* of tuples */
-	ExprState **arrays;			/* of the key, and of each part */
+	ExprState **arrays;			/* of the key, and of each other column */
 } KeySource;
 
 struct GjKeyProgram
@@ -50,7 +50,9 @@ struct GjKeyProgram
 	List	   *steps;
 	KeySource  *sources;
 	int			nsources;
-	int			nparts;			/* columns of tuples but the key; 0 without tuples */
+	int			nparts;			/* columns that the exact table of tuples compares; or 0 */
+	bool		key_is_part;	/* is the first of them the key, because its codes are hashes? */
+	bool		tests_entries;	/* then: can the other columns be tested in entries? */
 	GjExactPart *parts;
 	List	   *params;			/* Param nodes of the executor's parameters in the values */
 	Bitmapset  *param_ids;		/* their IDs */
@@ -81,7 +83,7 @@ typedef struct Rebuild
 	List	   *key_plan;
 	List	   *values;
 	Expr	   *key;
-	List	   *parts;			/* columns of tuples but the key */
+	List	   *parts;			/* columns that the exact table of tuples compares */
 	int			step;
 	int			source;
 } Rebuild;
@@ -142,6 +144,7 @@ static void add_except_array(KeySource *source, GjKeySet *set, Datum value, bool
 static bool may_contain_nulls(ArrayType *array);
 static Expr *rebuild_step(Rebuild *rebuild);
 static Expr *rebuild_source(Rebuild *rebuild, int source);
+static int	key_parts(const Rebuild *rebuild, const Expr *arrays);
 static Expr *rebuild_any(Oid opno, Expr *left, Expr *right, bool is_any);
 static Expr *rebuild_tuples(List *columns, List *arrays);
 static Expr *rebuild_product(Rebuild *rebuild, Oid opno, Expr *key, List *arrays);
@@ -187,7 +190,11 @@ GjKeyProgramInit(List *key_plan, List *values, PlanState *parent)
 
 		source->kind = lfirst_int(kind);
 		if (source->kind == GJ_SOURCE_TUPLES || source->kind == GJ_SOURCE_PRODUCT)
+		{
 			init_arrays(source, lfirst(value), parent);
+			program->key_is_part = source->narrays ==
+				list_length(get_part(key_plan, GJ_KEY_PLAN_PART_OPERATORS));
+		}
 		else
 			source->value = ExecInitExpr(lfirst(value), parent);
 		source->converter.how = lfirst_int(how);
@@ -222,11 +229,14 @@ init_parts(GjKeyProgram *program, List *key_plan)
 			   *collation;
 
 	program->parts = palloc_array(GjExactPart, list_length(operators));
+	program->tests_entries = program->key_is_part;
 	forboth(opno, operators, collation, get_part(key_plan, GJ_KEY_PLAN_PART_COLLATIONS))
 	{
 		if (!GjExactPartInit(&program->parts[program->nparts++], lfirst_oid(opno),
 							 lfirst_oid(collation)))
 			elog(ERROR, "operator %u cannot compare the columns of tuples", lfirst_oid(opno));
+		if (program->nparts > 1 && !program->parts[program->nparts - 1].is_word)
+			program->tests_entries = false;
 	}
 }
 
@@ -236,10 +246,16 @@ init_codec(GjConverter *converter, List *codec, Oid type, Oid equality)
 	Oid			family;
 	Oid			collation;
 
-	if (converter->how != GJ_CONVERT_CODEC)
+	if (converter->how == GJ_CONVERT_TEXT_UUID)
+		type = UUIDOID;
+	else if (converter->how == GJ_CONVERT_TEXT_BPCHAR)
+		type = BPCHAROID;
+	else if (converter->how != GJ_CONVERT_CODEC)
 		return;
 	family = linitial_oid(codec);
 	collation = lsecond_oid(codec);
+	if (converter->how != GJ_CONVERT_CODEC)
+		equality = get_opfamily_member(family, type, type, GJ_EQUAL_STRATEGY);
 	if (!GjCodecInit(&converter->codec, family, type, collation))
 		elog(ERROR, "missing key extraction function for type %u", type);
 	if (converter->codec.kind == GJ_CODEC_HASH)
@@ -464,7 +480,10 @@ add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull)
 }
 
 /*
- * Add tuples: their keys to the set, and all of their values to its exact table
+ * Add tuples: their keys to the set, and the values of all parts to its exact table
+ *
+ * If the key is a part, because its codes are hashes, then entries have no proof of it.  But they
+ * can be tested by the code and the other columns.
  *
  * A tuple with a NULL equals nothing.  Of arrays whose combinations are wanted, all but one have a
  * single element; see plan/tuples.c.
@@ -477,9 +496,13 @@ add_tuples(Run *run, KeySource *source, GjKeySet *set)
 	int			positions[INDEX_MAX_KEYS] = {0};
 	int			n = 0;
 
-	Assert(source->narrays == program->nparts + 1 && source->narrays <= INDEX_MAX_KEYS);
+	Assert(source->narrays == program->nparts + (program->key_is_part ? 0 : 1) &&
+		   source->narrays <= INDEX_MAX_KEYS);
 	if (set->exact == NULL)
 		set->exact = GjExactCreate(set->context, program->nparts, program->parts, false);
+	if (set->entry_exact == NULL && program->tests_entries)
+		set->entry_exact = GjExactCreate(set->context, program->nparts - 1, program->parts + 1,
+										 false);
 	if (!read_elements(source, run->econtext, arrays))
 		return;
 
@@ -536,7 +559,9 @@ add_tuple(GjKeyProgram *program, KeySource *source, GjKeySet *set, const Element
 	}
 	key = GjCodeOf(&source->converter.codec, values[0]);
 	GjKeySetAdd(set, key);
-	(void) GjExactAdd(set->exact, key, values + 1, &found);
+	(void) GjExactAdd(set->exact, key, values + (program->key_is_part ? 0 : 1), &found);
+	if (program->tests_entries)
+		(void) GjExactAdd(set->entry_exact, key, values + 1, &found);
 }
 
 /*
@@ -571,7 +596,7 @@ may_contain_nulls(ArrayType *array)
  * Reconstruct the conditions for EXPLAIN
  *
  * key is the index's key; if a condition casts it, the cast is added again.  parts are the columns
- * of tuples but the key.
+ * that the exact table of tuples compares.
  */
 List *
 GjKeyPlanClauses(List *key_plan, List *values, Expr *key, List *parts)
@@ -609,7 +634,8 @@ rebuild_source(Rebuild *rebuild, int source)
 														source));
 
 	if (kind == GJ_SOURCE_TUPLES)
-		return rebuild_tuples(lcons(key, list_copy(rebuild->parts)), (List *) value);
+		return rebuild_tuples(lcons(key, list_copy_tail(rebuild->parts, key_parts(rebuild, value))),
+							  (List *) value);
 	if (kind == GJ_SOURCE_PRODUCT)
 		return rebuild_product(rebuild, opno, key, (List *) value);
 	if (kind == GJ_SOURCE_NULL)
@@ -620,6 +646,15 @@ rebuild_source(Rebuild *rebuild, int source)
 		return make_opclause(opno, BOOLOID, false, key, value, InvalidOid, InvalidOid);
 
 	return rebuild_any(opno, key, value, kind == GJ_SOURCE_ARRAY);
+}
+
+/*
+ * Return the number of parts, 0 or 1, that are the key, given the arrays of tuples
+ */
+static int
+key_parts(const Rebuild *rebuild, const Expr *arrays)
+{
+	return list_length(rebuild->parts) == list_length((const List *) arrays) ? 1 : 0;
 }
 
 static Expr *
@@ -653,10 +688,10 @@ rebuild_product(Rebuild *rebuild, Oid opno, Expr *key, List *arrays)
 	List	   *operators = get_part(rebuild->key_plan, GJ_KEY_PLAN_PART_OPERATORS);
 	List	   *clauses = list_make1(rebuild_any(opno, key, linitial(arrays), true));
 
-	for (int i = 0; i < list_length(operators); i++)
+	for (int i = key_parts(rebuild, (Expr *) arrays), array = 1; i < list_length(operators); i++)
 		clauses = lappend(clauses, rebuild_any(list_nth_oid(operators, i),
 											   list_nth(rebuild->parts, i),
-											   list_nth(arrays, i + 1), true));
+											   list_nth(arrays, array++), true));
 	return makeBoolExpr(AND_EXPR, clauses, -1);
 }
 
@@ -686,8 +721,19 @@ make_null_test(Expr *arg)
 static Expr *
 rebuild_key(Rebuild *rebuild, Oid cast)
 {
+	CoerceViaIO *coerce;
+
 	if (!OidIsValid(cast))
 		return rebuild->key;
+	if (get_func_rettype(cast) == CSTRINGOID)
+	{
+		coerce = makeNode(CoerceViaIO);
+		coerce->arg = rebuild->key;
+		coerce->resulttype = TEXTOID;
+		coerce->coerceformat = COERCE_EXPLICIT_CAST;
+		coerce->location = -1;
+		return &coerce->xpr;
+	}
 	return (Expr *) makeFuncExpr(cast, get_func_rettype(cast), list_make1(rebuild->key),
 								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CAST);
 }

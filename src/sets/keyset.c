@@ -174,6 +174,7 @@ GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys, uin
 	part->complement = whole->complement;
 	part->nulls = whole->nulls;
 	part->exact = whole->exact;
+	part->entry_exact = whole->entry_exact;
 	part->elsewhere = whole->nkeys - nkeys;
 	GjKeySetFinish(part);
 	return part;
@@ -417,6 +418,10 @@ GjKeySetIntersect(GjKeySet *set, GjKeySet *other)
 		set->exact = other->exact;
 		GjExactMove(set->exact, set->context);
 		other->exact = NULL;
+		set->entry_exact = other->entry_exact;
+		if (set->entry_exact != NULL)
+			GjExactMove(set->entry_exact, set->context);
+		other->entry_exact = NULL;
 	}
 	set->nulls = set->nulls && other->nulls;
 

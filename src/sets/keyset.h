@@ -47,6 +47,8 @@ struct GjKeySet
 	bool		nulls;			/* true if rows with a NULL key are wanted, too */
 	GjExact    *exact;			/* what rows with a listed key must also satisfy; NULL: nothing.
 								 * No complement has it */
+	GjExact    *entry_exact;	/* what entries with a listed key must also satisfy, if they have
+								 * only some parts of the exact table; NULL: the exact table */
 	uint64		elsewhere;		/* number of keys not listed because only other tables can have
 								 * them */
 

@@ -8,6 +8,7 @@
 #                  columns  filters, aggregates, groups, DISTINCT, top-N, of the same rows
 #                  sets     sets of 1 to 1,000,000 keys, of which up to 4,000 have rows; unique
 #                           keys; rows that came after the build
+#                  keys     keys of type uuid and text beside int8, and pairs of columns
 #                  build    index build and size
 #                  insert   COPY, INSERT ... SELECT, single rows, updates, with each kind of index
 #                  upkeep   WAL, VACUUM, space and speed while tables grow and change
@@ -46,12 +47,12 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-all_parts="jobs columns sets build insert upkeep clients cold scale"
+all_parts="jobs columns sets keys build insert upkeep clients cold scale"
 more_parts="peers"
 usual_contestants="no index, btree, covering, gpujoin, gpujoin include"
 all_contestants="$usual_contestants, gpujoin CPU"
-declare -A weight=([jobs]=25 [columns]=40 [sets]=20 [build]=8 [insert]=15 [upkeep]=30 [clients]=22
-    [cold]=8 [scale]=22 [peers]=40)
+declare -A weight=([jobs]=25 [columns]=40 [sets]=20 [keys]=20 [build]=8 [insert]=15 [upkeep]=30
+    [clients]=22 [cold]=8 [scale]=22 [peers]=40)
 
 export BENCH_ROWS=${BENCH_ROWS:-2000000} BENCH_RUNS=${BENCH_RUNS:-5}
 export BENCH_CONTESTANTS=${BENCH_CONTESTANTS:-$usual_contestants}

@@ -7,6 +7,7 @@
 # shellcheck shell=bash
 
 outside_contestants=()
+peer_tables="patents top_classes keyed wanted"
 
 is_outside() { [[ $1 == DuckDB* || $1 == PG-Strom* ]]; }
 
@@ -65,7 +66,7 @@ start_duckdb() {
     fi
     echo "DuckDB $(cat "$work/answer"), in memory, by node $(node --version); its statements are" \
         "prepared once." >>"$log/remarks.txt"
-    for table in patents top_classes; do
+    for table in $peer_tables; do
         columns=$(sql -c "SELECT string_agg(attname || ' ' || format_type(atttypid, NULL), ', '
             ORDER BY attnum) FROM pg_attribute WHERE attrelid = '$table'::regclass AND attnum > 0")
         sql -c "COPY $table TO '$work/$table.csv' (FORMAT csv)"
@@ -119,9 +120,10 @@ start_strom() {
 # Tables without their indexes, because the GPU scans them.
 fill_strom() {
     local table
-    pg_dump --section=pre-data -x -O -t patents -t top_classes bench | strom >/dev/null ||
+    # shellcheck disable=SC2046  # a list of options
+    pg_dump --section=pre-data -x -O $(printf -- '-t %s ' $peer_tables) bench | strom >/dev/null ||
         return 1
-    for table in patents top_classes; do
+    for table in $peer_tables; do
         sql -c "COPY $table TO STDOUT (FORMAT binary)" |
             strom -c "$committed_for_good" -c "COPY $table FROM STDIN (FORMAT binary)" &&
             strom -c "VACUUM (FREEZE, ANALYZE) $table" || return 1

@@ -11,11 +11,14 @@ import java.sql.ResultSet;
 import java.sql.SQLException;
 import java.util.Collections;
 import java.util.List;
+import java.util.UUID;
 
 public class WithJdbc {
     static final String BY_ID = "SELECT id, customer_id, amount FROM orders WHERE id ";
     static final String BY_CUSTOMER =
         "SELECT customer_id, id, amount FROM orders WHERE customer_id ";
+
+    static final String ACCOUNTS = "SELECT number, amount FROM accounts WHERE ";
 
     public static void main(String[] args) throws SQLException, IOException {
         String url = "jdbc:postgresql://127.0.0.1:" + System.getenv("PGPORT") + "/clients";
@@ -27,6 +30,11 @@ public class WithJdbc {
                 case "any" -> print(ordersById(connection, numbers("IDS")));
                 case "repeat" -> array(connection, BY_CUSTOMER, "int", numbers("CUSTOMERS"), 15);
                 case "repeat_id" -> array(connection, BY_ID, "bigint", numbers("IDS"), 15);
+                case "uuid" -> print(accountsBy(connection, "uid", "uuid", lines("UIDS")
+                    .stream().map(UUID::fromString).toArray()));
+                case "code" -> print(accountsBy(connection, "code", "text", lines("CODES")
+                    .toArray()));
+                case "pair" -> pairs(connection, lines("PAIRS"));
                 default -> throw new IllegalArgumentException(args[0]);
             }
         }
@@ -39,9 +47,36 @@ public class WithJdbc {
         return statement.executeQuery();
     }
 
+    static ResultSet accountsBy(Connection connection, String column, String type, Object[] keys)
+            throws SQLException {
+        PreparedStatement statement = connection.prepareStatement(
+            ACCOUNTS + column + " = ANY (?)");
+        statement.setArray(1, connection.createArrayOf(type, keys));
+        return statement.executeQuery();
+    }
+
+    static List<String> lines(String name) throws IOException {
+        return Files.readAllLines(Path.of(System.getenv(name)));
+    }
+
     static Long[] numbers(String name) throws IOException {
-        return Files.readAllLines(Path.of(System.getenv(name))).stream()
-            .map(Long::valueOf).toArray(Long[]::new);
+        return lines(name).stream().map(Long::valueOf).toArray(Long[]::new);
+    }
+
+    static void pairs(Connection connection, List<String> pairs) throws SQLException {
+        String marks = String.join(",", Collections.nCopies(pairs.size(), "(?,?)"));
+
+        try (PreparedStatement statement = connection.prepareStatement(
+                 ACCOUNTS + "(tenant_id, number) IN (" + marks + ")")) {
+            int parameter = 1;
+
+            for (String pair : pairs) {
+                for (String number : pair.split(" ")) {
+                    statement.setInt(parameter++, Integer.parseInt(number));
+                }
+            }
+            print(statement.executeQuery());
+        }
     }
 
     static void list(Connection connection, Long[] keys) throws SQLException {
@@ -70,9 +105,12 @@ public class WithJdbc {
     static void print(ResultSet rows) throws SQLException {
         StringBuilder out = new StringBuilder();
 
+        int columns = rows.getMetaData().getColumnCount();
+
         while (rows.next()) {
-            out.append(String.join("|", List.of(rows.getString(1), rows.getString(2),
-                                                rows.getString(3)))).append('\n');
+            for (int i = 1; i <= columns; i++) {
+                out.append(rows.getString(i)).append(i < columns ? '|' : '\n');
+            }
         }
         System.out.print(out);
     }

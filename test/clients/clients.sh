@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # test/clients/clients.sh [CLIENT...]: real traffic of drivers and ORMs on a throw-away server
 # (test/setup.sh). Each client queries in its own way the rows with one of 10,000 ids, parents
-# with their children, and the children of a selection of parents.
+# with their children, and the children of a selection of parents; then the rows with one of 10,000
+# uuids, of 10,000 text ids, and of 1,000 pairs of two columns.
 #
 # A step of a client runs twice, with gpujoin and with gpujoin.enabled = off. It passes if both
 # answers are that of plain SQL and auto_explain's log shows our node in the first run and no node
@@ -65,8 +66,18 @@ start_client() {
 
 # Steps of a client as NAME:ANSWER:NODE:PLANS; PLANS is the number of plans that must have the
 # node. A prepared statement gets five custom plans, then a generic one; with a btree on the
-# column (repeat_id) the latter may be PostgreSQL's own.
+# column (repeat_id) the latter may be PostgreSQL's own. Clients that send pairs as two arrays join
+# with them.
 steps_of() {
+    own_steps_of "$1"
+    echo uuid:accounts:GpuScan:1 code:accounts:GpuScan:1
+    case $1 in
+        asyncpg | node-postgres) echo pair:pairs:GpuJoin:1 ;;
+        *) echo pair:pairs:GpuScan:1 ;;
+    esac
+}
+
+own_steps_of() {
     case $1 in
         psycopg2) echo in:ids:GpuScan:1 any:ids:GpuScan:1 text:ids:GpuScan:1 \
             unnest:ids:GpuJoin:1 temp:ids:GpuJoin:1 ;;
@@ -173,6 +184,14 @@ INSERT INTO orders SELECT id, 1 + abs(hashint8(id)) % 20000, id % 1000
 CREATE INDEX ON orders USING gpujoin (id);
 CREATE INDEX ON orders USING gpujoin (customer_id);
 CREATE TABLE ids AS SELECT 50 * n AS id FROM generate_series(1, 10000) n;
+CREATE TABLE accounts (uid uuid PRIMARY KEY, code text NOT NULL UNIQUE, tenant_id int NOT NULL,
+    number int NOT NULL, amount int NOT NULL, UNIQUE (tenant_id, number));
+INSERT INTO accounts SELECT md5('uid' || n)::uuid, 'acc_' || left(md5('code' || n), 20), n % 50, n,
+        n % 1000
+    FROM generate_series(1, 500000) n ORDER BY hashint4(n);
+CREATE INDEX ON accounts USING gpujoin (uid);
+CREATE INDEX ON accounts USING gpujoin (code);
+CREATE INDEX ON accounts USING gpujoin (number) INCLUDE (tenant_id);
 VACUUM ANALYZE;
 CREATE ROLE gpujoin_on LOGIN;
 CREATE ROLE stock LOGIN;
@@ -185,12 +204,20 @@ SQL
     sql -c "ALTER ROLE gpujoin_on PASSWORD '$PGPASSWORD'" \
         -c "ALTER ROLE stock PASSWORD '$PGPASSWORD'"
     export IDS=$work/ids CUSTOMERS=$work/customers
+    export UIDS=$work/uids CODES=$work/codes PAIRS=$work/pairs
     sql -c 'SELECT id FROM ids ORDER BY hashint4(id)' >"$IDS"
     sql -c 'SELECT id FROM customers WHERE region = 7' >"$CUSTOMERS"
     sql -c 'SELECT o.* FROM orders o JOIN ids USING (id)' | sort >"$log/answer-ids"
     children='SELECT c.id, o.id, o.amount FROM customers c JOIN orders o ON o.customer_id = c.id
         WHERE c.region = 7'
     sql -c "$children" | sort >"$log/answer-children"
+    sql -c 'SELECT uid FROM accounts WHERE number % 50 = 0' >"$UIDS"
+    sql -c 'SELECT code FROM accounts WHERE number % 50 = 0' >"$CODES"
+    sql -F ' ' -c 'SELECT tenant_id, number FROM accounts WHERE number % 499 = 7' >"$PAIRS"
+    sql -c 'SELECT number, amount FROM accounts WHERE number % 50 = 0' | sort \
+        >"$log/answer-accounts"
+    sql -c 'SELECT number, amount FROM accounts WHERE number % 499 = 7' | sort \
+        >"$log/answer-pairs"
     # For clients that assign children to parents by comparing all pairs.
     sql -c "$children AND c.id <= 2000" | sort >"$log/answer-few"
 }

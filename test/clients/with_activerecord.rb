@@ -1,4 +1,4 @@
-# ActiveRecord: where with a list, with a relation, and its two ways to load children.
+# ActiveRecord: where with a list, with a relation, its two ways to load children, or() for pairs.
 require "active_record"
 
 ActiveRecord::Base.establish_connection(
@@ -12,6 +12,10 @@ end
 
 class Order < ActiveRecord::Base
   belongs_to :customer
+end
+
+class Account < ActiveRecord::Base
+  self.primary_key = "uid"
 end
 
 def orders_by_id(ids)
@@ -30,6 +34,10 @@ def orders_of_region(region)
   Order.where(customer_id: Customer.where(region: region))
 end
 
+def accounts_by_pair(pairs)
+  pairs.map { |tenant, number| Account.where(tenant_id: tenant, number: number) }.reduce(:or)
+end
+
 class IndexOrdersByCustomer < ActiveRecord::Migration[6.1]
   disable_ddl_transaction!
 
@@ -43,14 +51,24 @@ def print_children(customers)
   customers.each { |c| c.orders.each { |o| puts [c.id, o.id, o.amount].join("|") } }
 end
 
+def lines(name)
+  File.readlines(ENV[name], chomp: true)
+end
+
+def print_accounts(accounts)
+  accounts.each { |a| puts [a.number, a.amount].join("|") }
+end
+
 case step = ARGV[0]
 when "in"
-  ids = File.readlines(ENV["IDS"]).map(&:to_i)
-  orders_by_id(ids).each { |o| puts [o.id, o.customer_id, o.amount].join("|") }
+  orders_by_id(lines("IDS").map(&:to_i)).each { |o| puts [o.id, o.customer_id, o.amount].join("|") }
 when "subquery"
   orders_of_region(7).each { |o| puts [o.customer_id, o.id, o.amount].join("|") }
 when "preload" then print_children(customers_with_orders(7))
 when "eager" then print_children(customers_joined_with_orders(7))
+when "uuid" then print_accounts(Account.where(uid: lines("UIDS")))
+when "code" then print_accounts(Account.where(code: lines("CODES")))
+when "pair" then print_accounts(accounts_by_pair(lines("PAIRS").map(&:split)))
 when "index" then IndexOrdersByCustomer.migrate(:up)
 else
   abort "no step #{step}"

@@ -5,8 +5,13 @@ import sys
 
 import asyncpg
 
+
+def lines(name):
+    return open(os.environ[name]).read().split("\n")[:-1]
+
+
 def numbers(name):
-    return [int(line) for line in open(os.environ[name])]
+    return [int(line) for line in lines(name)]
 
 
 async def orders_by_id(connection, ids):
@@ -14,6 +19,7 @@ async def orders_by_id(connection, ids):
 
 
 select = "SELECT o.id, o.customer_id, o.amount FROM orders o "
+accounts = "SELECT number, amount FROM accounts "
 
 
 async def main(step):
@@ -28,6 +34,15 @@ async def main(step):
             rows = await connection.fetch(
                 "SELECT customer_id, id, amount FROM orders WHERE customer_id = ANY($1)",
                 numbers("CUSTOMERS"))
+    elif step == "uuid":
+        rows = await connection.fetch(accounts + "WHERE uid = ANY($1)", lines("UIDS"))
+    elif step == "code":
+        rows = await connection.fetch(accounts + "WHERE code = ANY($1)", lines("CODES"))
+    elif step == "pair":
+        tenants, pair_numbers = zip(*(map(int, line.split()) for line in lines("PAIRS")))
+        rows = await connection.fetch(
+            accounts + "JOIN unnest($1::int[], $2::int[]) AS wanted(tenant_id, number)"
+            " USING (tenant_id, number)", tenants, pair_numbers)
     else:
         for _ in range(8):
             rows = await connection.fetch(select + "WHERE o.id = ANY($1::bigint[])",

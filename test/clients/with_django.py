@@ -1,4 +1,6 @@
-"""Django's ORM: __in with a list, prefetch_related, __in with a query set."""
+"""Django's ORM: __in with a list, prefetch_related, __in with a query set, Q objects for pairs."""
+import functools
+import operator
 import os
 import sys
 
@@ -32,6 +34,17 @@ class Order(models.Model):
         app_label, db_table, managed = "shop", "orders", False
 
 
+class Account(models.Model):
+    uid = models.UUIDField(primary_key=True)
+    code = models.TextField(unique=True)
+    tenant_id = models.IntegerField()
+    number = models.IntegerField()
+    amount = models.IntegerField()
+
+    class Meta:
+        app_label, db_table, managed = "shop", "accounts", False
+
+
 def orders_by_id(ids):
     return Order.objects.filter(id__in=ids)                 # IN (1, 2, ...): GpuScan
 
@@ -45,6 +58,11 @@ def orders_of_region(region):
     return Order.objects.filter(customer__in=customers)     # IN (SELECT ...): GpuJoin
 
 
+def accounts_by_pair(pairs):                                # (... AND ...) OR (... AND ...)
+    return Account.objects.filter(functools.reduce(operator.or_, (
+        models.Q(tenant_id=tenant, number=number) for tenant, number in pairs)))
+
+
 class Migration(migrations.Migration):
     atomic = False
     operations = [
@@ -54,9 +72,18 @@ class Migration(migrations.Migration):
     ]
 
 
+def lines(name):
+    return open(os.environ[name]).read().split("\n")[:-1]
+
+
+def print_accounts(accounts):
+    for a in accounts:
+        print(a.number, a.amount, sep="|")
+
+
 step = sys.argv[1]
 if step == "in":
-    for o in orders_by_id([int(line) for line in open(os.environ["IDS"])]):
+    for o in orders_by_id([int(line) for line in lines("IDS")]):
         print(o.id, o.customer_id, o.amount, sep="|")
 elif step == "prefetch":
     for c in customers_with_orders(7):
@@ -65,6 +92,12 @@ elif step == "prefetch":
 elif step == "subquery":
     for o in orders_of_region(7):
         print(o.customer_id, o.id, o.amount, sep="|")
+elif step == "uuid":
+    print_accounts(Account.objects.filter(uid__in=lines("UIDS")))
+elif step == "code":
+    print_accounts(Account.objects.filter(code__in=lines("CODES")))
+elif step == "pair":
+    print_accounts(accounts_by_pair(line.split() for line in lines("PAIRS")))
 elif step == "index":
     with connection.schema_editor(atomic=Migration.atomic) as editor:
         for operation in Migration.operations:

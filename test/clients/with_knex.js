@@ -1,4 +1,4 @@
-// Knex: whereIn with a list and with a query.
+// Knex: whereIn with a list, with a query, and with pairs.
 const fs = require('fs');
 const knex = require('knex')({ client: 'pg', connection: { database: 'clients' } });
 
@@ -6,12 +6,15 @@ const ordersById = (ids) => knex('orders').whereIn('id', ids);
 const ordersOfRegion = (region) => knex('orders')
     .whereIn('customer_id', knex('customers').select('id').where({ region }));
 
+const accountsByPair = (pairs) => knex('accounts').whereIn(['tenant_id', 'number'], pairs);
+
+const lines = (name) => fs.readFileSync(process.env[name], 'utf8').trim().split('\n');
 const line = (...values) => console.log(values.join('|'));
+const printAccounts = (accounts) => accounts.forEach((a) => line(a.number, a.amount));
 
 const steps = {
     async in() {
-        const ids = fs.readFileSync(process.env.IDS, 'utf8').trim().split('\n').map(Number);
-        for (const o of await ordersById(ids)) {
+        for (const o of await ordersById(lines('IDS').map(Number))) {
             line(o.id, o.customer_id, o.amount);
         }
     },
@@ -26,6 +29,16 @@ const steps = {
         for (const o of await ordersOfRegion(7)) {
             line(o.customer_id, o.id, o.amount);
         }
+    },
+    async uuid() {
+        printAccounts(await knex('accounts').whereIn('uid', lines('UIDS')));
+    },
+    async code() {
+        printAccounts(await knex('accounts').whereIn('code', lines('CODES')));
+    },
+    async pair() {
+        printAccounts(await accountsByPair(
+            lines('PAIRS').map((pair) => pair.split(' ').map(Number))));
     },
 };
 

@@ -2,7 +2,10 @@
 const fs = require('fs');
 const { Client } = require('pg');
 
-const numbers = (file) => fs.readFileSync(file, 'utf8').trim().split('\n').map(Number);
+const lines = (file) => fs.readFileSync(file, 'utf8').trim().split('\n');
+const numbers = (file) => lines(file).map(Number);
+const columns = (file) => lines(file).map((line) => line.split(' ').map(Number))
+    .reduce((all, pair) => (pair.forEach((value, i) => all[i].push(value)), all), [[], []]);
 const select = 'SELECT o.id, o.customer_id, o.amount FROM orders o ';
 const queries = {
     repeat: {
@@ -10,6 +13,16 @@ const queries = {
         text: 'SELECT customer_id, id, amount FROM orders WHERE customer_id = ANY($1)' },
     repeat_id: { name: 'wanted', text: select + 'WHERE o.id = ANY($1::bigint[])' },
     unnest: { text: select + 'JOIN unnest($1::bigint[]) AS wanted(id) ON o.id = wanted.id' },
+    uuid: {
+        values: () => [lines(process.env.UIDS)],
+        text: 'SELECT number, amount FROM accounts WHERE uid = ANY($1)' },
+    code: {
+        values: () => [lines(process.env.CODES)],
+        text: 'SELECT number, amount FROM accounts WHERE code = ANY($1)' },
+    pair: {
+        values: () => columns(process.env.PAIRS),
+        text: 'SELECT number, amount FROM accounts JOIN unnest($1::int[], $2::int[])'
+            + ' AS wanted(tenant_id, number) USING (tenant_id, number)' },
 };
 
 async function ordersById(client, ids) {
@@ -18,8 +31,8 @@ async function ordersById(client, ids) {
 }
 
 async function ask(client, step) {
-    const { name, text, file } = queries[step];
-    const values = [numbers(file || process.env.IDS)];
+    const { name, text, file, values: read } = queries[step];
+    const values = read ? read() : [numbers(file || process.env.IDS)];
     let result;
     for (let i = name ? 8 : 1; i > 0; i--) {
         result = await client.query({ name, text, values });

@@ -6,13 +6,16 @@ import psycopg2
 from psycopg2.extras import execute_values
 
 
+def lines(name):
+    return open(os.environ[name]).read().split("\n")[:-1]
+
 
 def orders_by_id(cursor, ids):
     cursor.execute("SELECT * FROM orders WHERE id = ANY(%s)", (ids,))
     return cursor.fetchall()
 
 
-ids = [int(line) for line in open(os.environ["IDS"])]
+ids = [int(line) for line in lines("IDS")]
 select = "SELECT o.id, o.customer_id, o.amount FROM orders o "
 cursor = psycopg2.connect("dbname=clients").cursor()
 
@@ -31,6 +34,14 @@ elif step == "temp":
     execute_values(cursor, "INSERT INTO wanted VALUES %s", [(i,) for i in ids])
     cursor.execute("ANALYZE wanted")
     cursor.execute(select + "JOIN wanted w ON o.id = w.id")
+elif step == "uuid":
+    cursor.execute("SELECT number, amount FROM accounts WHERE uid = ANY(%s::uuid[])",
+                   (lines("UIDS"),))
+elif step == "code":
+    cursor.execute("SELECT number, amount FROM accounts WHERE code = ANY(%s)", (lines("CODES"),))
+elif step == "pair":
+    pairs = tuple(tuple(map(int, line.split())) for line in lines("PAIRS"))
+    cursor.execute("SELECT number, amount FROM accounts WHERE (tenant_id, number) IN %s", (pairs,))
 else:
     sys.exit("no step " + step)
 for row in rows if step == "any" else cursor:

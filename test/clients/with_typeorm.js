@@ -1,4 +1,5 @@
-// TypeORM: In() with a list; relations joined or loaded by a query of their own.
+// TypeORM: In() with a list, where with an array of pairs; relations joined or loaded by a query of
+// their own.
 const fs = require('fs');
 const { DataSource, EntitySchema, In, LessThanOrEqual } = require('typeorm');
 
@@ -12,19 +13,36 @@ const Order = new EntitySchema({
         customerId: { type: Number, name: 'customer_id' } },
     relations: { customer: { type: 'many-to-one', target: 'Customer', inverseSide: 'orders',
         joinColumn: { name: 'customer_id' } } } });
+const Account = new EntitySchema({
+    name: 'Account', tableName: 'accounts',
+    columns: { uid: { type: 'uuid', primary: true }, code: { type: 'text' },
+        tenantId: { type: Number, name: 'tenant_id' }, number: { type: Number },
+        amount: { type: Number } } });
 
 const ordersById = (source, ids) => source.getRepository(Order).findBy({ id: In(ids) });
+const accountsBy = (source, where) => source.getRepository(Account).findBy(where);
+
+const lines = (name) => fs.readFileSync(process.env[name], 'utf8').trim().split('\n');
+const accountsWhere = {
+    uuid: () => ({ uid: In(lines('UIDS')) }),
+    code: () => ({ code: In(lines('CODES')) }),
+    pair: () => lines('PAIRS').map((pair) => pair.split(' ').map(Number))
+        .map(([tenantId, number]) => ({ tenantId, number })),
+};
 
 (async () => {
     const step = process.argv[2];
     const source = await new DataSource({
         type: 'postgres', host: process.env.PGHOST, port: Number(process.env.PGPORT),
-        username: process.env.PGUSER, database: 'clients', entities: [Customer, Order],
+        username: process.env.PGUSER, database: 'clients', entities: [Customer, Order, Account],
     }).initialize();
     if (step === 'in') {
-        const ids = fs.readFileSync(process.env.IDS, 'utf8').trim().split('\n');
-        for (const o of await ordersById(source, ids)) {
+        for (const o of await ordersById(source, lines('IDS'))) {
             console.log([o.id, o.customerId, o.amount].join('|'));
+        }
+    } else if (accountsWhere[step]) {
+        for (const a of await accountsBy(source, accountsWhere[step]())) {
+            console.log([a.number, a.amount].join('|'));
         }
     } else {
         const customers = await source.getRepository(Customer).find({

@@ -120,6 +120,15 @@ SELECT note FROM gpujoin_advise('SELECT * FROM kinds WHERE i2 = ANY ($1::bigint[
 SELECT key_column, note FROM gpujoin_advise('SELECT * FROM kinds a JOIN kinds b USING (u)');
 SELECT key_column, note FROM gpujoin_advise('SELECT * FROM kinds a LEFT JOIN kinds b ON a.u = b.u AND a.t = ''1''');
 SELECT key_column, note FROM gpujoin_advise('SELECT * FROM kinds WHERE u = $1 OR t LIKE ANY ($2) OR t <> ALL ($3)');
+-- tuples: the more selective column is the key, and the others are included if they can be
+CREATE TABLE tenants (tenant int, id uuid, login text, place int);
+INSERT INTO tenants SELECT i % 100, md5(i::text)::uuid, 'user ' || i / 20, i % 1000 FROM generate_series(1, 30000) i;
+VACUUM ANALYZE tenants;
+SELECT create_index FROM gpujoin_advise('SELECT * FROM tenants WHERE (tenant, id) IN (($1, $2), ($3, $4))');
+SELECT create_index FROM gpujoin_advise('SELECT * FROM tenants WHERE (tenant = $1 AND id = ANY ($2)) OR (tenant = $3 AND id = ANY ($4))');
+SELECT create_index FROM gpujoin_advise('SELECT * FROM tenants WHERE (login, place) IN (($1, $2), ($3, $4), ($5, $6))');
+SELECT create_index FROM gpujoin_advise('SELECT t.* FROM tenants t JOIN unnest($1::text[], $2::int[]) u (login, place) ON t.login = u.login AND t.place = u.place');
+SELECT create_index FROM gpujoin_advise('SELECT * FROM tenants WHERE id::text = ANY ($1::text[])');
 -- few distinct values, all of them common
 SELECT note FROM gpujoin_advise('SELECT * FROM facts WHERE v = ANY ($1)');
 -- arrays with another meaning are left unchanged

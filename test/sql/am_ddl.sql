@@ -12,6 +12,21 @@ SELECT opcname, amvalidate(o.oid) FROM pg_opclass o WHERE opcname LIKE 'wrong%' 
 DROP OPERATOR FAMILY wrong_ops USING gpujoin;
 DROP OPERATOR FAMILY wrong_text_ops USING gpujoin;
 
+-- what members of a family belong to: those of one type to its class, others to the family
+CREATE FUNCTION own_key(int8) RETURNS int8 IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1';
+CREATE FUNCTION own_key(int4) RETURNS int8 IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1::int8';
+CREATE OPERATOR FAMILY own_ops USING gpujoin;
+CREATE OPERATOR CLASS own_ops FOR TYPE int8 USING gpujoin FAMILY own_ops AS
+	OPERATOR 1 =, OPERATOR 1 = (int8, int4), FUNCTION 1 own_key(int8);
+ALTER OPERATOR FAMILY own_ops USING gpujoin ADD FUNCTION 1 (int4, int4) own_key(int4), OPERATOR 1 = (int4, int4);
+SELECT pg_describe_object(classid, objid, 0) AS member, refclassid::regclass, deptype FROM pg_depend
+WHERE classid IN ('pg_amop'::regclass, 'pg_amproc'::regclass) AND refclassid IN ('pg_opclass'::regclass, 'pg_opfamily'::regclass)
+	AND pg_describe_object(classid, objid, 0) LIKE '%own_ops%' ORDER BY 1, 2::text;
+ALTER OPERATOR FAMILY own_ops USING gpujoin DROP FUNCTION 1 (int4, int4), OPERATOR 1 (int8, int4);
+ALTER OPERATOR FAMILY own_ops USING gpujoin DROP FUNCTION 1 (int8, int8);
+DROP OPERATOR FAMILY own_ops USING gpujoin;
+DROP FUNCTION own_key(int8), own_key(int4);
+
 -- every type, with NULLs and extremes
 CREATE TABLE am_types (i2 int2, i4 int4, i8 int8, o oid, d date, ts timestamp, tz timestamptz);
 INSERT INTO am_types

@@ -22,6 +22,7 @@ SELECT compare('SELECT * FROM big WHERE t COLLATE "POSIX" IN (''key 2'', ''KEY 3
 SELECT compare('SELECT * FROM big WHERE t = ''key 2'' COLLATE "default" OR t = ''KEY 3''');
 SELECT compare('SELECT * FROM big WHERE u IN (''key 2'', ''KEY 3'')');
 SELECT compare('SELECT * FROM big WHERE c COLLATE "POSIX" IN (''key 2'', ''KEY 3'')');
+SELECT compare('SELECT * FROM big WHERE c::text COLLATE "POSIX" IN (''key 2'', ''KEY 3'')');
 
 -- A type whose own equality depends on the collation: only the index's will do
 CREATE FUNCTION fold_eq(text, text) RETURNS bool IMMUTABLE STRICT LANGUAGE sql
@@ -80,6 +81,14 @@ SELECT compare('SELECT * FROM folded WHERE v IN (''key 2'', ''Key 3'', ''kE'')')
 SELECT compare('SELECT * FROM folded WHERE v COLLATE "C" IN (''key 2'', ''Key 3'', ''Ke'')');
 SELECT compare('SELECT * FROM big WHERE t COLLATE nocase IN (''key 2'', ''Key 3'')');
 SELECT compare('SELECT * FROM folded WHERE t = ''key 2''::name COLLATE nocase');
+-- casts to text compare bytes only under a deterministic collation
+CREATE INDEX folded_id ON folded USING gpujoin (id);
+SELECT compare('SELECT * FROM folded WHERE c::text IN (''key 2'', ''Key 3'', ''kE'')');
+SELECT compare('SELECT * FROM folded WHERE c::text COLLATE "C" IN (''key 2'', ''Key 3'', ''Ke'')');
+SELECT compare('SELECT * FROM big WHERE c::text COLLATE nocase IN (''key 2'', ''Key 3'')');
+SELECT compare('SELECT * FROM folded WHERE id::text COLLATE nocase IN (''2'', ''3'')');
+SELECT compare('SELECT * FROM folded WHERE id::text COLLATE "C" IN (''2'', ''3'')');
+SELECT reason FROM gpujoin_explain_choice('SELECT * FROM folded WHERE id::text COLLATE nocase IN (''2'', ''3'')') WHERE index = 'folded_id'::regclass;
 SELECT reason FROM gpujoin_explain_choice('SELECT * FROM folded WHERE v IN (''key 2'', ''Key 3'')') WHERE index = 'folded_v'::regclass;
 -- joins
 EXPLAIN (COSTS OFF) SELECT count(*) FROM folded f JOIN unnest('{KEY 2,kEy 3}'::text[]) v (t) ON f.t = v.t;

@@ -38,6 +38,9 @@ note("GPUJOIN_SEED=$seed");
 my $node = new_server('main', 'fsync = off', 'jit = off', 'max_prepared_transactions = 5',
 	'max_parallel_workers = 4', 'shared_buffers = 64MB', "statement_timeout = ${limit}s");
 
+$GpuJoinFuzzTypes::has_icu =
+  $node->safe_psql('postgres', "SELECT count(*) FROM pg_collation WHERE collprovider = 'i'") > 0;
+
 # ---------------------------------------------------------------------------------------------
 # In the server: running a query in one of several ways, and comparing
 # ---------------------------------------------------------------------------------------------
