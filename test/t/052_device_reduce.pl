@@ -111,6 +111,7 @@ like(sql("SET gpujoin.device_aggregate = off; EXPLAIN (ANALYZE, FORMAT json) $co
 is(sql("$count"), sql("SET gpujoin.enabled = off; $count"), 'the answer is right');
 
 is(sql(q{SELECT reductions > 0 AND reduced_rows = 2000 * reductions AND pages_left_out = 0
+	AND reduced_groups = reductions AND reductions_failed = 0 AND entries_not_sent = reduced_rows
 	FROM pg_stat_gpujoin_indexes WHERE indexrelname = 't_k'}), 't', 'views count them');
 
 # Groups of columns; the number of distinct rows, without the rows themselves unless some are on a
