@@ -554,6 +554,10 @@ types_are_known(Oid left, Oid right)
  * operator class stores it unchanged.  Our own operator classes do; we know nothing about the key
  * functions of others.  INCLUDE columns are stored unchanged.
  *
+ * If the index has hashes of its keys, but images of nearly all, as the caller says, then entries
+ * with an image can be rows: the image proves that the key is listed.  The scan reads the rows of
+ * the others from the heap (rows/rows.c).  The key's value cannot be returned.
+ *
  * System columns are not in the index.  This excludes tables that are updated or whose rows are
  * locked: their plans need ctid.
  *
@@ -571,19 +575,21 @@ types_are_known(Oid left, Oid right)
  * filters are the clauses that the scan tests.
  */
 bool
-GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters, List **attnos)
+GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters, bool has_images,
+				  List **attnos)
 {
 	List	   *exprs = list_copy(rel->reltarget->exprs);
 	ListCell   *lc;
 
 	*attnos = NIL;
 	if (!enable_indexonlyscan || IsolationIsSerializable() || index->indexkeys[0] == 0 ||
-		!GjIndexKeepsValues(index))
+		!(has_images || GjIndexKeepsValues(index)))
 		return false;
 
 	foreach(lc, filters)
 		exprs = lappend(exprs, lfirst_node(RestrictInfo, lc)->clause);
-	return GjIndexOnlyHas(index, rel->relid, exprs, attnos);
+	return GjIndexOnlyHas(index, rel->relid, exprs, attnos) &&
+		!(has_images && list_member_int(*attnos, index->indexkeys[0]));
 }
 
 /*
