@@ -53,6 +53,14 @@ INSERT INTO big SELECT i, CASE WHEN i % 2 = 0 THEN i % 40 ELSE 1e20 + i % 40 END
 SELECT compare_all();
 VACUUM big;
 SELECT compare_all();
+-- with a device, if there is one; it also adds rows up
+SET client_min_messages = warning;
+SELECT count(gpujoin_load(i)) IS NOT NULL AS tried
+FROM (SELECT i FROM unnest('{big_n,big_s,big_c}'::regclass[]) i WHERE EXISTS (SELECT FROM gpujoin_status() WHERE state = 'ready')) d;
+RESET client_min_messages;
+SET gpujoin.debug_reduce_rows = 0;
+SELECT compare_all();
+RESET gpujoin.debug_reduce_rows;
 -- workers
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;

@@ -55,7 +55,17 @@ my %types = (
 	numeric => {
 		value => sub { "(($_[0])::numeric / 4)" },
 		other => sub { "trim_scale($_[0])" },
-		family => 'numeric' });
+		family => 'numeric' },
+	# nearly all of which have an image, so that entries can be rows
+	'numeric(20,0)' => {
+		value => sub { "(CASE WHEN ($_[0]) % 7 = 3 THEN 1e19 + ($_[0]) ELSE ($_[0]) END)"
+			  . "::numeric(20,0)" },
+		other => sub { "($_[0] + 0.00)" },
+		family => 'numeric0' },
+	'varchar(20)' => {
+		value => sub { "(CASE WHEN ($_[0]) % 11 = 3 THEN 'a longer key ' ELSE 'k' END || ($_[0]))"
+			  . "::varchar(20)" },
+		family => 'varchar20' });
 my @int_types = qw(int2 int4 int8);
 my %extremes = (
 	int2 => ['-32768', '32767'],
@@ -66,6 +76,8 @@ my %extremes = (
 	'char(20)' => ['', ' k1'],
 	bytea => ['', '\x00'],
 	uuid => ['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff'],
+	'numeric(20,0)' => ['NaN', '99999999999999999999', '-4611686018427387905'],
+	'varchar(20)' => ['', 'seven 7', 'eight 88'],
 	numeric => ['NaN', 'Infinity', '-4611686018427387905', '1e30', '-0.00']);
 
 # Operator classes with codes that collide on purpose, created with each round's tables
@@ -524,8 +536,8 @@ sub create_tables
 	{
 		$sql .= "CREATE TABLE big ($columns) PARTITION BY HASH (id);\n"
 		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES WITH (MODULUS 3, REMAINDER 0) $with;\n"
-		  . "CREATE TABLE big_1 (t text, x int, ok bool, k2 int, k $round{type}$round{collate}, v int, id int, "
-		  . "f float4) $with;\n"
+		  . "CREATE TABLE big_1 (t text, x int, ok bool, k2 int, k $round{type}$round{collate}, "
+		  . "v int, id int, f float4) $with;\n"
 		  . "ALTER TABLE big_1 DROP x, ADD gone1 text, ADD gone2 int;\n"
 		  . "ALTER TABLE big ATTACH PARTITION big_1 FOR VALUES WITH (MODULUS 3, REMAINDER 1);\n"
 		  . "CREATE TABLE big_2 PARTITION OF big FOR VALUES WITH (MODULUS 3, REMAINDER 2) $with;\n";
@@ -648,7 +660,8 @@ sub create_indexes
 		my $include = pick('', ' INCLUDE (id, v)', ' INCLUDE (v)', 
 			family() =~ /text|char|bytea|uuid|numeric/ ? '' : ' INCLUDE (id, v, k2, k)',
 			' INCLUDE (v, k2, f, ok)', ' INCLUDE (id, v, k2, f, ok)');
-		$sql .= "CREATE INDEX ${table}_gj ON $table USING gpujoin (k$round{class})$include$lanes$where;\n";
+		$sql .= "CREATE INDEX ${table}_gj ON $table USING gpujoin (k$round{class})$include$lanes"
+		  . "$where;\n";
 		$sql .= "CREATE INDEX ${table}_whole_gj ON $table USING gpujoin (k$round{class})$include;\n"
 		  if $round{predicate} && chance(0.8);
 		$sql .= "CREATE INDEX ${table}_k2_gj ON $table USING gpujoin (k2)$lanes;\n" if chance(0.5);
