@@ -229,7 +229,7 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	values[8] = Int64GetDatum((int64) state.now.sequence);
 	values[9] = Int64GetDatum((int64) state.now.vacuum_epoch);
 	values[10] = Int32GetDatum(state.now.format);
-	values[11] = Int32GetDatum(state.info.nincluded);
+	values[11] = Int32GetDatum(state.info.nincluded - (state.info.has_rests ? 1 : 0));
 	values[12] = Int32GetDatum(state.now.nruns);
 	values[13] = make_bigints(entries, state.now.nruns);
 	values[14] = make_bigints(pages, state.now.nruns);
@@ -249,7 +249,7 @@ name_keys(Relation index)
 {
 	GjCodec		codec;
 
-	GjCodecInitNew(&codec, index);
+	GjCodecInitIndex(&codec, index);
 	if (codec.kind != GJ_CODEC_HASH)
 		return "values";
 	return OidIsValid(codec.image.fn_oid) ? "images or hashes" : "hashes";
@@ -274,6 +274,7 @@ check_pages(CheckState *state)
 {
 	bool		is_locked = false;
 	bool		is_again = false;
+	LOCKTAG		tag;
 
 	do
 	{
@@ -304,7 +305,10 @@ check_pages(CheckState *state)
 		pfree(state->pages);
 	} while (state->moved || GjListsMoved(state->index, &state->now));
 	if (is_locked)
-		UnlockPage(state->index, GJ_META_BLOCK, ShareLock);
+	{
+		GjFoldTag(RelationGetRelid(state->index), &tag);
+		(void) LockRelease(&tag, ShareLock, false);
+	}
 }
 
 /*
@@ -313,7 +317,10 @@ check_pages(CheckState *state)
 static void
 lock_folds(Relation index)
 {
-	while (!ConditionalLockPage(index, GJ_META_BLOCK, ShareLock))
+	LOCKTAG		tag;
+
+	GjFoldTag(RelationGetRelid(index), &tag);
+	while (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 	{
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
 						 LOCK_POLL_MS, GjWaitEventFoldLock());
@@ -1017,8 +1024,8 @@ check_heap_tuple(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	if (isnull[0])
 		return;
 	old = MemoryContextSwitchTo(state->scratch);
-	GjRowForm(&state->info, GjCodeOf(&state->codec, values[0]), tid,
-			  values + 1, isnull + 1, row);
+	GjRowForm(&state->info, GjCodeOf(&state->codec, values[0]),
+			  GjRestOf(&state->codec, values[0]), tid, values + 1, isnull + 1, row);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->scratch);
 	if (bloom_lacks_element(state->filter, (unsigned char *) row, state->info.row_width))

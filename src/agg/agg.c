@@ -557,8 +557,8 @@ fill(GjAggState *agg)
 }
 
 /*
- * Begin to collect rows, with those that a device can reduce.  count is NULL, or receives the number
- * of groups if the device has only counted them.
+ * Begin to collect rows, with those that a device can reduce.  count is NULL, or receives the
+ * number of groups if the device has only counted them.
  */
 static void
 begin_groups(GjAggState *agg, uint64 *count)
@@ -623,7 +623,8 @@ rescan_agg(CustomScanState *node)
 		return;
 	if (agg->child->chgParam == NULL)
 	{
-		if (agg->filled && !agg->is_partial && !agg->is_counted && node->ss.ps.state->es_epq_active == NULL &&
+		if (agg->filled && !agg->is_partial && !agg->is_counted &&
+			node->ss.ps.state->es_epq_active == NULL &&
 			(agg->compute == NULL || node->ss.ps.chgParam == NULL) &&
 			GjGroupsRewind(agg->groups))
 			return;

@@ -38,27 +38,37 @@ typedef struct GjFoldStats
 typedef struct GjMerge GjMerge;
 
 /*
- * The fold lock of an index: a lock on the metapage in the lock manager, as GIN has one for its
- * pending list.  A fold and a bulk deletion hold it exclusively, a check in share mode; it comes
- * after the locks of the table and the index.  An error releases it at the end of the transaction
- * or subtransaction.
+ * The fold lock of an index: a user lock, as our other locks (pages/request.c).  A fold and a bulk
+ * deletion hold it exclusively, a check in share mode; it comes after the locks of the table and
+ * the index.  It is not a session's: an error releases it at the end of the transaction or
+ * subtransaction.  User locks do not conflict within a parallel VACUUM, but that has each index
+ * processed by one process only.
  */
 static inline void
 GjFoldLock(Relation index)
 {
-	LockPage(index, GJ_META_BLOCK, ExclusiveLock);
+	LOCKTAG		tag;
+
+	GjFoldTag(RelationGetRelid(index), &tag);
+	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
 static inline bool
 GjFoldTryLock(Relation index)
 {
-	return ConditionalLockPage(index, GJ_META_BLOCK, ExclusiveLock);
+	LOCKTAG		tag;
+
+	GjFoldTag(RelationGetRelid(index), &tag);
+	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
 static inline void
 GjFoldUnlock(Relation index)
 {
-	UnlockPage(index, GJ_META_BLOCK, ExclusiveLock);
+	LOCKTAG		tag;
+
+	GjFoldTag(RelationGetRelid(index), &tag);
+	(void) LockRelease(&tag, ExclusiveLock, false);
 }
 
 /* fold.c */
@@ -77,6 +87,9 @@ extern const GjFoldStats *GjMergeGetStats(const GjMerge *merge);
 extern void GjMergeLeave(GjMerge *merge);
 extern void GjMergeRuns(Relation index, GjFoldMode mode, BufferAccessStrategy strategy,
 						GjFoldStats *stats);
+
+/* vacuum.c */
+extern void GjVacuumSleep(void);
 
 /* index access method interface functions */
 extern bool gjinsert(Relation index, Datum *values, bool *isnull, ItemPointer heap_tid,

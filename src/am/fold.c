@@ -8,14 +8,16 @@
  * youngest small runs, if there are five of about their size, or if the list of runs is full: so
  * small runs remain few, and an entry is usually rewritten only as part of something much
  * bigger.  Merging drops deleted slots.  VACUUM folds after deleting dead entries, autovacuum's
- * ANALYZE also does (a table that only grows is rarely vacuumed), and gpujoin_fold() on demand.
+ * ANALYZE also does (a table that only grows is rarely vacuumed), gpujoin_fold() on demand, a
+ * background worker while rows are inserted, and for a temporary table the insertion itself.
  * Afterwards big runs may be merged in steps; each step takes the fold lock again: merge.c.
  *
  * The fold lock: a fold holds it exclusively from its first step to its last one, and so does a
  * bulk deletion (vacuum.c).  So neither another fold nor a deletion runs at the same time,
  * including that of CREATE INDEX CONCURRENTLY; queries and insertions do.  VACUUM and ANALYZE do
  * not wait for the lock: if another process has it, they leave the fold to a later one.  The lock
- * of the table would not do, because VACUUM holds that while it reads the heap, too.
+ * of the table would not do, because VACUUM holds that while it reads the heap, too.  A VACUUM
+ * whose cost is limited does not sleep while it holds the fold lock, but afterwards.
  *
  * The steps, each one or more WAL records of its own:
  *
@@ -140,7 +142,9 @@ GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 		return false;
 	fold_locked(index, mode, strategy, stats);
 	GjFoldUnlock(index);
-	if (mode != GJ_FOLD_FLUSH && !is_left_to_worker(index, mode))
+	GjVacuumSleep();
+	if ((mode != GJ_FOLD_FLUSH || RelationUsesLocalBuffers(index)) &&
+		!is_left_to_worker(index, mode))
 		GjMergeRuns(index, mode, strategy, stats);
 	if (stats->folds > 0)
 		GjFoldCount(index, stats, GetCurrentTimestamp() - began);
@@ -494,7 +498,7 @@ find_free_pages(GjFold *fold)
 	GjProgressPhaseBegin(GJ_PROGRESS_LOOKING, nblocks - fold->info.first_data);
 	for (BlockNumber block = fold->info.first_data; block < nblocks; block++)
 	{
-		GjVacuumDelayPoint();
+		CHECK_FOR_INTERRUPTS();
 		GjProgressDone(block - fold->info.first_data);
 		look_for_free(fold->index, &fold->state, block, fold->strategy);
 	}

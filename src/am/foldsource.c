@@ -277,7 +277,7 @@ open_delta(GjFold *fold, GjFoldSource *source)
 	source->sort = GjRowSortBegin(&fold->info, fold_memory());
 	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)
 	{
-		GjVacuumDelayPoint();
+		CHECK_FOR_INTERRUPTS();
 		GjProgressDone(i);
 		copy_data_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run, copy.data);
 		GjRowSortAddPage(source->sort, (Page) copy.data);
@@ -400,7 +400,7 @@ next_run_page(GjFold *fold, GjFoldSource *source)
 {
 	Page		page = (Page) source->page.data;
 
-	GjVacuumDelayPoint();
+	CHECK_FOR_INTERRUPTS();
 	if (!source->found && !GjRunReaderNext(&source->reader))
 	{
 		if (source->reader.moved)
@@ -696,7 +696,7 @@ measure(const GjFold *fold, int first_run, Extent *extent)
 		Buffer		buffer;
 		GjPageOpaque opaque;
 
-		GjVacuumDelayPoint();
+		CHECK_FOR_INTERRUPTS();
 		buffer = fold_lock_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run);
 		opaque = GjPageGetOpaque(BufferGetPage(buffer));
 		if (opaque->used > 0)
@@ -756,7 +756,7 @@ add_delta(GjFold *fold, uint64 room)
 	{
 		int			here;
 
-		GjVacuumDelayPoint();
+		CHECK_FOR_INTERRUPTS();
 		GjProgressDone(i);
 		here = take_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run, buffer,
 						 Min(room - n, GJ_MAX_SLOTS));
@@ -827,7 +827,7 @@ read_run_page(GjFold *fold, Stream *stream)
 {
 	GjRunReader *reader = &stream->reader;
 
-	GjVacuumDelayPoint();
+	CHECK_FOR_INTERRUPTS();
 	if (!stream->found && !GjRunReaderNext(reader))
 	{
 		if (reader->moved)

@@ -326,7 +326,7 @@ run_steps(GjMerge *merge, Relation index)
 		GjStep("merge paused");
 		if (i == 2)
 			GjStep("two steps");
-		GjVacuumDelayPoint();
+		GjVacuumSleep();
 		CHECK_FOR_INTERRUPTS();
 		GjFoldLock(index);
 		has_more = GjMergeStep(merge, index);

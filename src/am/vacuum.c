@@ -10,7 +10,9 @@
  * number, of the runs and deltas that the state lists.  The list version need not be compared,
  * because only one deletion or fold runs at a time: a deletion waits for the fold lock (am.h), and
  * holds it from before it reads the tails until it has raised the epoch.  Entries added later
- * belong to tuples inserted later, which this VACUUM does not remove.
+ * belong to tuples inserted later, which this VACUUM does not remove.  Because flushes wait
+ * meanwhile, the deletion does not sleep, as the limits of VACUUM's cost demand, until it has
+ * released the lock.
  *
  * Pages are read in file order.  Pages of dead runs are skipped, and so are those of a run that a
  * fold has left unfinished: its entries are elsewhere, too.  The pages of a merge in steps are
@@ -91,7 +93,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	nblocks = GjIndexGetLength(info->index);
 	for (BlockNumber block = state.info.first_data; block < nblocks; block++)
 	{
-		GjVacuumDelayPoint();
+		CHECK_FOR_INTERRUPTS();
 		clean_data(&state, block);
 	}
 
@@ -99,9 +101,27 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	/* do this before the caller can free the dead tuples' line pointers: match/visible.c */
 	GjEpochRaise(info->index);
 	GjFoldUnlock(info->index);
+	GjVacuumSleep();
 
 	stats->num_pages = nblocks;
 	return stats;
+}
+
+/*
+ * Make the pauses that the cost of VACUUM's work demands, after work under the fold lock, during
+ * which it did not sleep: vacuum_delay_point() sleeps for a part of a large cost only
+ */
+void
+GjVacuumSleep(void)
+{
+	int			cost = VacuumCostBalance;
+
+	while (VacuumCostActive && cost > 0)
+	{
+		VacuumCostBalance = Min(cost, Max(GjVacuumCostLimit, 1));
+		cost -= VacuumCostBalance;
+		GjVacuumDelayPoint();
+	}
 }
 
 /*

@@ -23,7 +23,9 @@
  * The worker ends when no flush is to be expected within STAY_MS.  While it lives it holds the
  * worker lock of its index and a number, so that there is one worker for each index, and at most
  * gpujoin.fold_workers.  After an error it gives up the number, but keeps the worker lock for a
- * while: otherwise it would be started again at once, and fail again.
+ * while: otherwise it would be started again at once, and fail again.  Whenever it sleeps, and when
+ * it ends, it repeats requests of other indexes that were refused, and it does not stay if one of
+ * them waits for a number.
  *
  * It acts as the owner of the table, in a security-restricted operation, although a fold calls no
  * function of a user.  Settings of the database that limit time do not apply.
@@ -58,6 +60,7 @@
 #include "base/compat.h"
 #include "base/step.h"
 #include "mirror/mirror.h"
+#include "stats/stats.h"
 #include "am.h"
 
 /* Interval between looks at the index while no flush is due */
@@ -122,6 +125,7 @@ extern PGDLLEXPORT void GjFoldWorkerMain(Datum arg);
 static void set_up(void);
 static bool take_locks(Worker *worker);
 static bool take_number(Worker *worker);
+static void release_number(Worker *worker);
 static void work(Worker *worker);
 static UnitResult try_unit(Worker *worker);
 static UnitResult perform_unit(Worker *worker);
@@ -153,6 +157,8 @@ GjFoldWorkerMain(Datum arg)
 	worker.may_merge = true;
 	work(&worker);
 	leave_merge(&worker);
+	release_number(&worker);
+	GjFoldRepeat(true);
 }
 
 static void
@@ -188,9 +194,18 @@ take_locks(Worker *worker)
 	while (LockAcquire(&tag, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
 	{
 		if (++tries == LOCK_TRIES || !sleep_for(LOCK_RETRY_MS))
+		{
+			GjUsageSetWaiting(worker->index, false);
 			return false;
+		}
 	}
-	return take_number(worker);
+	if (take_number(worker))
+	{
+		GjUsageSetWaiting(worker->index, false);
+		return true;
+	}
+	GjUsageSetWaiting(worker->index, true);
+	return false;
 }
 
 static bool
@@ -208,6 +223,18 @@ take_number(Worker *worker)
 		return true;
 	}
 	return false;
+}
+
+static void
+release_number(Worker *worker)
+{
+	LOCKTAG		tag;
+
+	if (worker->number < 0)
+		return;
+	GjFoldNumberTag(worker->number, &tag);
+	LockRelease(&tag, ExclusiveLock, true);
+	worker->number = -1;
 }
 
 /*
@@ -237,7 +264,7 @@ work(Worker *worker)
 					return;
 				break;
 			case UNIT_IDLE:
-				if (!is_needed(worker))
+				if (!is_needed(worker) || GjFoldNumberIsWanted())
 					return;
 				break;
 			case UNIT_DONE:
@@ -262,7 +289,6 @@ try_unit(Worker *worker)
 	MemoryContext context = CurrentMemoryContext;
 	volatile UnitResult result = UNIT_LAST;
 	volatile bool failed = false;
-	LOCKTAG		tag;
 
 	PG_TRY();
 	{
@@ -284,8 +310,7 @@ try_unit(Worker *worker)
 	if (!failed)
 		return result;
 
-	GjFoldNumberTag(worker->number, &tag);
-	LockRelease(&tag, ExclusiveLock, true);
+	release_number(worker);
 	(void) sleep_for(PAUSE_MS);
 	return UNIT_LAST;
 }
@@ -549,6 +574,7 @@ sleep_for(long ms)
 
 		if (GjDatabaseIsWanted())
 			return false;
+		GjFoldRepeat(false);
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, part,
 						 GjWaitEventFoldWorker());
 		ResetLatch(MyLatch);

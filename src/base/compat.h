@@ -33,6 +33,14 @@
 #define GjVacuumDelayPoint()	vacuum_delay_point()
 #endif
 
+/* VACUUM's cost limit: 16 has the effective one in a variable of its own -------------- */
+
+#if PG_VERSION_NUM >= 160000
+#define GjVacuumCostLimit		vacuum_cost_limit
+#else
+#define GjVacuumCostLimit		VacuumCostLimit
+#endif
+
 /* Files of relations: 16 renamed them, 18 returns paths by value -------------------- */
 
 #include "common/relpath.h"

@@ -76,7 +76,8 @@
  *
  * Nothing is returned to the caller before 8.  If a step fails, the reduction begins again, at most
  * twice if that was before 5, and at most once afterwards.  If that does not help, or if the device
- * does not answer, or the caller has no memory for the groups, the match is made without a reduction.
+ * does not answer, or the caller has no memory for the groups, the match is made without a
+ * reduction.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -122,7 +123,7 @@ typedef struct Attempt
 	GjDeviceMatch match;		/* its target is the rest */
 	uint64		vacuum_epoch;	/* E */
 	GjTailHits	tails;			/* T */
-	bool		count_is_enough;	/* the caller does not need the groups, if their number is known */
+	bool		count_is_enough;	/* true if the caller needs only the number of groups */
 	GjVisibleMap *map;			/* M */
 	uint32	   *lag;			/* numbers of the pages of L, as the device counts pages */
 	GjServiceMatchInfo info;
@@ -160,7 +161,9 @@ GjMirrorReduce(const GjEntryRequest *request, const GjIndexInfo *info, GjEntrySe
 		return false;
 	while (failures < TOO_MANY_FAILURES)
 	{
-		Attempt		a = {.request = request,.count_is_enough = request->reduction->groups_if_needed};
+		Attempt		a = {
+			.request = request,.count_is_enough = request->reduction->groups_if_needed
+		};
 		Outcome		outcome;
 
 		a.match = (GjDeviceMatch) {

@@ -11,6 +11,7 @@
  *	  - starts a loader (loader.c) for mirrors wanted in a database, one at a time;
  *	  - has mirrors loaded again that were lost with the device's memory, or that could not be
  *		loaded (registry.c);
+ *	  - repeats requests for fold workers that were refused (GjFoldRepeat() in pages/);
  *	  - looks every few seconds, and when the configuration is reloaded, for mirrors of indexes
  *		that do not exist any more, and frees them.
  *
@@ -207,6 +208,7 @@ launcher_step(Launcher *launcher)
 	const char *why_not;
 	Database   *database;
 
+	GjFoldRepeat(false);
 	/* also without a device: otherwise wishes for dropped indexes would never end */
 	if (now >= launcher->next_sweep)
 	{

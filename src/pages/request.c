@@ -15,6 +15,11 @@
  * moment; a worker that starts just then tries again.
  *
  * A process repeats its request for the same delta after 1 s, 2 s, 4 s, and so on up to 60 s.
+ * But there may be no further insertion.  So a request that is refused, because all numbers or all
+ * of the server's worker processes are taken, is remembered (stats/usage.c), and repeated by others
+ * (GjFoldRepeat()): by workers while they sleep and when they end, by the launcher, and by any
+ * process that uses one of our indexes.  A worker that has got its index's lock and a number ends
+ * the waiting.  An idle worker ends if a request waits for its number.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -36,10 +41,14 @@
 #define FIRST_DELAY_MS			1000
 #define MAX_DELAY_MS			60000
 
-/* Kinds of session locks */
+/* Interval of attempts of a process to repeat requests of others */
+#define REPEAT_MS				1000
+
+/* Kinds of locks */
 #define WORKER_LOCK				1
 #define NUMBER_LOCK				2
 #define MERGE_LOCK				3
+#define FOLD_LOCK				4
 
 /* Number of deltas for which a process knows when it asked; others take the place of the oldest */
 #define REMEMBERED				16
@@ -59,7 +68,7 @@ static void make_tag(uint32 field1, uint32 field2, uint16 kind, LOCKTAG *tag);
 static bool is_time(const GjIndexState *state);
 static bool is_free(const LOCKTAG *tag);
 static bool has_free_number(void);
-static bool start_worker(Relation index);
+static bool start_worker(Oid database, Oid index);
 
 /*
  * Ask for a fold if the index has this many times the pages that are worth one
@@ -71,7 +80,9 @@ GjFoldRequest(Relation index, const GjIndexState *state, int factor)
 {
 	GjIndexUse	use = {0};
 	BlockNumber pages;
+	bool		is_started;
 
+	GjFoldRepeat(false);
 	/* most searches end here, without asking for the index's length */
 	if (GjStateUnsorted(state) < (uint64) factor)
 		return;
@@ -86,10 +97,44 @@ GjFoldRequest(Relation index, const GjIndexState *state, int factor)
 		return;
 
 	use.n[GJ_USE_REQUESTS] = 1;
-	if (!has_free_number() || !start_worker(index))
-		use.n[GJ_USE_REFUSED] = 1;
+	is_started = has_free_number() && start_worker(MyDatabaseId, RelationGetRelid(index));
+	use.n[GJ_USE_REFUSED] = is_started ? 0 : 1;
 	GjUsageMakeRoom(RelationGetRelid(index));
 	GjUsageAdd(RelationGetRelid(index), &use);
+	if (!is_started)
+		GjUsageSetWaiting(RelationGetRelid(index), true);
+}
+
+/*
+ * Repeat a refused request, of any process and database, if there is room for a worker now
+ *
+ * A process does so once in REPEAT_MS, or at once if it has made room.
+ */
+void
+GjFoldRepeat(bool at_once)
+{
+	static TimestampTz next = 0;
+	TimestampTz now;
+	Oid			database;
+	Oid			index;
+
+	if (!IsUnderPostmaster || !GjUsageIsWaiting())
+		return;
+	now = GetCurrentTimestamp();
+	if (now < next && !at_once)
+		return;
+	next = TimestampTzPlusMilliseconds(now, REPEAT_MS);
+	if (has_free_number() && GjUsageTakeWaiting(&database, &index))
+		(void) start_worker(database, index);
+}
+
+/*
+ * Return true if a request waits, and all numbers are taken
+ */
+bool
+GjFoldNumberIsWanted(void)
+{
+	return GjUsageIsWaiting() && !has_free_number();
 }
 
 /*
@@ -108,6 +153,15 @@ void
 GjMergeTag(Oid index, LOCKTAG *tag)
 {
 	make_tag(MyDatabaseId, index, MERGE_LOCK, tag);
+}
+
+/*
+ * Get the tag of the fold lock of an index of this database
+ */
+void
+GjFoldTag(Oid index, LOCKTAG *tag)
+{
+	make_tag(MyDatabaseId, index, FOLD_LOCK, tag);
 }
 
 /*
@@ -132,9 +186,9 @@ GjFoldNumberTag(int number, LOCKTAG *tag)
 }
 
 /*
- * Fill in the tag of a lock that a session holds between transactions.  Only user locks are
- * suitable: a process that exits outside of a transaction does not release others.  PostgreSQL's
- * own functions use user locks of another type.
+ * Fill in the tag of one of our locks, a user lock: a process that exits outside of a transaction
+ * releases no others, and the locks of PostgreSQL's own access methods are not touched.
+ * PostgreSQL's functions use user locks of another type.
  */
 static void
 make_tag(uint32 field1, uint32 field2, uint16 kind, LOCKTAG *tag)
@@ -194,12 +248,16 @@ is_time(const GjIndexState *state)
 	return true;
 }
 
+/*
+ * Return true if no process has the lock.  The launcher asks outside of a transaction, so the lock
+ * is taken for the session.
+ */
 static bool
 is_free(const LOCKTAG *tag)
 {
-	if (LockAcquire(tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
+	if (LockAcquire(tag, ShareLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
 		return false;
-	LockRelease(tag, ShareLock, false);
+	LockRelease(tag, ShareLock, true);
 	return true;
 }
 
@@ -221,7 +279,7 @@ has_free_number(void)
  * Register a worker; returns false if max_worker_processes are registered already
  */
 static bool
-start_worker(Relation index)
+start_worker(Oid database, Oid index)
 {
 	BackgroundWorker worker = {0};
 
@@ -231,9 +289,8 @@ start_worker(Relation index)
 	strlcpy(worker.bgw_library_name, GJ_NAME, BGW_MAXLEN);
 	strlcpy(worker.bgw_function_name, "GjFoldWorkerMain", BGW_MAXLEN);
 	strlcpy(worker.bgw_type, "gpujoin fold worker", BGW_MAXLEN);
-	snprintf(worker.bgw_name, BGW_MAXLEN, "gpujoin fold worker for index %u",
-			 RelationGetRelid(index));
-	worker.bgw_main_arg = ObjectIdGetDatum(RelationGetRelid(index));
-	memcpy(worker.bgw_extra, &MyDatabaseId, sizeof(Oid));
+	snprintf(worker.bgw_name, BGW_MAXLEN, "gpujoin fold worker for index %u", index);
+	worker.bgw_main_arg = ObjectIdGetDatum(index);
+	memcpy(worker.bgw_extra, &database, sizeof(Oid));
 	return RegisterDynamicBackgroundWorker(&worker, NULL);
 }

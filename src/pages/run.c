@@ -721,7 +721,7 @@ write_waiting(GjRunWriter *writer)
 
 	if (n == 0)
 		return;
-	GjVacuumDelayPoint();
+	CHECK_FOR_INTERRUPTS();
 	if (writer->building)
 		append_pages(writer, blocks);
 	else

@@ -548,13 +548,13 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 }
 
 /*
- * Add the test of entries by the tuples to the plan of filters
+ * Add the test of entries by rests and tuples to the plan of filters
  */
 static void
 plan_parts(CustomScan *scan, IndexOptInfo *index, GjKeyCondition *condition)
 {
 	ListCell   *plan = list_nth_cell(scan->custom_private, GJ_TABLE_FILTER_PLAN);
-	List	   *parts = condition == NULL ? NIL : GjFilterParts(index, condition->tuples);
+	List	   *parts = GjFilterParts(index, condition == NULL ? NULL : condition->tuples);
 
 	if (parts == NIL)
 		return;

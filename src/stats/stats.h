@@ -119,6 +119,9 @@ extern void GjUsageReset(Oid index);
 extern void GjUsageSum(GjIndexUse *sum, TimestampTz *since);
 extern int	GjUsageCopy(GjUsage **copy);
 extern uint64 GjUsageEvicted(void);
+extern void GjUsageSetWaiting(Oid index, bool waits);
+extern bool GjUsageIsWaiting(void);
+extern bool GjUsageTakeWaiting(Oid *database, Oid *index);
 
 /* progress.c: progress of folds */
 extern void GjProgressInit(void);

@@ -22,6 +22,9 @@
  * zero.  If the drop is not seen, on a standby or after PREPARE TRANSACTION, the functions that
  * show the table hide the entry, and it is given up eventually.
  *
+ * An entry also remembers since when its index has been waiting for a fold worker (request.c in
+ * pages/).  While it waits it is not given up, unless the index is dropped.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -51,6 +54,10 @@
 /* Maximum number of indexes, in all databases: 1.5 MB */
 #define MAX_ENTRIES				4096
 
+/* Interval of attempts to start a worker for an index that waits, and their end */
+#define RETRY_MS				5000
+#define GIVE_UP_MS				3600000
+
 /* A full table gives up one in this many entries */
 #define EVICTED_PART			16
 
@@ -68,6 +75,10 @@ typedef struct UsageEntry
 	TimestampTz last_used;		/* start of the last statement that searched it, or 0 */
 	TimestampTz last_fold;		/* end of the last fold, or 0 */
 	GjIndexUse	use;
+
+	/* changed with the table's lock held exclusively */
+	TimestampTz waiting_since;	/* first refused request for a fold worker, or 0 */
+	TimestampTz tried_at;		/* last attempt to start one since then, or 0 */
 } UsageEntry;
 
 typedef struct UsageTable
@@ -76,6 +87,7 @@ typedef struct UsageTable
 	GjIndexUse	others;			/* counts of indexes without an entry; protected by the lock */
 	uint64		evicted;		/* number of entries given up because the table was full */
 	TimestampTz since;
+	uint32		nwaiting;		/* number of entries that wait for a fold worker */
 } UsageTable;
 
 /* An entry that may be given up, as it was when we read it */
@@ -109,6 +121,7 @@ static void evict(void);
 static int	list_unused(Unused *unused);
 static int	compare_times(const void *a, const void *b);
 static void give_up(UsageEntry *entry);
+static void set_waiting(UsageEntry *entry, TimestampTz since);
 static void add(GjIndexUse *sum, const GjIndexUse *use);
 static void see_drop(ObjectAccessType access, Oid class_oid, Oid object_oid, int sub_id,
 					 void *arg);
@@ -256,6 +269,7 @@ find_or_enter(const UsageKey *key)
 	SpinLockInit(&entry->mutex);
 	entry->since = GetCurrentStatementStartTimestamp();
 	entry->last_used = entry->last_fold = 0;
+	entry->waiting_since = entry->tried_at = 0;
 	memset(&entry->use, 0, sizeof(GjIndexUse));
 	return entry;
 }
@@ -304,7 +318,8 @@ evict(void)
 	{
 		UsageEntry *entry = hash_search(entries, &unused[i].key, HASH_FIND, NULL);
 
-		if (entry == NULL || entry->last_used != unused[i].last_used)
+		if (entry == NULL || entry->last_used != unused[i].last_used ||
+			entry->waiting_since != 0)
 			continue;
 		give_up(entry);
 		usage->evicted++;
@@ -361,6 +376,7 @@ give_up(UsageEntry *entry)
 	UsageKey	key = entry->key;
 
 	add(&usage->others, &entry->use);
+	set_waiting(entry, 0);
 	hash_search(entries, &key, HASH_REMOVE, NULL);
 }
 
@@ -399,7 +415,15 @@ GjUsageReset(Oid index)
 	{
 		hash_seq_init(&seq, entries);
 		while ((entry = hash_seq_search(&seq)) != NULL)
-			give_up(entry);
+		{
+			if (entry->waiting_since == 0)
+				give_up(entry);
+			else
+			{
+				memset(&entry->use, 0, sizeof(GjIndexUse));
+				entry->since = now;
+			}
+		}
 		memset(&usage->others, 0, sizeof(GjIndexUse));
 		usage->evicted = 0;
 		usage->since = now;
@@ -484,6 +508,77 @@ GjUsageEvicted(void)
 	evicted = usage->evicted;
 	unlock_table();
 	return evicted;
+}
+
+/*
+ * Remember whether an index of this database waits for a fold worker
+ */
+void
+GjUsageSetWaiting(Oid index, bool waits)
+{
+	UsageKey	key = {.database = MyDatabaseId,.index = index};
+	TimestampTz now = GetCurrentTimestamp();
+	UsageEntry *entry;
+
+	GjUsagePrepare();
+	lock_table(LW_EXCLUSIVE);
+	entry = waits ? find_or_enter(&key) : hash_search(entries, &key, HASH_FIND, NULL);
+	if (entry != NULL && (!waits || entry->waiting_since == 0))
+		set_waiting(entry, waits ? now : 0);
+	unlock_table();
+}
+
+static void
+set_waiting(UsageEntry *entry, TimestampTz since)
+{
+	usage->nwaiting += (since != 0) - (entry->waiting_since != 0);
+	entry->waiting_since = since;
+	entry->tried_at = 0;
+}
+
+/*
+ * Return true if an index seems to wait for a fold worker.  No lock is taken.
+ */
+bool
+GjUsageIsWaiting(void)
+{
+	return usage != NULL && ((volatile UsageTable *) usage)->nwaiting > 0;
+}
+
+/*
+ * Get the index, of any database, that has been waiting longest for a fold worker, and for which
+ * none has been tried to start just now; returns false if there is none
+ */
+bool
+GjUsageTakeWaiting(Oid *database, Oid *index)
+{
+	TimestampTz now = GetCurrentTimestamp();
+	UsageEntry *found = NULL;
+	HASH_SEQ_STATUS seq;
+	UsageEntry *entry;
+
+	if (!GjUsageIsWaiting())
+		return false;
+	lock_table(LW_EXCLUSIVE);
+	hash_seq_init(&seq, entries);
+	while ((entry = hash_seq_search(&seq)) != NULL)
+	{
+		if (entry->waiting_since == 0)
+			continue;
+		if (TimestampDifferenceExceeds(entry->waiting_since, now, GIVE_UP_MS))
+			set_waiting(entry, 0);
+		else if (TimestampDifferenceExceeds(entry->tried_at, now, RETRY_MS) &&
+				 (found == NULL || entry->waiting_since < found->waiting_since))
+			found = entry;
+	}
+	if (found != NULL)
+	{
+		found->tried_at = now;
+		*database = found->key.database;
+		*index = found->key.index;
+	}
+	unlock_table();
+	return found != NULL;
 }
 
 /*-------------------------------------------------------------------------

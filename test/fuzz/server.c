@@ -31,6 +31,13 @@
 sigjmp_buf *PG_exception_stack;
 ErrorContextCallback *error_context_stack;
 volatile sig_atomic_t InterruptPending;
+bool		VacuumCostActive;
+int			VacuumCostBalance;
+#if PG_VERSION_NUM >= 160000
+int			vacuum_cost_limit;
+#else
+int			VacuumCostLimit;
+#endif
 volatile uint32 CritSectionCount;
 int			last_sqlstate;
 char		last_message[512];
@@ -152,8 +159,8 @@ int			NBuffers = 1024;
 int			NLocBuffer = MAX_BLOCKS;
 static int	pins[MAX_BLOCKS];
 static int	locks[MAX_BLOCKS];	/* -1: exclusive */
-static int	nfold_locks;		/* the only lock on a page in the lock manager */
-static int	nmerge_locks;		/* the only user lock; an error does not release it */
+static int	nfold_locks;		/* the only user lock of a transaction */
+static int	nmerge_locks;		/* the only one of a session; an error does not release it */
 
 /* Only the table's length is read; the targets' rows are all within it. */
 #define TABLE_BLOCKS			1000
@@ -476,14 +483,17 @@ UnlockRelationForExtension(Relation rel, LOCKMODE mode)
 LockAcquireResult
 LockAcquire(const LOCKTAG *tag, LOCKMODE mode, bool for_session, bool dont_wait)
 {
-	require(for_session && dont_wait && nmerge_locks++ == 0);
+	if (!for_session)
+		require(nfold_locks++ == 0);
+	else
+		require(dont_wait && nmerge_locks++ == 0);
 	return LOCKACQUIRE_OK;
 }
 
 bool
 LockRelease(const LOCKTAG *tag, LOCKMODE mode, bool of_session)
 {
-	require(of_session && --nmerge_locks == 0);
+	require(of_session ? --nmerge_locks == 0 : --nfold_locks == 0);
 	return true;
 }
 
@@ -496,25 +506,6 @@ LockHeldByMe(const LOCKTAG *tag, LOCKMODE mode)
 #endif
 {
 	return nmerge_locks > 0;
-}
-
-void
-LockPage(Relation rel, BlockNumber block, LOCKMODE mode)
-{
-	require(nfold_locks++ == 0);
-}
-
-bool
-ConditionalLockPage(Relation rel, BlockNumber block, LOCKMODE mode)
-{
-	LockPage(rel, block, mode);
-	return true;
-}
-
-void
-UnlockPage(Relation rel, BlockNumber block, LOCKMODE mode)
-{
-	require(--nfold_locks == 0);
 }
 
 bool
@@ -536,6 +527,23 @@ GjUsageMakeRoom(Oid index)
 void
 GjUsageAdd(Oid index, const GjIndexUse *use)
 {
+}
+
+void
+GjUsageSetWaiting(Oid index, bool waits)
+{
+}
+
+bool
+GjUsageIsWaiting(void)
+{
+	return false;
+}
+
+bool
+GjUsageTakeWaiting(Oid *database, Oid *index)
+{
+	return false;
 }
 
 TimestampTz

@@ -39,7 +39,7 @@ note("GPUJOIN_SEED=$seed");
 my $node = new_server('main', 'fsync = off', 'jit = off', 'max_prepared_transactions = 5',
 	'max_parallel_workers = 4', 'shared_buffers = 64MB', "statement_timeout = ${limit}s");
 
-$GpuJoinFuzz::has_icu =
+$GpuJoinFuzzTypes::has_icu =
   $node->safe_psql('postgres', "SELECT count(*) FROM pg_collation WHERE collprovider = 'i'") > 0;
 
 # ---------------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ foreach my $case ([ 'parts without anything in them, without end', 0, 0xFFFFFFFF
 # ---- answers to reductions -----------------------------------------------------------------------
 
 # A whole answer that is not one to the request. The query must end as if it had not been there. One
-# that could be true is accepted, which shows that the others are refused for what they say.
+# that could be true is accepted, which shows that each of the others is refused for its contents.
 $node->safe_psql('postgres', q{
 	CREATE TABLE t (k int NOT NULL, v int NOT NULL);
 	INSERT INTO t SELECT i % 100, i % 7 FROM generate_series(1, 40000) i;
@@ -125,8 +125,8 @@ vacuum_until_visible($node, 't');
 
 my $settings = 'SET gpujoin.force = on; SET gpujoin.debug_reduce_rows = 0';
 
-# Write the state of a request that is done: no rest, the number of rows reduced, that of groups, and
-# the groups in the first half of the slot's chunk
+# Write the state of a request that is done: no rest, the number of rows reduced and that of groups;
+# and the groups in the first half of the slot's chunk
 sub forge
 {
 	my ($words, $generation, $rows, $n, @groups) = @_;
@@ -137,8 +137,8 @@ sub forge
 
 	write_arena($chunks_at + $slot * $chunk_bytes, pack('q*', map { @$_ } @groups)) if $elements;
 	write_arena($words + 24, pack('L4 Q L4', 0, 0, 0, 0, 0, ($elements) x 4));
-	write_arena($words + LINE, pack('l2 L2 Q2 Q3 L2 Q4', 0, 0, 0, 0, 0, $rows, 0, 0, 0, 0, 0, $rows, 0,
-			$n, $elements));
+	write_arena($words + LINE, pack('l2 L2 Q2 Q3 L2 Q4', (0) x 5, $rows, (0) x 5, $rows, 0, $n,
+			$elements));
 	write_arena($words + 16, pack('Q', $generation << 32 | ($elements > 0 ? 1 : 0)));
 	write_arena($words, pack('Q', $generation << 32 | DONE));
 	return;

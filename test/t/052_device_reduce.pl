@@ -120,7 +120,8 @@ sub reduced
 	my ($what, $query, %expected) = @_;
 	my $explained = sql("EXPLAIN (ANALYZE, FORMAT json, TIMING off) $query");
 
-	is_deeply({ map { $_ => counter($explained, $_) } keys %expected }, \%expected, "$what: reduced");
+	is_deeply({ map { $_ => counter($explained, $_) } keys %expected }, \%expected,
+		"$what: reduced");
 	is(sql($query), sql("SET gpujoin.enabled = off; $query"), "$what: the answer");
 	return;
 }
@@ -144,10 +145,10 @@ reduced('groups of a column with a wide range', 'SELECT sum(n * v) FROM (SELECT 
 	  . "FROM t WHERE $all GROUP BY v) g", 'Device Groups' => 7);
 reduced('its distinct values', "SELECT count(DISTINCT v) FROM t WHERE $all", 'Device Groups' => 7);
 reduced('weights', $weighed, 'Device Groups' => 1, 'Device Rows Reduced' => 320);
-reduced('weights of groups', "SELECT sum(n), sum(x) FROM (SELECT v, count(*) AS n, sum(v) AS x FROM "
-	  . "$twice JOIN t USING (k) GROUP BY v) g", 'Device Groups' => 7);
-reduced('partners', "SELECT count(*), sum(n * length(p)) FROM (SELECT p, v, count(*) AS n FROM (SELECT
-	i % 8 + 10 AS k, 'p' || i % 3 AS p FROM generate_series(1, 30) i OFFSET 0) s
+reduced('weights of groups', "SELECT sum(n), sum(x) FROM (SELECT v, count(*) AS n, sum(v) AS x
+	FROM $twice JOIN t USING (k) GROUP BY v) g", 'Device Groups' => 7);
+reduced('partners', "SELECT count(*), sum(n * length(p)) FROM (SELECT p, v, count(*) AS n FROM
+	(SELECT i % 8 + 10 AS k, 'p' || i % 3 AS p FROM generate_series(1, 30) i OFFSET 0) s
 	JOIN t USING (k) GROUP BY p, v) g",
 	'Device Groups' => 56);
 reduced('more groups than there is room for', "SELECT sum(v) FROM (SELECT DISTINCT v, id FROM t
@@ -243,6 +244,37 @@ foreach my $step ('reduce 2', 'reduce 4', 'reduce 5')
 	during($step, "a fold at $step", $count, $fill, q{SELECT gpujoin_fold('t_k', true)}, $fill,
 		$fill, $sync);
 }
+
+# Each command fails at a step, as if it had been cancelled there
+sub fail_at
+{
+	my ($step, $command) = @_;
+	my (undef, undef, $error) = $node->psql('postgres',
+		"SET gpujoin.debug_step = '$step error'; $command");
+
+	like($error, qr/failed at step "$step"/, "a command fails at $step");
+	return;
+}
+
+# A fold has failed before its run was listed, and VACUUM before it raised the epoch, after so many
+# changes that the journal has lost some of them: so another session compares all pages, and sends
+# empty copies of those of the run, which are newer than V. The run has the same rows as the delta,
+# which the device reduces (R is searched without lists). The page of L is newer, too.
+make();
+sql(q{INSERT INTO t SELECT i, 2000 + i % 340, i FROM generate_series(1, 340 * 352) i;
+	REINDEX TABLE t;
+	SELECT gpujoin_load('t_k');
+	INSERT INTO t SELECT i, i % 50, i, repeat('z', 200) FROM generate_series(9001, 9800) i});
+vacuum_until_visible($node, 't');
+sql('DELETE FROM t WHERE k >= 2000 AND k % 2 = 0 AND id <= 340 * 10');
+sql($sync);
+my $failed = service($node, 'requests_failed');
+$plan = during('reduce 4', 'pages of an unfinished fold are newer', $count,
+	'INSERT INTO t SELECT i, 1000, i FROM generate_series(1, 300) i',
+	sub { fail_at('written', q{SELECT gpujoin_fold('t_k')}) },
+	sub { fail_at('cleaned', 'VACUUM (INDEX_CLEANUP on) t') },
+	$sync);
+is(service($node, 'requests_failed'), $failed, 'a page of L that is newer is no invalid answer');
 
 # The mirror is dropped, loaded again, or the index is rebuilt in between
 make();

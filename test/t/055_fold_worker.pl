@@ -109,6 +109,31 @@ sub worker_at
 	return $holder;
 }
 
+# While another index has the only worker, the request of an index is refused; later it is flushed.
+# Its own pages are not used in between; a use of another index may be needed.
+sub is_repeated
+{
+	my ($name, $what, $use) = @_;
+	my $holder;
+
+	make_table($_) foreach "${name}1", "${name}2";
+	$holder = worker_at("${name}1", 'written');
+	$node->safe_psql('postgres', insertion("${name}2"));
+	is($node->safe_psql('postgres', "SELECT requests > 0 AND requests = requests_refused
+		FROM pg_stat_gpujoin_folds WHERE indexrelname = '${name}2_k'"), 't', "$what: refused");
+	$holder->quit;
+	my $from = time;
+	my $until = $from + 60 * ($ENV{CHECK_PATIENCE} || 1);
+
+	do { $node->safe_psql('postgres', $use // 'SELECT'); sleep(0.5) }
+	while (time < $until && $node->safe_psql('postgres',
+			"SELECT delta_pages < 8 FROM gpujoin_index_info('${name}2_k')") ne 't');
+	cmp_ok(time - $from, '<', 60 * ($ENV{CHECK_PATIENCE} || 1), "$what: repeated");
+	is_flushed("${name}2", $what);
+	no_worker($what);
+	return;
+}
+
 # It starts, flushes, and ends
 make_table('big');
 $node->safe_psql('postgres', insertion('big', 3_000));
@@ -302,6 +327,12 @@ make_table("part$_") foreach 1 .. 5;
 				"SELECT delta_pages < 8 FROM gpujoin_index_info('part${part}_k')") ne 't');
 		is_flushed("part$part", "index $part of 5");
 	}
+	no_worker('five indexes');
+
+	# A request that was refused is repeated when there is room, without any further use of the
+	# index
+	set_workers('SET gpujoin.fold_workers = 1');
+	is_repeated('wait', 'one number');
 	set_workers('SET gpujoin.fold_workers = 0');
 	no_worker('gpujoin.fold_workers = 0');
 	$node->safe_psql('postgres', insertion('part1', 30_000));
@@ -312,6 +343,11 @@ make_table("part$_") foreach 1 .. 5;
 	my $slots = $node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity
 		WHERE backend_type LIKE 'gpujoin%' OR backend_type = 'logical replication launcher'");
 
+	# room for the supervisor, which is not listed, and for one worker
+	$node->append_conf('postgresql.conf', 'max_worker_processes = ' . ($slots + 2));
+	$node->restart;
+	is_repeated('again', 'one process',
+		q{SET gpujoin.force = on; SELECT id FROM part1 WHERE k = 1});
 	$node->append_conf('postgresql.conf', "max_worker_processes = $slots");
 	$node->restart;
 	make_table('none');
@@ -354,11 +390,22 @@ is($node->safe_psql('postgres', "SELECT runs FROM gpujoin_index_info('lazy_k')")
 $node->safe_psql('postgres', 'ALTER INDEX lazy_k SET (fold_pages = 8); SET gpujoin.force = on;
 	SELECT id FROM lazy WHERE k IN (1, 2)');
 is_flushed('lazy', 'a search asks');
-is($node->safe_psql('postgres', 'CREATE TEMPORARY TABLE brief (k int);
-	CREATE INDEX brief_k ON brief USING gpujoin (k) WITH (fold_pages = 8);
-	INSERT INTO brief SELECT generate_series(1, 30000);' . "SELECT gpujoin_check('brief_k', true);
-	SELECT count(*) FROM pg_stat_gpujoin_folds WHERE indexrelname = 'brief_k' AND requests > 0"),
-	"30000\n0", 'no request for a temporary table');
+# A temporary table asks for no worker: insertions fold, also beside an open cursor, and in a
+# subtransaction that is undone
+is($node->safe_psql('postgres', 'CREATE TEMPORARY TABLE brief (id int, k int);
+	CREATE INDEX brief_k ON brief USING gpujoin (k) WITH (fold_pages = 8);' . "
+	INSERT INTO brief SELECT i, i % 1000 FROM generate_series(1, 200000) i;
+	BEGIN; SET gpujoin.force = on;
+	DECLARE c CURSOR FOR SELECT count(*) OVER (), id FROM brief WHERE k IN (1, 500);
+	FETCH c;
+	SAVEPOINT s; INSERT INTO brief SELECT i, i % 1000 FROM generate_series(1, 50000) i; ROLLBACK TO s;
+	INSERT INTO brief SELECT i, i FROM brief b, generate_series(1, 100) i WHERE b.k IN (1, 2);
+	COMMIT;
+	SELECT gpujoin_check('brief_k', true);
+	SELECT count(*) FROM brief WHERE k IN (1, 500);
+	SELECT runs BETWEEN 1 AND 15 AND delta_pages < 10 FROM gpujoin_index_info('brief_k');
+	SELECT requests, folds > 20 FROM pg_stat_gpujoin_folds WHERE indexrelname = 'brief_k'"),
+	join("\n", '400|1', 290_000, 400 + 400, 't', '0|t'), 'a temporary table');
 is($node->safe_psql('postgres', 'BEGIN; CREATE TABLE young (k int);
 	CREATE INDEX young_k ON young USING gpujoin (k) WITH (fold_pages = 8);
 	INSERT INTO young SELECT generate_series(1, 30000);' . "

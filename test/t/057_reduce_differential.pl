@@ -21,7 +21,8 @@ wait_ready($node);
 
 sql(q{
 	CREATE TABLE t (id serial, k int, a int2, b int8, d date, pad text);
-	INSERT INTO t (k, a, b, d, pad) SELECT i % 500, nullif(i % 13, 0), (i % 5 - 2) * 4000000000000000000,
+	INSERT INTO t (k, a, b, d, pad) SELECT i % 500, nullif(i % 13, 0),
+		(i % 5 - 2) * 4000000000000000000,
 		nullif(date '2024-01-01' + i % 90, '2024-02-01'), repeat('x', 20)
 	FROM generate_series(1, 40000) i;
 	CREATE INDEX t_k ON t USING gpujoin (k) INCLUDE (id, a, b, d) WITH (lanes = 2);
@@ -58,7 +59,8 @@ sub form_script
 	$script .= "SET LOCAL gpujoin.sync_blocks = $sync_blocks;\n";
 	foreach my $i (1 .. @some)
 	{
-		my $answer = "SELECT coalesce(sum(hashtextextended(x::text, 0)), 0) AS %s FROM ($some[$i - 1]) x \\gset\n";
+		my $answer = 'SELECT coalesce(sum(hashtextextended(x::text, 0)), 0) AS %s FROM ('
+		  . "$some[$i - 1]) x \\gset\n";
 
 		$script .= ($i == 1 ? '\if' : '\elif') . " :form = $i\n";
 		$script .= sprintf($answer, 'reduced') . "SET LOCAL gpujoin.device_aggregate = off;\n"

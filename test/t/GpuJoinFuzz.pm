@@ -1,145 +1,22 @@
 # Random tables, changes and queries for 005_differential.pl, as text for psql.
 #
-# A round has one big table "big" with key column k (of any supported type, on plain, partitioned,
-# inherited, temporary and unlogged tables) and small relations with columns k and w; %round
-# describes them. All randomness comes from rand().
+# A round has one big table "big" with key column k (of a type of GpuJoinFuzzTypes, on plain,
+# partitioned, inherited, temporary and unlogged tables) and small relations with columns k and w;
+# %round describes them. All randomness comes from rand().
 package GpuJoinFuzz;
 
 use strict;
 use warnings;
 
 use Exporter 'import';
+use GpuJoinFuzzTypes;
 use GpuJoinRandom;
 
-our @EXPORT = qw(create_tables random_query transaction check_indexes key_type key_class key_span
-  key_value key_has_order);
+our @EXPORT = qw(create_tables random_query transaction check_indexes);
 
 # ---------------------------------------------------------------------------------------------
 # Random things
 # ---------------------------------------------------------------------------------------------
-
-# Return the string for a number; the image of every second one fits a code.
-sub string { return "(CASE WHEN ($_[0]) % 2 = 0 THEN 'k' ELSE 'a longer key ' END || ($_[0]))"; }
-
-# For each type: the SQL value of a number, and its family of types that compare with each other.
-# "other" is another form of the same value: the same number always has the same form in a table,
-# since which one of several equal values a group shows depends on the plan.
-my %types = (
-	int2 => { value => sub { "($_[0])::int2" }, family => 'int' },
-	int4 => { value => sub { "($_[0])::int4" }, family => 'int' },
-	int8 => { value => sub { "($_[0])::int8" }, family => 'int' },
-	oid => { value => sub { "(($_[0]) + 40000)::oid" }, family => 'oid' },
-	date => { value => sub { "('2000-01-01'::date + ($_[0])::int)" }, family => 'date' },
-	timestamp => {
-		value => sub { "('2000-01-01'::timestamp + ($_[0]) * interval '7 min')" },
-		family => 'timestamp' },
-	timestamptz => {
-		value => sub { "('2000-01-01 UTC'::timestamptz + ($_[0]) * interval '11 s')" },
-		family => 'timestamptz'
-	},
-	mood => { value => sub { "('e' || abs(($_[0])::int) % 60)::mood" }, family => 'mood' },
-	text => { value => \&string, family => 'text' },
-	varchar => { value => sub { string($_[0]) . '::varchar' }, family => 'text' },
-	'char(20)' => {
-		value => sub { string($_[0]) . '::char(20)' },
-		other => sub { "($_[0] || '  ')::bpchar" },
-		family => 'char' },
-	bytea => {
-		value => sub { "CASE WHEN ($_[0]) % 2 = 0 THEN decode(lpad(to_hex(($_[0])::int), 8, '0'), "
-			  . "'hex') ELSE decode(md5(($_[0])::text), 'hex') END" },
-		family => 'bytea' },
-	uuid => {
-		value => sub { "(CASE WHEN ($_[0]) % 2 = 0 THEN lpad(to_hex(($_[0])::int), 32, '0') "
-			  . "ELSE md5(($_[0])::text) END)::uuid" },
-		family => 'uuid' },
-	numeric => {
-		value => sub { "(($_[0])::numeric / 4)" },
-		other => sub { "trim_scale($_[0])" },
-		family => 'numeric' },
-	# nearly all of which have an image, so that entries can be rows
-	'numeric(20,0)' => {
-		value => sub { "(CASE WHEN ($_[0]) % 7 = 3 THEN 1e19 + ($_[0]) ELSE ($_[0]) END)"
-			  . "::numeric(20,0)" },
-		other => sub { "($_[0] + 0.00)" },
-		family => 'numeric0' },
-	'varchar(20)' => {
-		value => sub { "(CASE WHEN ($_[0]) % 11 = 3 THEN 'a longer key ' ELSE 'k' END || ($_[0]))"
-			  . "::varchar(20)" },
-		family => 'varchar20' });
-my @int_types = qw(int2 int4 int8);
-my %extremes = (
-	int2 => ['-32768', '32767'],
-	int4 => ['-2147483648', '2147483647'],
-	int8 => ['-9223372036854775808', '9223372036854775807'],
-	text => ['', 'K', 'a longer key'],
-	varchar => ['', 'k1 '],
-	'char(20)' => ['', ' k1'],
-	bytea => ['', '\x00'],
-	uuid => ['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff'],
-	'numeric(20,0)' => ['NaN', '99999999999999999999', '-4611686018427387905'],
-	'varchar(20)' => ['', 'seven 7', 'eight 88'],
-	numeric => ['NaN', 'Infinity', '-4611686018427387905', '1e30', '-0.00']);
-
-# Operator classes with codes that collide on purpose, created with each round's tables
-my %classes = (int8 => ' seven_ops', text => ' one_text_ops', uuid => ' one_uuid_ops');
-
-# Does the server have nondeterministic collations?  Set by the test.
-our $has_icu = 0;
-
-# The round's choices: type of the key, type of the small side's key, range of the numbers, ...
-# While "spelled" is set, values have other forms, too.
-our %round;
-
-# Return a type that compares with the key through the operator family.
-sub like_key
-{
-	return pick(@int_types) if is_int() && !$round{class};
-	return pick('text', 'varchar') if family() eq 'text';
-	return $round{type};
-}
-sub family { return $types{ $round{type} }{family}; }
-sub is_int { return family() eq 'int'; }
-
-sub value
-{
-	my ($type, $number) = @_;
-	return "NULL::$type" if chance(0.04);
-	return "'" . pick(@{ $extremes{$type} }) . "'::$type" if $extremes{$type} && chance(0.04);
-	# equal to a key except for the upper bits
-	return "($number + 4294967296)::int8" if $type eq 'int8' && chance(0.05);
-	return "($number + 65536)::int4" if $type eq 'int4' && chance(0.05);
-	my $value = $types{$type}{value}->($number);
-	return $types{$type}{other}->($value)
-	  if $round{spelled} && $types{$type}{other} && chance(0.4);
-	return "upper($value)" if $round{spelled} && $round{collate} && chance(0.4);
-	return $value;
-}
-
-sub number { return upto($round{span} * 1.3) - int($round{span} * 0.1); }
-
-# Return comma-separated values, sometimes with duplicates.
-sub list
-{
-	my ($type, $n) = @_;
-	my @values = map { value($type, number()) } 1 .. ($n // pick(1, 2, 3, 10, 40));
-	push @values, pick(@values) if chance(0.3);
-	return join(', ', @values);
-}
-
-sub array
-{
-	my $type = shift // like_key();
-	return "NULL::${type}[]" if chance(0.03);
-	return "'{}'::${type}[]" if chance(0.03);
-	return "ARRAY[[" . value($type, number()) . "], [" . value($type, number()) . "]]"
-	  if chance(0.05);
-	return "ARRAY(SELECT " . $types{$type}{value}->('g') . " FROM generate_series(0, "
-	  . upto($round{span}) . ", " . pick(1, 2, 17) . ") g)" if chance(0.15);
-	return "'[3:4]={1,2}'::${type}[]" if chance(0.05) && is_int();
-	return "(ARRAY[" . list($type) . "])[1:5]" if chance(0.05);
-	return "array_append(ARRAY[" . list($type) . "], NULL)" if chance(0.1);
-	return "ARRAY[" . list($type) . "]";
-}
 
 # Return a condition that is not on the key.
 sub filter
@@ -623,28 +500,6 @@ sub create_tables
 	return $sql;
 }
 
-# Return SQL for the types and operator classes that keys may have.
-sub create_types
-{
-	my $labels = join(', ', map { "'e$_'" } 0 .. 59);
-	my $sql = "CREATE TYPE mood AS ENUM ($labels);\n";
-
-	$sql .= "CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', "
-	  . "deterministic = false);\n"
-	  if $has_icu;
-	foreach ([ 'seven', 'int8', '($1 % 7) * 1000 + $2' ], [ 'one_text', 'text', '1::int8' ],
-		[ 'one_uuid', 'uuid', '$2' ])
-	{
-		my ($name, $type, $code) = @$_;
-
-		$sql .= "CREATE FUNCTION hash_$name($type, int8) RETURNS int8 IMMUTABLE STRICT "
-		  . "PARALLEL SAFE LANGUAGE sql AS 'SELECT $code';\n"
-		  . "CREATE OPERATOR CLASS ${name}_ops FOR TYPE $type USING gpujoin AS "
-		  . "OPERATOR 1 =, FUNCTION 2 hash_$name($type, int8), STORAGE int8;\n";
-	}
-	return $sql;
-}
-
 sub create_indexes
 {
 	my @leaves = @_;
@@ -657,12 +512,12 @@ sub create_indexes
 	foreach my $table (@tables)
 	{
 		my $where = $round{predicate} ? " WHERE $round{predicate}" : '';
-		my $include = pick('', ' INCLUDE (id, v)', ' INCLUDE (v)', 
+		my $include = pick('', ' INCLUDE (id, v)', ' INCLUDE (v)',
 			family() =~ /text|char|bytea|uuid|numeric/ ? '' : ' INCLUDE (id, v, k2, k)',
 			' INCLUDE (v, k2, f, ok)', ' INCLUDE (id, v, k2, f, ok)');
-		$sql .= "CREATE INDEX ${table}_gj ON $table USING gpujoin (k$round{class})$include$lanes"
-		  . "$where;\n";
-		$sql .= "CREATE INDEX ${table}_whole_gj ON $table USING gpujoin (k$round{class})$include;\n"
+		my $on = "ON $table USING gpujoin (k$round{class})$include";
+		$sql .= "CREATE INDEX ${table}_gj $on$lanes$where;\n";
+		$sql .= "CREATE INDEX ${table}_whole_gj $on;\n"
 		  if $round{predicate} && chance(0.8);
 		$sql .= "CREATE INDEX ${table}_k2_gj ON $table USING gpujoin (k2)$lanes;\n" if chance(0.5);
 		$sql .= "CREATE INDEX ${table}_e_gj ON $table USING gpujoin ((k + 1));\n"
@@ -739,14 +594,6 @@ sub random_query
 		($how eq 'generic' || $shape eq 'arrays') && chance(0.7) ? pick(@alternative) : ());
 	return compare_sql($shape, $how, $query, $args, $settings);
 }
-
-# The round's key, for tables other than "big": its type and operator class, the range of numbers,
-# the value of a number, whether it has min() and max()
-sub key_type { return $round{type} . $round{collate}; }
-sub key_class { return $round{class}; }
-sub key_has_order { return family() !~ /uuid|bytea/; }
-sub key_span { return $round{span}; }
-sub key_value { return $types{ $round{type} }{value}->($_[0]); }
 
 sub check_indexes
 {

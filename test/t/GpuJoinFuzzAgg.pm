@@ -13,6 +13,7 @@ use warnings;
 
 use Exporter 'import';
 use GpuJoinFuzz;
+use GpuJoinFuzzTypes qw(key_type key_class key_span key_value key_has_order);
 use GpuJoinRandom ();
 
 our @EXPORT = qw(create_facts aggregate_query change_facts);
