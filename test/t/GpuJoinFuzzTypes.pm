@@ -48,7 +48,17 @@ our %types = (
 	numeric => {
 		value => sub { "(($_[0])::numeric / 4)" },
 		other => sub { "trim_scale($_[0])" },
-		family => 'numeric' });
+		family => 'numeric' },
+	# nearly all of which have an image, so that entries can be rows
+	'numeric(20,0)' => {
+		value => sub { "(CASE WHEN ($_[0]) % 7 = 3 THEN 1e19 + ($_[0]) ELSE ($_[0]) END)"
+			  . "::numeric(20,0)" },
+		other => sub { "($_[0] + 0.00)" },
+		family => 'numeric0' },
+	'varchar(20)' => {
+		value => sub { "(CASE WHEN ($_[0]) % 11 = 3 THEN 'a longer key ' ELSE 'k' END || ($_[0]))"
+			  . "::varchar(20)" },
+		family => 'varchar20' });
 our @int_types = qw(int2 int4 int8);
 our %extremes = (
 	int2 => ['-32768', '32767'],
@@ -59,6 +69,8 @@ our %extremes = (
 	'char(20)' => ['', ' k1'],
 	bytea => ['', '\x00'],
 	uuid => ['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff'],
+	'numeric(20,0)' => ['NaN', '99999999999999999999', '-4611686018427387905'],
+	'varchar(20)' => ['', 'seven 7', 'eight 88'],
 	numeric => ['NaN', 'Infinity', '-4611686018427387905', '1e30', '-0.00']);
 
 # Operator classes with codes that collide on purpose, created with each round's tables
