@@ -222,6 +222,8 @@ GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 	{
 		request.entries = GjEntriesMayBeRows(request.snapshot);
 		request.columns = columns;
+		if (table->key_reader.codec.kind == GJ_CODEC_HASH)
+			request.columns |= GJ_ENTRY_KEY;	/* rows/rows.c distinguishes images from hashes */
 	}
 	request.reduction = table->reduction;
 	GjRowsOpen(table->rows, &request);

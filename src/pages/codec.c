@@ -34,7 +34,9 @@
  * indexes and of tables that are partitioned by hash, but it did change hashbpcharextended() in
  * version 16: so char(n) has a function here.  A nondeterministic collation's hash changes with the
  * ICU library.  So the metapage has an identity of the codec: the hash of a sample, and the version
- * of a nondeterministic collation.  Preparing a codec for an index compares it.
+ * of a nondeterministic collation.  Preparing a codec for an index compares it.  There is no sample
+ * of a type that we know no value of: the hash function of a user's type must never change, as for
+ * a hash index.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

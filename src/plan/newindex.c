@@ -269,15 +269,14 @@ count_pages(Relation table, const GjNewIndex *index, double tuples)
 	double		pages;
 	double		data_pages;
 	double		level;
-	bool		has_rests;
 	GjLayout	layout;
 
 	TupleDescInitEntry(desc, column, NULL,
 					   stored_type(opclass, get_atttype(relid, index->key)), -1, 0);
 	while ((attno = bms_next_member(index->included, attno)) >= 0)
 		TupleDescInitEntry(desc, ++column, NULL, get_atttype(relid, attno), -1, 0);
-	has_rests = GjCodecHasRests(get_opclass_family(opclass), get_opclass_input_type(opclass));
-	if (!GjLayoutMake(desc, has_rests, &layout))
+	if (!GjLayoutMake(desc, GjCodecHasRests(get_opclass_family(opclass),
+											get_opclass_input_type(opclass)), &layout))
 		elog(ERROR, "a new index has too many columns");
 
 	data_pages = ceil(tuples * (1.0 - null_share(relid, index->key)) / layout.slots);

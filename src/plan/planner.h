@@ -217,7 +217,7 @@ extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const Index
 								 List *rinfos, List **clauses, Cost *per_entry);
 extern List *GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples);
 extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,
-							  List **attnos);
+							  bool has_images, List **attnos);
 extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
 extern void GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only,
 						List *attnos);

@@ -163,6 +163,7 @@ SELECT columns_are('pg_stat_gpujoin_indexes', ARRAY['datname', 'indexrelid', 'sc
 	'relname', 'indexrelname', 'searches', 'device_answers', 'cpu_answers', 'cpu_reasons', 'keys',
 	'pages_read', 'pages_skipped', 'pages_pushed', 'tids', 'heap_blocks', 'heap_fetches', 'groups',
 	'search_time', 'wait_time', 'device_time', 'reductions', 'reduced_rows', 'pages_left_out',
+	'reduced_groups', 'reductions_failed', 'entries_not_sent',
 	'last_used', 'stats_reset']);
 SELECT columns_are('gpujoin_progress', ARRAY['pid', 'datname', 'indexrelid', 'schemaname',
 	'indexrelname', 'command', 'phase', 'done', 'total', 'unit']);

@@ -75,7 +75,7 @@ is_right($node, 'after the build');
 
 # ---- the mirror -----------------------------------------------------------------------------
 
-sub analyzed
+sub plan_of
 {
 	my $query = shift;
 
@@ -86,13 +86,14 @@ sub analyzed
 wait_ready($node);
 $node->safe_psql('postgres', q{SELECT gpujoin_load('t_u'), gpujoin_load('old_u')});
 is_right($node, 'with a mirror');
-like(analyzed($queries[4]),
+like(plan_of($queries[4]),
 	qr/(?=.*Removed by Index Filter: 9995)(?=.*Heap Fetches: 0).*Device: reference/s,
 	'the device finds codes, strangers are dropped by their rests');
-like(analyzed($queries[1]), qr/(?=.*Removed by Index Filter).*Device: reference/s,
+like(plan_of($queries[1]), qr/(?=.*Removed by Index Filter).*Device: reference/s,
 	'before the heap is read, too');
-like(analyzed($queries[3]), qr/GpuAgg.*Device: reference/s, 'an aggregate uses entries of the device');
-unlike(analyzed($queries[3]), qr/Reduced/, 'which has not made groups of them');
+like(plan_of($queries[3]), qr/GpuAgg.*Device: reference/s,
+	'an aggregate uses entries of the device');
+unlike(plan_of($queries[3]), qr/Reduced/, 'which has not made groups of them');
 $node->safe_psql('postgres', q{
 	INSERT INTO t SELECT i, alike(i % 3000), i % 50, 'z' FROM generate_series(1, 3000) i;
 	DELETE FROM t WHERE u = alike(7) OR id % 17 = 3;
