@@ -46,6 +46,10 @@ CREATE FUNCTION gpujoin_image(numeric) RETURNS int8
 	AS 'MODULE_PATHNAME', 'gpujoin_image_numeric' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
 COMMENT ON FUNCTION gpujoin_image(numeric) IS 'gpujoin support: image of an integral value, or NULL';
 
+CREATE FUNCTION gpujoin_rest(uuid) RETURNS int8
+	AS 'MODULE_PATHNAME', 'gpujoin_rest_uuid' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_rest(uuid) IS 'gpujoin support: what a key stores beside its code';
+
 CREATE OPERATOR CLASS text_ops DEFAULT FOR TYPE text USING gpujoin AS
 	OPERATOR 1 =,
 	FUNCTION 2 hashtextextended(text, int8),
@@ -77,8 +81,9 @@ COMMENT ON OPERATOR CLASS numeric_ops USING gpujoin IS 'numeric keys, stored as 
 CREATE OPERATOR CLASS uuid_ops DEFAULT FOR TYPE uuid USING gpujoin AS
 	OPERATOR 1 =,
 	FUNCTION 2 gpujoin_hash(uuid, int8),
+	FUNCTION 4 gpujoin_rest(uuid),
 	STORAGE int8;
-COMMENT ON OPERATOR CLASS uuid_ops USING gpujoin IS 'uuid keys, stored as hashes that keep their order in time';
+COMMENT ON OPERATOR CLASS uuid_ops USING gpujoin IS 'uuid keys, stored in sixteen bytes';
 
 CREATE OPERATOR CLASS inet_ops DEFAULT FOR TYPE inet USING gpujoin AS
 	OPERATOR 1 =,

@@ -517,6 +517,8 @@ map_request(GjReader *reader, GjReduceRequest *request)
 	}
 	request->ngroups = n;
 	request->by_key = request->by_partner;
+	/* the device's groups are those of keys, of which several may belong to one group */
+	request->only_count &= !request->by_partner;
 	for (int i = 0; i < request->naggs; i++)
 	{
 		const GjReaderColumn *column = &reader->columns[request->aggs[i].column];

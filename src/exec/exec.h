@@ -69,6 +69,7 @@ extern void GjTableScanInitSlots(GjTableScan *table);
 extern void GjTableScanInitQual(GjTableScan *table);
 extern void GjTableScanOpen(GjTableScan *table, bool to_target,
 							void (*forget) (CustomScanState *node));
+extern void GjTableScanCheckRests(const GjTableScan *table, bool expected);
 extern GjEntryRequest GjTableScanRequest(GjTableScan *table, Size limit);
 extern void GjTableScanRefilter(GjTableScan *table);
 extern void GjTableScanStop(GjTableScan *table);

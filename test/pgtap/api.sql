@@ -19,7 +19,7 @@ SELECT set_eq(
 		'gpujoin_key(timestamp without time zone)', 'gpujoin_key(timestamp with time zone)',
 		'gpujoin_key(anyenum)', 'gpujoin_hash(character,bigint)', 'gpujoin_hash(bytea,bigint)',
 		'gpujoin_hash(uuid,bigint)', 'gpujoin_image(text)', 'gpujoin_image(character)',
-		'gpujoin_image(bytea)', 'gpujoin_image(numeric)',
+		'gpujoin_image(bytea)', 'gpujoin_image(numeric)', 'gpujoin_rest(uuid)',
 		'gpujoin_check(regclass,boolean)', 'gpujoin_index_info(regclass)',
 		'gpujoin_fold(regclass,boolean)', 'gpujoin_explain_choice(text)', 'gpujoin_advise()',
 		'gpujoin_advise(text)', 'gpujoin_load(regclass)', 'gpujoin_unload(regclass)',

@@ -91,6 +91,9 @@ FROM unnest(ARRAY['SELECT DISTINCT %s FROM %s', 'SELECT count(*) FROM (SELECT DI
 	unnest(ARRAY['facts f WHERE k IN (-7, 0, 1, 2, 50, 89, 500)', 'facts f WHERE k = 12345',
 		'small s JOIN facts f USING (k) WHERE f.k < 1000', 'facts f WHERE k IN (SELECT k FROM small)']) t
 WHERE q NOT LIKE '%sum(a)%' OR c NOT LIKE '%,%';
+-- ... of columns of the small side, too: keys of one group are many
+INSERT INTO queries SELECT format('SELECT count(*) FROM (SELECT DISTINCT %s FROM small s JOIN facts f USING (k)) u', c)
+FROM unnest(ARRAY['s.name', 's.w', 's.name, f.a', 's.name, f.k', 's.name, s.w', 'f.b, s.name, f.d']) c;
 SELECT count(*) > 500 AS many FROM queries;
 SELECT differing(array_agg(q)) FROM queries;
 
