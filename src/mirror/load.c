@@ -22,6 +22,7 @@
 
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
@@ -86,6 +87,8 @@ static bool synchronize(Relation index, const GjIndexInfo *info, int place, GjMi
 						uint64 *pages_pushed);
 static bool plan_push(GjMirrorPush *state, const GjMirror *mirror, const GjIndexJournal *journal,
 					  GjMirrorLag *lag, BlockNumber nblocks);
+static void visit_all(GjMirrorPush *state, const GjMirror *mirror, GjMirrorLag *lag,
+					  BlockNumber nblocks);
 static bool list_moved_pages(GjMirrorPush *state, const GjMirrorLag *lag, BlockNumber nblocks);
 static bool is_listed(const GjIndexState *lists, uint32 run);
 static void add_block(GjBlockRange *ranges, int *n, BlockNumber block);
@@ -364,7 +367,10 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 	GjMirrorPush to_push = {0};
 	BlockNumber nblocks;
 	GjServiceResult result;
+	instr_time	began;
+	instr_time	took;
 
+	INSTR_TIME_SET_CURRENT(began);
 	GjIndexGetJournal(index, journal);
 	if (journal->state.build_id != mirror->key.build_id)
 	{
@@ -386,9 +392,14 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 	}
 	bytes = GjMirrorBytes(info, nblocks - info->first_data);
 	room.bytes = bytes - Min(bytes, mirror->bytes);
-	do
+	result = mirror_push_pages(&to_push, &mirror->column);
+	while (result == GJ_SERVICE_NO_MEMORY && GjMirrorMakeRoom(&room))
+	{
+		/* the numbers of the copies tell what was to be pushed, not whether it was */
+		if (to_push.by_copies)
+			visit_all(&to_push, mirror, lag, nblocks);
 		result = mirror_push_pages(&to_push, &mirror->column);
-	while (result == GJ_SERVICE_NO_MEMORY && GjMirrorMakeRoom(&room));
+	}
 	/* a pass over all pages makes the numbers certain, other pushes keep them so */
 	GjCopiesClose(&to_push.copies, result == GJ_SERVICE_OK &&
 				  (to_push.copies.certain || to_push.before != NULL));
@@ -405,6 +416,13 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 					   nblocks - info->first_data, Max(bytes, mirror->bytes), to_push.pushed,
 					   entries);
 		*pages_pushed += to_push.pushed;
+		INSTR_TIME_SET_CURRENT(took);
+		INSTR_TIME_SUBTRACT(took, began);
+		ereport(DEBUG1,
+				(errmsg_internal("synchronized the mirror of index \"%s\": %u pages read, "
+								 UINT64_FORMAT " pushed, %.3f ms",
+								 RelationGetRelationName(index), to_push.pages_read,
+								 to_push.pushed, INSTR_TIME_GET_MILLISEC(took))));
 	}
 	else
 	{
@@ -439,12 +457,22 @@ plan_push(GjMirrorPush *state, const GjMirror *mirror, const GjIndexJournal *jou
 	if (state->by_copies)
 		return list_moved_pages(state, lag, nblocks);
 
-	/* pages that have changed, become alive or died since are recognized one by one */
+	visit_all(state, mirror, lag, nblocks);
+	return true;
+}
+
+/*
+ * Visit all pages: those that have changed, become alive or died since are recognized one by one
+ */
+static void
+visit_all(GjMirrorPush *state, const GjMirror *mirror, GjMirrorLag *lag, BlockNumber nblocks)
+{
 	lag->nranges = state->nranges = 1;
 	lag->ranges[0].start = state->info->first_data;
 	lag->ranges[0].end = nblocks;
+	state->ranges = lag->ranges;
+	state->by_copies = false;
 	state->before = mirror;
-	return true;
 }
 
 /*
