@@ -430,20 +430,25 @@ fi
 run_make -k -C test/module COPT=-Werror all >>"$log/warnings.log" 2>&1 || note "not clean: see lint"
 install_test_module
 
+# An example of README runs make, which would disturb that of lint.
+lint_and_docs() {
+    ! wants lint || suite_lint
+    ! wants docs || suite_docs
+}
+
 # The longest first, so that none of them remains alone at the end.
 say "tests"
 ! wants regress && ! wants isolation && ! wants pgtap || job preloaded with_preloading
 ! wants regress || [ -n "${CHECK_ONCE:-}" ] || job plain without_preloading
 ! wants fuzz || job fuzz suite_fuzz
+! wants device || job device suite_device
 for suite in tap tap-short; do
     wants "$suite" || continue
     for name in $(names "$suite"); do
         job "tap-$name" suite_tap "$name"
     done
 done
-! wants device || job device suite_device
 ! wants model || job model suite_model
-! wants lint || job lint suite_lint
-! wants docs || job docs suite_docs
+! wants lint && ! wants docs || job lint lint_and_docs
 wait_for_jobs
 note "the whole run took $((SECONDS / 60)) minutes and $((SECONDS % 60)) seconds"

@@ -96,6 +96,9 @@ typedef struct GjAggState
 	bool		filled;			/* are the groups of this pass complete? */
 	bool		begun;			/* has GjGroupsBegin() been called? */
 	bool		is_plain;		/* does the result consist of the groups' columns alone? */
+	bool		is_counted;		/* a device has only counted the groups: see count_groups() */
+	uint64		ncounted;		/* number of such groups, in all executions */
+	uint64		count[GJD_GROUP_WORDS]; /* their number, as a row of states */
 	GjReaderStats reader_stats;
 	GjRowBatch	batch;			/* groups returned to a batch consumer */
 	GjBatchColumn *arrays;		/* their columns, or NULL until they are needed */
@@ -129,10 +132,12 @@ static inline void show_group(TupleTableSlot *slot);
 static void decode_columns(GjAggState *agg, TupleTableSlot *slot);
 static bool is_plain(List *target);
 static GjRowBatch *next_batch(PlanState *node, bool want_partners);
+static bool count_groups(PlanState *node, GjReduceRequest *request);
+static void next_count(PlanState *node, GjReduceRequest *request);
 static void load_batch(GjAggState *agg);
 static void create_arrays(GjAggState *agg);
 static void fill(GjAggState *agg);
-static void begin_groups(GjAggState *agg);
+static void begin_groups(GjAggState *agg, uint64 *count);
 static bool read_batch(GjAggState *agg);
 static bool next_pass(GjAggState *agg);
 static void rescan_agg(CustomScanState *node);
@@ -190,6 +195,8 @@ static const CustomExecMethods partial_exec_methods = {
 
 static const GjRowMethods row_methods = {
 	.next_batch = next_batch,
+	.reduce = count_groups,
+	.next_states = next_count,
 };
 
 void
@@ -312,7 +319,8 @@ create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 	GjGroupsExpect(agg->groups, intVal(get_private(plan, GJ_AGG_EXPECTED)));
 	if (!agg->is_partial)
 		agg->reducer = GjAggReducerCreate(list_length(get_private(plan, GJ_AGG_COLUMNS)),
-										  list_length(groupings), group_specs, naggs, agg_specs);
+										  list_length(groupings), group_specs, naggs, agg_specs,
+										  intVal(get_private(plan, GJ_AGG_EXPECTED)));
 }
 
 static GjValueType
@@ -427,6 +435,37 @@ next_batch(PlanState *node, bool want_partners)
 }
 
 /*
+ * Method of GjRowMethods: return the number of groups.  It must be all that the caller needs, so
+ * nothing is lost if no group is ever made.
+ */
+static bool
+count_groups(PlanState *node, GjReduceRequest *request)
+{
+	GjAggState *agg = (GjAggState *) castNode(CustomScanState, node);
+	CustomScan *plan = (CustomScan *) node->plan;
+
+	if (request->ngroups > 0 || request->naggs > 0 || request->distinct || request->by_partner ||
+		node->qual != NULL || !agg->is_plain || agg->begun || agg->reducer == NULL ||
+		get_private(plan, GJ_AGG_GROUPINGS) == NIL || get_private(plan, GJ_AGG_AGGREGATES) != NIL)
+		return false;
+	request->reduction.nelements = 1;
+	request->reduction.element_words = GJD_GROUP_WORDS;
+	request->reduction.words = agg->count;
+	begin_groups(agg, &agg->count[GJD_GROUP_WORDS - 1]);
+	if (!agg->is_counted)
+		return false;
+	agg->ncounted += agg->count[GJD_GROUP_WORDS - 1];
+	request->words[0] = GJD_GROUP_WORDS;
+	return true;
+}
+
+static void
+next_count(PlanState *node, GjReduceRequest *request)
+{
+	GjReduceNext(request);
+}
+
+/*
  * Copy the next groups into arrays, one for each column of the result that is passed by value
  */
 static void
@@ -504,7 +543,7 @@ static void
 fill(GjAggState *agg)
 {
 	if (!agg->begun)
-		begin_groups(agg);
+		begin_groups(agg, NULL);
 	while (!agg->is_partial || GjGroupsMakeRoom(agg->groups))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -518,17 +557,23 @@ fill(GjAggState *agg)
 }
 
 /*
- * Begin to collect rows, with those that a device can reduce
+ * Begin to collect rows, with those that a device can reduce.  count is NULL, or receives the
+ * number of groups if the device has only counted them.
  */
 static void
-begin_groups(GjAggState *agg)
+begin_groups(GjAggState *agg, uint64 *count)
 {
 	MemoryContext old = MemoryContextSwitchTo(agg->css.ss.ps.state->es_query_cxt);
 
 	GjGroupsBegin(agg->groups);
 	agg->begun = true;
-	if (agg->reducer != NULL)
-		GjAggReduce(agg->reducer, agg->reader, agg->groups);
+	if (agg->reducer != NULL && GjAggReduce(agg->reducer, agg->reader, agg->groups, count))
+	{
+		/* no row is left to be read */
+		GjGroupsFinish(agg->groups);
+		agg->filled = true;
+		agg->is_counted = true;
+	}
 	MemoryContextSwitchTo(old);
 }
 
@@ -578,14 +623,15 @@ rescan_agg(CustomScanState *node)
 		return;
 	if (agg->child->chgParam == NULL)
 	{
-		if (agg->filled && !agg->is_partial && node->ss.ps.state->es_epq_active == NULL &&
+		if (agg->filled && !agg->is_partial && !agg->is_counted &&
+			node->ss.ps.state->es_epq_active == NULL &&
 			(agg->compute == NULL || node->ss.ps.chgParam == NULL) &&
 			GjGroupsRewind(agg->groups))
 			return;
 		ExecReScan(agg->child);
 	}
 	GjReaderRestart(agg->reader);
-	agg->begun = agg->filled = agg->ended = false;
+	agg->begun = agg->filled = agg->ended = agg->is_counted = false;
 }
 
 static void
@@ -596,7 +642,7 @@ end_agg(CustomScanState *node)
 	ExecClearTuple(node->ss.ss_ScanTupleSlot);
 	if (agg->groups != NULL)
 	{
-		GjCountGroups(agg->child, GjGroupsGetStats(agg->groups)->groups);
+		GjCountGroups(agg->child, GjGroupsGetStats(agg->groups)->groups + agg->ncounted);
 		GjGroupsFree(agg->groups);
 	}
 	ExecEndNode(agg->child);
@@ -618,7 +664,7 @@ explain_agg(CustomScanState *node, List *ancestors, ExplainState *es)
 		GjAggStats	stats = agg_get_stats(agg);
 
 		report.has_counters = true;
-		report.groups = stats.groups.groups;
+		report.groups = stats.groups.groups + agg->ncounted;
 		report.batches = stats.reader.batches;
 		report.array_rows = stats.reader.array_rows;
 		report.slot_rows = stats.reader.slot_rows;

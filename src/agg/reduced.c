@@ -14,12 +14,15 @@
  * In a join the small side's columns can form groups, as each key's group is combined with the
  * key's partners (join/pairs.c).
  *
+ * SELECT count(*) FROM (SELECT DISTINCT ...) needs only the number of groups.  If no row is left
+ * for the CPU, the device sends no group, but their number (GjAggReduce).
+ *
  * A device computes modulo 2^64 where PostgreSQL's state has 64 bits.  Sums of int8 come as two
  * sums, of the lower halves of the values, which are unsigned, and of the upper ones, which are
  * signed.
  *
- * The device's groups are merged only if there is memory for all of them; otherwise nothing is
- * reduced.
+ * The device's groups are merged only if there is memory for all of them; otherwise they are
+ * discarded, and nothing is reduced.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -62,6 +65,7 @@ static int	add(GjReduceRequest *request, gjd_aggregate_kind kind, int column);
 static void prepare_states(GjAggReducer *reducer);
 static bool fits(void *arg, double ngroups);
 static void add_values(const GjAggReducer *reducer, GjGroups *groups);
+static int	get_values(const GjReduction *reduction, uint64 i, int64 *values);
 static void merge(GjAggReducer *reducer, GjReader *reader, GjGroups *groups);
 static void read_states(GjAggReducer *reducer);
 static void read_values(GjAggReducer *reducer, int i, int at, bool is_wide);
@@ -72,12 +76,14 @@ static void read_values(GjAggReducer *reducer, int i, int at, bool is_wide);
  */
 GjAggReducer *
 GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, int naggs,
-				   const GjAggSpec *aggs)
+				   const GjAggSpec *aggs, double expected)
 {
 	GjAggReducer *reducer = palloc0(sizeof(GjAggReducer));
 	GjReduceRequest *request = &reducer->wanted;
 
 	reducer->naggs = naggs;
+	request->only_groups = naggs == 0;
+	request->expected = expected;
 	reducer->sources = palloc0_array(Source, naggs);
 	if (ngroupings > lengthof(request->groups))
 		return NULL;
@@ -177,25 +183,38 @@ prepare_states(GjAggReducer *reducer)
 /*
  * Have a device reduce the rows that the reader is going to read, and add its groups to these,
  * which must have been begun.  If that is not possible, the reader will read all rows.
+ *
+ * If count is not NULL, the number of groups will do.  Returns true if it has been set, and there
+ * is neither a group nor a row to be read.
  */
-void
-GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups)
+bool
+GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups, uint64 *count)
 {
 	GjReduceRequest *request = &reducer->request;
+	int			nparts = GjReaderParts(reader);
+	bool		counted = false;
 
-	*request = reducer->wanted;
-	request->fits = fits;
-	request->arg = groups;
-	request->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin reduction",
-											 ALLOCSET_DEFAULT_SIZES);
-	if (GjReaderReduce(reader, request))
+	for (int part = 0; part < nparts; part++)
 	{
-		if (request->distinct)
-			add_values(reducer, groups);
-		else
-			merge(reducer, reader, groups);
+		*request = reducer->wanted;
+		request->only_count = count != NULL && nparts == 1; /* parts may have equal groups */
+		request->fits = fits;
+		request->arg = groups;
+		request->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin reduction",
+												 ALLOCSET_DEFAULT_SIZES);
+		if (GjReaderReduce(reader, request, part))
+		{
+			counted = request->reduction.only_counted;
+			if (counted)
+				*count = request->reduction.ngroups;
+			else if (request->distinct)
+				add_values(reducer, groups);
+			else
+				merge(reducer, reader, groups);
+		}
+		MemoryContextDelete(request->context);
 	}
-	MemoryContextDelete(request->context);
+	return counted;
 }
 
 static bool
@@ -221,8 +240,7 @@ add_values(const GjAggReducer *reducer, GjGroups *groups)
 	};
 	for (uint64 i = 0; i < reduction->nelements; i++)
 	{
-		for (uint64 bits = reduction->words[i]; bits != 0; bits &= bits - 1)
-			values[batch.nrows++] = reduction->asked.least + i * 64 + pg_rightmost_one_pos64(bits);
+		batch.nrows += get_values(reduction, i, values + batch.nrows);
 		if (batch.nrows > GJ_BATCH_ROWS - 64 || i == reduction->nelements - 1)
 		{
 			CHECK_FOR_INTERRUPTS();
@@ -232,6 +250,26 @@ add_values(const GjAggReducer *reducer, GjGroups *groups)
 	}
 	pfree(values);
 	pfree(columns);
+}
+
+/*
+ * Get the values, at most 64, that an element stands for: a word of a bitmap, or a group of one
+ * column
+ */
+static int
+get_values(const GjReduction *reduction, uint64 i, int64 *values)
+{
+	const uint64 *words = reduction->words + i * reduction->element_words;
+	int			n = 0;
+
+	if (reduction->asked.grouping == GJD_DISTINCT)
+	{
+		for (uint64 bits = words[0]; bits != 0; bits &= bits - 1)
+			values[n++] = reduction->asked.least + i * 64 + pg_rightmost_one_pos64(bits);
+	}
+	else if (words[1] == 0)
+		values[n++] = (int64) words[0];
+	return n;
 }
 
 /*

@@ -69,6 +69,7 @@ extern void GjTableScanInitSlots(GjTableScan *table);
 extern void GjTableScanInitQual(GjTableScan *table);
 extern void GjTableScanOpen(GjTableScan *table, bool to_target,
 							void (*forget) (CustomScanState *node));
+extern void GjTableScanCheckRests(const GjTableScan *table, bool expected);
 extern GjEntryRequest GjTableScanRequest(GjTableScan *table, Size limit);
 extern void GjTableScanRefilter(GjTableScan *table);
 extern void GjTableScanStop(GjTableScan *table);
@@ -137,11 +138,15 @@ typedef struct GjReduceRequest
 {
 	/* What is wanted.  Columns are those of the node's result, from 0 */
 	bool		distinct;		/* true for the distinct values of a column, with no aggregates */
+	bool		only_groups;	/* true if not even the number of a group's rows is wanted */
+	bool		only_count;		/* true if the number of groups will do, and the caller can take
+								 * groups as well */
 	bool		by_partner;		/* true if groups also depend on the rows' partners */
+	double		expected;		/* estimated number of groups */
 	int			ngroups;
-	int			groups[GJD_MAX_AGGREGATES]; /* columns by which rows are grouped */
+	int			groups[GJD_MAX_GROUP_COLUMNS];	/* columns by which rows are grouped */
 	int			ncolumns;		/* for the reader: columns of its batches that are groups */
-	int			columns[GJD_MAX_AGGREGATES];
+	int			columns[GJD_MAX_GROUP_COLUMNS];
 	int			naggs;
 	gjd_aggregate aggs[GJD_MAX_AGGREGATES];
 	bool		(*fits) (void *arg, double ngroups);	/* can the caller take so many groups? */
@@ -149,8 +154,13 @@ typedef struct GjReduceRequest
 	MemoryContext context;		/* for the groups */
 
 	/* For the node that is asked */
-	double		most_partners;	/* maximum number of groups if there are partners */
+	bool		by_key;			/* true if rows of different keys must be in different groups */
+	uint32		most_partners;	/* maximum number of partners of a key; 0 if they do not matter */
 	GjReduction reduction;
+	int			group_words[GJD_MAX_GROUP_COLUMNS]; /* for each column of the groups: the word of an
+													 * element that has its value, */
+	int			group_bits[GJD_MAX_GROUP_COLUMNS];	/* and the bit of the second word that is set
+													 * if it is NULL */
 	int			words[GJD_MAX_AGGREGATES + 1];	/* first word of each aggregate in an element, and
 												 * the number of all words */
 	uint64		next;			/* next element */
@@ -161,7 +171,7 @@ typedef struct GjReduceRequest
 
 /* reduction.c */
 extern bool GjReducePrepare(const GjTableScan *table, const GjRowShape *shape,
-							GjReduceRequest *request, bool by_key);
+							GjReduceRequest *request);
 extern void GjReduceNext(GjReduceRequest *request);
 
 /* Statistics of ORDER BY ... LIMIT */

@@ -10,12 +10,22 @@
  * A reduction is asked for only if nothing but its key and columns decides what a row counts for:
  *
  *	- the rows come from entries, and no condition is left that entries are not tested by;
- *	- the groups and the arguments of aggregates are columns of the index;
+ *	- the groups and the arguments of aggregates are columns of the index, and the key is one only
+ *	  if its code is its value (find_column);
  *	- entries can be rows under the snapshot: visible.c;
  *	- the node is not part of a parallel plan, and EvalPlanQual supplies no row.
  *
+ * Nothing is reduced where several processes share a search, in a join whose small side needs many
+ * batches or that has several big tables, and below an Append that prunes while it runs: each of
+ * these would need a proof of its own.  A group for each small row (GJD_BY_NUMBER) is not asked for
+ * either, as groups by key and the key's partners give the same.
+ *
  * It takes some microseconds more than another request, and pays off if many entries need not be
- * sent.  The number of rows is estimated from the number of keys, which is known now.
+ * sent.  The number of rows is estimated from the number of keys, which is known now.  Groups of
+ * several columns, or of a column whose range is not known or too wide, have a hash table on the
+ * device, whose room is chosen by the planner's estimate.  If there are more groups, the device
+ * refuses; if the caller has no memory for them, they are discarded.  Either way the rows are read
+ * as if nothing had been asked.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -35,6 +45,13 @@
 /* Room for values outside of a known range, a multiple of 64 */
 #define RANGE_MARGIN			64
 
+/* Groups of columns need at least this many rows each on average */
+#define MIN_ROWS_OF_GROUP		2.0
+
+/* Room for groups of columns, as a multiple of the estimate, and at least */
+#define ROOM_FACTOR				4.0
+#define MIN_ROOM				65536.0
+
 static bool may_reduce(const GjTableScan *table);
 static double estimate_rows(const GjTableScan *table);
 static HeapTuple find_statistics(const GjTableScan *table, int column);
@@ -42,43 +59,47 @@ static bool guess_range(const GjTableScan *table, int column, uint64 limit,
 						gjd_reduction *asked);
 static void widen_range(HeapTuple statistics, int kind, int64 *least, int64 *greatest);
 static int64 value_of(Datum value, Oid type);
-static bool find_column(const GjRowShape *shape, int at, uint32 *column);
+static bool find_column(const GjTableScan *table, const GjRowShape *shape, int at,
+						uint32 *column);
 static bool choose_groups(const GjTableScan *table, const GjRowShape *shape,
-						  GjReduceRequest *request, bool by_key);
+						  GjReduceRequest *request);
+static bool group_by_columns(const GjTableScan *table, GjReduceRequest *request,
+							 const uint32 *columns);
 static void find_words(const GjTableScan *table, GjReduceRequest *request);
-static double most_groups(const GjTableScan *table, const GjReduceRequest *request);
+static bool fits(void *arg, uint64 nelements);
 
 /*
  * Prepare a reduction of the rows of a table, whose keys are set.  The shape turns entries into
- * rows; columns of the request are those that it has.  by_key is true if rows of different keys
- * must be in different groups.  Returns false if there should be no reduction.
+ * rows; columns of the request are those that it has.  Weights, if any, have been set in what is
+ * asked.  Returns false if there should be no reduction.
  */
 bool
-GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest *request,
-				bool by_key)
+GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest *request)
 {
-	gjd_reduction *asked = &request->reduction.asked;
+	GjReduction *reduction = &request->reduction;
+	gjd_reduction *asked = &reduction->asked;
 
-	if (shape == NULL || !may_reduce(table))
+	if (shape == NULL || !may_reduce(table) || !choose_groups(table, shape, request))
 		return false;
-	memset(&request->reduction, 0, sizeof(GjReduction));
 	request->next = 0;
 	request->partner = NULL;
-	if (!choose_groups(table, shape, request, by_key))
-		return false;
 	asked->n_aggregates = request->naggs;
 	for (int i = 0; i < request->naggs; i++)
 	{
 		asked->aggregates[i] = request->aggs[i];
-		if (!find_column(shape, request->aggs[i].column, &asked->aggregates[i].column))
+		if (!find_column(table, shape, request->aggs[i].column, &asked->aggregates[i].column))
 			return false;
 	}
 	find_words(table, request);
 	if ((gjd_reduction_capability(asked) & ~GjServiceCapabilities()) != 0 ||
-		!request->fits(request->arg, most_groups(table, request)))
+		(!request->only_count && !request->distinct &&
+		 !request->fits(request->arg, Min(request->expected, table->css.ss.ps.plan->plan_rows))))
 		return false;
-	request->reduction.context = request->context;
-	request->reduction.limit = GjWorkMemory() / 2;
+	reduction->groups_if_needed = request->only_count;
+	reduction->fits = fits;
+	reduction->fits_arg = request;
+	reduction->context = request->context;
+	reduction->limit = GjWorkMemory() / 2;
 	return true;
 }
 
@@ -205,17 +226,21 @@ value_of(Datum value, Oid type)
 }
 
 /*
- * Find the column of the index from which a column of the result is filled
+ * Find the column of the index from which a column of the result is filled.  Returns false if the
+ * column's bits are not the value.
  */
 static bool
-find_column(const GjRowShape *shape, int at, uint32 *column)
+find_column(const GjTableScan *table, const GjRowShape *shape, int at, uint32 *column)
 {
 	for (int i = 0; i < shape->noutputs; i++)
 	{
-		if (shape->outputs[i].at == at)
+		const GjShapeOutput *output = &shape->outputs[i];
+
+		if (output->at == at)
 		{
-			*column = shape->outputs[i].column;
-			return true;
+			*column = output->column;
+			return output->by_value &&
+				(output->column > 0 || table->key_reader.codec.keeps_value);
 		}
 	}
 	return false;
@@ -225,27 +250,61 @@ find_column(const GjRowShape *shape, int at, uint32 *column)
  * Choose how a device has to group the rows
  */
 static bool
-choose_groups(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest *request,
-			  bool by_key)
+choose_groups(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest *request)
 {
 	gjd_reduction *asked = &request->reduction.asked;
-	uint32		column = 0;
+	uint32		columns[GJD_MAX_GROUP_COLUMNS];
 
-	asked->grouping = by_key ? GJD_BY_KEY : GJD_ONE_GROUP;
-	if (request->ngroups == 0)
-		return true;
-	if (request->ngroups > 1 || !find_column(shape, request->groups[0], &column))
-		return false;
-	if (column == 0 && !request->distinct)
+	for (int i = 0; i < request->ngroups; i++)
 	{
-		asked->grouping = GJD_BY_KEY;
+		request->group_words[i] = request->group_bits[i] = 0;
+		if (!find_column(table, shape, request->groups[i], &columns[i]))
+			return false;
+	}
+	if (request->ngroups == 0 ||
+		(request->ngroups == 1 && columns[0] == 0 && !request->distinct))
+	{
+		asked->grouping = request->ngroups > 0 || request->by_key ? GJD_BY_KEY : GJD_ONE_GROUP;
 		return true;
 	}
-	if (by_key)
+	if (request->ngroups == 1 && !request->by_key &&
+		guess_range(table, columns[0], request->distinct ? GJD_MAX_DISTINCT : GJD_MAX_GROUPS,
+					asked))
+	{
+		asked->grouping = request->distinct ? GJD_DISTINCT : GJD_BY_VALUE;
+		return true;
+	}
+	return group_by_columns(table, request, columns);
+}
+
+/*
+ * Have a device group rows by these columns, and by the key in front if that must distinguish them.
+ * Returns false if nearly each row would make a group, so that not much less would be sent.
+ */
+static bool
+group_by_columns(const GjTableScan *table, GjReduceRequest *request, const uint32 *columns)
+{
+	gjd_reduction *asked = &request->reduction.asked;
+	double		expected = Max(request->expected, 1.0) * (request->by_key ? table->keys->nkeys : 1);
+	double		rows = estimate_rows(table);
+
+	if (request->ngroups + request->by_key > GJD_MAX_GROUP_COLUMNS ||
+		(!gj_force && !request->only_count && expected > rows / MIN_ROWS_OF_GROUP))
 		return false;
-	asked->grouping = request->distinct ? GJD_DISTINCT : GJD_BY_VALUE;
-	return guess_range(table, column, request->distinct ? GJD_MAX_DISTINCT : GJD_MAX_GROUPS,
-					   asked);
+	asked->grouping = GJD_BY_COLUMNS;
+	if (request->by_key)
+		asked->columns[asked->n_columns++] = 0;
+	for (int i = 0; i < request->ngroups; i++)
+	{
+		uint32		n = asked->n_columns++;
+
+		asked->columns[n] = columns[i];
+		request->group_words[i] = n == 0 ? 0 : GJD_GROUP_WORDS + n - 1;
+		request->group_bits[i] = n;
+	}
+	asked->room = (uint64) Min(Max(Min(expected, rows) * ROOM_FACTOR, MIN_ROOM),
+							   GJD_MAX_COLUMN_GROUPS);
+	return true;
 }
 
 /*
@@ -260,28 +319,22 @@ find_words(const GjTableScan *table, GjReduceRequest *request)
 
 	GjIndexGetInfo(table->index, &info);
 	GjMirrorShape(&info, &shape);
-	request->words[0] = GJD_GROUP_WORDS;
+	request->words[0] = gjd_group_words(asked);
 	for (uint32 i = 0; i < asked->n_aggregates; i++)
 		request->words[i + 1] = request->words[i] +
 			gjd_aggregate_words(&asked->aggregates[i], &shape);
 }
 
 /*
- * Return the maximum number of groups that the caller gets
+ * Return true if the caller has memory for the groups that it gets from these elements
  */
-static double
-most_groups(const GjTableScan *table, const GjReduceRequest *request)
+static bool
+fits(void *arg, uint64 nelements)
 {
-	switch (request->reduction.asked.grouping)
-	{
-		case GJD_BY_KEY:
-			return Max(request->ngroups > 0 ? (double) table->keys->nkeys : 1.0,
-					   request->most_partners);
-		case GJD_BY_VALUE:
-			return (double) request->reduction.asked.span + 1;
-		default:
-			return 1.0;
-	}
+	GjReduceRequest *request = arg;
+
+	return request->distinct ||
+		request->fits(request->arg, (double) nelements * Max(request->most_partners, 1));
 }
 
 /*

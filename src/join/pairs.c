@@ -92,6 +92,8 @@ static int	partner_column(const PlanState *node, int at);
 static GjRowBatch *next_batch(PlanState *node, bool want_partners);
 static bool reduce(PlanState *node, GjReduceRequest *request);
 static void next_states(PlanState *node, GjReduceRequest *request);
+static bool weigh_keys(GjJoinState *state, GjReduceRequest *request);
+static uint32 most_partners(const GjJoinState *state);
 static void add_states(GjJoinState *state, GjReduceRequest *request, const uint64 *element);
 static GjRowBatch *make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners);
 static int	take_pairs(GjJoinState *state, GjRowBatch *table);
@@ -911,9 +913,9 @@ take_row(GjJoinState *state, GjRowBatch *batch)
  * Reductions
  *
  * A device makes groups of the rows of the big side.  If a row's partners decide to which groups
- * its pairs belong, or if some keys have several partners, it makes one for each key, which then is
- * combined with each partner of that key, or has their number as weight.  So the device need not
- * know the small side.
+ * its pairs belong, rows of different keys are in different groups, each of which then is combined
+ * with each partner of its key.  So the device need not know the small side.  If only the number of
+ * a key's partners matters, it is the weight of the key's rows.
  *-------------------------------------------------------------------------
  */
 
@@ -926,6 +928,7 @@ reduce(PlanState *node, GjReduceRequest *request)
 	GjJoinState *state = (GjJoinState *) castNode(CustomScanState, node);
 	GjJoinScanState *scan = state->scans[0];
 	GjTableScan *table = &scan->table;
+	bool		shared;
 	bool		prepared;
 
 	if (state->direct == NULL || state->nscans != 1 || state->partitions != NIL ||
@@ -938,10 +941,12 @@ reduce(PlanState *node, GjReduceRequest *request)
 		return false;
 
 	make_keys(state, GjIndexKeyWidth(table->index));
-	request->most_partners = request->by_partner ? (double) state->batch->nrows : 0.0;
+	shared = state->batch->shared_keys && state->kind != GJ_JOIN_SEMI;
+	request->by_key = request->by_partner ||
+		(shared && !request->distinct && !request->only_groups && !weigh_keys(state, request));
+	request->most_partners = request->by_partner && shared ? most_partners(state) : 1;
 	table->keys = state->keys;
-	prepared = GjReducePrepare(table, scan->direct_shape, request, request->by_partner ||
-							   (state->batch->shared_keys && state->kind != GJ_JOIN_SEMI));
+	prepared = GjReducePrepare(table, scan->direct_shape, request);
 	table->keys = NULL;
 	if (!prepared)
 		return false;
@@ -949,6 +954,39 @@ reduce(PlanState *node, GjReduceRequest *request)
 	GjJoinScanMatch(scan, state->keys, true, needs_partners(state, scan));
 	table->reduction = NULL;
 	return GjRowsAreReduced(table->rows);
+}
+
+/*
+ * Have the rows of each key count as often as the key has partners.  Returns false if a device
+ * cannot do so, or if the groups might have too many rows for sums to be exact.
+ */
+static bool
+weigh_keys(GjJoinState *state, GjReduceRequest *request)
+{
+	const GjKeySet *keys = state->keys;
+	gjd_reduction *asked = &request->reduction.asked;
+	double		entries = state->scans[0]->table.index->rd_rel->reltuples;
+	uint32	   *weights;
+
+	if ((GjServiceCapabilities() & GJD_CAN_WEIGH) == 0 ||
+		entries * most_partners(state) > PG_INT32_MAX)
+		return false;
+	weights = MemoryContextAllocHuge(request->context, keys->nkeys * sizeof(uint32));
+	for (uint64 i = 0; i < keys->nkeys; i++)
+		weights[i] = GjSmallLookup(state->small, keys->keys[i], NULL)->nrows_of_key;
+	asked->weights = weights;
+	asked->n_keys = keys->nkeys;
+	return true;
+}
+
+static uint32
+most_partners(const GjJoinState *state)
+{
+	uint32		most = 1;
+
+	for (const GjSmallRow *row = state->batch->first; row != NULL; row = row->next)
+		most = Max(most, row->nrows_of_key);
+	return most;
 }
 
 /*
@@ -960,7 +998,7 @@ next_states(PlanState *node, GjReduceRequest *request)
 	GjJoinState *state = (GjJoinState *) castNode(CustomScanState, node);
 	const GjReduction *reduction = &request->reduction;
 
-	if (reduction->asked.grouping != GJD_BY_KEY || state->kind == GJ_JOIN_SEMI)
+	if (!request->by_key)
 	{
 		GjReduceNext(request);
 		return;

@@ -70,9 +70,14 @@
  *
  * On a standby, replay takes the place of the primary's processes (lemma L9, visible.c f. to h.).
  *
+ * If the caller needs only the number of groups, and T and L are empty, the device may send that
+ * instead of the groups, provided that R and the rest are empty, too.  Then no row is left that
+ * could form a group, or belong to one.
+ *
  * Nothing is returned to the caller before 8.  If a step fails, the reduction begins again, at most
  * twice if that was before 5, and at most once afterwards.  If that does not help, or if the device
- * does not answer, the match is made without a reduction.
+ * does not answer, or the caller has no memory for the groups, the match is made without a
+ * reduction.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -97,6 +102,9 @@
 /* Sums of values of eight bytes are exact up to this number of rows */
 #define MAX_SUMMED_ROWS			(UINT64CONST(1) << 31)
 
+/* The word of a group that has the number of its rows */
+#define ROWS_WORD				2
+
 /* The copy of the visibility map may use this part of the memory */
 #define MAP_PART				4
 
@@ -115,6 +123,7 @@ typedef struct Attempt
 	GjDeviceMatch match;		/* its target is the rest */
 	uint64		vacuum_epoch;	/* E */
 	GjTailHits	tails;			/* T */
+	bool		count_is_enough;	/* true if the caller needs only the number of groups */
 	GjVisibleMap *map;			/* M */
 	uint32	   *lag;			/* numbers of the pages of L, as the device counts pages */
 	GjServiceMatchInfo info;
@@ -127,6 +136,7 @@ static bool copy_map(Attempt *a);
 static bool list_lag(Attempt *a);
 static Outcome ask(Attempt *a);
 static bool is_exact(const GjReduction *reduction, const gjd_shape *shape);
+static uint64 count_group_rows(const GjReduction *reduction);
 static void search_newer(Attempt *a);
 static void forget(Attempt *a);
 static void count(Attempt *a);
@@ -151,7 +161,9 @@ GjMirrorReduce(const GjEntryRequest *request, const GjIndexInfo *info, GjEntrySe
 		return false;
 	while (failures < TOO_MANY_FAILURES)
 	{
-		Attempt		a = {.request = request};
+		Attempt		a = {
+			.request = request,.count_is_enough = request->reduction->groups_if_needed
+		};
 		Outcome		outcome;
 
 		a.match = (GjDeviceMatch) {
@@ -159,6 +171,7 @@ GjMirrorReduce(const GjEntryRequest *request, const GjIndexInfo *info, GjEntrySe
 			.target = {NULL, rest},.epoch = &a.vacuum_epoch,.stats = stats
 		};
 		outcome = attempt(&a);
+		request->reduction->groups_if_needed = a.count_is_enough;
 		forget(&a);
 		if (outcome == REDUCED)
 		{
@@ -297,6 +310,8 @@ ask(Attempt *a)
 	gjd_shape	shape;
 
 	GjMirrorShape(match->info, &shape);
+	reduction->groups_if_needed = a->count_is_enough && a->tails.nrows == 0 &&
+		reduction->asked.n_left_out == 0;
 	result = GjServiceReduce(&match->mirror.column, &shape, match->keys, reduction, rest, &a->info);
 	switch (result)
 	{
@@ -312,7 +327,10 @@ ask(Attempt *a)
 			return REFUSED;
 	}
 	GjEntrySetEndBulk(rest);
-	return is_exact(reduction, &shape) ? REDUCED : REFUSED;
+	if (!is_exact(reduction, &shape) ||
+		(!reduction->only_counted && !reduction->fits(reduction->fits_arg, reduction->nelements)))
+		return REFUSED;
+	return REDUCED;
 }
 
 /*
@@ -323,11 +341,23 @@ is_exact(const GjReduction *reduction, const gjd_shape *shape)
 {
 	for (uint32 i = 0; i < reduction->asked.n_aggregates; i++)
 	{
-		if (gjd_aggregate_words(&reduction->asked.aggregates[i], shape) > 1 &&
-			reduction->rows > MAX_SUMMED_ROWS)
-			return false;
+		if (gjd_aggregate_words(&reduction->asked.aggregates[i], shape) > 1)
+			return count_group_rows(reduction) <= MAX_SUMMED_ROWS;
 	}
 	return true;
+}
+
+/*
+ * Return the number of rows of the largest group, each counted as often as its weight says
+ */
+static uint64
+count_group_rows(const GjReduction *reduction)
+{
+	uint64		most = 0;
+
+	for (uint64 i = 0; i < reduction->nelements; i++)
+		most = Max(most, reduction->words[i * reduction->element_words + ROWS_WORD]);
+	return most;
 }
 
 /*
@@ -390,7 +420,7 @@ count(Attempt *a)
 	stats->filtered += rest->ndropped;
 	stats->reductions++;
 	stats->reduced_rows += reduction->rows;
-	stats->reduced_groups += reduction->nelements;
+	stats->reduced_groups += reduction->ngroups;
 	stats->reduced_bytes += reduction->nelements * reduction->element_words * sizeof(uint64);
 	stats->left_out += a->match.lag.blocks + reduction->nnewer;
 }

@@ -1152,7 +1152,7 @@ join_match(GjEntryStream *stream)
 	stream->shared = shared;
 	stream->vacuum_epoch = shared->vacuum_epoch;
 
-	/* a function wrongly declared stable may have returned no keys here, unlike elsewhere */
+	/* a function that is wrongly declared stable may have returned no keys in this process only */
 	if (request->keys->nkeys == 0 && !request->keys->complement &&
 		shared->kind != GJ_SHARED_ENTRIES)
 	{

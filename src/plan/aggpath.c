@@ -505,7 +505,7 @@ scan_cost(const GjJoinScan *scan)
 
 /*
  * Return agg_read_cost() of a path some of whose rows a device adds up (exec/reduction.c): these
- * are neither delivered nor returned
+ * are neither delivered nor returned, but their groups are delivered
  */
 static Cost
 reduced_cost(const GjAggQuery *query, Path *path)
@@ -516,6 +516,8 @@ reduced_cost(const GjAggQuery *query, Path *path)
 
 	if (rows <= 0.0)
 		return cost;
+	if (query->groupings != NIL)
+		cost += Min(query->ngroups, rows) * gj_tid_cost;
 	cost -= rows * gj_tid_cost + array_cost(path) * COLUMN_OPERATIONS * rows / path->rows;
 	return Max(cost, GjRequestCost(index_of(custom)->tuples));
 }
@@ -523,7 +525,7 @@ reduced_cost(const GjAggQuery *query, Path *path)
 /*
  * Return the fraction of a path's rows that a device can probably reduce: those on all-visible
  * pages, if it has a mirror of the index, and all groups and aggregates are of a kind that it can
- * compute
+ * compute.  Groups of several columns must be fewer than half of the rows (exec/reduction.c).
  */
 static double
 reduced_share(const GjAggQuery *query, Path *path)
@@ -531,6 +533,7 @@ reduced_share(const GjAggQuery *query, Path *path)
 	const CustomPath *custom = (const CustomPath *) strip_projection(path);
 	const IndexOptInfo *index;
 	Relids		small = NULL;
+	int			ncolumns = 0;
 	ListCell   *lc;
 
 	if (!gj_device_aggregate || gj_force || query->is_partial || IsolationIsSerializable() ||
@@ -546,17 +549,18 @@ reduced_share(const GjAggQuery *query, Path *path)
 			return 0.0;
 		small = cand->small->relids;
 	}
-	else if (list_length(query->groupings) > 1)
-		return 0.0;
 
 	index = index_of(custom);
 	foreach(lc, query->groupings)
 	{
-		if (!IsA(lfirst(lc), Var) ||
-			(small != NULL && list_length(query->groupings) > 1 &&
-			 !bms_is_member(lfirst_node(Var, lc)->varno, small)))
+		if (!IsA(lfirst(lc), Var))
 			return 0.0;
+		ncolumns += !bms_is_member(lfirst_node(Var, lc)->varno, small);
 	}
+	if (ncolumns > 0 && list_length(query->groupings) > 1 &&
+		(ncolumns >= GJD_MAX_GROUP_COLUMNS || query->ngroups > path->rows / 2 ||
+		 (GjServiceCapabilities() & GJD_CAN_GROUP_BY_COLUMNS) == 0))
+		return 0.0;
 	foreach(lc, query->aggregates)
 	{
 		if (!is_reducible(query, lfirst_node(Aggref, lc), index->rel->relid))

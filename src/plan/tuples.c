@@ -40,6 +40,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
 #include "utils/array.h"
+#include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 
@@ -60,6 +61,13 @@ typedef struct Column
 	bool		is_mixed;		/* do arms have different operators, all of integers? */
 	List	   *values;			/* the value of each plain arm */
 } Column;
+
+/* How values of a type are stored */
+typedef struct ValueType
+{
+	int16		length;
+	bool		byval;
+} ValueType;
 
 /* An arm that compares a column with an array */
 typedef struct ArrayArm
@@ -106,7 +114,7 @@ static GjTuples *create_tuples(Finder *finder);
 static Expr *make_values(Finder *finder, int column, List *values);
 static ScalarArrayOpExpr *compare_key(const Finder *finder, Expr *array);
 static double count_distinct(const Expr *array);
-static int	compare_words(const void *a, const void *b);
+static int	compare_bytes(const void *a, const void *b, void *arg);
 static bool parts_are_usable(PlannerInfo *root, const GjTuples *tuples);
 
 /*
@@ -477,7 +485,7 @@ compare_key(const Finder *finder, Expr *array)
 }
 
 /*
- * Return the number of different values of an array, if they are integers that are known; otherwise
+ * Return the number of values of an array, if they are known, that differ in their bytes; otherwise
  * their number
  */
 static double
@@ -485,37 +493,51 @@ count_distinct(const Expr *expr)
 {
 	const Const *constant = (const Const *) expr;
 	ArrayType  *array;
+	ValueType	type;
 	Datum	   *values;
 	bool	   *nulls;
 	int			n;
 	int			ndistinct = 0;
-	int16		length;
-	bool		byval;
 	char		align;
 
 	if (!IsA(expr, Const))
 		return list_length(castNode(ArrayExpr, expr)->elements);
 
 	array = DatumGetArrayTypeP(constant->constvalue);
-	get_typlenbyvalalign(ARR_ELEMTYPE(array), &length, &byval, &align);
-	if (!byval)
-		return ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-	deconstruct_array(array, ARR_ELEMTYPE(array), length, byval, align, &values, &nulls, &n);
-	qsort(values, n, sizeof(Datum), compare_words);
+	get_typlenbyvalalign(ARR_ELEMTYPE(array), &type.length, &type.byval, &align);
+	deconstruct_array(array, ARR_ELEMTYPE(array), type.length, type.byval, align, &values, &nulls,
+					  &n);
 	for (int i = 0; i < n; i++)
-		ndistinct += i == 0 || values[i] != values[i - 1];
+	{
+		if (!nulls[i])
+			values[ndistinct++] = values[i];
+	}
+	n = ndistinct;
+	ndistinct = 0;
+	qsort_arg(values, n, sizeof(Datum), compare_bytes, &type);
+	for (int i = 0; i < n; i++)
+		ndistinct += i == 0 || compare_bytes(&values[i], &values[i - 1], &type) != 0;
 	pfree(values);
 	pfree(nulls);
 	return ndistinct;
 }
 
 static int
-compare_words(const void *a, const void *b)
+compare_bytes(const void *a, const void *b, void *arg)
 {
+	const ValueType *type = arg;
 	Datum		left = *(const Datum *) a;
 	Datum		right = *(const Datum *) b;
+	Size		left_size;
+	Size		right_size;
+	int			result;
 
-	return left < right ? -1 : left > right;
+	if (type->byval)
+		return left < right ? -1 : left > right;
+	left_size = datumGetSize(left, false, type->length);
+	right_size = datumGetSize(right, false, type->length);
+	result = memcmp(DatumGetPointer(left), DatumGetPointer(right), Min(left_size, right_size));
+	return result != 0 ? result : left_size < right_size ? -1 : left_size > right_size;
 }
 
 /*

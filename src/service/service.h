@@ -85,6 +85,9 @@ typedef struct GjReduction
 											 * called once if the answer is GJ_SERVICE_OK,
 											 * otherwise perhaps */
 	void	   *arg;
+	bool		(*fits) (void *arg, uint64 nelements);	/* can the caller take so many elements?
+														 * Called by match/reduce.c */
+	void	   *fits_arg;
 	MemoryContext context;		/* for the words */
 	Size		limit;			/* maximum size of the words */
 
@@ -92,6 +95,7 @@ typedef struct GjReduction
 	uint64		rows;			/* that were reduced */
 	uint64		nulls;			/* GJD_DISTINCT: of them, rows whose value is NULL */
 	uint64		ngroups;		/* groups with rows; GJD_DISTINCT: distinct values */
+	bool		only_counted;	/* true if the groups have not been sent, but only their number */
 	uint32		element_words;	/* number of words of an element */
 	uint64		nelements;
 	uint64	   *words;			/* the elements, in no order except for GJD_DISTINCT */

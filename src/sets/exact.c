@@ -174,6 +174,16 @@ GjExactPartInit(GjExactPart *part, Oid equality, Oid collation)
 }
 
 /*
+ * Prepare a part that is an int8 in rows and elements
+ */
+void
+GjExactPartInitWord(GjExactPart *part)
+{
+	*part = (GjExactPart) {.is_word = true,.row_length = sizeof(int64),
+	.value_length = sizeof(int64),.value_byval = true};
+}
+
+/*
  * Return false for arrays, records and ranges: whether their values can be hashed depends on the
  * types inside, and an array of arrays has no type.
  */

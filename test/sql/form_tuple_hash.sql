@@ -54,6 +54,12 @@ SELECT compare(format('SELECT * FROM big WHERE (t, n) IN (%s)', string_agg(forma
 SELECT compare(format('SELECT id FROM big WHERE %s', string_agg(format('(u = %L AND n = %s)', id(i % 700), i % 30), ' OR ')))
 	FROM generate_series(1, 400) i;
 
+-- a key that is in many tuples counts once
+CREATE FUNCTION cost_of(nkeys int) RETURNS float8 LANGUAGE sql SET gpujoin.force = off AS $$
+	SELECT cost FROM gpujoin_explain_choice((SELECT format('SELECT * FROM big WHERE (u, n) IN (%s)',
+		string_agg(format('(%L, %s)', id(i % nkeys), i), ', ')) FROM generate_series(1, 200) i)) WHERE index = 'big_u'::regclass $$;
+SELECT cost_of(2) < cost_of(200) * 0.8 AS once;
+
 -- Generic plans
 PREPARE tuples(uuid, int4, uuid, int4) AS SELECT big FROM big WHERE (u, n) IN (($1, $2), ($3, $4), (id(9), $2));
 SELECT compare_generic('tuples', 'id(1), 2, id(3), 4', 'id(1), NULL, id(3), 4', 'NULL, 2, NULL, 4', 'id(7), 7, id(7), 7');

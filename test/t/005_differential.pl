@@ -4,6 +4,7 @@
 #   GPUJOIN_SEED=...     start from this seed, which the output of each run contains. Round N of a
 #                        run uses the seed plus N, so that one round can be repeated alone
 #   GPUJOIN_ROUNDS=...   number of rounds (default: as many as fit into 50 seconds, at least ten)
+#   GPUJOIN_KEY=...      type of the keys in all rounds, such as uuid
 #
 # Each query runs three times on one state of the tables: with gpujoin.enabled = off; forced, under
 # random planner settings; and with gpujoin as one choice among others, so that bitmap scans on our
@@ -37,6 +38,9 @@ note("GPUJOIN_SEED=$seed");
 
 my $node = new_server('main', 'fsync = off', 'jit = off', 'max_prepared_transactions = 5',
 	'max_parallel_workers = 4', 'shared_buffers = 64MB', "statement_timeout = ${limit}s");
+
+$GpuJoinFuzzTypes::has_icu =
+  $node->safe_psql('postgres', "SELECT count(*) FROM pg_collation WHERE collprovider = 'i'") > 0;
 
 # ---------------------------------------------------------------------------------------------
 # In the server: running a query in one of several ways, and comparing

@@ -111,7 +111,68 @@ like(sql("SET gpujoin.device_aggregate = off; EXPLAIN (ANALYZE, FORMAT json) $co
 is(sql("$count"), sql("SET gpujoin.enabled = off; $count"), 'the answer is right');
 
 is(sql(q{SELECT reductions > 0 AND reduced_rows = 2000 * reductions AND pages_left_out = 0
+	AND reduced_groups = reductions AND reductions_failed = 0 AND entries_not_sent = reduced_rows
 	FROM pg_stat_gpujoin_indexes WHERE indexrelname = 't_k'}), 't', 'views count them');
+
+# Groups of columns; the number of distinct rows, without the rows themselves unless some are on a
+# tail; weights of keys, so that the device needs no group for each key
+sub reduced
+{
+	my ($what, $query, %expected) = @_;
+	my $explained = sql("EXPLAIN (ANALYZE, FORMAT json, TIMING off) $query");
+
+	is_deeply({ map { $_ => counter($explained, $_) } keys %expected }, \%expected,
+		"$what: reduced");
+	is(sql($query), sql("SET gpujoin.enabled = off; $query"), "$what: the answer");
+	return;
+}
+
+my $some = 'k = ANY (ARRAY(SELECT generate_series(10, 60)))';
+my $all = 'k = ANY (ARRAY(SELECT generate_series(0, 60)))';
+my $distinct = "SELECT count(*) FROM (SELECT DISTINCT v, id FROM t WHERE $all) d";
+my $twice = '(SELECT i % 8 + 10 AS k FROM generate_series(1, 30) i) s';
+my $weighed = "SELECT count(*), sum(id), sum(v), avg(v), max(v) FROM $twice JOIN t USING (k)";
+
+reduced('groups of two columns', "SELECT sum(n), sum(s), sum(v) FROM (SELECT v, k, count(*) AS n,
+	sum(id) AS s FROM t WHERE $all GROUP BY v, k) g", 'Device Rows Reduced' => 2000,
+	'Device Groups' => 350);
+reduced('distinct rows', "SELECT sum(v), count(v) FROM (SELECT DISTINCT v, k FROM t WHERE $all) d",
+	'Device Rows Reduced' => 2000, 'Device Groups' => 350);
+reduced('their number', "SELECT count(*) FROM (SELECT DISTINCT v, k FROM t WHERE $some) d",
+	'Device Groups' => 280, 'Device Group Memory' => 0);
+reduced('their number, with rows on a tail', $distinct, 'Device Groups' => 2000,
+	'Device Group Memory' => 63);
+reduced('groups of a column with a wide range', 'SELECT sum(n * v) FROM (SELECT v, count(*) AS n '
+	  . "FROM t WHERE $all GROUP BY v) g", 'Device Groups' => 7);
+reduced('its distinct values', "SELECT count(DISTINCT v) FROM t WHERE $all", 'Device Groups' => 7);
+reduced('weights', $weighed, 'Device Groups' => 1, 'Device Rows Reduced' => 320);
+reduced('weights of groups', "SELECT sum(n), sum(x) FROM (SELECT v, count(*) AS n, sum(v) AS x
+	FROM $twice JOIN t USING (k) GROUP BY v) g", 'Device Groups' => 7);
+reduced('partners', "SELECT count(*), sum(n * length(p)) FROM (SELECT p, v, count(*) AS n FROM
+	(SELECT i % 8 + 10 AS k, 'p' || i % 3 AS p FROM generate_series(1, 30) i OFFSET 0) s
+	JOIN t USING (k) GROUP BY p, v) g",
+	'Device Groups' => 56);
+reduced('more groups than there is room for', "SELECT sum(v) FROM (SELECT DISTINCT v, id FROM t
+	WHERE $all) d", 'Device Reductions' => 1);
+
+# The partitions of a table, each by itself
+sql(q{
+	CREATE TABLE p (k int, v int) PARTITION BY RANGE (v);
+	CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (100);
+	CREATE TABLE p_2 (v int, k int);
+	ALTER TABLE p ATTACH PARTITION p_2 FOR VALUES FROM (100) TO (200);
+	INSERT INTO p SELECT i % 50, i % 200 FROM generate_series(1, 4000) i;
+	CREATE INDEX p_k ON p USING gpujoin (k) INCLUDE (v);
+	VACUUM ANALYZE p});
+foreach my $query ('SELECT count(*), sum(v) FROM p WHERE k IN (1, 2, 3)',
+	'SELECT sum(n * v) FROM (SELECT k, v, count(*) AS n FROM p WHERE k IN (1, 2) GROUP BY k, v) g',
+	'SELECT count(DISTINCT v) FROM p WHERE k IN (1, 2, 3)')
+{
+	my @n = sql("EXPLAIN (ANALYZE, FORMAT json) $query") =~ /"Device Reductions": (\d)/g;
+
+	is("@n", '1 1', "both partitions are reduced: $query");
+	is(sql($query), sql("SET gpujoin.enabled = off; $query"), 'and the answer is right');
+}
 
 # Rows on an open page, which the mirror lacks: the CPU searches it (L is not left out; L is not
 # searched)
@@ -121,6 +182,8 @@ sql($sync);
 $plan = sql("EXPLAIN (ANALYZE, FORMAT json, TIMING off) $count");
 cmp_ok(counter($plan, 'Device Pages Left Out'), '>', 0, 'an open page is left out');
 is(sql("$count"), sql("SET gpujoin.enabled = off; $count"), 'and searched');
+is(sql($distinct), sql("SET gpujoin.enabled = off; $distinct"),
+	'its rows are among the distinct ones');
 
 # A part of the filter that a device does not test (a partial filter)
 foreach my $filter ('id IN (1, 5, 7, 11, 1700, 2, 3, 4, 6, 8, 9)',
@@ -135,17 +198,24 @@ is(counter(sql("EXPLAIN (ANALYZE, FORMAT json) $count AND id < 1000 AND v > 5"),
 # The planner charges less for rows that are reduced, and prefers that to a parallel plan
 sub cost
 {
-	my $settings = shift;
+	my ($settings, $columns, $by) = @_;
 	my $costs = sql("SET gpujoin.force = off; SET gpujoin.min_rows = 0; SET enable_seqscan = off;
 		SET parallel_setup_cost = 0; SET max_parallel_workers_per_gather = 2; $settings;
-		EXPLAIN (FORMAT json) SELECT count(*), sum(id) FROM t WHERE k IN ("
-		  . join(', ', 0 .. 60) . ')');
+		EXPLAIN (FORMAT json) SELECT $columns FROM t WHERE k IN ("
+		  . join(', ', 0 .. 60) . ") $by");
 
-	unlike($costs, qr/Gather/, "no parallel plan with $settings") if $settings =~ /= on/;
+	unlike($costs, qr/Gather/, "no parallel plan with $settings: $columns")
+	  if $settings =~ /= on/ && $by !~ /id/;
 	return $costs =~ /"Total Cost": ([0-9.]+)/ ? $1 : 0;
 }
-cmp_ok(cost('SET gpujoin.device_aggregate = on'), '<', cost('SET gpujoin.device_aggregate = off'),
-	'reduced rows cost less');
+foreach my $query ([ 'count(*), sum(id)', '' ], [ 'k, v, count(*)', 'GROUP BY k, v' ])
+{
+	cmp_ok(cost('SET gpujoin.device_aggregate = on', @$query), '<',
+		cost('SET gpujoin.device_aggregate = off', @$query), "reduced rows cost less: $query->[0]");
+}
+is(cost('SET gpujoin.device_aggregate = on', 'id, v, count(*)', 'GROUP BY id, v'),
+	cost('SET gpujoin.device_aggregate = off', 'id, v, count(*)', 'GROUP BY id, v'),
+	'unless nearly each of them is a group');
 
 # ---- beside writers --------------------------------------------------------------------------
 
@@ -155,7 +225,11 @@ cmp_ok(cost('SET gpujoin.device_aggregate = on'), '<', cost('SET gpujoin.device_
 foreach my $step ('reduce 1', 'reduce 2', 'reduce 4')
 {
 	make();
-	during($step, "a tail is moved at $step", $count, $fill, $sync);
+	foreach my $query ($count, $distinct, $weighed)
+	{
+		make() unless $query eq $count;
+		during($step, "a tail is moved at $step", $query, $fill, $sync);
+	}
 }
 
 # Rows are inserted into an all-visible block, and pushed (the map is copied before V is read)
@@ -190,6 +264,37 @@ foreach my $step ('reduce 2', 'reduce 4', 'reduce 5')
 	during($step, "a fold at $step", $count, $fill, q{SELECT gpujoin_fold('t_k', true)}, $fill,
 		$fill, $sync);
 }
+
+# Each command fails at a step, as if it had been cancelled there
+sub fail_at
+{
+	my ($step, $command) = @_;
+	my (undef, undef, $error) = $node->psql('postgres',
+		"SET gpujoin.debug_step = '$step error'; $command");
+
+	like($error, qr/failed at step "$step"/, "a command fails at $step");
+	return;
+}
+
+# A fold has failed before its run was listed, and VACUUM before it raised the epoch, after so many
+# changes that the journal has lost some of them: so another session compares all pages, and sends
+# empty copies of those of the run, which are newer than V. The run has the same rows as the delta,
+# which the device reduces (R is searched without lists). The page of L is newer, too.
+make();
+sql(q{INSERT INTO t SELECT i, 2000 + i % 340, i FROM generate_series(1, 340 * 352) i;
+	REINDEX TABLE t;
+	SELECT gpujoin_load('t_k');
+	INSERT INTO t SELECT i, i % 50, i, repeat('z', 200) FROM generate_series(9001, 9800) i});
+vacuum_until_visible($node, 't');
+sql('DELETE FROM t WHERE k >= 2000 AND k % 2 = 0 AND id <= 340 * 10');
+sql($sync);
+my $failed = service($node, 'requests_failed');
+$plan = during('reduce 4', 'pages of an unfinished fold are newer', $count,
+	'INSERT INTO t SELECT i, 1000, i FROM generate_series(1, 300) i',
+	sub { fail_at('written', q{SELECT gpujoin_fold('t_k')}) },
+	sub { fail_at('cleaned', 'VACUUM (INDEX_CLEANUP on) t') },
+	$sync);
+is(service($node, 'requests_failed'), $failed, 'a page of L that is newer is no invalid answer');
 
 # The mirror is dropped, loaded again, or the index is rebuilt in between
 make();

@@ -1,85 +1,22 @@
 # Random tables, changes and queries for 005_differential.pl, as text for psql.
 #
-# A round has one big table "big" with key column k (of any supported type, on plain, partitioned,
-# inherited, temporary and unlogged tables) and small relations with columns k and w; %round
-# describes them. All randomness comes from rand().
+# A round has one big table "big" with key column k (of a type of GpuJoinFuzzTypes, on plain,
+# partitioned, inherited, temporary and unlogged tables) and small relations with columns k and w;
+# %round describes them. All randomness comes from rand().
 package GpuJoinFuzz;
 
 use strict;
 use warnings;
 
 use Exporter 'import';
+use GpuJoinFuzzTypes;
 use GpuJoinRandom;
 
-our @EXPORT = qw(create_tables random_query transaction check_indexes key_type key_span key_value);
+our @EXPORT = qw(create_tables random_query transaction check_indexes);
 
 # ---------------------------------------------------------------------------------------------
 # Random things
 # ---------------------------------------------------------------------------------------------
-
-# For each type: the SQL value of a number, and whether integer arithmetic is defined on it.
-my %types = (
-	int2 => { value => sub { "($_[0])::int2" }, family => 'int' },
-	int4 => { value => sub { "($_[0])::int4" }, family => 'int' },
-	int8 => { value => sub { "($_[0])::int8" }, family => 'int' },
-	oid => { value => sub { "(($_[0]) + 40000)::oid" }, family => 'oid' },
-	date => { value => sub { "('2000-01-01'::date + ($_[0])::int)" }, family => 'date' },
-	timestamp => {
-		value => sub { "('2000-01-01'::timestamp + ($_[0]) * interval '7 min')" },
-		family => 'timestamp' },
-	timestamptz => {
-		value => sub { "('2000-01-01 UTC'::timestamptz + ($_[0]) * interval '11 s')" },
-		family => 'timestamptz'
-	});
-my @int_types = qw(int2 int4 int8);
-my %extremes = (
-	int2 => ['-32768', '32767'],
-	int4 => ['-2147483648', '2147483647'],
-	int8 => ['-9223372036854775808', '9223372036854775807']);
-
-# The round's choices: type of the key, type of the small side's key, range of the numbers.
-our %round;
-
-# Return a type that compares with the key through the operator family.
-sub like_key { return $types{ $round{type} }{family} eq 'int' ? pick(@int_types) : $round{type}; }
-sub is_int { return $types{ $round{type} }{family} eq 'int'; }
-
-sub value
-{
-	my ($type, $number) = @_;
-	return "NULL::$type" if chance(0.04);
-	return "'" . pick(@{ $extremes{$type} }) . "'::$type" if $extremes{$type} && chance(0.04);
-	# equal to a key except for the upper bits
-	return "($number + 4294967296)::int8" if $type eq 'int8' && chance(0.05);
-	return "($number + 65536)::int4" if $type eq 'int4' && chance(0.05);
-	return $types{$type}{value}->($number);
-}
-
-sub number { return upto($round{span} * 1.3) - int($round{span} * 0.1); }
-
-# Return comma-separated values, sometimes with duplicates.
-sub list
-{
-	my ($type, $n) = @_;
-	my @values = map { value($type, number()) } 1 .. ($n // pick(1, 2, 3, 10, 40));
-	push @values, pick(@values) if chance(0.3);
-	return join(', ', @values);
-}
-
-sub array
-{
-	my $type = shift // like_key();
-	return "NULL::${type}[]" if chance(0.03);
-	return "'{}'::${type}[]" if chance(0.03);
-	return "ARRAY[[" . value($type, number()) . "], [" . value($type, number()) . "]]"
-	  if chance(0.05);
-	return "ARRAY(SELECT " . $types{$type}{value}->('g') . " FROM generate_series(0, "
-	  . upto($round{span}) . ", " . pick(1, 2, 17) . ") g)" if chance(0.15);
-	return "'[3:4]={1,2}'::${type}[]" if chance(0.05) && is_int();
-	return "(ARRAY[" . list($type) . "])[1:5]" if chance(0.05);
-	return "array_append(ARRAY[" . list($type) . "], NULL)" if chance(0.1);
-	return "ARRAY[" . list($type) . "]";
-}
 
 # Return a condition that is not on the key.
 sub filter
@@ -105,13 +42,17 @@ sub key_condition
 	my $key = $round{expression} && chance(0.4) ? "($b.k + 1)" : "$b.k";
 	$key = "$b.k2" if is_int() && chance(0.1);
 	my $type = like_key();
+	local $round{spelled} = 1;
 	return pick(
+		sub { tuple_condition($b, $key, $type) },
+		sub { tuple_condition($b, $key, $type) },
 		sub { "$key IN (" . list($type) . ")" },
 		sub { "$key = ANY (" . array($type) . ")" },
 		sub { "$key = " . value($type, number()) },
 		sub { value($type, number()) . " = $key" },
 		sub { "$key = ANY (ARRAY(SELECT s.k FROM small s WHERE s.w < " . upto(60) . "))" },
-		sub { "$key = (SELECT max(s.k) FROM small s WHERE s.w < " . upto(60) . ")" },
+		sub { "$key = (SELECT (array_agg(s.k ORDER BY s.k DESC))[1] FROM small s WHERE s.w < "
+			  . upto(60) . ")" },
 		sub {
 			is_int() ? "$key = ANY (keys_of(" . upto(60) . "))"
 			  : "$key IN (" . list($type) . ")";
@@ -119,6 +60,16 @@ sub key_condition
 		sub { "$key IN (" . list($type) . ") AND $key = ANY (" . array($type) . ")" },
 		sub { folded_condition($b, $key, $type, 2) },
 		sub { folded_condition($b, $key, $type, 2) })->();
+}
+
+# Return texts, some of which are those of keys.
+sub texts
+{
+	my $type = shift;
+	return join(', ', map {
+			my $text = '(' . value($type, number()) . ')::text';
+			pick($text, $text, $text, "upper($text)", "$text || ' '", "'0' || $text", "''", 'NULL')
+		} 1 .. pick(1, 2, 12));
 }
 
 # Return a condition that must be folded into a set: wrapped, chained, negated, with the key cast.
@@ -141,6 +92,11 @@ sub folded_condition
 		sub { "(" . $nested->() . pick(' OR ', ' AND ') . $nested->() . ")" },
 		sub { "((" . $nested->() . ") IS TRUE)" },
 		sub { "COALESCE(" . $nested->() . pick(', false', ', NULL, false') . ")" },
+		sub {
+			is_int() || family() =~ /uuid|char/
+			  ? "$key\::text " . '= ANY (ARRAY[' . texts($type) . ']::text[])'
+			  : $nested->();
+		},
 		sub { "$key NOT IN (" . list($type) . ")" },
 		sub { "$key <> ALL ($array)" },
 		sub { "$key <> " . value($type, number()) },
@@ -192,7 +148,8 @@ sub targets
 sub join_filter
 {
 	return pick('', '', ' AND b.v > s.w', ' AND b.id % 3 <> s.w % 3', ' AND s.w < 20',
-		' AND (b.v < 50 OR s.w > 10)', ' AND b.t <> s.w::text', filters('b'));
+		' AND (b.v < 50 OR s.w > 10)', ' AND b.t <> s.w::text', ' AND b.v = s.w', ' AND b.k2 = s.w',
+		' AND s.w = b.k2 AND b.v = s.w', filters('b'));
 }
 
 # Shapes of queries. Each returns SQL with only "big" as the big table.
@@ -285,7 +242,8 @@ my %shapes = (
 		  . "b.v, w + b.v AS y FROM big b WHERE $on" . pick('', ' ORDER BY b.id LIMIT 2') . ') x' },
 	three_way => sub { "SELECT s.w, b.id, t.w FROM " . small_side('s') . " JOIN big b ON b.k = s.k "
 		  . pick('JOIN ', 'LEFT JOIN ')
-		  . pick('temp_small t', '(SELECT min(k) AS k, w FROM small GROUP BY w) t')
+		  . pick('temp_small t',
+			'(SELECT (array_agg(k ORDER BY k))[1] AS k, w FROM small GROUP BY w) t')
 		  . pick(' ON t.w = s.w', ' ON t.w = b.v', ' ON t.k = b.k AND t.w < 5') },
 	# without table scans, which all cost the same, the plan may be a nested loop over all pairs
 	self_join => sub { "SELECT id, c.v FROM big b JOIN big c USING (id) WHERE " . key_condition('b')
@@ -332,6 +290,7 @@ sub generic_query
 {
 	my $type = like_key();
 	my $array;
+	local $round{spelled} = 1;
 	do { $array = array($type) } while ($array =~ /SELECT/);
 	return pick(
 		sub { [ "SELECT id, k FROM big b WHERE b.k = ANY (\$1::${type}[])" . filters('b'),
@@ -357,6 +316,16 @@ sub generic_query
 				"($array\::text)" ] },
 		sub { [ "SELECT s.w, b.id FROM small s JOIN big b ON b.k = s.k WHERE s.w < \$1::int"
 			  . join_filter(), "(" . upto(60) . ")" ] },
+		sub { [ "SELECT id, k FROM big b WHERE (b.k, b.k2) IN ((\$1::$type, \$2::int), "
+			  . "(\$3::$type, \$4::int8), (\$5::$type, \$2::int))" . filters('b'),
+				"(" . join(', ', map { (value($type, number()), pick(upto(37), 'NULL')) } 1 .. 2)
+				  . ", " . value($type, number()) . ")" ] },
+		sub { [ "SELECT id, k FROM big b WHERE (b.k = \$1::$type AND b.k2 = ANY (\$2::int[])) "
+			  . "OR (b.k = ANY (\$3::${type}[]) AND b.k2 = \$4::int)" . filters('b'),
+				"(" . value($type, number()) . ", '{1,2,NULL,30}', $array, " . upto(37) . ")" ] },
+		sub { [ "SELECT b.id, b.k2 FROM big b WHERE (b.k, b.k2) IN "
+			  . "(SELECT unnest(\$1::${type}[]), unnest(\$2::int[]))",
+				"($array, ARRAY[1, 5, 7, NULL, 30])" ] },
 		sub { [ "SELECT b.id, b.t FROM unnest(\$1::${type}[]) u(k) JOIN big b ON b.k = u.k",
 				"($array)" ] },
 		sub { [ "SELECT b.id FROM big b "
@@ -395,18 +364,23 @@ sub create_tables
 		rows => pick(0, 10, 500, 2000, 2000, 4000, 4000, 20000),
 		kind => pick(qw(plain plain plain plain unlogged temporary partitioned by_key by_hash
 			  by_list deep inherited)));
-	my $columns = "gone1 text, id int, gone2 int, k $round{type}, v int, t text, k2 int, "
-	  . "f float4, ok bool";
+	$round{type} = $ENV{GPUJOIN_KEY} if $ENV{GPUJOIN_KEY};
+	$round{class} = $classes{ $round{type} } && chance(0.3) ? $classes{ $round{type} } : '';
+	$round{collate} =
+	  $has_icu && !$round{class} && family() eq 'text' && $round{kind} !~ /by_|deep/ && chance(0.4)
+	  ? ' COLLATE nocase' : '';
+	my $columns = "gone1 text, id int, gone2 int, k $round{type}$round{collate}, v int, t text, "
+	  . "k2 int, f float4, ok bool";
 	my $with = "WITH (autovacuum_enabled = off" . pick('', ', fillfactor = 60') . ")";
-	my $sql = "DROP SCHEMA t CASCADE; CREATE SCHEMA t;\n";
+	my $sql = "DROP SCHEMA t CASCADE; CREATE SCHEMA t;\n" . create_types();
 	my @leaves = ('big');
 
 	if ($round{kind} eq 'partitioned')
 	{
 		$sql .= "CREATE TABLE big ($columns) PARTITION BY HASH (id);\n"
 		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES WITH (MODULUS 3, REMAINDER 0) $with;\n"
-		  . "CREATE TABLE big_1 (t text, x int, ok bool, k2 int, k $round{type}, v int, id int, "
-		  . "f float4) $with;\n"
+		  . "CREATE TABLE big_1 (t text, x int, ok bool, k2 int, k $round{type}$round{collate}, "
+		  . "v int, id int, f float4) $with;\n"
 		  . "ALTER TABLE big_1 DROP x, ADD gone1 text, ADD gone2 int;\n"
 		  . "ALTER TABLE big ATTACH PARTITION big_1 FOR VALUES WITH (MODULUS 3, REMAINDER 1);\n"
 		  . "CREATE TABLE big_2 PARTITION OF big FOR VALUES WITH (MODULUS 3, REMAINDER 2) $with;\n";
@@ -481,7 +455,7 @@ sub create_tables
 	$round{small} = pick(grep { $_ * $most <= 12000 * $round{span} and $_ * $round{rows} <= 3e5 }
 		  0, 5, 60, 200, 200, 3000);
 	my $small_key = $types{$type}{value}->("i * $round{step} % " . int($round{span} * 1.2 + 1));
-	$sql .= "CREATE TABLE small (k $type, w int, name text);\n"
+	$sql .= "CREATE TABLE small (k $type$round{collate}, w int, name text);\n"
 	  . "INSERT INTO small SELECT nullif($small_key, " . $types{$type}{value}->(2) . "), i % 60, "
 	  . "'n' || i FROM generate_series(1, $round{small}) i;\n"
 	  . "CREATE TEMP TABLE temp_small AS SELECT k, w FROM small WHERE w % 7 = 1 LIMIT 60;\n"
@@ -504,10 +478,12 @@ sub create_indexes
 	foreach my $table (@tables)
 	{
 		my $where = $round{predicate} ? " WHERE $round{predicate}" : '';
-		my $include = pick('', ' INCLUDE (id, v)', ' INCLUDE (v)', ' INCLUDE (id, v, k2, k)',
+		my $include = pick('', ' INCLUDE (id, v)', ' INCLUDE (v)',
+			family() =~ /text|char|bytea|uuid|numeric/ ? '' : ' INCLUDE (id, v, k2, k)',
 			' INCLUDE (v, k2, f, ok)', ' INCLUDE (id, v, k2, f, ok)');
-		$sql .= "CREATE INDEX ${table}_gj ON $table USING gpujoin (k)$include$lanes$where;\n";
-		$sql .= "CREATE INDEX ${table}_whole_gj ON $table USING gpujoin (k)$include;\n"
+		my $on = "ON $table USING gpujoin (k$round{class})$include";
+		$sql .= "CREATE INDEX ${table}_gj $on$lanes$where;\n";
+		$sql .= "CREATE INDEX ${table}_whole_gj $on;\n"
 		  if $round{predicate} && chance(0.8);
 		$sql .= "CREATE INDEX ${table}_k2_gj ON $table USING gpujoin (k2)$lanes;\n" if chance(0.5);
 		$sql .= "CREATE INDEX ${table}_e_gj ON $table USING gpujoin ((k + 1));\n"
@@ -584,12 +560,6 @@ sub random_query
 		($how eq 'generic' || $shape eq 'arrays') && chance(0.7) ? pick(@alternative) : ());
 	return compare_sql($shape, $how, $query, $args, $settings);
 }
-
-# The round's key, for tables other than "big": its type, the range of numbers, the value of a
-# number
-sub key_type { return $round{type}; }
-sub key_span { return $round{span}; }
-sub key_value { return $types{ $round{type} }{value}->($_[0]); }
 
 sub check_indexes
 {

@@ -13,6 +13,7 @@ use warnings;
 
 use Exporter 'import';
 use GpuJoinFuzz;
+use GpuJoinFuzzTypes qw(key_type key_class key_span key_value key_has_order);
 use GpuJoinRandom ();
 
 our @EXPORT = qw(create_facts aggregate_query change_facts);
@@ -76,7 +77,7 @@ sub create_facts
 		} 0 .. 2) if $kind eq 'partitioned';
 	$sql .= "ALTER TABLE facts ADD CONSTRAINT facts_id PRIMARY KEY (id);\n" if chance(0.3);
 	$sql .= facts_rows(1, $rows);
-	$sql .= "CREATE INDEX facts_gj ON facts USING gpujoin (k)$include;\n";
+	$sql .= "CREATE INDEX facts_gj ON facts USING gpujoin (k" . key_class() . ")$include;\n";
 	$sql .= pick('', 'VACUUM ANALYZE facts', 'VACUUM (FREEZE, ANALYZE) facts', 'ANALYZE facts')
 	  . ";\n";
 	return $sql;
@@ -111,7 +112,7 @@ sub aggregate
 {
 	my $any = pick(@columns);
 	my $number = pick(@numbers);
-	my $ordered = pick(grep { $_ ne 'ok' } @columns);
+	my $ordered = pick(grep { $_ ne 'ok' && ($_ ne 'k' || key_has_order()) } @columns);
 
 	return pick('count(*)', 'count(*)', 'count(1)', computed(), "count(b.$any)", "count(b.$any)",
 		"sum(b.$number)", "sum(b.$number)", "sum(b.$number)", "avg(b.$number)", "avg(b.$number)",

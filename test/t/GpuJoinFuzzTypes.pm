@@ -1,0 +1,202 @@
+# The types of keys for GpuJoinFuzz: values, lists and arrays of them, and operator classes with
+# codes that collide. All randomness comes from rand().
+package GpuJoinFuzzTypes;
+
+use strict;
+use warnings;
+
+use Exporter 'import';
+use GpuJoinRandom;
+
+our @EXPORT = qw(%types @int_types %classes %round $has_icu like_key family is_int value number
+  list array tuple_condition create_types key_type key_class key_span key_value key_has_order);
+
+# Return the string for a number; the image of every second one fits a code.
+sub string { return "(CASE WHEN ($_[0]) % 2 = 0 THEN 'k' ELSE 'a longer key ' END || ($_[0]))"; }
+
+# For each type: the SQL value of a number, and its family of types that compare with each other.
+# "other" is another form of the same value: the same number always has the same form in a table,
+# since which one of several equal values a group shows depends on the plan.
+our %types = (
+	int2 => { value => sub { "($_[0])::int2" }, family => 'int' },
+	int4 => { value => sub { "($_[0])::int4" }, family => 'int' },
+	int8 => { value => sub { "($_[0])::int8" }, family => 'int' },
+	oid => { value => sub { "(($_[0]) + 40000)::oid" }, family => 'oid' },
+	date => { value => sub { "('2000-01-01'::date + ($_[0])::int)" }, family => 'date' },
+	timestamp => {
+		value => sub { "('2000-01-01'::timestamp + ($_[0]) * interval '7 min')" },
+		family => 'timestamp' },
+	timestamptz => {
+		value => sub { "('2000-01-01 UTC'::timestamptz + ($_[0]) * interval '11 s')" },
+		family => 'timestamptz'
+	},
+	mood => { value => sub { "('e' || abs(($_[0])::int) % 60)::mood" }, family => 'mood' },
+	text => { value => \&string, family => 'text' },
+	varchar => { value => sub { string($_[0]) . '::varchar' }, family => 'text' },
+	'char(20)' => {
+		value => sub { string($_[0]) . '::char(20)' },
+		other => sub { "($_[0] || '  ')::bpchar" },
+		family => 'char' },
+	bytea => {
+		value => sub { "CASE WHEN ($_[0]) % 2 = 0 THEN decode(lpad(to_hex(($_[0])::int), 8, '0'), "
+			  . "'hex') ELSE decode(md5(($_[0])::text), 'hex') END" },
+		family => 'bytea' },
+	uuid => {
+		value => sub { "(CASE WHEN ($_[0]) % 2 = 0 THEN lpad(to_hex(($_[0])::int), 32, '0') "
+			  . "ELSE md5(($_[0])::text) END)::uuid" },
+		family => 'uuid' },
+	numeric => {
+		value => sub { "(($_[0])::numeric / 4)" },
+		other => sub { "trim_scale($_[0])" },
+		family => 'numeric' },
+	# nearly all of which have an image, so that entries can be rows
+	'numeric(20,0)' => {
+		value => sub { "(CASE WHEN ($_[0]) % 7 = 3 THEN 1e19 + ($_[0]) ELSE ($_[0]) END)"
+			  . "::numeric(20,0)" },
+		other => sub { "($_[0] + 0.00)" },
+		family => 'numeric0' },
+	'varchar(20)' => {
+		value => sub { "(CASE WHEN ($_[0]) % 11 = 3 THEN 'a longer key ' ELSE 'k' END || ($_[0]))"
+			  . "::varchar(20)" },
+		family => 'varchar20' });
+our @int_types = qw(int2 int4 int8);
+our %extremes = (
+	int2 => ['-32768', '32767'],
+	int4 => ['-2147483648', '2147483647'],
+	int8 => ['-9223372036854775808', '9223372036854775807'],
+	text => ['', 'K', 'a longer key'],
+	varchar => ['', 'k1 '],
+	'char(20)' => ['', ' k1'],
+	bytea => ['', '\x00'],
+	uuid => ['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff'],
+	'numeric(20,0)' => ['NaN', '99999999999999999999', '-4611686018427387905'],
+	'varchar(20)' => ['', 'seven 7', 'eight 88'],
+	numeric => ['NaN', 'Infinity', '-4611686018427387905', '1e30', '-0.00']);
+
+# Operator classes with codes that collide on purpose, created with each round's tables
+our %classes = (int8 => ' seven_ops', text => ' one_text_ops', uuid => ' one_uuid_ops');
+
+# Does the server have nondeterministic collations?  Set by the test.
+our $has_icu = 0;
+
+# The round's choices: type of the key, type of the small side's key, range of the numbers, ...
+# While "spelled" is set, values have other forms, too.
+our %round;
+
+# Return a type that compares with the key through the operator family.
+sub like_key
+{
+	return pick(@int_types) if is_int() && !$round{class};
+	return pick('text', 'varchar') if family() eq 'text';
+	return $round{type};
+}
+sub family { return $types{ $round{type} }{family}; }
+sub is_int { return family() eq 'int'; }
+
+sub value
+{
+	my ($type, $number) = @_;
+	return "NULL::$type" if chance(0.04);
+	return "'" . pick(@{ $extremes{$type} }) . "'::$type" if $extremes{$type} && chance(0.04);
+	# equal to a key except for the upper bits
+	return "($number + 4294967296)::int8" if $type eq 'int8' && chance(0.05);
+	return "($number + 65536)::int4" if $type eq 'int4' && chance(0.05);
+	my $value = $types{$type}{value}->($number);
+	return $types{$type}{other}->($value)
+	  if $round{spelled} && $types{$type}{other} && chance(0.4);
+	return "upper($value)" if $round{spelled} && $round{collate} && chance(0.4);
+	return $value;
+}
+
+sub number { return upto($round{span} * 1.3) - int($round{span} * 0.1); }
+
+# Return comma-separated values, sometimes with duplicates.
+sub list
+{
+	my ($type, $n) = @_;
+	my @values = map { value($type, number()) } 1 .. ($n // pick(1, 2, 3, 10, 40));
+	push @values, pick(@values) if chance(0.3);
+	return join(', ', @values);
+}
+
+sub array
+{
+	my $type = shift // like_key();
+	return "NULL::${type}[]" if chance(0.03);
+	return "'{}'::${type}[]" if chance(0.03);
+	return "ARRAY[[" . value($type, number()) . "], [" . value($type, number()) . "]]"
+	  if chance(0.05);
+	return "ARRAY(SELECT " . $types{$type}{value}->('g') . " FROM generate_series(0, "
+	  . upto($round{span}) . ", " . pick(1, 2, 17) . ") g)" if chance(0.15);
+	return "'[3:4]={1,2}'::${type}[]" if chance(0.05) && is_int();
+	return "(ARRAY[" . list($type) . "])[1:5]" if chance(0.05);
+	return "array_append(ARRAY[" . list($type) . "], NULL)" if chance(0.1);
+	return "ARRAY[" . list($type) . "]";
+}
+
+# Return a list of tuples, as the parser and ORMs write it.
+sub tuple_condition
+{
+	my ($b, $key, $type) = @_;
+	my %value_of = (
+		v => sub { pick(upto(100), upto(100), upto(100) . '::int8', 'NULL::int', '3000000000') },
+		k2 => sub { pick(upto(37), upto(37), upto(37) . '::int2', 'NULL::int') },
+		id => sub { upto(2000) },
+		ok => sub { pick('true', 'false', 'NULL::bool') },
+		t => sub { "'" . chr(97 + upto(26)) . 'y' x upto(7) . "'" },
+		f => sub { pick(upto(20) / 2, "'NaN'", 'NULL') . '::float4' });
+	my @columns =
+	  pick(['v'], ['k2'], ['k2'], [ 'v', 'k2' ], ['id'], [ 'ok', 'k2' ], ['t'], ['f'])->@*;
+	my $n = pick(2, 5, 30, 90);
+	my @names = ($key, map { "$b.$_" } @columns);
+	my @tuples = map {
+		[ value($type, number()), map { $value_of{$_}->() } @columns ]
+	} 1 .. $n;
+
+	return '(' . join(', ', @names) . ') IN ('
+	  . join(', ', map { '(' . join(', ', @$_) . ')' } @tuples) . ')'
+	  if chance(0.5);
+	return '(' . join(' OR ', map {
+			my $tuple = $_;
+			my $array = chance(0.3) ? upto(scalar @names) : -1;
+			my @arm = map {
+				$_ == $array && $_ == 0 ? "$key = ANY (" . array($type) . ")"
+				  : $_ == $array ? "$names[$_] = ANY (ARRAY[" . join(', ', $tuple->[$_],
+					$value_of{ $columns[ $_ - 1 ] }->()) . '])'
+				  : chance(0.2) ? "$tuple->[$_] = $names[$_]" : "$names[$_] = $tuple->[$_]"
+			} 0 .. $#names;
+			'(' . join(' AND ', chance(0.3) ? reverse @arm : @arm) . ')'
+		} @tuples) . ')';
+}
+
+# Return SQL for the types and operator classes that keys may have.
+sub create_types
+{
+	my $labels = join(', ', map { "'e$_'" } 0 .. 59);
+	my $sql = "CREATE TYPE mood AS ENUM ($labels);\n";
+
+	$sql .= "CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', "
+	  . "deterministic = false);\n"
+	  if $has_icu;
+	foreach ([ 'seven', 'int8', '($1 % 7) * 1000 + $2' ], [ 'one_text', 'text', '1::int8' ],
+		[ 'one_uuid', 'uuid', '$2' ])
+	{
+		my ($name, $type, $code) = @$_;
+
+		$sql .= "CREATE FUNCTION hash_$name($type, int8) RETURNS int8 IMMUTABLE STRICT "
+		  . "PARALLEL SAFE LANGUAGE sql AS 'SELECT $code';\n"
+		  . "CREATE OPERATOR CLASS ${name}_ops FOR TYPE $type USING gpujoin AS "
+		  . "OPERATOR 1 =, FUNCTION 2 hash_$name($type, int8), STORAGE int8;\n";
+	}
+	return $sql;
+}
+
+# The round's key, for tables other than "big": its type and operator class, the range of numbers,
+# the value of a number, whether it has min() and max()
+sub key_type { return $round{type} . $round{collate}; }
+sub key_class { return $round{class}; }
+sub key_has_order { return family() !~ /uuid|bytea/; }
+sub key_span { return $round{span}; }
+sub key_value { return $types{ $round{type} }{value}->($_[0]); }
+
+1;
