@@ -429,7 +429,7 @@ hash_parts_too(GjExact *exact)
 }
 
 /*
- * Return true if an element that is to be added is there
+ * Return true if an element equals the one that is to be added
  */
 static bool
 is_same(GjExact *exact, const uint64 *element, int64 code, const Datum *values)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * format.c
- *	  gpujoin_use_format_2(): turn an index into one that the first release has left.
+ *	  gpujoin_use_format_2(): turn an index into one as the first release made it.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
