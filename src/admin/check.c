@@ -229,7 +229,7 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	values[8] = Int64GetDatum((int64) state.now.sequence);
 	values[9] = Int64GetDatum((int64) state.now.vacuum_epoch);
 	values[10] = Int32GetDatum(state.now.format);
-	values[11] = Int32GetDatum(state.info.nincluded);
+	values[11] = Int32GetDatum(state.info.nincluded - (state.info.has_rests ? 1 : 0));
 	values[12] = Int32GetDatum(state.now.nruns);
 	values[13] = make_bigints(entries, state.now.nruns);
 	values[14] = make_bigints(pages, state.now.nruns);
@@ -249,7 +249,7 @@ name_keys(Relation index)
 {
 	GjCodec		codec;
 
-	GjCodecInitNew(&codec, index);
+	GjCodecInitIndex(&codec, index);
 	if (codec.kind != GJ_CODEC_HASH)
 		return "values";
 	return OidIsValid(codec.image.fn_oid) ? "images or hashes" : "hashes";
@@ -1024,8 +1024,8 @@ check_heap_tuple(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	if (isnull[0])
 		return;
 	old = MemoryContextSwitchTo(state->scratch);
-	GjRowForm(&state->info, GjCodeOf(&state->codec, values[0]), tid,
-			  values + 1, isnull + 1, row);
+	GjRowForm(&state->info, GjCodeOf(&state->codec, values[0]),
+			  GjRestOf(&state->codec, values[0]), tid, values + 1, isnull + 1, row);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->scratch);
 	if (bloom_lacks_element(state->filter, (unsigned char *) row, state->info.row_width))

@@ -83,7 +83,7 @@ static void add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnu
 static bool write_run(GjBuildState *state, Relation index, GjRun *run);
 static char *gjbuildphasename(int64 phasenum);
 static GjKeySet *make_key_set(IndexScanDesc scan);
-static void add_scan_key(Relation index, GjKeySet *set, ScanKey key);
+static void add_scan_key(Relation index, GjKeySet *set, ScanKey key, bool has_rests);
 static bool key_may_fail(Relation index);
 static void count(Relation index, const GjMatchStats *stats);
 static BlockNumber get_heap_length(Relation index);
@@ -312,8 +312,8 @@ add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 		return;
 
 	old = MemoryContextSwitchTo(state->scratch);
-	GjRowForm(&state->info, GjCodeOf(&state->codec, values[0]), tid,
-			  values + 1, isnull + 1, row);
+	GjRowForm(&state->info, GjCodeOf(&state->codec, values[0]),
+			  GjRestOf(&state->codec, values[0]), tid, values + 1, isnull + 1, row);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->scratch);
 	GjRowSortAdd(state->sort, row);
@@ -453,7 +453,7 @@ make_key_set(IndexScanDesc scan)
 	{
 		GjKeySet   *set = GjKeySetCreate(CurrentMemoryContext, GjIndexKeyWidth(index));
 
-		add_scan_key(index, set, &scan->keyData[i]);
+		add_scan_key(index, set, &scan->keyData[i], codec.kind == GJ_CODEC_UUID);
 		GjKeySetFinish(set);
 		if (result == NULL)
 			result = set;
@@ -467,12 +467,13 @@ make_key_set(IndexScanDesc scan)
 }
 
 static void
-add_scan_key(Relation index, GjKeySet *set, ScanKey key)
+add_scan_key(Relation index, GjKeySet *set, ScanKey key, bool has_rests)
 {
 	Oid			type = OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[0];
 	GjConverter converter = {.how = GJ_CONVERT_CODEC};
 
-	if (!GjCodecInit(&converter.codec, index->rd_opfamily[0], type, index->rd_indcollation[0]))
+	if (!GjCodecInit(&converter.codec, index->rd_opfamily[0], type, index->rd_indcollation[0],
+					 has_rests))
 		elog(ERROR, "missing key extraction function for type %u", type);
 	GjAddDatumKeys(set, &converter, key->sk_argument, (key->sk_flags & SK_ISNULL) != 0,
 				   (key->sk_flags & SK_SEARCHARRAY) != 0);

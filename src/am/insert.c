@@ -67,13 +67,15 @@ gjinsert(Relation index, Datum *values, bool *isnull, ItemPointer heap_tid,
 		 struct IndexInfo *indexInfo)
 {
 	GjIndexInfo info;
+	GjCodec    *codec;
 	char		row[GJ_MAX_ROW_WIDTH];
 
 	if (isnull[0])
 		return false;
 
 	GjIndexGetInfo(index, &info);
-	GjRowForm(&info, GjCodeOf(get_codec(index, indexInfo), values[0]), heap_tid, values + 1,
+	codec = get_codec(index, indexInfo);
+	GjRowForm(&info, GjCodeOf(codec, values[0]), GjRestOf(codec, values[0]), heap_tid, values + 1,
 			  isnull + 1, row);
 	insert_row(index, &info, row);
 	return false;

@@ -25,6 +25,8 @@
 
 /*
  * A table that is scanned by its index: what the states of GpuScan and GpuJoinScan begin with
+ *
+ * The struct is not opaque, because a node's state must be one allocation that begins with it.
  */
 typedef struct GjTableScan
 {
@@ -69,6 +71,7 @@ extern void GjTableScanInitSlots(GjTableScan *table);
 extern void GjTableScanInitQual(GjTableScan *table);
 extern void GjTableScanOpen(GjTableScan *table, bool to_target,
 							void (*forget) (CustomScanState *node));
+extern void GjTableScanCheckRests(const GjTableScan *table, bool expected);
 extern GjEntryRequest GjTableScanRequest(GjTableScan *table, Size limit);
 extern void GjTableScanRefilter(GjTableScan *table);
 extern void GjTableScanStop(GjTableScan *table);

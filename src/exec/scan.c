@@ -58,7 +58,8 @@ static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static GjRowShape *shape_of_tuples(const ScanState *scan, bool to_arrays);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static TupleTableSlot *exec_entries(CustomScanState *node);
-static inline TupleTableSlot *take_entry(GjScanState *scan, GjRowBatch *batch);
+static inline TupleTableSlot *take_entry(GjScanState *scan, GjRowBatch *batch, int nplain);
+static TupleTableSlot *take_any_entry(GjScanState *scan, GjRowBatch *batch);
 static inline TupleTableSlot *take_tuple(GjScanState *scan, GjRowBatch *batch);
 static bool load_rows(GjScanState *scan, bool by_row);
 static inline void note_entry(GjScanState *scan, const GjRowBatch *batch, int row);
@@ -146,7 +147,8 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	GjTableScanOpen(table, node->ss.ps.ps_ProjInfo != NULL, drop_results);
-	if (table->target_shape != NULL)
+	GjTableScanCheckRests(table, GjKeyProgramHasRests(scan->program));
+	if (table->target_shape != NULL && table->target_shape->nkeys == 0)
 		node->methods = &entry_methods;
 	GjKeyReaderSetParts(&table->key_reader, table->index,
 						(List *) GjTableScanGetExpr(table, GJ_SCAN_PARTS));
@@ -186,22 +188,37 @@ exec_entries(CustomScanState *node)
 	GjRowBatch *batch = GjRowsGetBatch(scan->table.rows);
 
 	if (batch->next < batch->nrows && scan->direct != NULL)
-		return take_entry(scan, batch);
+		return take_entry(scan, batch, scan->direct->noutputs);
 	return exec_scan(node);
+}
+
+/*
+ * Return the result row of the batch's next entry, except keys that have rests
+ */
+static inline TupleTableSlot *
+take_entry(GjScanState *scan, GjRowBatch *batch, int nplain)
+{
+	TupleTableSlot *slot = scan->table.css.ss.ps.ps_ResultTupleSlot;
+	int			row = batch->next++;
+
+	GjFillPlain(scan->direct, nplain, GjRowEntry(batch, row), slot);
+	if (scan->cursor != GJ_CURSOR_NONE)
+		note_entry(scan, batch, row);
+	return slot;
 }
 
 /*
  * Return the result row of the batch's next entry
  */
-static inline TupleTableSlot *
-take_entry(GjScanState *scan, GjRowBatch *batch)
+static TupleTableSlot *
+take_any_entry(GjScanState *scan, GjRowBatch *batch)
 {
-	TupleTableSlot *slot = scan->table.css.ss.ps.ps_ResultTupleSlot;
-	int			row = batch->next++;
+	const GjRowShape *shape = scan->direct;
+	uint64		entry = GjRowEntry(batch, batch->next);
+	TupleTableSlot *slot = take_entry(scan, batch, shape->noutputs - shape->nkeys);
 
-	GjFillFromEntry(scan->direct, GjRowEntry(batch, row), slot);
-	if (scan->cursor != GJ_CURSOR_NONE)
-		note_entry(scan, batch, row);
+	if (shape->nkeys > 0)
+		GjFillKeys(shape, entry, slot);
 	return slot;
 }
 
@@ -218,7 +235,7 @@ exec_scan(CustomScanState *node)
 		(batch->next < batch->nrows || load_rows(scan, true)))
 	{
 		if (scan->direct != NULL)
-			return take_entry(scan, batch);
+			return take_any_entry(scan, batch);
 		if (table->tuple_shape != NULL && batch->tuples != NULL && batch->rechecked &&
 			GjShapeFits(table->tuple_shape, GjRowTuple(batch, batch->next)->t_data))
 			return take_tuple(scan, batch);

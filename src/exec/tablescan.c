@@ -133,6 +133,18 @@ GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanSt
 	count_begin(table);
 }
 
+/*
+ * Raise an error if the index stores its keys in another form than the plan expects: such a plan
+ * should have been made again
+ */
+void
+GjTableScanCheckRests(const GjTableScan *table, bool expected)
+{
+	if ((table->key_reader.codec.kind == GJ_CODEC_UUID) != expected)
+		elog(ERROR, "index \"%s\" has been rebuilt in another form since the query was planned",
+			 RelationGetRelationName(table->index));
+}
+
 static void
 init_filter(GjTableScan *table)
 {
@@ -154,7 +166,8 @@ open_index_only(GjTableScan *table, bool to_target)
 {
 	Scan	   *plan = (Scan *) table->css.ss.ps.plan;
 
-	table->row_shape = GjShapeOfEntries(table->index, plan,
+	table->row_shape = GjShapeOfEntries(table->index,
+										table->key_reader.codec.kind == GJ_CODEC_UUID, plan,
 										GjTableScanGetPrivate(table, GJ_TABLE_ATTNOS));
 	GjRowsFeed(table->rows, table->row_shape);
 	if (to_target && table->filter_is_all)
@@ -209,6 +222,8 @@ GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 	{
 		request.entries = GjEntriesMayBeRows(request.snapshot);
 		request.columns = columns;
+		if (table->key_reader.codec.kind == GJ_CODEC_HASH)
+			request.columns |= GJ_ENTRY_KEY;	/* rows/rows.c distinguishes images from hashes */
 	}
 	request.reduction = table->reduction;
 	GjRowsOpen(table->rows, &request);

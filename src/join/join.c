@@ -134,7 +134,8 @@ begin_small(GjJoinState *state, EState *estate, int eflags)
 	Assert(ExecGetResultType(small_plan)->natts + state->nbig ==
 		   state->joined->tts_tupleDescriptor->natts);
 
-	if (!GjCodecInit(&state->codec, linitial_oid(codec), lsecond_oid(codec), lthird_oid(codec)))
+	if (!GjCodecInit(&state->codec, linitial_oid(codec), lsecond_oid(codec), lthird_oid(codec),
+					 OidIsValid(lfourth_oid(codec))))
 		elog(ERROR, "missing key extraction function for type %u", lsecond_oid(codec));
 	state->value_column = find_value_column(state, value);
 	state->value_expr = ExecInitExpr(value, &state->css.ss.ps);
@@ -144,7 +145,8 @@ begin_small(GjJoinState *state, EState *estate, int eflags)
 }
 
 /*
- * Prepare the further equalities, whose sides are parts of the key
+ * Prepare the further equalities, whose sides are parts of the key.  If the index has rests, the
+ * equality of the keys is the first, and compares these.
  */
 static void
 begin_parts(GjJoinState *state)
@@ -161,8 +163,11 @@ begin_parts(GjJoinState *state)
 		if (!GjExactPartInit(&parts[state->nparts++], lfirst_oid(opno), lfirst_oid(collation)))
 			elog(ERROR, "operator %u cannot compare parts of a key", lfirst_oid(opno));
 	}
+	if (state->codec.kind == GJ_CODEC_UUID)
+		GjExactPartInitWord(&parts[0]);
 	if (state->nparts > 0)
-		GjSmallSetParts(state->small, list_nth(scan->custom_private, GJ_JOIN_PART_COLUMNS), parts);
+		GjSmallSetParts(state->small, list_nth(scan->custom_private, GJ_JOIN_PART_COLUMNS), parts,
+						state->codec.kind == GJ_CODEC_UUID ? &state->codec : NULL);
 }
 
 /*
@@ -202,6 +207,8 @@ begin_scans(GjJoinState *state, EState *estate, int eflags)
 		state->scans[i] = (GjJoinScanState *) castNode(CustomScanState, scan);
 		Assert(((CustomScan *) scan->plan)->methods == &GjJoinScanPlanMethods);
 		GjJoinScanAttach(state->scans[i], state->joined);
+		if (state->scans[i]->table.index != NULL)
+			GjTableScanCheckRests(&state->scans[i]->table, state->codec.kind == GJ_CODEC_UUID);
 		state->css.custom_ps = lappend(state->css.custom_ps, scan);
 	}
 }

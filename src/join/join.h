@@ -153,7 +153,8 @@ extern void GjJoinScanForget(GjJoinScanState *scan);
 /* small.c */
 extern GjSmallSide *GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 								  Size memory_limit, GjSmallStats *stats);
-extern void GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts);
+extern void GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts,
+							GjCodec *rest);
 extern void GjSmallAdd(GjSmallSide *side, const Datum *values, const bool *isnull,
 					   bool key_is_null, int64 key);
 extern void GjSmallFinish(GjSmallSide *side);

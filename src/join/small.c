@@ -90,6 +90,7 @@ struct GjSmallSide
 	/* Parts of keys */
 	int			nparts;
 	const GjExactPart *parts;
+	GjCodec    *rest;			/* if the first part is the rest of its column; or NULL */
 	int		   *part_columns;
 
 	bool		has_pending;	/* is it the first row of the next batch? */
@@ -184,15 +185,16 @@ GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 }
 
 /*
- * Have keys consist of parts, too, which are these columns of rows.  Must be called before rows are
- * added.
+ * Have keys consist of parts, too, which are these columns of rows; if rest is a codec, the first
+ * part is the rest of its column.  Must be called before rows are added.
  */
 void
-GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts)
+GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts, GjCodec *rest)
 {
 	ListCell   *lc;
 
 	side->parts = parts;
+	side->rest = rest;
 	side->part_columns = MemoryContextAlloc(side->context, list_length(columns) * sizeof(int));
 	foreach(lc, columns)
 		side->part_columns[side->nparts++] = lfirst_int(lc);
@@ -316,6 +318,8 @@ find_first(GjSmallSide *side, const Datum *values, int64 key)
 
 	for (int i = 0; i < side->nparts; i++)
 		parts[i] = values[side->part_columns[i]];
+	if (side->rest != NULL)
+		parts[0] = Int64GetDatum(GjRestOf(side->rest, parts[0]));
 	number = GjExactAdd(side->exact, key, parts, &found);
 	if (number >= side->nfirsts)
 	{

@@ -105,8 +105,8 @@ typedef struct GjConverter
 {
 	GjConversion how;
 	GjCodec		codec;			/* GJ_CONVERT_CODEC */
-	const GjExactPart *part;	/* if keys are hashed: how values are compared; NULL if the caller
-								 * does not need the set's exact table */
+	const GjExactPart *part;	/* if codes need proof: how values or rests are compared; NULL if
+								 * the caller does not need the set's exact table */
 } GjConverter;
 
 extern void GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull,

@@ -131,7 +131,7 @@ convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value)
 }
 
 /*
- * Add the code of a value; and the value itself, if the code does not prove it
+ * Add the code of a value; and the value itself, or its rest, if the code does not prove it
  */
 static void
 add_code(GjKeySet *set, GjConverter *converter, Datum value)
@@ -139,8 +139,11 @@ add_code(GjKeySet *set, GjConverter *converter, Datum value)
 	int64		code = GjCodeOf(&converter->codec, value);
 
 	GjKeySetAdd(set, code);
-	if (converter->part != NULL && GjCodeIsHash(code))
-		add_exact(set, converter->part, code, value);
+	if (converter->part == NULL || !GjCodeNeedsProof(&converter->codec, code))
+		return;
+	if (converter->codec.kind == GJ_CODEC_UUID)
+		value = Int64GetDatum(GjRestOf(&converter->codec, value));
+	add_exact(set, converter->part, code, value);
 }
 
 /*

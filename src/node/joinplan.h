@@ -44,7 +44,8 @@ typedef enum GjJoinPrivate
 	GJ_JOIN_BIG_COLUMNS,		/* Integer: number of columns of custom_scan_tlist, from the
 								 * first on, that belong to the big side; at least one */
 	GJ_JOIN_CODEC,				/* Oid list: operator family, type of the small side's values,
-								 * the index's collation */
+								 * the index's collation, the support function of rests, or
+								 * invalid if the index has none */
 	GJ_JOIN_PARTITIONS,			/* where keys determine the partition of the first level: for
 								 * each table an Oid list like GJ_SCAN_PARTITIONS */
 	GJ_JOIN_PART_OPERATORS,		/* Oid list: equality of each part, with the big side on the left */

@@ -66,7 +66,8 @@ typedef enum GjKeyPlanPart
 	GJ_KEY_PLAN_STEPS,			/* int list: the tree */
 	GJ_KEY_PLAN_KINDS,			/* int list, for each source: GjSourceKind */
 	GJ_KEY_PLAN_CONVERSIONS,	/* int list, for each source: GjConversion */
-	GJ_KEY_PLAN_CODEC,			/* Oid list: the index's operator family and collation */
+	GJ_KEY_PLAN_CODEC,			/* Oid list: the index's operator family, its collation, the
+								 * support function of rests, or invalid if the index has none */
 	GJ_KEY_PLAN_TYPES,			/* Oid list, for each source: type of the value or of the array's
 								 * elements, or invalid */
 	GJ_KEY_PLAN_OPERATORS,		/* Oid list, for each source: for EXPLAIN, or invalid */

@@ -18,8 +18,14 @@
  * different integers: images are -2^62 or more, and the hash of a value is reduced to the 62 bits
  * below. A search that finds a hash must compare the values themselves (sets/exact.c).
  *
- * The hash of a uuid keeps the order of its upper bits.  Versions 6 and 7 begin with a time, and
- * applications look up their newest rows, which then are on few pages.
+ * Support function 4 makes a type of 16 bytes, uuid, a *pair* of its code and a rest of 8 bytes,
+ * which the index stores beside it.  The rest is the lower half of the uuid, and the code the upper
+ * one, mixed with the rest: for one rest, different upper halves have different codes.  So two
+ * uuids are equal if and only if both their codes and their rests are, and a uuid can be restored
+ * from them.  The code alone proves nothing, like a hash, but is nearly unique, wherever an
+ * application counts.  It keeps the order of its upper bits: versions 6 and 7 begin with a time,
+ * and applications look up their newest rows, which then are on few pages.  An index that was built
+ * before its class had function 4 has no rests, and stores hashes.
  *
  * A hash depends on the collation, if the type has any.  Images exist only under deterministic
  * collations, under which strings are equal if and only if their bytes are.
@@ -28,7 +34,9 @@
  * indexes and of tables that are partitioned by hash, but it did change hashbpcharextended() in
  * version 16: so char(n) has a function here.  A nondeterministic collation's hash changes with the
  * ICU library.  So the metapage has an identity of the codec: the hash of a sample, and the version
- * of a nondeterministic collation.  Preparing a codec for an index compares it.
+ * of a nondeterministic collation.  Preparing a codec for an index compares it.  There is no sample
+ * of a type that we know no value of: the hash function of a user's type must never change, as for
+ * a hash index.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -63,12 +71,18 @@ PG_FUNCTION_INFO_V1(gpujoin_key_oid);
 PG_FUNCTION_INFO_V1(gpujoin_hash_bpchar);
 PG_FUNCTION_INFO_V1(gpujoin_hash_bytea);
 PG_FUNCTION_INFO_V1(gpujoin_hash_uuid);
+PG_FUNCTION_INFO_V1(gpujoin_rest_uuid);
 PG_FUNCTION_INFO_V1(gpujoin_image_text);
 PG_FUNCTION_INFO_V1(gpujoin_image_bpchar);
 PG_FUNCTION_INFO_V1(gpujoin_image_numeric);
 
 /* Number of bytes that an image of a string has room for, beside its length */
 #define IMAGE_BYTES				7
+
+/* The version of a uuid is the 4 bits from this one of its upper half on; all but 6 and 7 */
+#define VERSION_SHIFT			12
+#define VERSION_BIT				(UINT64CONST(1) << VERSION_SHIFT)
+#define OTHER_VERSIONS			14
 
 /* Numerics on disk, as PostgreSQL stores them: a header, then digits of base 10,000 */
 #define NUMERIC_BASE			10000
@@ -83,14 +97,19 @@ PG_FUNCTION_INFO_V1(gpujoin_image_numeric);
 /* Weight of the first digit of 2^63 */
 #define NUMERIC_INT8_WEIGHT		4
 
+static bool init_pair(GjCodec *codec, Oid rest_proc);
 static bool init_key(GjCodec *codec, Oid proc);
 static bool init_hash(GjCodec *codec, Oid proc, Oid image_proc);
 static bool find_image(GjCodec *codec, Datum value, int64 *image);
 static int64 hash_value(GjCodec *codec, Datum value);
 static uint64 get_identity(GjCodec *codec, Oid type);
+static uint64 hash_pair(GjCodec *codec, Datum value);
 static Datum make_sample(Oid type);
 static bool is_text(Oid type);
 static bool is_deterministic(Oid collation);
+static int64 code_of_uuid(const pg_uuid_t *uuid);
+static int64 rest_of_uuid(const pg_uuid_t *uuid);
+static uint64 mix_upper(uint64 high, uint64 mixed, int turn);
 static int64 image_of_bytes(const char *bytes, int length);
 static bool numeric_image(const char *bytes, int length, int64 *image);
 
@@ -98,21 +117,45 @@ static bool numeric_image(const char *bytes, int length, int64 *image);
  * Prepare converting values of a type to codes of an operator family under a collation; returns
  * false if the family has no function for the type
  *
- * Uses the current memory context.
+ * has_rests says whether the index stores the rests of its keys.  Uses the current memory context.
  */
 bool
-GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation)
+GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation, bool has_rests)
 {
 	Oid			key_proc = get_opfamily_proc(family, type, type, GJ_KEY_PROC);
 	Oid			hash_proc = get_opfamily_proc(family, type, type, GJ_HASH_PROC);
 
 	memset(codec, 0, sizeof(*codec));
 	codec->collation = collation;
+	if (has_rests)
+		return init_pair(codec, get_opfamily_proc(family, type, type, GJ_REST_PROC));
 	if (OidIsValid(key_proc) && !OidIsValid(hash_proc))
 		return init_key(codec, key_proc);
 	if (OidIsValid(hash_proc) && !OidIsValid(key_proc))
 		return init_hash(codec, hash_proc, get_opfamily_proc(family, type, type, GJ_IMAGE_PROC));
 	return false;
+}
+
+/*
+ * Return true if new indexes on a type with this operator family have rests
+ */
+bool
+GjCodecHasRests(Oid family, Oid type)
+{
+	return OidIsValid(get_opfamily_proc(family, type, type, GJ_REST_PROC));
+}
+
+/*
+ * Nobody but us can prove that a code and a rest tell a value, so we know all such functions
+ */
+static bool
+init_pair(GjCodec *codec, Oid rest_proc)
+{
+	if (!OidIsValid(rest_proc))
+		return false;
+	codec->kind = GJ_CODEC_UUID;
+	fmgr_info(rest_proc, &codec->proc);
+	return codec->proc.fn_addr == gpujoin_rest_uuid;
 }
 
 static bool
@@ -151,9 +194,12 @@ GjCodecInitIndex(GjCodec *codec, Relation index)
 	GjIndexInfo info;
 
 	GjCodecInitNew(codec, index);
-	if (codec->kind != GJ_CODEC_HASH)
+	if (codec->kind != GJ_CODEC_HASH && codec->kind != GJ_CODEC_UUID)
 		return;
 	GjIndexGetInfo(index, &info);
+	if (codec->kind == GJ_CODEC_UUID && !info.has_rests)
+		(void) GjCodecInit(codec, index->rd_opfamily[0], index->rd_opcintype[0],
+						   index->rd_indcollation[0], false);
 	if (info.hash_identity == get_identity(codec, index->rd_opcintype[0]))
 		return;
 	ereport(ERROR,
@@ -170,16 +216,22 @@ GjCodecInitIndex(GjCodec *codec, Relation index)
 void
 GjCodecInitNew(GjCodec *codec, Relation index)
 {
+	Oid			family = index->rd_opfamily[0];
+	Oid			type = index->rd_opcintype[0];
+	Oid			collation = index->rd_indcollation[0];
+	bool		has_rests = GjCodecHasRests(family, type);
 	const char *problem = NULL;
 
-	if (!GjCodecInit(codec, index->rd_opfamily[0], index->rd_opcintype[0],
-					 index->rd_indcollation[0]))
+	if (!GjCodecInit(codec, family, type, collation, false))
 		problem = "It must have either support function 1 or support function 2.";
 	else if (codec->kind == GJ_CODEC_HASH ? GjIndexKeyWidth(index) != sizeof(int64) :
 			 GjIndexKeyWidth(index) != sizeof(int32) && GjIndexKeyWidth(index) != sizeof(int64))
 		problem = codec->kind == GJ_CODEC_HASH ?
 			"Its support function 2 needs STORAGE int8." :
 			"It must store keys as 4 or 8 bytes.";
+	else if (has_rests && (codec->kind != GJ_CODEC_HASH || type != UUIDOID ||
+						   !GjCodecInit(codec, family, type, collation, true)))
+		problem = "Its support function 4 is not one of gpujoin's for this type.";
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
@@ -189,15 +241,17 @@ GjCodecInitNew(GjCodec *codec, Relation index)
 }
 
 /*
- * Return what the metapage of a new index identifies the codec by; 0 if codes are no hashes
+ * Return what the metapage of a new index identifies the codec by; 0 if codes tell the keys
  */
 uint64
-GjCodecIdentity(Relation index)
+GjCodecIdentity(Relation index, bool *has_rests)
 {
 	GjCodec		codec;
 
 	GjCodecInitNew(&codec, index);
-	return codec.kind == GJ_CODEC_HASH ? get_identity(&codec, index->rd_opcintype[0]) : 0;
+	*has_rests = codec.kind == GJ_CODEC_UUID;
+	return codec.kind == GJ_CODEC_HASH || codec.kind == GJ_CODEC_UUID ?
+		get_identity(&codec, index->rd_opcintype[0]) : 0;
 }
 
 /*
@@ -222,11 +276,22 @@ GjCodeCompute(GjCodec *codec, Datum value)
 {
 	int64		image;
 
+	if (codec->kind == GJ_CODEC_UUID)
+		return code_of_uuid(DatumGetUUIDP(value));
 	if (codec->kind != GJ_CODEC_HASH)
 		return DatumGetInt64(FunctionCall1Coll(&codec->proc, codec->collation, value));
 	if (OidIsValid(codec->image.fn_oid) && find_image(codec, value, &image))
 		return image;
 	return PG_INT64_MIN + (int64) ((uint64) hash_value(codec, value) >> 2);
+}
+
+/*
+ * Return the rest of a value; 0 if the codec has none
+ */
+int64
+GjRestOf(GjCodec *codec, Datum value)
+{
+	return codec->kind == GJ_CODEC_UUID ? rest_of_uuid(DatumGetUUIDP(value)) : 0;
 }
 
 static bool
@@ -265,6 +330,8 @@ get_identity(GjCodec *codec, Oid type)
 	Datum		sample = make_sample(type);
 	uint64		identity = OidIsValid(codec->image.fn_oid) ? 1 : 2;
 
+	if (codec->kind == GJ_CODEC_UUID)
+		return hash_pair(codec, sample);
 	if (sample != (Datum) 0)
 		identity = hash_combine64(identity, (uint64) hash_value(codec, sample));
 	if (!is_deterministic(codec->collation))
@@ -285,6 +352,16 @@ get_identity(GjCodec *codec, Oid type)
 		}
 	}
 	return identity != 0 ? identity : 1;
+}
+
+/*
+ * Combine code and rest to a number that is not 0
+ */
+static uint64
+hash_pair(GjCodec *codec, Datum value)
+{
+	return hash_combine64((uint64) GjCodeCompute(codec, value),
+						  (uint64) GjRestOf(codec, value)) | 1;
 }
 
 /*
@@ -388,6 +465,10 @@ gpujoin_hash_bytea(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(hash);
 }
 
+/*
+ * Mix the bits of a word.  The results are on disk, so tables in memory have functions of their
+ * own.
+ */
 static inline uint64
 mix(uint64 h)
 {
@@ -425,6 +506,76 @@ gpujoin_hash_uuid(PG_FUNCTION_ARGS)
 
 	low ^= mix(high & mask);
 	PG_RETURN_INT64((int64) ((high & ~mask) | (low & mask)));
+}
+
+/*
+ * The rest of a uuid is its lower half.  Only indexes without rests use the function above.
+ */
+Datum
+gpujoin_rest_uuid(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(rest_of_uuid(PG_GETARG_UUID_P(0)));
+}
+
+static int64
+rest_of_uuid(const pg_uuid_t *uuid)
+{
+	uint64		low;
+
+	memcpy(&low, uuid->data + sizeof(low), sizeof(low));
+	return (int64) pg_ntoh64(low);
+}
+
+/*
+ * The code of a uuid, so that codes are sorted like the upper bits of uuids
+ */
+static int64
+code_of_uuid(const pg_uuid_t *uuid)
+{
+	uint64		high;
+
+	memcpy(&high, uuid->data, sizeof(high));
+	high = mix_upper(pg_ntoh64(high), mix((uint64) rest_of_uuid(uuid)), 1);
+	return (int64) (high ^ UINT64CONST(0x8000000000000000));
+}
+
+/*
+ * Restore the bytes of a uuid from its code and rest
+ */
+void
+GjUuidOfPair(int64 code, int64 rest, char *bytes)
+{
+	uint64		high = mix_upper((uint64) code ^ UINT64CONST(0x8000000000000000),
+								 mix((uint64) rest), -1);
+	uint64		low = pg_hton64((uint64) rest);
+
+	high = pg_hton64(high);
+	memcpy(bytes, &high, sizeof(high));
+	memcpy(bytes + sizeof(high), &low, sizeof(low));
+}
+
+/*
+ * Mix the upper half of a uuid with its mixed rest; or undo that, if turn is -1
+ *
+ * Of versions 6 and 7 the 12 bits below the version are mixed, which follow the time in its common
+ * form.  Of others the lower 32 bits are, because some applications count in the upper half and
+ * others in the lower one.  The 4 bits that are the version must not become 6 or 7 there: they are
+ * one of the 14 others, and are turned by a number of these.
+ */
+static uint64
+mix_upper(uint64 high, uint64 mixed, int turn)
+{
+	int			version = high >> VERSION_SHIFT & 0xF;
+	int			by = (mixed >> 32) % OTHER_VERSIONS;
+
+	if (version == 6 || version == 7)
+		return high ^ (mixed & (VERSION_BIT - 1));
+
+	version -= version > 7 ? 2 : 0;
+	version = (version + (turn > 0 ? by : OTHER_VERSIONS - by)) % OTHER_VERSIONS;
+	version += version > 5 ? 2 : 0;
+	high ^= mixed & 0xFFFFFFFF;
+	return (high & ~(0xF * VERSION_BIT)) | (uint64) version << VERSION_SHIFT;
 }
 
 /*

@@ -32,6 +32,9 @@
  * and deltas.  All other pages are free, although nothing on them shows it: thus one record, of
  * the metapage, publishes a new run and frees all pages that it replaces.  read.c has the rules.
  *
+ * A key of 16 bytes is stored as a code and a rest (codec.c).  The rest is one more column behind
+ * the INCLUDE columns, which the catalogs do not know, and which is never NULL.
+ *
  * NULL keys are not stored.  am/insert.c explains why rows are stored in tails first, write.c
  * has the lock order.
  *
@@ -83,12 +86,14 @@
 
 /*
  * Support functions, see codec.c: of an operator class whose int8 tells the value, the conversion;
- * of others a hash function, and one that returns an image of some values
+ * of others a hash function, one that returns an image of some values, and one that returns what
+ * the code lacks to tell the value
  */
 #define GJ_KEY_PROC				1
 #define GJ_HASH_PROC			2
 #define GJ_IMAGE_PROC			3
-#define GJ_NPROCS				3
+#define GJ_REST_PROC			4
+#define GJ_NPROCS				4
 
 /* The only strategy: equality (with the same number as for a btree, for familiarity) */
 #define GJ_EQUAL_STRATEGY		1
@@ -178,8 +183,9 @@ typedef struct GjDelta
 #define GJ_FORMAT_2_RUNS		8	/* of these, the ones that format 2 had room for */
 
 /* GjMetaPageData.flags */
-#define GJ_META_HASHED_KEYS		0x0001	/* keys are images or hashes: a match needs recheck */
-#define GJ_META_FLAGS			GJ_META_HASHED_KEYS	/* all that this library knows */
+#define GJ_META_HASHED_KEYS		0x0001	/* equal codes prove nothing: a match needs recheck */
+#define GJ_META_RESTS			0x0002	/* the last column, of 8 bytes, has the keys' rests */
+#define GJ_META_FLAGS			(GJ_META_HASHED_KEYS | GJ_META_RESTS)	/* all that are known */
 
 /* Metapage contents, from PageGetContents() on; GjMetaMoreData follows the lanes */
 typedef struct GjMetaPageData

@@ -16,6 +16,9 @@
  * then a bit for each value that is NULL.  The bytes of a NULL are zero everywhere, so that
  * equal entries are equal bytes.
  *
+ * The rests of keys are one more column of 8 bytes, behind the INCLUDE columns, and treated like
+ * these.  Whether there are any is a flag of the metapage.
+ *
  * INCLUDE columns are never compared, only returned.  So any fixed-width type that is passed by
  * value is supported, and its Datum is stored unchanged.
  *-------------------------------------------------------------------------
@@ -49,9 +52,9 @@ GjCanInclude(const FormData_pg_attribute *attribute)
  * Compute the layout of an index's pages; returns false if there is no valid layout
  */
 bool
-GjLayoutMake(TupleDesc desc, GjLayout *layout)
+GjLayoutMake(TupleDesc desc, bool has_rests, GjLayout *layout)
 {
-	int			nincluded = desc->natts - 1;
+	int			nincluded = desc->natts - 1 + (has_rests ? 1 : 0);
 	int			entry_width = sizeof(ItemPointerData);
 	int			words;
 	int			offset = PAGE_START;
@@ -60,6 +63,8 @@ GjLayoutMake(TupleDesc desc, GjLayout *layout)
 		return false;
 	for (int i = 0; i < desc->natts; i++)
 		entry_width += TupleDescAttr(desc, i)->attlen;
+	if (has_rests)
+		entry_width += sizeof(int64);
 
 	/* a word of the used bitmap, and of each bitmap of NULLs, for every 32 entries */
 	words = PAGE_ROOM / (entry_width * GJ_SLOTS_PER_WORD +
@@ -78,6 +83,8 @@ GjLayoutMake(TupleDesc desc, GjLayout *layout)
 
 		if (i == GJ_TID_COLUMN)
 			column->width = sizeof(ItemPointerData);
+		else if (i > desc->natts)
+			column->width = sizeof(int64);
 		else
 			column->width = TupleDescAttr(desc, i == GJ_KEY_COLUMN ? 0 : i - 1)->attlen;
 		column->offset = offset;
@@ -95,19 +102,22 @@ GjLayoutMake(TupleDesc desc, GjLayout *layout)
 }
 
 /*
- * Form a row; values[] and isnull[] are those of the INCLUDE columns
+ * Form a row; values[] and isnull[] are those of the INCLUDE columns.  The rest is only used if the
+ * index has rests.
  */
 void
-GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData *tid,
+GjRowForm(const GjIndexInfo *info, int64 key, int64 rest, const ItemPointerData *tid,
 		  const Datum *values, const bool *isnull, char *row)
 {
+	int			nvalues = info->nincluded - (info->has_rests ? 1 : 0);
+
 	store_value(row, info->key_width, (uint64) key);
 	memcpy(row + info->key_width, tid, sizeof(ItemPointerData));
 	if (info->nincluded == 0)
 		return;
 
 	memset(row + info->row_nulls_offset, 0, BITMAPLEN(info->nincluded));
-	for (int i = 0; i < info->nincluded; i++)
+	for (int i = 0; i < nvalues; i++)
 	{
 		const GjIncludedColumn *column = &info->included[i];
 
@@ -115,6 +125,8 @@ GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData *tid,
 		if (isnull[i])
 			row[info->row_nulls_offset + i / 8] |= 1 << (i % 8);
 	}
+	if (info->has_rests)
+		store_value(row + info->included[nvalues].row_offset, sizeof(int64), (uint64) rest);
 }
 
 /*

@@ -60,7 +60,8 @@ typedef struct GjIndexInfo
 	uint16		arrays_end;
 	uint16		tail_rows;
 	uint16		nlanes;
-	bool		hashed;			/* keys are images or hashes */
+	bool		hashed;			/* equal codes do not prove that keys are equal */
+	bool		has_rests;		/* the last included column is hidden, and has the keys' rests */
 	uint64		hash_identity;	/* see codec.c */
 	uint16		nincluded;
 	GjIncludedColumn included[GJ_MAX_INCLUDED];
@@ -231,8 +232,8 @@ typedef struct GjOptions
 
 /* layout.c: layout of columns in pages and rows */
 extern bool GjCanInclude(const FormData_pg_attribute *attribute);
-extern bool GjLayoutMake(TupleDesc desc, GjLayout *layout);
-extern void GjRowForm(const GjIndexInfo *info, int64 key, const ItemPointerData *tid,
+extern bool GjLayoutMake(TupleDesc desc, bool has_rests, GjLayout *layout);
+extern void GjRowForm(const GjIndexInfo *info, int64 key, int64 rest, const ItemPointerData *tid,
 					  const Datum *values, const bool *isnull, char *row);
 extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row);
 
@@ -336,7 +337,8 @@ typedef enum GjCodecKind
 	GJ_CODEC_INT4,				/* the bits of a Datum that is an int32, */
 	GJ_CODEC_INT8,				/* or an int64 */
 	GJ_CODEC_KEY,				/* what support function 1 returns */
-	GJ_CODEC_HASH				/* an image, or the hash that support function 2 returns */
+	GJ_CODEC_HASH,				/* an image, or the hash that support function 2 returns */
+	GJ_CODEC_UUID				/* the upper half of a uuid, mixed with its rest, the lower one */
 } GjCodecKind;
 
 typedef struct GjCodec
@@ -348,12 +350,15 @@ typedef struct GjCodec
 	FmgrInfo	image;			/* support function 3, if it is used */
 } GjCodec;
 
-extern bool GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation);
+extern bool GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation, bool has_rests);
+extern bool GjCodecHasRests(Oid family, Oid type);
 extern void GjCodecInitIndex(GjCodec *codec, Relation index);
 extern void GjCodecInitNew(GjCodec *codec, Relation index);
-extern uint64 GjCodecIdentity(Relation index);
+extern uint64 GjCodecIdentity(Relation index, bool *has_rests);
 extern bool GjClassIsOfType(Oid class_type, Oid column_type);
 extern int64 GjCodeCompute(GjCodec *codec, Datum value);
+extern int64 GjRestOf(GjCodec *codec, Datum value);
+extern void GjUuidOfPair(int64 code, int64 rest, char *bytes);
 
 /*
  * Return true if a code made by a codec of kind GJ_CODEC_HASH does not tell the value
@@ -362,6 +367,15 @@ static inline bool
 GjCodeIsHash(int64 code)
 {
 	return code < PG_INT64_MIN / 2;
+}
+
+/*
+ * Return true if a code proves nothing, or if it has a rest that must be compared, too
+ */
+static inline bool
+GjCodeNeedsProof(const GjCodec *codec, int64 code)
+{
+	return codec->kind == GJ_CODEC_UUID || (codec->kind == GJ_CODEC_HASH && GjCodeIsHash(code));
 }
 
 /*

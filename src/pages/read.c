@@ -35,7 +35,7 @@ static void copy_list_page(Relation index, Buffer buffer, BlockNumber first_data
 static void lists_check(Relation index, const GjMetaPageData *meta);
 static void check_merge(Relation index, const GjMetaPageData *meta);
 static void describe_layout(const GjMetaPageData *meta, GjIndexInfo *info);
-static int	get_row_width(TupleDesc desc);
+static int	get_row_width(Relation index);
 
 /*
  * Get the constant part of the metapage
@@ -161,7 +161,7 @@ GjMetaCheck(Relation index, Buffer metabuf)
 		GjReportCorruption(index, GJ_META_BLOCK, "The metapage has a wrong magic number.");
 	check_flags(index, meta);
 
-	if (!GjLayoutMake(RelationGetDescr(index), &layout) ||
+	if (!GjLayoutMake(RelationGetDescr(index), (meta->flags & GJ_META_RESTS) != 0, &layout) ||
 		meta->nlanes < GJ_MIN_LANES || meta->nlanes > GJ_MAX_LANES ||
 		meta->first_data != (BlockNumber) GJ_FIRST_TAIL_BLOCK + meta->nlanes ||
 		meta->min_blocks < meta->first_data || meta->min_blocks > MaxBlockNumber ||
@@ -288,7 +288,7 @@ check_contents(Relation index, Buffer buffer)
 	int			most = room / (GjIndexKeyWidth(index) + (int) sizeof(ItemPointerData));
 
 	if (opaque->kind == GJ_PAGE_TAIL)
-		most = room / get_row_width(RelationGetDescr(index));
+		most = room / get_row_width(index);
 	else if (opaque->kind == GJ_PAGE_DIRECTORY)
 		most = GJ_DIRECTORY_FANOUT;
 	else if (opaque->kind == GJ_PAGE_LIST)
@@ -313,6 +313,7 @@ fill_info(GjMetaPage meta, GjIndexInfo *info)
 	info->tail_rows = meta->tail_rows;
 	info->nlanes = meta->nlanes;
 	info->hashed = (meta->flags & GJ_META_HASHED_KEYS) != 0;
+	info->has_rests = (meta->flags & GJ_META_RESTS) != 0;
 	if (meta->version > GJ_OLDEST_FORMAT)
 		info->hash_identity = GjMetaGetMore(meta)->hash_identity;
 }
@@ -828,12 +829,16 @@ describe_layout(const GjMetaPageData *meta, GjIndexInfo *info)
 }
 
 /*
- * Return the width of a tail row, for callers that have not read the metapage
+ * Return the width of a tail row; an index whose metapage we have not read has at least this one
  */
 static int
-get_row_width(TupleDesc desc)
+get_row_width(Relation index)
 {
+	TupleDesc	desc = RelationGetDescr(index);
 	int			width = sizeof(ItemPointerData) + BITMAPLEN(desc->natts - 1);
+
+	if (index->rd_amcache != NULL)
+		return ((const GjIndexInfo *) index->rd_amcache)->row_width;
 
 	for (int i = 0; i < desc->natts; i++)
 		width += TupleDescAttr(desc, i)->attlen;

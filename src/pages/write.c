@@ -55,9 +55,9 @@ static void add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind,
 							  BlockNumber block);
 static void add_list_element(GjMetaPage meta, Page list, BlockNumber block);
 static void init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes,
-					  uint64 hash_identity);
+					  uint64 hash_identity, bool has_rests);
 static void list_init(Page page, uint32 run, BlockNumber previous);
-static void check_included(Relation index);
+static void check_included(Relation index, bool has_rests);
 
 /*
  * Put a row into a free slot of a private copy of a data page
@@ -610,7 +610,8 @@ list_init(Page page, uint32 run, BlockNumber previous)
  * Initialize the metapage of an empty index
  */
 static void
-init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, uint64 hash_identity)
+init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, uint64 hash_identity,
+		  bool has_rests)
 {
 	GjMetaPage	meta;
 
@@ -628,7 +629,8 @@ init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, uint64
 	meta->journal_blocks = 1;
 	meta->first_data = GJ_FIRST_TAIL_BLOCK + nlanes;
 	meta->min_blocks = meta->first_data;
-	meta->flags = hash_identity != 0 ? GJ_META_HASHED_KEYS : 0;
+	meta->flags = (hash_identity != 0 ? GJ_META_HASHED_KEYS : 0) |
+		(has_rests ? GJ_META_RESTS : 0);
 	meta->slots = layout->slots;
 	meta->used_offset = layout->used_offset;
 	meta->ncolumns = layout->ncolumns;
@@ -653,18 +655,19 @@ init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, uint64
 void
 GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes)
 {
-	uint64		hash_identity = GjCodecIdentity(index);
+	bool		has_rests;
+	uint64		hash_identity = GjCodecIdentity(index, &has_rests);
 	GjLayout	layout;
 
-	check_included(index);
-	(void) GjLayoutMake(RelationGetDescr(index), &layout);
+	check_included(index, has_rests);
+	(void) GjLayoutMake(RelationGetDescr(index), has_rests, &layout);
 	for (BlockNumber block = 0; block < GJ_FIRST_TAIL_BLOCK + nlanes; block++)
 	{
 		PGAlignedBlock image;
 		Page		page = (Page) image.data;
 
 		if (block == GJ_META_BLOCK)
-			init_meta(page, &layout, build_id, nlanes, hash_identity);
+			init_meta(page, &layout, build_id, nlanes, hash_identity, has_rests);
 		else if (block == GJ_JOURNAL_BLOCK)
 		{
 			GjPageInit(page, GJ_PAGE_JOURNAL, 0);
@@ -738,7 +741,7 @@ GjIndexLogFork(Relation index, ForkNumber fork)
  * Check that the INCLUDE columns of an index can be stored; the error names one that cannot
  */
 static void
-check_included(Relation index)
+check_included(Relation index, bool has_rests)
 {
 	TupleDesc	desc = RelationGetDescr(index);
 	GjLayout	layout;
@@ -758,13 +761,13 @@ check_included(Relation index)
 							   "date, timestamp, oid and the like."),
 					 errhint("Leave the column out of INCLUDE; it is then read from the table.")));
 	}
-	if (!GjLayoutMake(desc, &layout))
+	if (!GjLayoutMake(desc, has_rests, &layout))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("index \"%s\" has too many included columns",
 						RelationGetRelationName(index)),
 				 errdetail("An index can include %d columns, and 32 of its entries must fit "
-						   "on a page.", GJ_MAX_INCLUDED),
+						   "on a page.", GJ_MAX_INCLUDED - (has_rests ? 1 : 0)),
 				 errhint("Leave some columns out of INCLUDE; they are then read from the "
 						 "table.")));
 }

@@ -590,6 +590,7 @@ look_up_operator(Fold *cx, Oid equality, Oid collation, GjSource *source)
 	source->value_type = cx->answer.value_type;
 	source->family = cx->answer.family;
 	source->collation = cx->answer.collation;
+	source->rest_proc = cx->answer.rest_proc;
 	return cx->is_answered;
 }
 
@@ -609,6 +610,7 @@ find_operator(Fold *cx, Oid equality, Oid collation, GjSource *source)
 		source->conversion = GJ_CONVERT_CODEC;
 		source->family = family;
 		source->collation = cx->index->indexcollations[0];
+		source->rest_proc = GjIndexRestProc(cx->index);
 		return collation_fits(cx, equality, collation) &&
 			codec_fits(cx, equality, source->value_type);
 	}
@@ -652,6 +654,7 @@ find_text_conversion(Fold *cx, Oid equality, Oid collation, GjSource *source)
 	source->value_type = TEXTOID;
 	source->family = cx->index->opfamily[0];
 	source->collation = own;
+	source->rest_proc = GjIndexRestProc(cx->index);
 	switch (source->cast)
 	{
 		case F_TEXT_BPCHAR:
@@ -959,7 +962,8 @@ add_step(GjKeyNode *node, List **lists, List **values)
 												 source->conversion);
 	lists[GJ_KEY_PLAN_TYPES] = lappend_oid(lists[GJ_KEY_PLAN_TYPES], source->value_type);
 	if (OidIsValid(source->family))
-		lists[GJ_KEY_PLAN_CODEC] = list_make2_oid(source->family, source->collation);
+		lists[GJ_KEY_PLAN_CODEC] = list_make3_oid(source->family, source->collation,
+												  source->rest_proc);
 	lists[GJ_KEY_PLAN_OPERATORS] = lappend_oid(lists[GJ_KEY_PLAN_OPERATORS], source->opno);
 	lists[GJ_KEY_PLAN_CASTS] = lappend_oid(lists[GJ_KEY_PLAN_CASTS], source->cast);
 	if (source->tuples == NULL)

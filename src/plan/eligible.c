@@ -11,6 +11,7 @@
  */
 #include "postgres.h"
 
+#include "access/genam.h"
 #include "access/heapam.h"
 #include "access/table.h"
 #include "access/tableam.h"
@@ -137,11 +138,11 @@ GjIndexKeepsValues(const IndexOptInfo *index)
 	GjCodec		codec;
 
 	return GjCodecInit(&codec, index->opfamily[0], index->opcintype[0],
-					   index->indexcollations[0]) && codec.keeps_value;
+					   index->indexcollations[0], false) && codec.keeps_value;
 }
 
 /*
- * Return true if the index stores hashes of its keys, so that equal codes prove nothing
+ * Return true if equal codes in the index prove nothing: they are hashes, or have rests
  */
 bool
 GjIndexIsHashed(const IndexOptInfo *index)
@@ -149,6 +150,26 @@ GjIndexIsHashed(const IndexOptInfo *index)
 	Oid			type = index->opcintype[0];
 
 	return OidIsValid(get_opfamily_proc(index->opfamily[0], type, type, GJ_HASH_PROC));
+}
+
+/*
+ * Return the support function of the rests that the index stores beside its codes, so that both
+ * together prove that keys are equal; InvalidOid if it has no rests
+ */
+Oid
+GjIndexRestProc(const IndexOptInfo *index)
+{
+	Oid			type = index->opcintype[0];
+	Oid			proc = get_opfamily_proc(index->opfamily[0], type, type, GJ_REST_PROC);
+	Relation	rel;
+	GjIndexInfo info;
+
+	if (!OidIsValid(proc) || index->hypothetical)
+		return proc;
+	rel = index_open(index->indexoid, NoLock);
+	GjIndexGetInfo(rel, &info);
+	index_close(rel, NoLock);
+	return info.has_rests ? proc : InvalidOid;
 }
 
 /*-------------------------------------------------------------------------

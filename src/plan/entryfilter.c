@@ -547,12 +547,18 @@ types_are_known(Oid left, Oid right)
  *
  * If it does, rows on all-visible pages need not be read from the heap (match/stream.c).  The
  * columns needed are those that leave the scan (reltarget) and those that filters use.  The
- * conditions on the key need no column: a match is exact if the index's keys are the values
- * themselves, and rows that are read from the heap have all attributes.
+ * conditions on the key need no column: a match is exact if the index has the values, and rows
+ * that are read from the heap have all attributes.
  *
  * The key can be returned as a column's value only if the column itself is indexed and the
- * operator class stores it unchanged.  Our own operator classes do; we know nothing about the key
- * functions of others.  INCLUDE columns are stored unchanged.
+ * operator class stores it unchanged, or as a code and a rest.  Our own operator classes do; we
+ * know nothing about the key functions of others.  INCLUDE columns are stored unchanged.  Codes
+ * that have rests match others, too: entries with another rest are dropped by their filter, or
+ * have no partner in a join.
+ *
+ * If the index has hashes of its keys, but images of nearly all, as the caller says, then entries
+ * with an image can be rows: the image proves that the key is listed.  The scan reads the rows of
+ * the others from the heap (rows/rows.c).  The key's value cannot be returned.
  *
  * System columns are not in the index.  This excludes tables that are updated or whose rows are
  * locked: their plans need ctid.
@@ -571,19 +577,21 @@ types_are_known(Oid left, Oid right)
  * filters are the clauses that the scan tests.
  */
 bool
-GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters, List **attnos)
+GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters, bool has_images,
+				  List **attnos)
 {
 	List	   *exprs = list_copy(rel->reltarget->exprs);
 	ListCell   *lc;
 
 	*attnos = NIL;
 	if (!enable_indexonlyscan || IsolationIsSerializable() || index->indexkeys[0] == 0 ||
-		!GjIndexKeepsValues(index))
+		!(has_images || GjIndexKeepsValues(index) || OidIsValid(GjIndexRestProc(index))))
 		return false;
 
 	foreach(lc, filters)
 		exprs = lappend(exprs, lfirst_node(RestrictInfo, lc)->clause);
-	return GjIndexOnlyHas(index, rel->relid, exprs, attnos);
+	return GjIndexOnlyHas(index, rel->relid, exprs, attnos) &&
+		!(has_images && list_member_int(*attnos, index->indexkeys[0]));
 }
 
 /*
@@ -609,10 +617,11 @@ GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
 }
 
 /*
- * List the index's columns that are parts of tuples, so that entries can be tested by the tuples;
- * NIL if they cannot
+ * List the index's columns that prove, with the code, that an entry is listed, so that entries can
+ * be tested; NIL if they cannot be or need not be
  *
- * All parts but the key must be in the index.  They must be integers or the like, since entries
+ * Codes that have rests are proved by these, which are behind the other columns of the index.  All
+ * further parts of tuples must be in the index.  They must be integers or the like, since entries
  * include rows that the query must not see, for which no function may be called.
  */
 List *
@@ -624,8 +633,10 @@ GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
 			   *collation;
 
 	/* codes of tuples are keys, as entries have them */
+	if (OidIsValid(GjIndexRestProc(index)))
+		result = list_make1_int(index->ncolumns);
 	if (tuples == NULL)
-		return NIL;
+		return result;
 	forthree(column, tuples->columns, opno, tuples->operators, collation, tuples->collations)
 	{
 		Var		   *var = lfirst(column);

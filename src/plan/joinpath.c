@@ -283,16 +283,19 @@ add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
 /*
  * List the further equalities that can be parts of the key.  If the index has hashes of its keys,
  * the equality of the keys itself must be one, too, and is the first: a hash proves nothing.
+ * Another equality of such a key is none, because entries do not have the value.
  */
 static List *
 find_parts(PlannerInfo *root, const GjJoinCandidate *cand)
 {
+	bool		is_hashed = GjIndexIsHashed(((GjJoinScan *) linitial(cand->scans))->index);
 	List	   *parts = NIL;
+	GjJoinPart	key = {0};
 	GjJoinPart	part;
 	ListCell   *lc;
 
-	if (GjIndexIsHashed(((GjJoinScan *) linitial(cand->scans))->index) &&
-		GjReadJoinPart(cand, cand->rinfo, &part) && part_is_column(root, cand, cand->rinfo))
+	if (is_hashed && GjReadJoinPart(cand, cand->rinfo, &key) &&
+		part_is_column(root, cand, cand->rinfo))
 		parts = list_make1(cand->rinfo);
 
 	foreach(lc, cand->restrictlist)
@@ -302,7 +305,8 @@ find_parts(PlannerInfo *root, const GjJoinCandidate *cand)
 		if (rinfo != cand->rinfo && list_length(parts) < MAX_PARTS &&
 			clause_joins_sides(cand, rinfo) &&
 			restriction_is_securely_promotable(rinfo, cand->big) &&
-			GjReadJoinPart(cand, rinfo, &part) && part_is_column(root, cand, rinfo))
+			GjReadJoinPart(cand, rinfo, &part) && part_is_column(root, cand, rinfo) &&
+			!(is_hashed && equal(part.column, key.column)))
 			parts = lappend(parts, rinfo);
 	}
 	return parts;
@@ -761,7 +765,7 @@ choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 		if (!scan_answers(root, cand, index, table, rinfo, &key))
 			continue;
 		keep_smaller(&scan, table, index, &key);
-		if (GjIndexOnlyCovers(table, index, table->baserestrictinfo, &attnos))
+		if (GjIndexOnlyCovers(table, index, table->baserestrictinfo, false, &attnos))
 			keep_smaller(&covering, table, index, &key);
 	}
 	if (covering == NULL)
@@ -805,7 +809,7 @@ static bool
 is_same_key(const GjSource *a, const GjSource *b)
 {
 	return a->opno == b->opno && a->family == b->family && a->value_type == b->value_type &&
-		a->collation == b->collation;
+		a->collation == b->collation && a->rest_proc == b->rest_proc;
 }
 
 /*-------------------------------------------------------------------------

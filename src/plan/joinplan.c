@@ -96,8 +96,8 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->custom_plans = custom_plans;
 	scan->custom_private = list_make4(makeInteger(cand->kind),
 									  makeInteger(list_length(columns)),
-									  list_make3_oid(cand->key.family, cand->key.value_type,
-													 cand->key.collation),
+									  list_make4_oid(cand->key.family, cand->key.value_type,
+													 cand->key.collation, cand->key.rest_proc),
 									  partitions(root, cand));
 	scan->custom_private = list_concat(scan->custom_private,
 									   plan_parts(cand, columns, scan->custom_scan_tlist));

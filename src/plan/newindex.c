@@ -263,6 +263,7 @@ count_pages(Relation table, const GjNewIndex *index, double tuples)
 {
 	TupleDesc	desc = CreateTemplateTupleDesc(1 + bms_num_members(index->included));
 	Oid			relid = RelationGetRelid(table);
+	Oid			opclass = GjNewIndexClass(relid, index->key);
 	AttrNumber	column = 1;
 	int			attno = -1;
 	double		pages;
@@ -271,11 +272,11 @@ count_pages(Relation table, const GjNewIndex *index, double tuples)
 	GjLayout	layout;
 
 	TupleDescInitEntry(desc, column, NULL,
-					   stored_type(GjNewIndexClass(relid, index->key),
-								   get_atttype(relid, index->key)), -1, 0);
+					   stored_type(opclass, get_atttype(relid, index->key)), -1, 0);
 	while ((attno = bms_next_member(index->included, attno)) >= 0)
 		TupleDescInitEntry(desc, ++column, NULL, get_atttype(relid, attno), -1, 0);
-	if (!GjLayoutMake(desc, &layout))
+	if (!GjLayoutMake(desc, GjCodecHasRests(get_opclass_family(opclass),
+											get_opclass_input_type(opclass)), &layout))
 		elog(ERROR, "a new index has too many columns");
 
 	data_pages = ceil(tuples * (1.0 - null_share(relid, index->key)) / layout.slots);

@@ -48,7 +48,8 @@ typedef struct GjSource
 								 * cast to text; or InvalidOid */
 	Oid			value_type;		/* type of the value, or of the array's elements */
 	Oid			family;			/* if values are converted by a codec: the operator family */
-	Oid			collation;		/* and collation */
+	Oid			collation;		/* and collation, */
+	Oid			rest_proc;		/* the support function of rests, if the index has any */
 	const GjTuples *tuples;		/* GJ_SOURCE_TUPLES, GJ_SOURCE_PRODUCT: value is the key's array */
 } GjSource;
 
@@ -187,6 +188,7 @@ extern bool GjIndexIsOurs(const IndexOptInfo *index);
 extern const char *GjRefuseIndex(const IndexOptInfo *index);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern bool GjIndexIsHashed(const IndexOptInfo *index);
+extern Oid	GjIndexRestProc(const IndexOptInfo *index);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
 
@@ -215,7 +217,7 @@ extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const Index
 								 List *rinfos, List **clauses, Cost *per_entry);
 extern List *GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples);
 extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,
-							  List **attnos);
+							  bool has_images, List **attnos);
 extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
 extern void GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only,
 						List *attnos);

@@ -17,11 +17,14 @@
 #include <float.h>
 
 #include "catalog/pg_statistic.h"
+#include "catalog/pg_type.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "optimizer/cost.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
+#include "parser/parsetree.h"
 #include "utils/array.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
@@ -32,6 +35,7 @@
 #include "base/nodes.h"
 #include "node/filterplan.h"
 #include "node/scanplan.h"
+#include "pages/pages.h"
 #include "sets/sets.h"
 #include "planner.h"
 
@@ -52,6 +56,12 @@
 /* Cost of looking up a part of an entry's tuple, on the scale of filters: see cost.c */
 #define PART_COST				0.003
 
+/* Average width, in statistics, of strings that nearly all have an image: 7 bytes and a header */
+#define IMAGE_WIDTH				8
+
+/* The bits of a numeric's typmod that are its scale */
+#define NUMERIC_SCALE_BITS		0x7FF
+
 /* Statistics of the key */
 typedef struct KeyStatistics
 {
@@ -66,6 +76,7 @@ static bool has_array_to_count(List *rinfos);
 static List *fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  const char **refused);
 static GjKeyCondition *find_tuples(List *conditions);
+static bool has_images(PlannerInfo *root, const IndexOptInfo *index);
 static void charge_tuples(PlannerInfo *root, GjCostInput *input, GjKeyCondition *condition,
 						  Selectivity selectivity);
 static List *get_rinfos(List *conditions, bool exact_only);
@@ -286,7 +297,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	foreach(lc, conditions)
 		input.complement &= node_is_complement(((GjKeyCondition *) lfirst(lc))->node);
 	cost_qual_eval(&input.quals, filters, root);
-	input.index_only = GjIndexOnlyCovers(rel, index, filters, &attnos);
+	input.index_only = GjIndexOnlyCovers(rel, index, filters, has_images(root, index), &attnos);
 	input.filtered = GjFilterShare(root, rel, index, filters, &entry_filters,
 								   &input.filter_cost);
 	input.per_row = count_per_row(root, &input, list_difference_ptr(filters,
@@ -307,6 +318,29 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 		rel->partial_pathlist = drop_bitmap_paths(rel->partial_pathlist, index);
 		(void) add_path_with_workers(root, &input, conditions, attnos, workers, alone);
 	}
+}
+
+/*
+ * Return true if an index of hashed keys has images of nearly all of them: of whole numbers, and of
+ * short strings
+ */
+static bool
+has_images(PlannerInfo *root, const IndexOptInfo *index)
+{
+	Oid			family = index->opfamily[0];
+	Oid			type = index->opcintype[0];
+	Oid			collation = index->indexcollations[0];
+	Var		   *key = (Var *) linitial_node(TargetEntry, index->indextlist)->expr;
+	int32		typmod = exprTypmod((Node *) key);
+	int32		width;
+
+	if (!IsA(key, Var) || !OidIsValid(get_opfamily_proc(family, type, type, GJ_IMAGE_PROC)) ||
+		(OidIsValid(collation) && !get_collation_isdeterministic(collation)))
+		return false;
+	if (type == NUMERICOID)
+		return typmod >= (int32) VARHDRSZ && ((typmod - VARHDRSZ) & NUMERIC_SCALE_BITS) == 0;
+	width = get_attavgwidth(planner_rt_fetch(key->varno, root)->relid, key->varattno);
+	return width > 0 && width <= IMAGE_WIDTH;
 }
 
 /*
@@ -386,6 +420,7 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 	List	   *order;
 	List	   *pathkeys = order_pathkeys(root, input->index, &order);
 	RelOptInfo *rel = input->rel;
+	bool		index_only = input->index_only;
 	double		bound;
 	CustomPath *path;
 	Cost		startup;
@@ -395,6 +430,8 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 		return;
 
 	bound = order_bound(root, input->per_row);
+	/* in an order, images are not distinguished from hashes */
+	input->index_only &= !has_images(root, input->index);
 	path = make_path(input, conditions, attnos, 0);
 	path->path.pathkeys = pathkeys;
 	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_ORDER)) = order;
@@ -404,6 +441,7 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 				  order_entry_bytes(rel, order, input->index_only ? attnos : NIL), &startup, &run);
 	startup += rel->reltarget->cost.startup;
 	run += rel->reltarget->cost.per_tuple * path->path.rows;
+	input->index_only = index_only;
 	GjAddPath(root, rel, path, startup, run);
 }
 
@@ -510,13 +548,13 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 }
 
 /*
- * Add the test of entries by the tuples to the plan of filters
+ * Add the test of entries by rests and tuples to the plan of filters
  */
 static void
 plan_parts(CustomScan *scan, IndexOptInfo *index, GjKeyCondition *condition)
 {
 	ListCell   *plan = list_nth_cell(scan->custom_private, GJ_TABLE_FILTER_PLAN);
-	List	   *parts = condition == NULL ? NIL : GjFilterParts(index, condition->tuples);
+	List	   *parts = GjFilterParts(index, condition == NULL ? NULL : condition->tuples);
 
 	if (parts == NIL)
 		return;

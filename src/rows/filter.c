@@ -104,7 +104,7 @@ typedef struct Condition
 struct GjEntryFilter
 {
 	Condition	root;			/* an AND */
-	List	   *parts;			/* columns that are looked up in exact with the key, or NIL */
+	List	   *parts;			/* columns that are looked up in exact with the code, or NIL */
 	GjExact    *exact;
 	uint64		columns;
 	Bitmapset  *params;
@@ -527,6 +527,7 @@ drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
 	int			nlisted = 0;
 	ListCell   *lc;
 
+	Assert(filter->exact != NULL || n == 0);
 	for (int i = 0; i < n; i++)
 	{
 		bool		isnull = false;

@@ -354,7 +354,7 @@ find_in_set(const GjKeySet *set, const GjRowKeys *keys, uint16 *rows)
 }
 
 /*
- * Drop those of n selected tuples whose key has the hash of a listed value but is another value.
+ * Drop those of n selected tuples whose key has the code of a listed value but is another value.
  * Returns the number of the others.  codes[] and nulls[] are those of all tuples of the block.
  */
 static int
@@ -364,6 +364,7 @@ drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls, int n)
 	int64		hashes[MaxHeapTuplesPerPage];
 	uint32		numbers[MaxHeapTuplesPerPage];
 	const Datum *parts[1] = {values};
+	GjCodec    *codec = &fetch->key_reader->codec;
 	int			nhashes = 0;
 	int			at = 0;
 	int			nkept = 0;
@@ -373,11 +374,14 @@ drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls, int n)
 		int			row = fetch->rows[i];
 		bool		isnull;
 
-		if (nulls[row] || !GjCodeIsHash(codes[row]))
+		if (nulls[row] || !GjCodeNeedsProof(codec, codes[row]))
 			continue;
 		hashes[nhashes] = codes[row];
-		values[nhashes++] = heap_getattr(&fetch->tuples[row], fetch->key_reader->attno,
-										 RelationGetDescr(fetch->heap), &isnull);
+		values[nhashes] = heap_getattr(&fetch->tuples[row], fetch->key_reader->attno,
+									   RelationGetDescr(fetch->heap), &isnull);
+		if (codec->kind == GJ_CODEC_UUID)
+			values[nhashes] = Int64GetDatum(GjRestOf(codec, values[nhashes]));
+		nhashes++;
 	}
 	GjExactFindMany(fetch->probe.keys->exact, nhashes, hashes, parts, numbers);
 
@@ -385,7 +389,7 @@ drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls, int n)
 	{
 		int			row = fetch->rows[i];
 
-		if (nulls[row] || !GjCodeIsHash(codes[row]) || numbers[at++] != GJ_EXACT_NONE)
+		if (nulls[row] || !GjCodeNeedsProof(codec, codes[row]) || numbers[at++] != GJ_EXACT_NONE)
 			fetch->rows[nkept++] = row;
 	}
 	return nkept;
@@ -455,7 +459,7 @@ find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls)
 static bool
 read_parts(GjFetch *fetch, HeapTuple tuple, Datum *values, int stride)
 {
-	const GjKeyReader *reader = fetch->key_reader;
+	GjKeyReader *reader = fetch->key_reader;
 	bool		isnull;
 
 	for (int i = 0; i < reader->nparts; i++)
@@ -465,6 +469,8 @@ read_parts(GjFetch *fetch, HeapTuple tuple, Datum *values, int stride)
 		if (isnull)
 			return false;
 	}
+	if (reader->has_rests)
+		values[0] = Int64GetDatum(GjRestOf(&reader->codec, values[0]));
 	return true;
 }
 
@@ -966,12 +972,16 @@ compute_code(GjKeyReader *reader, Datum value)
 
 /*
  * Have the reader read these columns of the table, too, which are parts of the key
+ *
+ * If the index has rests, the first column is the key, and its part is the rest, which is behind
+ * the other columns of the index.
  */
 void
 GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns)
 {
 	ListCell   *lc;
 
+	reader->has_rests = columns != NIL && reader->codec.kind == GJ_CODEC_UUID;
 	reader->parts = palloc_array(AttrNumber, list_length(columns));
 	reader->entry_parts = palloc_array(int, list_length(columns));
 	foreach(lc, columns)
@@ -981,6 +991,8 @@ GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns)
 
 		while (column >= 0 && index->rd_index->indkey.values[column] != attno)
 			column--;
+		if (column == 0 && reader->has_rests && reader->nparts == 0)
+			column = index->rd_index->indnatts;
 		reader->parts[reader->nparts] = attno;
 		reader->entry_parts[reader->nparts++] = column;
 	}
@@ -1006,7 +1018,7 @@ GjKeyReaderPartColumns(const GjKeyReader *reader)
  * Read the parts of the tuple in the slot.  Returns false if one is NULL.
  */
 bool
-GjReadParts(const GjKeyReader *reader, TupleTableSlot *slot, Datum *values)
+GjReadParts(GjKeyReader *reader, TupleTableSlot *slot, Datum *values)
 {
 	for (int i = 0; i < reader->nparts; i++)
 	{
@@ -1016,6 +1028,8 @@ GjReadParts(const GjKeyReader *reader, TupleTableSlot *slot, Datum *values)
 		if (isnull)
 			return false;
 	}
+	if (reader->has_rests)
+		values[0] = Int64GetDatum(GjRestOf(&reader->codec, values[0]));
 	return true;
 }
 
@@ -1023,7 +1037,7 @@ GjReadParts(const GjKeyReader *reader, TupleTableSlot *slot, Datum *values)
  * Return true if the tuple in the slot, whose key GjReadKey() has just read, is in the set
  */
 bool
-GjRowIsListed(const GjKeyReader *reader, const GjKeySet *set, TupleTableSlot *slot, int64 key)
+GjRowIsListed(GjKeyReader *reader, const GjKeySet *set, TupleTableSlot *slot, int64 key)
 {
 	Datum		values[INDEX_MAX_KEYS];
 
@@ -1032,8 +1046,13 @@ GjRowIsListed(const GjKeyReader *reader, const GjKeySet *set, TupleTableSlot *sl
 	if (set->exact == NULL)
 		return true;
 	if (reader->nparts == 0)
-		return !GjCodeIsHash(key) ||
-			GjExactFind(set->exact, key, &reader->value) != GJ_EXACT_NONE;
+	{
+		if (!GjCodeNeedsProof(&reader->codec, key))
+			return true;
+		values[0] = reader->codec.kind != GJ_CODEC_UUID ? reader->value :
+			Int64GetDatum(GjRestOf(&reader->codec, reader->value));
+		return GjExactFind(set->exact, key, values) != GJ_EXACT_NONE;
+	}
 	return GjReadParts(reader, slot, values) &&
 		GjExactFind(set->exact, key, values) != GJ_EXACT_NONE;
 }

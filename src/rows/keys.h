@@ -28,6 +28,7 @@ typedef struct GjKeyProgram GjKeyProgram;
 
 extern GjKeyProgram *GjKeyProgramInit(List *key_plan, List *values, PlanState *parent);
 extern Bitmapset *GjKeyProgramParams(const GjKeyProgram *program);
+extern bool GjKeyProgramHasRests(const GjKeyProgram *program);
 extern GjKeySet *GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext,
 								 MemoryContext context, int key_width);
 
@@ -101,18 +102,17 @@ typedef struct GjKeyReader
 	int			nparts;			/* columns that an exact table also compares */
 	AttrNumber *parts;
 	int		   *entry_parts;	/* the same as columns of the index, from 0; -1 if it lacks one */
+	bool		has_rests;		/* is the first part the rest of the key? */
 } GjKeyReader;
 
 extern void GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
 							List *predicate, PlanState *parent);
 extern void GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns);
 extern uint64 GjKeyReaderPartColumns(const GjKeyReader *reader);
-extern bool GjReadParts(const GjKeyReader *reader, TupleTableSlot *slot, Datum *values);
-extern bool GjRowIsListed(const GjKeyReader *reader, const GjKeySet *set, TupleTableSlot *slot,
-						  int64 key);
+extern bool GjReadParts(GjKeyReader *reader, TupleTableSlot *slot, Datum *values);
 extern bool GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot,
 					  int64 *key, bool *isnull);
-extern bool GjRowIsListed(const GjKeyReader *reader, const GjKeySet *set, TupleTableSlot *slot,
+extern bool GjRowIsListed(GjKeyReader *reader, const GjKeySet *set, TupleTableSlot *slot,
 						  int64 key);
 
 /* Keys of rows that are looked up together */

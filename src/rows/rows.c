@@ -5,8 +5,9 @@
  *
  * A match answers with entries or with TIDs.  Entries are tested a chunk at a time, when the next
  * rows are requested.  Entries whose heap block is all-visible are returned as rows:
- * match/visible.c has the proof.  The TIDs of the others are collected, and fetched (heap.c) after
- * the last entry, or before they take too much memory.  Before that test, entries that do not pass
+ * match/visible.c has the proof.  If the code of such an entry is a hash, it does not prove that the
+ * key is listed, so the entry is no row.  The TIDs of the others are collected, and fetched (heap.c)
+ * after the last entry, or before they take too much memory.  Before that test, entries that do not pass
  * the filter are dropped; after it, those whose key the look-up does not find.
  *
  * The phases:
@@ -104,6 +105,8 @@ static void fetch_rest(GjRows *rows, Phase phase);
 static void forget_rest(GjRows *rows);
 static void load_chunk(GjRows *rows);
 static int	drop_filtered(GjRows *rows, int n, uint16 *places, uint64 *tids);
+static int	keep_images(GjRows *rows, const uint64 *tids, const uint16 *places, int n, uint64 *rest,
+						int *nrest);
 static bool is_proved(GjRows *rows);
 
 /*
@@ -498,6 +501,9 @@ load_chunk(GjRows *rows)
 
 		if (nrows > 0 && !is_proved(rows))
 			rows->certain = false;
+		else if (rows->reader->codec.kind == GJ_CODEC_HASH)
+			batch->nrows = keep_images(rows, tids, rows->test != NULL ? places : NULL, nrows, rest,
+									   &nrest);
 		else
 			batch->nrows = nrows;
 	}
@@ -514,6 +520,31 @@ load_chunk(GjRows *rows)
 		  GjTidSetAddPacked(rows->rest, tids, n)))
 		elog(ERROR, "an entry of index \"%s\" has an impossible TID",
 			 RelationGetRelationName(rows->index));
+}
+
+/*
+ * Keep those of the selected entries whose code is an image, which proves that the key is listed.
+ * Those with a hash have to be fetched: their TIDs are added to rest[].  Returns the number of the
+ * former.  tids[] are those of the chunk; places[] are their places in it, or NULL: all of them.
+ */
+static int
+keep_images(GjRows *rows, const uint64 *tids, const uint16 *places, int n, uint64 *rest, int *nrest)
+{
+	GjRowBatch *batch = &rows->batch;
+	const int64 *codes = (const int64 *) rows->entries->keys.values + batch->first;
+	int			nkept = 0;
+
+	Assert(rows->entries->keys.width == sizeof(int64));
+	for (int i = 0; i < n; i++)
+	{
+		int			row = batch->rows[i];
+
+		if (GjCodeIsHash(codes[places != NULL ? places[row] : row]))
+			rest[(*nrest)++] = tids[row];
+		else
+			batch->rows[nkept++] = row;
+	}
+	return nkept;
 }
 
 /*

@@ -26,8 +26,10 @@
 #include "access/sysattr.h"
 #include "optimizer/optimizer.h"
 #include "utils/rel.h"
+#include "utils/uuid.h"
 
 #include "node/tableplan.h"
+#include "pages/pages.h"
 #include "shape.h"
 
 static GjRowShape *create_shape(List *attributes);
@@ -36,6 +38,7 @@ static bool describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place
 static const GjShapeOutput *find_output(const GjRowShape *shape, AttrNumber attno);
 static void add_output(GjRowShape *shape, AttrNumber attno, const GjShapeOutput *output);
 static void order_outputs(GjRowShape *shape);
+static void swap_outputs(GjRowShape *shape, int i, int j);
 static bool all_have_place(const HeapTupleData *tuples, AttrNumber attno, const uint16 *rows,
 						   int n);
 static void read_places(const HeapTupleData *tuples, const GjTuplePlace *place,
@@ -52,10 +55,11 @@ create_shape(List *attributes)
 
 /*
  * Prepare filling slots with the table's columns from entries.  attnos are the attributes to be
- * filled.  The index must have all of them, and the plan must use no others.
+ * filled.  The index must have all of them, and the plan must use no others.  If the index has
+ * rests of its keys, keys are made of codes and rests.
  */
 GjRowShape *
-GjShapeOfEntries(Relation index, const Scan *plan, List *attnos)
+GjShapeOfEntries(Relation index, bool has_rests, const Scan *plan, List *attnos)
 {
 	GjRowShape *shape = create_shape(attnos);
 	ListCell   *lc;
@@ -65,6 +69,11 @@ GjShapeOfEntries(Relation index, const Scan *plan, List *attnos)
 	{
 		GjShapeOutput output = {.column = GjIndexColumnOf(index, lfirst_int(lc)),.by_value = true};
 
+		if (output.column == 0 && has_rests)
+		{
+			output.rest = index->rd_index->indnatts;
+			output.by_value = false;
+		}
 		add_output(shape, lfirst_int(lc), &output);
 	}
 	return shape;
@@ -225,6 +234,13 @@ add_output(GjRowShape *shape, AttrNumber attno, const GjShapeOutput *output)
 	*added = *output;
 	added->at = attno - 1;
 	shape->columns |= GJ_ENTRY_KEY << output->column;
+	if (output->rest != 0)
+	{
+		shape->columns |= GJ_ENTRY_KEY << output->rest;
+		shape->nkeys++;
+		if (shape->key == NULL)
+			shape->key = palloc(UUID_LEN);	/* each shape fills slots of its own */
+	}
 	shape->natts = Max(shape->natts, output->place.attno);
 }
 
@@ -245,26 +261,58 @@ GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set)
 		output->width = column->width;
 		output->values = column->values;
 		output->nulls = column->has_nulls ? column->nulls : NULL;
+		if (output->rest != 0)
+			shape->rests = (const int64 *) set->included[output->rest - 1].values;
 	}
 	order_outputs(shape);
 }
 
 /*
  * Move the outputs with 4 bytes to the front.  They are the most frequent ones, and have a loop of
- * their own.
+ * their own.  Move those with rests to the end.
  */
 static void
 order_outputs(GjRowShape *shape)
 {
-	shape->nint4 = 0;
+	int			nplain = 0;
+
 	for (int i = 0; i < shape->noutputs; i++)
 	{
-		GjShapeOutput moved = shape->outputs[i];
+		if (shape->outputs[i].rest == 0)
+			swap_outputs(shape, i, nplain++);
+	}
+	shape->nint4 = 0;
+	for (int i = 0; i < nplain; i++)
+	{
+		const GjShapeOutput *output = &shape->outputs[i];
 
-		if (moved.width != sizeof(int32) || !moved.by_value || moved.nulls != NULL)
-			continue;
-		shape->outputs[i] = shape->outputs[shape->nint4];
-		shape->outputs[shape->nint4++] = moved;
+		if (output->width == sizeof(int32) && output->by_value && output->nulls == NULL)
+			swap_outputs(shape, i, shape->nint4++);
+	}
+}
+
+static void
+swap_outputs(GjRowShape *shape, int i, int j)
+{
+	GjShapeOutput moved = shape->outputs[i];
+
+	shape->outputs[i] = shape->outputs[j];
+	shape->outputs[j] = moved;
+}
+
+/*
+ * Store the key of an entry, made of code and rest, in the slot
+ */
+void
+GjFillKeys(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
+{
+	for (int i = shape->noutputs - shape->nkeys; i < shape->noutputs; i++)
+	{
+		const GjShapeOutput *output = &shape->outputs[i];
+
+		GjUuidOfPair(((const int64 *) output->values)[entry], shape->rests[entry], shape->key);
+		slot->tts_values[output->at] = PointerGetDatum(shape->key);
+		slot->tts_isnull[output->at] = false;
 	}
 }
 

@@ -42,6 +42,7 @@ typedef struct GjShapeOutput
 	uint16		column;			/* entries: column of the index; 0 is the key */
 	uint16		width;
 	bool		by_value;
+	uint16		rest;			/* entries: if not 0, the column with the rests of the key */
 	GjTuplePlace place;			/* tuples: place of the attribute */
 
 	/* Entries: arrays of the current set, see GjShapeSetSource() */
@@ -56,17 +57,22 @@ typedef struct GjRowShape
 	AttrNumber	natts;			/* tuples: number of attributes that each must have */
 	TupleDesc	desc;			/* tuples: the table's descriptor */
 	int			nint4;			/* number of leading outputs of 4 bytes by value, without NULLs */
+	int			nkeys;			/* number of outputs at the end that are keys with rests */
+	const int64 *rests;			/* entries: of the current set, if there are such keys */
+	char	   *key;			/* the same: 16 bytes, the key of the slot's row */
 	int			noutputs;
 	GjShapeOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjRowShape;
 
 /* shape.c: shapes are allocated in the current memory context */
-extern GjRowShape *GjShapeOfEntries(Relation index, const Scan *plan, List *attnos);
+extern GjRowShape *GjShapeOfEntries(Relation index, bool has_rests, const Scan *plan,
+									List *attnos);
 extern int	GjIndexColumnOf(Relation index, AttrNumber attno);
 extern GjRowShape *GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, bool to_arrays);
 extern GjRowShape *GjShapeOfTarget(const GjRowShape *row, List *tlist, Index varno);
 extern void GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set);
 extern void GjPrepareSlot(TupleTableSlot *slot);
+extern void GjFillKeys(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot);
 extern bool GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
 extern bool GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *shape,
 							  const GjShapeOutput *output, const uint16 *rows, int n, char *values,
@@ -84,16 +90,16 @@ GjReadySlot(TupleTableSlot *slot)
 }
 
 /*
- * Store an entry's values in the slot.  They are by value, so that a slot that is stored once needs
- * only new values; attributes that are not filled remain NULL.  Values by reference belong to the
- * caller, and must not be copies that the slot made.
+ * Store an entry's values in the slot, but no keys that have rests.  They are by value, so that a
+ * slot that is stored once needs only new values; attributes that are not filled remain NULL.
+ * Values by reference belong to the caller, and must not be copies that the slot made.
  */
 static inline void
-GjFillFromEntry(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
+GjFillPlain(const GjRowShape *shape, int noutputs, uint64 entry, TupleTableSlot *slot)
 {
 	const GjShapeOutput *output = shape->outputs;
 	const GjShapeOutput *end_int4 = output + shape->nint4;
-	const GjShapeOutput *end = output + shape->noutputs;
+	const GjShapeOutput *end = output + noutputs;
 	Datum	   *values = slot->tts_values;
 	bool	   *isnull = slot->tts_isnull;
 
@@ -112,6 +118,18 @@ GjFillFromEntry(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 									   output->width);
 		isnull[output->at] = output->nulls != NULL && output->nulls[entry];
 	}
+}
+
+/*
+ * Store an entry's values in the slot.  A key that has a rest belongs to the shape, and is valid
+ * until the next entry.
+ */
+static inline void
+GjFillFromEntry(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
+{
+	GjFillPlain(shape, shape->noutputs - shape->nkeys, entry, slot);
+	if (shape->nkeys > 0)
+		GjFillKeys(shape, entry, slot);
 }
 
 /*

@@ -53,6 +53,7 @@ struct GjKeyProgram
 	int			nparts;			/* columns that the exact table of tuples compares; or 0 */
 	bool		key_is_part;	/* is the first of them the key, because its codes are hashes? */
 	bool		tests_entries;	/* then: can the other columns be tested in entries? */
+	bool		has_rests;		/* have codes rests? These are compared instead of keys. */
 	GjExactPart *parts;
 	List	   *params;			/* Param nodes of the executor's parameters in the values */
 	Bitmapset  *param_ids;		/* their IDs */
@@ -124,6 +125,8 @@ typedef struct GjSharedKeys
 
 static List *get_part(List *key_plan, GjKeyPlanPart part);
 static void init_codec(GjConverter *converter, List *codec, Oid type, Oid equality);
+static bool codec_has_rests(List *codec);
+static GjExactPart *make_word_part(void);
 static GjExactPart *make_part(Oid family, Oid equality, Oid collation);
 static void init_arrays(KeySource *source, List *arrays, PlanState *parent);
 static void init_parts(GjKeyProgram *program, List *key_plan);
@@ -229,7 +232,8 @@ init_parts(GjKeyProgram *program, List *key_plan)
 			   *collation;
 
 	program->parts = palloc_array(GjExactPart, list_length(operators));
-	program->tests_entries = program->key_is_part;
+	program->has_rests = codec_has_rests(get_part(key_plan, GJ_KEY_PLAN_CODEC));
+	program->tests_entries = program->key_is_part && !program->has_rests;
 	forboth(opno, operators, collation, get_part(key_plan, GJ_KEY_PLAN_PART_COLLATIONS))
 	{
 		if (!GjExactPartInit(&program->parts[program->nparts++], lfirst_oid(opno),
@@ -238,6 +242,17 @@ init_parts(GjKeyProgram *program, List *key_plan)
 		if (program->nparts > 1 && !program->parts[program->nparts - 1].is_word)
 			program->tests_entries = false;
 	}
+	if (program->key_is_part && program->has_rests)
+		GjExactPartInitWord(&program->parts[0]);
+}
+
+/*
+ * Return true if the index's codes have rests
+ */
+static bool
+codec_has_rests(List *codec)
+{
+	return codec != NIL && OidIsValid(lthird_oid(codec));
 }
 
 static void
@@ -256,10 +271,21 @@ init_codec(GjConverter *converter, List *codec, Oid type, Oid equality)
 	collation = lsecond_oid(codec);
 	if (converter->how != GJ_CONVERT_CODEC)
 		equality = get_opfamily_member(family, type, type, GJ_EQUAL_STRATEGY);
-	if (!GjCodecInit(&converter->codec, family, type, collation))
+	if (!GjCodecInit(&converter->codec, family, type, collation, codec_has_rests(codec)))
 		elog(ERROR, "missing key extraction function for type %u", type);
 	if (converter->codec.kind == GJ_CODEC_HASH)
 		converter->part = make_part(family, equality, collation);
+	else if (converter->codec.kind == GJ_CODEC_UUID)
+		converter->part = make_word_part();
+}
+
+static GjExactPart *
+make_word_part(void)
+{
+	GjExactPart *part = palloc(sizeof(GjExactPart));
+
+	GjExactPartInitWord(part);
+	return part;
 }
 
 /*
@@ -293,6 +319,15 @@ Bitmapset *
 GjKeyProgramParams(const GjKeyProgram *program)
 {
 	return program->param_ids;
+}
+
+/*
+ * Return true if the plan is for an index whose codes have rests
+ */
+bool
+GjKeyProgramHasRests(const GjKeyProgram *program)
+{
+	return program->has_rests;
 }
 
 static List *
@@ -483,7 +518,8 @@ add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull)
  * Add tuples: their keys to the set, and the values of all parts to its exact table
  *
  * If the key is a part, because its codes are hashes, then entries have no proof of it.  But they
- * can be tested by the code and the other columns.
+ * can be tested by the code and the other columns.  If codes have rests, as entries do, then the
+ * rest is the part.
  *
  * A tuple with a NULL equals nothing.  Of arrays whose combinations are wanted, all but one have a
  * single element; see plan/tuples.c.
@@ -559,6 +595,8 @@ add_tuple(GjKeyProgram *program, KeySource *source, GjKeySet *set, const Element
 	}
 	key = GjCodeOf(&source->converter.codec, values[0]);
 	GjKeySetAdd(set, key);
+	if (program->key_is_part && program->has_rests)
+		values[0] = Int64GetDatum(GjRestOf(&source->converter.codec, values[0]));
 	(void) GjExactAdd(set->exact, key, values + (program->key_is_part ? 0 : 1), &found);
 	if (program->tests_entries)
 		(void) GjExactAdd(set->entry_exact, key, values + 1, &found);

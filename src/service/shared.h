@@ -171,6 +171,10 @@ extern void GjSlotsStop(void);
 extern void GjSlotsWake(void);
 extern void GjDoorbellRing(int slot);
 
+/* verify.c */
+extern bool GjReductionIsSound(const GjReduction *r, const GjKeySet *keys,
+							   const gjd_shape *shape);
+
 /* reason.c */
 extern const GjReasonInfo *GjReasonGet(GjServiceReason reason);
 extern GjServiceReason GjReasonOfExit(int wait_status);

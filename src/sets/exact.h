@@ -36,6 +36,7 @@ typedef struct GjExact GjExact;
 #define GJ_EXACT_NONE			PG_UINT32_MAX
 
 extern bool GjExactPartInit(GjExactPart *part, Oid equality, Oid collation);
+extern void GjExactPartInitWord(GjExactPart *part);
 extern GjExact *GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts,
 							  bool code_is_hash);
 extern uint32 GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *found);

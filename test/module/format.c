@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * format.c
- *	  gpujoin_use_format_2(): turn an index into one as the first release made it.
+ *	  The format of indexes: turn an index into one as the first release made it, and make uuids
+ *	  of the code and the rest that an index stores.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,10 +15,12 @@
 #include "miscadmin.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
+#include "utils/uuid.h"
 
 #include "pages/pages.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_use_format_2);
+PG_FUNCTION_INFO_V1(gpujoin_test_uuid);
 
 /*
  * Remove the fields that format 3 has added to the metapage, none of which may be in use
@@ -50,4 +53,16 @@ gpujoin_use_format_2(PG_FUNCTION_ARGS)
 	UnlockReleaseBuffer(buffer);
 	index_close(index, NoLock);
 	PG_RETURN_VOID();
+}
+
+/*
+ * Return the uuid of a code and a rest
+ */
+Datum
+gpujoin_test_uuid(PG_FUNCTION_ARGS)
+{
+	pg_uuid_t  *uuid = palloc(sizeof(pg_uuid_t));
+
+	GjUuidOfPair(PG_GETARG_INT64(0), PG_GETARG_INT64(1), (char *) uuid->data);
+	PG_RETURN_UUID_P(uuid);
 }

@@ -110,3 +110,8 @@ CREATE FUNCTION gpujoin_use_format_2(index regclass) RETURNS void
 COMMENT ON FUNCTION gpujoin_use_format_2(regclass)
 	IS 'turn an index into one of format version 2';
 REVOKE ALL ON FUNCTION gpujoin_use_format_2(regclass) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_test_uuid(code bigint, rest bigint) RETURNS uuid
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_test_uuid(bigint, bigint)
+	IS 'make the uuid that an index stores as this code and rest';

@@ -4,6 +4,7 @@
 #   GPUJOIN_SEED=...     start from this seed, which the output of each run contains. Round N of a
 #                        run uses the seed plus N, so that one round can be repeated alone
 #   GPUJOIN_ROUNDS=...   number of rounds (default: as many as fit into 50 seconds, at least ten)
+#   GPUJOIN_KEY=...      type of the keys in all rounds, such as uuid
 #
 # Each query runs three times on one state of the tables: with gpujoin.enabled = off; forced, under
 # random planner settings; and with gpujoin as one choice among others, so that bitmap scans on our

@@ -9,7 +9,7 @@ use Exporter 'import';
 use GpuJoinRandom;
 
 our @EXPORT = qw(%types @int_types %classes %round $has_icu like_key family is_int value number
-  list array create_types key_type key_class key_span key_value key_has_order);
+  list array tuple_condition create_types key_type key_class key_span key_value key_has_order);
 
 # Return the string for a number; the image of every second one fits a code.
 sub string { return "(CASE WHEN ($_[0]) % 2 = 0 THEN 'k' ELSE 'a longer key ' END || ($_[0]))"; }
@@ -48,7 +48,17 @@ our %types = (
 	numeric => {
 		value => sub { "(($_[0])::numeric / 4)" },
 		other => sub { "trim_scale($_[0])" },
-		family => 'numeric' });
+		family => 'numeric' },
+	# nearly all of which have an image, so that entries can be rows
+	'numeric(20,0)' => {
+		value => sub { "(CASE WHEN ($_[0]) % 7 = 3 THEN 1e19 + ($_[0]) ELSE ($_[0]) END)"
+			  . "::numeric(20,0)" },
+		other => sub { "($_[0] + 0.00)" },
+		family => 'numeric0' },
+	'varchar(20)' => {
+		value => sub { "(CASE WHEN ($_[0]) % 11 = 3 THEN 'a longer key ' ELSE 'k' END || ($_[0]))"
+			  . "::varchar(20)" },
+		family => 'varchar20' });
 our @int_types = qw(int2 int4 int8);
 our %extremes = (
 	int2 => ['-32768', '32767'],
@@ -59,6 +69,8 @@ our %extremes = (
 	'char(20)' => ['', ' k1'],
 	bytea => ['', '\x00'],
 	uuid => ['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff'],
+	'numeric(20,0)' => ['NaN', '99999999999999999999', '-4611686018427387905'],
+	'varchar(20)' => ['', 'seven 7', 'eight 88'],
 	numeric => ['NaN', 'Infinity', '-4611686018427387905', '1e30', '-0.00']);
 
 # Operator classes with codes that collide on purpose, created with each round's tables
@@ -120,6 +132,41 @@ sub array
 	return "(ARRAY[" . list($type) . "])[1:5]" if chance(0.05);
 	return "array_append(ARRAY[" . list($type) . "], NULL)" if chance(0.1);
 	return "ARRAY[" . list($type) . "]";
+}
+
+# Return a list of tuples, as the parser and ORMs write it.
+sub tuple_condition
+{
+	my ($b, $key, $type) = @_;
+	my %value_of = (
+		v => sub { pick(upto(100), upto(100), upto(100) . '::int8', 'NULL::int', '3000000000') },
+		k2 => sub { pick(upto(37), upto(37), upto(37) . '::int2', 'NULL::int') },
+		id => sub { upto(2000) },
+		ok => sub { pick('true', 'false', 'NULL::bool') },
+		t => sub { "'" . chr(97 + upto(26)) . 'y' x upto(7) . "'" },
+		f => sub { pick(upto(20) / 2, "'NaN'", 'NULL') . '::float4' });
+	my @columns =
+	  pick(['v'], ['k2'], ['k2'], [ 'v', 'k2' ], ['id'], [ 'ok', 'k2' ], ['t'], ['f'])->@*;
+	my $n = pick(2, 5, 30, 90);
+	my @names = ($key, map { "$b.$_" } @columns);
+	my @tuples = map {
+		[ value($type, number()), map { $value_of{$_}->() } @columns ]
+	} 1 .. $n;
+
+	return '(' . join(', ', @names) . ') IN ('
+	  . join(', ', map { '(' . join(', ', @$_) . ')' } @tuples) . ')'
+	  if chance(0.5);
+	return '(' . join(' OR ', map {
+			my $tuple = $_;
+			my $array = chance(0.3) ? upto(scalar @names) : -1;
+			my @arm = map {
+				$_ == $array && $_ == 0 ? "$key = ANY (" . array($type) . ")"
+				  : $_ == $array ? "$names[$_] = ANY (ARRAY[" . join(', ', $tuple->[$_],
+					$value_of{ $columns[ $_ - 1 ] }->()) . '])'
+				  : chance(0.2) ? "$tuple->[$_] = $names[$_]" : "$names[$_] = $tuple->[$_]"
+			} 0 .. $#names;
+			'(' . join(' AND ', chance(0.3) ? reverse @arm : @arm) . ')'
+		} @tuples) . ')';
 }
 
 # Return SQL for the types and operator classes that keys may have.
