@@ -607,11 +607,11 @@ fallback_of(GjServiceResult result)
  * A page is copied if it is a data page that is alive according to the lists that were read
  * before.  In a full pass, all other pages are copied as empty ones: the column may have their
  * contents from when they were alive.  By runs, those pages are whose copy is known to have
- * entries of a run or delta that is not alive (copies.c).  Of two copies of a page, the device keeps the one with
- * the higher version, which is the change counter.  The empty copy of a free page has the
- * version after that of the page, and is replaced at the next real change, whose number is
- * higher by at least two (pages/read.c).  The empty copy of a page that is not alive yet has the
- * version before that of the page, so that the page itself replaces it once it is alive.
+ * entries of a run or delta that is not alive (copies.c).  Of two copies of a page, the device
+ * keeps the one with the higher version, which is the change counter.  The empty copy of a free
+ * page has the version after that of the page, and is replaced at the next real change, whose
+ * number is higher by at least two (pages/read.c).  The empty copy of a page that is not alive yet
+ * has the version before that of the page, so that the page itself replaces it once it is alive.
  *
  * At the end, the caller checks whether the lists have changed since they were read.
  *-------------------------------------------------------------------------
@@ -892,8 +892,8 @@ must_give_way(Relation index)
  * That is enough to keep the promise of match/device.c.  Let P be a page that is live by the new
  * lists.  If its run was published after S, P is visited.  If its run or delta was listed at S
  * already, P was its page at S, or was opened after S, and the lag has all changes since; a new
- * delta's pages were all opened after S.  A bulk deletion enters its changes in the journal, but for
- * those to pages of a merge, whose run is published later.  All other pages are not live; if a
+ * delta's pages were all opened after S.  A bulk deletion enters its changes in the journal, but
+ * for those to pages of a merge, whose run is published later.  All other pages are not live; if a
  * copy of one has entries, these are of a run or delta that was live when the copy was made, and
  * is not any more, or P has been reused by a live one and is pushed because of that.  If the lists
  * change again meanwhile, the numbers still tell what each copy contains, and the next

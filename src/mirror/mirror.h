@@ -105,8 +105,8 @@ typedef struct GjBlockRange
 /* Pages that a mirror lacks: ranges are ascending and do not touch */
 typedef struct GjMirrorLag
 {
-	bool		unknown;		/* true if the journal does not tell: pages must be found by the lists,
-								 * or all be checked */
+	bool		unknown;		/* true if the journal does not tell: pages must be found by the
+								 * lists, or all be checked */
 	BlockNumber blocks;
 	int			nranges;
 	GjBlockRange ranges[GJ_JOURNAL_ENTRIES + GJ_MAX_LANES];
