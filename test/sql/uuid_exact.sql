@@ -138,9 +138,9 @@ RESET parallel_setup_cost;
 RESET parallel_tuple_cost;
 
 -- Rescans with other keys, and rows that are kept
-SELECT compare_entries('SELECT s, o.* FROM small, LATERAL (SELECT u, v FROM big WHERE u = ANY (ARRAY[s, id(x)]) OFFSET 0) o');
-SELECT compare_entries('SELECT s, o.* FROM small, LATERAL (SELECT u, w FROM big WHERE u = ANY (ARRAY[s, id(x)]) ORDER BY w DESC LIMIT 1) o');
-SELECT compare_entries('SELECT s, (SELECT sum(w) FROM big WHERE u IN (s, alike(x + 100))) FROM small');
+SELECT compare_entries('SELECT s, o.* FROM (SELECT * FROM small WHERE x < 2) q, LATERAL (SELECT u, v FROM big WHERE u = ANY (ARRAY[s, id(x)]) OFFSET 0) o');
+SELECT compare_entries('SELECT s, o.* FROM (SELECT * FROM small WHERE x < 2) q, LATERAL (SELECT u, w FROM big WHERE u = ANY (ARRAY[s, id(x)]) ORDER BY w DESC LIMIT 1) o');
+SELECT compare_entries('SELECT s, (SELECT sum(w) FROM big WHERE u IN (s, alike(x + 100))) FROM small WHERE x < 2');
 SELECT compare_entries('SELECT a.u, a.w, b.u, b.w FROM big a JOIN big b ON a.u = b.u JOIN small ON s = a.u');
 SELECT compare_entries('SELECT u, w FROM (SELECT u, w FROM big UNION ALL SELECT u, w + 1 FROM big) q WHERE u IN (SELECT s FROM small)');
 SELECT compare_entries('SELECT u, u AS again, w FROM big WHERE u = ANY (ARRAY(SELECT s FROM small)) ORDER BY u');
