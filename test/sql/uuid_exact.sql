@@ -137,6 +137,22 @@ RESET min_parallel_table_scan_size;
 RESET parallel_setup_cost;
 RESET parallel_tuple_cost;
 
+-- Rescans with other keys, and rows that are kept
+SELECT compare_entries('SELECT s, o.* FROM (SELECT * FROM small WHERE x < 2) q, LATERAL (SELECT u, v FROM big WHERE u = ANY (ARRAY[s, id(x)]) OFFSET 0) o');
+SELECT compare_entries('SELECT s, o.* FROM (SELECT * FROM small WHERE x < 2) q, LATERAL (SELECT u, w FROM big WHERE u = ANY (ARRAY[s, id(x)]) ORDER BY w DESC LIMIT 1) o');
+SELECT compare_entries('SELECT s, (SELECT sum(w) FROM big WHERE u IN (s, alike(x + 100))) FROM small WHERE x < 2');
+SELECT compare_entries('SELECT a.u, a.w, b.u, b.w FROM big a JOIN big b ON a.u = b.u JOIN small ON s = a.u');
+SELECT compare_entries('SELECT u, w FROM (SELECT u, w FROM big UNION ALL SELECT u, w + 1 FROM big) q WHERE u IN (SELECT s FROM small)');
+SELECT compare_entries('SELECT u, u AS again, w FROM big WHERE u = ANY (ARRAY(SELECT s FROM small)) ORDER BY u');
+SELECT compare_entries('WITH m AS MATERIALIZED (SELECT u, w FROM big WHERE u = ANY (ARRAY(SELECT s FROM small WHERE x < 4))) SELECT a.u, b.w FROM m a, m b WHERE a.u < b.u');
+SET enable_hashjoin = off;
+SET enable_nestloop = off;
+SELECT compare_entries('SELECT q.u, r.w FROM (SELECT u FROM big WHERE u = ANY (ARRAY(SELECT s FROM small)) OFFSET 0) q
+	FULL JOIN (SELECT u, w FROM big WHERE u = ANY (ARRAY(SELECT s FROM small WHERE x < 5)) OFFSET 0) r ON q.u = r.u');
+RESET enable_hashjoin;
+RESET enable_nestloop;
+SELECT compare_entries('SELECT s, u FROM small LEFT JOIN big ON u = s AND u = alike(x)');
+
 -- Changes: entries whose page is not all-visible are read from the heap
 DELETE FROM big WHERE u = ANY (ARRAY(SELECT id(i) FROM generate_series(1, 100) i)) OR u = alike(3);
 UPDATE big SET u = alike(w::int) WHERE u = ANY (ARRAY(SELECT id(i) FROM generate_series(101, 200) i));
