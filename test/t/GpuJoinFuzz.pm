@@ -73,7 +73,8 @@ sub tuple_condition
 		ok => sub { pick('true', 'false', 'NULL::bool') },
 		t => sub { "'" . chr(97 + upto(26)) . 'y' x upto(7) . "'" },
 		f => sub { pick(upto(20) / 2, "'NaN'", 'NULL') . '::float4' });
-	my @columns = pick(['v'], ['k2'], ['k2'], [ 'v', 'k2' ], ['id'], [ 'ok', 'k2' ], ['t'], ['f'])->@*;
+	my @columns =
+	  pick(['v'], ['k2'], ['k2'], [ 'v', 'k2' ], ['id'], [ 'ok', 'k2' ], ['t'], ['f'])->@*;
 	my $n = pick(2, 5, 30, 90);
 	my @names = ($key, map { "$b.$_" } @columns);
 	my @tuples = map {
@@ -94,16 +95,6 @@ sub tuple_condition
 			} 0 .. $#names;
 			'(' . join(' AND ', chance(0.3) ? reverse @arm : @arm) . ')'
 		} @tuples) . ')';
-}
-
-# Return texts, some of which are those of keys.
-sub texts
-{
-	my $type = shift;
-	return join(', ', map {
-			my $text = '(' . value($type, number()) . ')::text';
-			pick($text, $text, $text, "upper($text)", "$text || ' '", "'0' || $text", "''", 'NULL')
-		} 1 .. pick(1, 2, 12));
 }
 
 # Return a condition that must be folded into a set: wrapped, chained, negated, with the key cast.

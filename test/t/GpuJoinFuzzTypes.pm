@@ -9,7 +9,7 @@ use Exporter 'import';
 use GpuJoinRandom;
 
 our @EXPORT = qw(%types @int_types %classes %round $has_icu like_key family is_int value number
-  list array create_types key_type key_class key_span key_value key_has_order);
+  list array create_types key_type key_class key_span key_value key_has_order texts);
 
 # Return the string for a number; the image of every second one fits a code.
 sub string { return "(CASE WHEN ($_[0]) % 2 = 0 THEN 'k' ELSE 'a longer key ' END || ($_[0]))"; }
@@ -163,5 +163,15 @@ sub key_class { return $round{class}; }
 sub key_has_order { return family() !~ /uuid|bytea/; }
 sub key_span { return $round{span}; }
 sub key_value { return $types{ $round{type} }{value}->($_[0]); }
+
+# Return texts, some of which are those of keys.
+sub texts
+{
+	my $type = shift;
+	return join(', ', map {
+			my $text = '(' . value($type, number()) . ')::text';
+			pick($text, $text, $text, "upper($text)", "$text || ' '", "'0' || $text", "''", 'NULL')
+		} 1 .. pick(1, 2, 12));
+}
 
 1;
