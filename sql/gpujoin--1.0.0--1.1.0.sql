@@ -153,7 +153,8 @@ CREATE FUNCTION gpujoin_index_stats(
 		OUT search_time double precision, OUT wait_time double precision,
 		OUT device_time double precision, OUT last_used timestamptz,
 		OUT stats_reset timestamptz, OUT reductions bigint, OUT reduced_rows bigint,
-		OUT pages_left_out bigint)
+		OUT pages_left_out bigint, OUT reduced_groups bigint, OUT reductions_failed bigint,
+		OUT entries_not_sent bigint)
 	RETURNS SETOF record
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_index_stats()
@@ -163,7 +164,8 @@ CREATE VIEW pg_stat_gpujoin_indexes AS
 	SELECT d.datname, s.index AS indexrelid, c.schemaname, c.relname, c.indexrelname,
 		s.searches, s.device_answers, s.cpu_answers, s.cpu_reasons, s.keys, s.pages_read,
 		s.pages_skipped, s.pages_pushed, s.tids, s.heap_blocks, s.heap_fetches, s.groups,
-		s.reductions, s.reduced_rows, s.pages_left_out, s.search_time, s.wait_time, s.device_time, s.last_used, s.stats_reset
+		s.reductions, s.reductions_failed, s.reduced_rows, s.reduced_groups, s.pages_left_out,
+		s.entries_not_sent, s.search_time, s.wait_time, s.device_time, s.last_used, s.stats_reset
 	FROM gpujoin_index_stats() AS s
 	LEFT JOIN pg_catalog.pg_database AS d ON d.oid = s.database
 	LEFT JOIN (SELECT i.oid, n.nspname AS schemaname, t.relname, i.relname AS indexrelname
@@ -196,8 +198,15 @@ COMMENT ON COLUMN pg_stat_gpujoin_indexes.groups
 COMMENT ON COLUMN pg_stat_gpujoin_indexes.reductions
 	IS 'searches in which the device added rows up';
 COMMENT ON COLUMN pg_stat_gpujoin_indexes.reduced_rows IS 'rows that it added up';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.reductions_failed
+	IS 'attempts to do so that did not succeed, because the index changed meanwhile, or the device '
+	'or the memory did not suffice';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.reduced_groups IS 'groups into which it added them';
 COMMENT ON COLUMN pg_stat_gpujoin_indexes.pages_left_out
 	IS 'pages that it left to the CPU, because they had changed';
+COMMENT ON COLUMN pg_stat_gpujoin_indexes.entries_not_sent
+	IS 'matching entries that it did not have to send, because it added them up, or because they '
+	'are not among the first ones of an order';
 COMMENT ON COLUMN pg_stat_gpujoin_indexes.search_time IS 'time of searches, in milliseconds';
 COMMENT ON COLUMN pg_stat_gpujoin_indexes.wait_time
 	IS 'of search_time, waiting for the device to answer';

@@ -29,7 +29,7 @@ PG_FUNCTION_INFO_V1(gpujoin_fold_stats);
 PG_FUNCTION_INFO_V1(gpujoin_stats_reset_index);
 PG_FUNCTION_INFO_V1(gpujoin_progress);
 
-#define USAGE_COLUMNS			22
+#define USAGE_COLUMNS			25
 #define OLD_USAGE_COLUMNS		19	/* in version 1.0.0 of the extension */
 #define FOLD_COLUMNS			10
 #define PROGRESS_COLUMNS		8
@@ -188,6 +188,9 @@ add_usage(Row *row, const GjUsage *usage)
 	add_int(row, n[GJ_USE_REDUCTIONS]);
 	add_int(row, n[GJ_USE_REDUCED_ROWS]);
 	add_int(row, n[GJ_USE_LEFT_OUT]);
+	add_int(row, n[GJ_USE_REDUCED_GROUPS]);
+	add_int(row, n[GJ_USE_REDUCE_FAILURES]);
+	add_int(row, n[GJ_USE_NOT_SENT]);
 }
 
 static uint64

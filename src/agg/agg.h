@@ -52,12 +52,13 @@ extern Datum GjReaderDecode(const GjReader *reader, int column, Datum code);
 extern const GjBatch *GjReaderNext(GjReader *reader);
 
 /*
- * Have a device reduce the rows, as far as possible, before the first is read.  The request's
- * columns are those of the batches, and are replaced by those of the node that is asked.  If the
- * result is true, GjReaderNextStates() returns the groups that have been made, as batches that have
- * the columns of the groups only; NULL at the end.
+ * Have a device reduce the rows of a part, from 0, as far as possible, before the first is read.
+ * The request's columns are those of the batches, and are replaced by those of the node that is
+ * asked.  If the result is true, GjReaderNextStates() returns the groups that have been made, as
+ * batches that have the columns of the groups only; NULL at the end.
  */
-extern bool GjReaderReduce(GjReader *reader, GjReduceRequest *request);
+extern int	GjReaderParts(GjReader *reader);
+extern bool GjReaderReduce(GjReader *reader, GjReduceRequest *request, int part);
 extern const GjBatch *GjReaderNextStates(GjReader *reader, GjReduceRequest *request);
 
 /* Start over, after the node has been rescanned; codes are forgotten */

@@ -15,6 +15,9 @@
  * itself advances to the next child, skips those that run-time pruning excludes, and starts it:
  * so the first row of each child arrives in a slot.
  *
+ * A device can reduce the rows of a node, or those of each child of an Append, before the first row
+ * is read: see GjReaderParts().
+ *
  * A value keeps its width in the array, but an entry's key may be wider than its type.
  *
  * Within EvalPlanQual, rows are read one by one: there a node may have to return a row that
@@ -29,6 +32,7 @@
 #include "catalog/objectaccess.h"
 #include "catalog/pg_proc.h"
 #include "executor/executor.h"
+#include "executor/execPartition.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
 #include "nodes/memnodes.h"
@@ -95,6 +99,7 @@ put_value(GjReaderColumn *column, int row, Datum value, bool isnull)
 
 static bool read_arrays(GjReader *reader);
 static int	list_nodes(GjReader *reader, PlanState **nodes);
+static int	list_part(GjReader *reader, int part, PlanState **nodes);
 static PlanState *node_below(GjReader *reader, PlanState *node);
 static bool map_columns(GjReader *reader, PlanState **nodes, int nnodes);
 static int	column_below(PlanState *node, int at);
@@ -425,27 +430,69 @@ count_rows(GjReader *reader, const uint32 *weights, int n)
 /* Groups made by a device ----------------------------------------------------------- */
 
 /*
- * Like ExecProcNode(), rescan the node first if a parameter has changed
+ * Return the number of parts whose rows can be reduced one after another: the children of an Append
+ * that has not been started, or the node itself.  Like ExecProcNode(), rescan the node first if a
+ * parameter has changed.
+ *
+ * The Append will run all children that it has, unless it prunes while it runs: then none is
+ * reduced, as it is not known yet which ones it will run.  A child returns the rows that have not
+ * been reduced whenever the Append comes to it.
  */
-bool
-GjReaderReduce(GjReader *reader, GjReduceRequest *request)
+int
+GjReaderParts(GjReader *reader)
 {
-	PlanState  *nodes[MAX_NODES];
-	bool		reduced;
-	int			n;
+	AppendState *append = (AppendState *) reader->node;
 
 	if (reader->node->state->es_epq_active != NULL)
-		return false;
+		return 0;
 	if (reader->node->chgParam != NULL)
 		ExecReScan(reader->node);
-	n = list_nodes(reader, nodes);
-	if (n == 0 || reader->appends || reader->methods == NULL || reader->methods->reduce == NULL ||
+	if (!IsA(append, AppendState))
+		return 1;
+	if (append->as_begun || append->as_nasyncplans > 0 || append->as_pstate != NULL ||
+		(append->as_prune_state != NULL && append->as_prune_state->do_exec_prune))
+		return 0;
+	return append->as_nplans;
+}
+
+bool
+GjReaderReduce(GjReader *reader, GjReduceRequest *request, int part)
+{
+	PlanState  *nodes[MAX_NODES];
+	int			n = list_part(reader, part, nodes);
+	bool		reduced;
+
+	if (n == 0 || reader->methods == NULL || reader->methods->reduce == NULL ||
 		!map_request(reader, request))
 		return false;
 	start_nodes(nodes, n);
 	reduced = reader->methods->reduce(reader->source, request);
 	stop_nodes(nodes, n, 0.0);
 	return reduced;
+}
+
+/*
+ * Make a part the source.  Return the number of nodes down to it, like list_nodes().
+ */
+static int
+list_part(GjReader *reader, int part, PlanState **nodes)
+{
+	AppendState *append = (AppendState *) reader->node;
+
+	if (!IsA(append, AppendState))
+	{
+		int			n = list_nodes(reader, nodes);
+
+		return reader->appends ? 0 : n;
+	}
+	nodes[0] = reader->node;
+	nodes[1] = append->appendplans[part];
+	if (nodes[1]->chgParam != NULL)
+		ExecReScan(nodes[1]);
+	reader->source = nodes[1];
+	reader->methods = GjNodeRowMethods(nodes[1]);
+	reader->mapped = map_columns(reader, nodes, 2);
+	return reader->mapped ? 2 : 0;
 }
 
 /*

@@ -191,25 +191,29 @@ bool
 GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups, uint64 *count)
 {
 	GjReduceRequest *request = &reducer->request;
+	int			nparts = GjReaderParts(reader);
 	bool		counted = false;
 
-	*request = reducer->wanted;
-	request->only_count = count != NULL;
-	request->fits = fits;
-	request->arg = groups;
-	request->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin reduction",
-											 ALLOCSET_DEFAULT_SIZES);
-	if (GjReaderReduce(reader, request))
+	for (int part = 0; part < nparts; part++)
 	{
-		counted = request->reduction.only_counted;
-		if (counted)
-			*count = request->reduction.ngroups;
-		else if (request->distinct)
-			add_values(reducer, groups);
-		else
-			merge(reducer, reader, groups);
+		*request = reducer->wanted;
+		request->only_count = count != NULL && nparts == 1; /* parts may have equal groups */
+		request->fits = fits;
+		request->arg = groups;
+		request->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin reduction",
+												 ALLOCSET_DEFAULT_SIZES);
+		if (GjReaderReduce(reader, request, part))
+		{
+			counted = request->reduction.only_counted;
+			if (counted)
+				*count = request->reduction.ngroups;
+			else if (request->distinct)
+				add_values(reducer, groups);
+			else
+				merge(reducer, reader, groups);
+		}
+		MemoryContextDelete(request->context);
 	}
-	MemoryContextDelete(request->context);
 	return counted;
 }
 

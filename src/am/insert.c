@@ -129,8 +129,8 @@ insert_row(Relation index, const GjIndexInfo *info, const char *row)
 }
 
 /*
- * Ask for a fold, if the delta, to which a page has been added, is large enough.  A temporary table,
- * which no worker can read, is folded here: it is as if the worker did it in between.
+ * Ask for a fold, if the delta, to which a page has been added, is large enough.  A temporary
+ * table, which no worker can read, is folded here: it is as if the worker did it in between.
  */
 static void
 request_fold(Relation index)

@@ -59,7 +59,6 @@
 
 #include "base/compat.h"
 #include "base/step.h"
-#include "mirror/mirror.h"
 #include "stats/stats.h"
 #include "am.h"
 
@@ -398,8 +397,7 @@ flush(Worker *worker, Relation index)
 	worker->build_id = state.build_id;
 	worker->unsorted = GjStateUnsorted(&state);
 	worker->pause_ms = 0;
-	if ((state.deltas[1].run == 0 && worker->unsorted < worker->flush_pages) ||
-		GjMirrorDelaysFolds(index, state.build_id))
+	if (state.deltas[1].run == 0 && worker->unsorted < worker->flush_pages)
 		return use_time(worker, index);
 
 	schema = get_namespace_name(RelationGetNamespace(index));

@@ -10,10 +10,16 @@
  * A reduction is asked for only if nothing but its key and columns decides what a row counts for:
  *
  *	- the rows come from entries, and no condition is left that entries are not tested by;
+ *	- equal codes are equal keys, which is not so for hashes, nor for uuid without its rest;
  *	- the groups and the arguments of aggregates are columns of the index, and the key is one only
  *	  if its code is its value (find_column);
  *	- entries can be rows under the snapshot: visible.c;
  *	- the node is not part of a parallel plan, and EvalPlanQual supplies no row.
+ *
+ * Nothing is reduced where several processes share a search, in a join whose small side needs many
+ * batches or that has several big tables, and below an Append that prunes while it runs: each of
+ * these would need a proof of its own.  A group for each small row (GJD_BY_NUMBER) is not asked for
+ * either, as groups by key and the key's partners give the same.
  *
  * It takes some microseconds more than another request, and pays off if many entries need not be
  * sent.  The number of rows is estimated from the number of keys, which is known now.  Groups of
@@ -103,10 +109,12 @@ may_reduce(const GjTableScan *table)
 {
 	const EState *estate = table->css.ss.ps.state;
 	const GjKeySet *keys = table->keys;
+	GjCodecKind kind = table->key_reader.codec.kind;
 
 	return gj_device_aggregate && table->row_shape != NULL && table->share.found == NULL &&
 		estate->es_epq_active == NULL && keys->nkeys > 0 && !keys->complement && !keys->nulls &&
 		keys->exact == NULL && table->key_reader.nparts == 0 &&
+		kind != GJ_CODEC_HASH && kind != GJ_CODEC_UUID &&
 		GjEntriesMayBeRows(estate->es_snapshot) && GjServiceReady(NULL) &&
 		estimate_rows(table) >= gj_reduce_rows;
 }

@@ -16,8 +16,9 @@
  * synchronisation, because these read S, L and the open pages first, at one moment, and the pages
  * afterwards: a change numbered S or less was made while both its page and the metapage were
  * locked, so it was on the page before the metapage could be read with S.  If L differs from the
- * previous promise's, the synchronisation visits all pages, and empties the copies of those that
- * are not live; a page published since then is copied whatever its number is (mirror/load.c).  At
+ * previous promise's, the synchronisation copies pages published since then whatever their number
+ * is, and empties the copies of those that are not live any more; it knows which these are, or
+ * visits all pages (mirror/load.c, "Missing pages").  At
  * the end L is compared with the index's.  If that has changed, pages may have been freed and
  * reused while they were read, and the mirror makes no promise until the next synchronisation.  The
  * promise stays true for as long as the index's list version is L.  First, a copy is only replaced
@@ -47,7 +48,7 @@
  * before 3.  If that change is still in the ring, P is searched.  If it has left the ring, o is at
  * or below the floor, which was read after the journal; so the floor is above S, and we know that
  * the journal does not reach back far enough.  In that case, or if the list version read in 3 is
- * not L, the mirror is synchronised by all pages, or the CPU searches everything.
+ * not L, the mirror is synchronised first, or the CPU searches everything.
  *
  * The mirror may change during a match.  Pages that other processes push meanwhile only
  * make it newer, or 7 detects the change.  If the mirror is dropped, the service reports that the

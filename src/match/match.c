@@ -216,6 +216,9 @@ GjMatchStatsToUse(const GjMatchStats *stats, GjIndexUse *use)
 	n[GJ_USE_TIDS] = stats->tids;
 	n[GJ_USE_REDUCTIONS] = stats->reductions;
 	n[GJ_USE_REDUCED_ROWS] = stats->reduced_rows;
+	n[GJ_USE_REDUCED_GROUPS] = stats->reduced_groups;
+	n[GJ_USE_REDUCE_FAILURES] = stats->reduce_failures;
+	n[GJ_USE_NOT_SENT] = stats->reduced_rows + stats->limited;
 	n[GJ_USE_LEFT_OUT] = stats->left_out;
 	n[GJ_USE_SEARCH_US] = INSTR_TIME_GET_MICROSEC(stats->elapsed);
 	n[GJ_USE_WAIT_US] = (uint64) (stats->request_ms * 1000.0);

@@ -7,8 +7,8 @@
  * lists that were read first describe the mirror once all pages have been copied (match/device.c
  * explains why).  Pages may change while they are read, by insertions, switches and VACUUM: a
  * copy then has changes above that number, and the next synchronization copies the page again.
- * If a fold has changed the lists meanwhile, the mirror is not used until a synchronization has
- * gone through all pages once more.
+ * If a fold has changed the lists meanwhile, the mirror is not used until another synchronization
+ * has followed.
  *
  * The process that loads, a loader or a backend that runs a query or command, holds
  * AccessShareLock on the index all the time.  So the index cannot be dropped, truncated or
@@ -22,11 +22,11 @@
 
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
+#include "portability/instr_time.h"
 #include "storage/bufmgr.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/rel.h"
-#include "utils/timestamp.h"
 #include "utils/snapmgr.h"
 
 #include "cuda/border/gpujoin_device.h"
@@ -50,6 +50,8 @@ typedef struct GjMirrorPush
 	const GjMirror *before;		/* in a full pass, the mirror's previous state; NULL if no page
 								 * can have become empty */
 	uint64		above;			/* skip pages that have not changed since this number */
+	GjMirrorCopies copies;		/* what the copies contain, if runs is not NULL */
+	bool		by_copies;		/* true to push pages whose copy has the entries of another run */
 	BlockNumber count_from;		/* count entries of blocks from here on */
 	BufferAccessStrategy strategy;
 	BlockNumber pages_read;
@@ -71,13 +73,6 @@ typedef struct GjMirrorPush
 /* Granularity of the device library's columns: cuda/border/layout.h */
 #define PAGE_GROUP				128
 
-/*
- * While a mirror has been used within this time, a flush of its index waits: a pass over all pages,
- * which each flush causes, must not take more than one part in PASS_PART of the time
- */
-#define IN_USE_MS				60000
-#define PASS_PART				20
-
 /* Number of pages after which a loader checks whether another process waits for it */
 #define GIVE_WAY_PAGES			512
 
@@ -90,6 +85,14 @@ static GjFallback push_all(Relation index, const GjIndexInfo *info, int place, G
 static bool may_try_again(GjServiceResult result, GjLoadMode mode, int *tries);
 static bool synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror,
 						uint64 *pages_pushed);
+static bool plan_push(GjMirrorPush *state, const GjMirror *mirror, const GjIndexJournal *journal,
+					  GjMirrorLag *lag, BlockNumber nblocks);
+static void visit_all(GjMirrorPush *state, const GjMirror *mirror, GjMirrorLag *lag,
+					  BlockNumber nblocks);
+static bool list_moved_pages(GjMirrorPush *state, const GjMirrorLag *lag, BlockNumber nblocks);
+static bool is_listed(const GjIndexState *lists, uint32 run);
+static void add_block(GjBlockRange *ranges, int *n, BlockNumber block);
+static uint64 count_entries(const GjIndexState *state, const GjIndexInfo *info);
 static GjFallback fallback_of(GjServiceResult result);
 static int	fill(void *arg, struct gjd_page_head *heads, char *images, int max_pages);
 static bool next_block(GjMirrorPush *state, BlockNumber *block);
@@ -101,6 +104,7 @@ static bool take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_he
 static void make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape,
 					   char *image);
 static bool must_give_way(Relation index);
+static int	merge_ranges(GjBlockRange *ranges, int n);
 static void add_range(GjMirrorLag *lag, BlockNumber start, BlockNumber end);
 static int	compare_ranges(const void *a, const void *b);
 static GjServiceResult mirror_push_pages(GjMirrorPush *state, const GjServiceColumn *column);
@@ -221,30 +225,6 @@ GjMirrorSync(Relation index, const GjIndexInfo *info, int place, uint64 *pages_p
 }
 
 /*
- * Return true if a fold, which makes the next query read all pages to synchronize the index's
- * mirror, should be postponed because the mirror is in use, and such passes already take one part
- * in PASS_PART of the time
- */
-bool
-GjMirrorDelaysFolds(Relation index, uint64 build_id)
-{
-	TimestampTz now = GetCurrentTimestamp();
-	GjMirrorKey key;
-	GjMirror	mirror;
-	GjMirrorUse use;
-	int			place;
-
-	if (!GjMirrorTableExists())
-		return false;
-	GjMirrorKeyOf(index, build_id, &key);
-	place = GjMirrorFind(&key, &mirror);
-	return place >= 0 && GjMirrorGet(place, &mirror, &use) &&
-		mirror.state == GJ_MIRROR_READY &&
-		!TimestampDifferenceExceeds(use.last_used, now, IN_USE_MS) &&
-		now - mirror.passed_at < PASS_PART * (TimestampTz) mirror.pass_us;
-}
-
-/*
  * Create the column and push all pages.  state was read before.
  */
 static GjFallback
@@ -326,10 +306,10 @@ push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 	GjServiceResult result;
 	GjMirror	mirror;
 	GjMirrorPush to_push = {0};
-	TimestampTz began;
 	int			tries = 0;
 
 	(void) GjMirrorGet(place, &mirror, NULL);
+	(void) GjCopiesOpen(place, &mirror.column, pages, &to_push.copies);
 	to_push.index = index;
 	to_push.info = info;
 	to_push.place = place;
@@ -338,14 +318,14 @@ push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 	to_push.ranges = &all;
 	to_push.nranges = 1;
 	to_push.count_from = all.start;
-	began = GetCurrentTimestamp();
 	do
 		result = mirror_push_pages(&to_push, &mirror.column);
 	while (may_try_again(result, mode, &tries));
+	GjCopiesClose(&to_push.copies, result == GJ_SERVICE_OK && !to_push.gave_way);
 	if (result == GJ_SERVICE_OK && !to_push.gave_way)
 	{
 		GjMirrorFinish(place, GjListsMoved(index, state) ? NULL : state, pages, mirror.bytes,
-					   to_push.pushed, to_push.entries, began);
+					   to_push.pushed, to_push.entries);
 		return GJ_FALLBACK_NONE;
 	}
 
@@ -386,9 +366,11 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 	uint64		bytes;
 	GjMirrorPush to_push = {0};
 	BlockNumber nblocks;
-	TimestampTz began = 0;
 	GjServiceResult result;
+	instr_time	began;
+	instr_time	took;
 
+	INSTR_TIME_SET_CURRENT(began);
 	GjIndexGetJournal(index, journal);
 	if (journal->state.build_id != mirror->key.build_id)
 	{
@@ -398,38 +380,49 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 	lag = palloc(sizeof(GjMirrorLag));
 	GjMirrorGetLag(index, info, mirror, journal, lag);
 	nblocks = GjIndexGetLength(index);
-	to_push.lists = &journal->state;
-	to_push.count_from = info->first_data + mirror->pages;
-	if (lag->unknown)
-	{
-		/* pages that have changed, become alive or died since are recognized one by one */
-		lag->nranges = 1;
-		lag->ranges[0].start = info->first_data;
-		lag->ranges[0].end = nblocks;
-		to_push.above = mirror->sequence;
-		to_push.before = mirror;
-		began = GetCurrentTimestamp();
-		to_push.count_from = info->first_data;
-	}
-
 	to_push.index = index;
 	to_push.info = info;
 	to_push.place = place;
 	to_push.mode = GJ_LOAD_BY_QUERY;
-	to_push.ranges = lag->ranges;
-	to_push.nranges = lag->nranges;
+	(void) GjCopiesOpen(place, &mirror->column, nblocks - info->first_data, &to_push.copies);
+	if (!plan_push(&to_push, mirror, journal, lag, nblocks))
+	{
+		GjCopiesClose(&to_push.copies, to_push.copies.certain);
+		return false;
+	}
 	bytes = GjMirrorBytes(info, nblocks - info->first_data);
 	room.bytes = bytes - Min(bytes, mirror->bytes);
-	do
+	result = mirror_push_pages(&to_push, &mirror->column);
+	while (result == GJ_SERVICE_NO_MEMORY && GjMirrorMakeRoom(&room))
+	{
+		/* the numbers of the copies tell what was to be pushed, not whether it was */
+		if (to_push.by_copies)
+			visit_all(&to_push, mirror, lag, nblocks);
 		result = mirror_push_pages(&to_push, &mirror->column);
-	while (result == GJ_SERVICE_NO_MEMORY && GjMirrorMakeRoom(&room));
+	}
+	/* a pass over all pages makes the numbers certain, other pushes keep them so */
+	GjCopiesClose(&to_push.copies, result == GJ_SERVICE_OK &&
+				  (to_push.copies.certain || to_push.before != NULL));
 
 	if (result == GJ_SERVICE_OK)
 	{
+		uint64		entries = to_push.entries;
+
+		if (!lag->unknown)
+			entries += mirror->entries;
+		else if (to_push.by_copies)
+			entries = count_entries(&journal->state, info);
 		GjMirrorFinish(place, GjListsMoved(index, &journal->state) ? NULL : &journal->state,
 					   nblocks - info->first_data, Max(bytes, mirror->bytes), to_push.pushed,
-					   to_push.entries + (lag->unknown ? 0 : mirror->entries), began);
+					   entries);
 		*pages_pushed += to_push.pushed;
+		INSTR_TIME_SET_CURRENT(took);
+		INSTR_TIME_SUBTRACT(took, began);
+		ereport(DEBUG1,
+				(errmsg_internal("synchronized the mirror of index \"%s\": %u pages read, "
+								 UINT64_FORMAT " pushed, %.3f ms",
+								 RelationGetRelationName(index), to_push.pages_read,
+								 to_push.pushed, INSTR_TIME_GET_MILLISEC(took))));
 	}
 	else
 	{
@@ -440,6 +433,143 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 	pfree(lag);
 	pfree(journal);
 	return result == GJ_SERVICE_OK;
+}
+
+/*
+ * Decide which pages to visit: those of the lag; if the lists have changed, also those whose copies
+ * this concerns; if that is not known, all pages.  Returns false if the lists are changing now.
+ */
+static bool
+plan_push(GjMirrorPush *state, const GjMirror *mirror, const GjIndexJournal *journal,
+		  GjMirrorLag *lag, BlockNumber nblocks)
+{
+	state->lists = &journal->state;
+	state->ranges = lag->ranges;
+	state->nranges = lag->nranges;
+	state->count_from = state->info->first_data + mirror->pages;
+	if (!lag->unknown)
+		return true;
+
+	state->above = mirror->sequence;
+	state->count_from = state->info->first_data;
+	state->by_copies = state->copies.runs != NULL && state->copies.certain &&
+		journal->floor <= mirror->sequence && mirror->sequence > 0;
+	if (state->by_copies)
+		return list_moved_pages(state, lag, nblocks);
+
+	visit_all(state, mirror, lag, nblocks);
+	return true;
+}
+
+/*
+ * Visit all pages: those that have changed, become alive or died since are recognized one by one
+ */
+static void
+visit_all(GjMirrorPush *state, const GjMirror *mirror, GjMirrorLag *lag, BlockNumber nblocks)
+{
+	lag->nranges = state->nranges = 1;
+	lag->ranges[0].start = state->info->first_data;
+	lag->ranges[0].end = nblocks;
+	state->ranges = lag->ranges;
+	state->by_copies = false;
+	state->before = mirror;
+}
+
+/*
+ * List the pages of the lag, those of runs that have been published since, and those whose copies
+ * have entries of runs and deltas that are not alive any more; returns false if the lists have
+ * changed again
+ */
+static bool
+list_moved_pages(GjMirrorPush *state, const GjMirrorLag *lag, BlockNumber nblocks)
+{
+	const GjIndexState *lists = state->lists;
+	BlockNumber first_data = state->info->first_data;
+	Size		room = lag->nranges + (Size) (nblocks - first_data);
+	GjBlockRange *ranges;
+	int			n = lag->nranges;
+	uint32		alive = 0;
+
+	for (int i = 0; i < lists->nruns; i++)
+	{
+		if (lists->runs[i].published > state->above)
+			room += (Size) lists->runs[i].data_pages + lists->runs[i].directory_pages;
+	}
+	ranges = palloc_extended(room * sizeof(GjBlockRange), MCXT_ALLOC_HUGE);
+	memcpy(ranges, lag->ranges, n * sizeof(GjBlockRange));
+
+	for (int i = 0; i < lists->nruns; i++)
+	{
+		const GjRun *run = &lists->runs[i];
+		uint64		npages = (uint64) run->data_pages + run->directory_pages;
+		BlockNumber *blocks;
+
+		if (run->published <= state->above)
+			continue;
+		blocks = palloc_extended(npages * sizeof(BlockNumber), MCXT_ALLOC_HUGE);
+		if (!GjRunGetBlocks(state->index, run, blocks))
+			return false;
+		for (uint64 j = 0; j < npages; j++)
+		{
+			if (blocks[j] < first_data || blocks[j] >= nblocks)
+				GjReportCorruption(state->index, run->root, "A run has blocks that do not exist.");
+			add_block(ranges, &n, blocks[j]);
+		}
+		pfree(blocks);
+	}
+	for (BlockNumber page = 0; page < nblocks - first_data; page++)
+	{
+		uint32		run = state->copies.runs[page];
+
+		/* most pages are of the same run as the one before */
+		if (run == 0 || run == alive)
+			continue;
+		if (is_listed(lists, run))
+			alive = run;
+		else
+			add_block(ranges, &n, first_data + page);
+	}
+	state->ranges = ranges;
+	state->nranges = merge_ranges(ranges, n);
+	return true;
+}
+
+static bool
+is_listed(const GjIndexState *lists, uint32 run)
+{
+	for (int i = 0; i < lists->nruns; i++)
+	{
+		if (lists->runs[i].run == run)
+			return true;
+	}
+	return run == lists->deltas[0].run || run == lists->deltas[1].run;
+}
+
+/*
+ * Add a block to the last range, or as a range of its own
+ */
+static void
+add_block(GjBlockRange *ranges, int *n, BlockNumber block)
+{
+	if (*n > 0 && ranges[*n - 1].end == block)
+		ranges[*n - 1].end++;
+	else
+		ranges[(*n)++] = (GjBlockRange) {block, block + 1};
+}
+
+/*
+ * Estimate the number of entries on the index's data pages
+ */
+static uint64
+count_entries(const GjIndexState *state, const GjIndexInfo *info)
+{
+	uint64		n = 0;
+
+	for (int i = 0; i < state->nruns; i++)
+		n += state->runs[i].entries - state->runs[i].dead;
+	for (int i = 0; i < lengthof(state->deltas); i++)
+		n += (uint64) state->deltas[i].data_pages * info->slots;
+	return n;
 }
 
 static GjFallback
@@ -476,7 +606,8 @@ fallback_of(GjServiceResult result)
  *
  * A page is copied if it is a data page that is alive according to the lists that were read
  * before.  In a full pass, all other pages are copied as empty ones: the column may have their
- * contents from when they were alive.  Of two copies of a page, the device keeps the one with
+ * contents from when they were alive.  By runs, those pages are whose copy is known to have
+ * entries of a run or delta that is not alive (copies.c).  Of two copies of a page, the device keeps the one with
  * the higher version, which is the change counter.  The empty copy of a free page has the
  * version after that of the page, and is replaced at the next real change, whose number is
  * higher by at least two (pages/read.c).  The empty copy of a page that is not alive yet has the
@@ -592,7 +723,18 @@ take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head, ch
 		GjPageOwner owner = GjPageGetOwner(state->lists, page);
 		bool		lives = owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA;
 
-		wanted = is_wanted(state, page, kind, owner);
+		uint32		shown = lives && kind == GJ_PAGE_DATA ? opaque->run : 0;
+		uint32	   *copied = NULL;
+
+		if (state->copies.runs != NULL)
+			copied = &state->copies.runs[block - state->info->first_data];
+		if (state->by_copies)
+			wanted = *copied != shown || (shown != 0 && has_changed(state, opaque));
+		else
+			wanted = is_wanted(state, page, kind, owner);
+		/* a pass over all pages notes those that it does not copy, too */
+		if (copied != NULL && (wanted || state->before != NULL))
+			*copied = shown;
 		if (wanted)
 		{
 			head->page = block - state->info->first_data;
@@ -601,12 +743,12 @@ take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head, ch
 				head->version++;
 			else if (!lives)
 				head->version--;
-			if (lives && kind == GJ_PAGE_DATA)
+			if (shown != 0)
 				make_image(page, state->info, &state->shape, image);
 			else
 				memset(image, 0, gjd_shape_image_bytes(&state->shape));
 		}
-		if (lives && kind == GJ_PAGE_DATA && block >= state->count_from)
+		if (shown != 0 && block >= state->count_from)
 			state->entries += opaque->used;
 	}
 	UnlockReleaseBuffer(buffer);
@@ -740,8 +882,24 @@ must_give_way(Relation index)
  * no entry; closing a page needs none either, since it was open at S or was opened after S.
  *
  * All this holds as long as the index has the lists of runs and deltas by which the copy was
- * taken.  A fold frees pages and publishes others, whose numbers were taken long before: then all
- * pages have to be copied again (load.c).
+ * taken.  A fold frees pages and publishes others, whose numbers were taken long before.  Then a
+ * synchronization visits, besides the lag,
+ *
+ *	- the pages of runs that were published after S, which their directories name;
+ *	- the pages whose copies have entries of a run or delta that is no longer listed: copies.c
+ *	  knows which they are.
+ *
+ * That is enough to keep the promise of match/device.c.  Let P be a page that is live by the new
+ * lists.  If its run was published after S, P is visited.  If its run or delta was listed at S
+ * already, P was its page at S, or was opened after S, and the lag has all changes since; a new
+ * delta's pages were all opened after S.  A bulk deletion enters its changes in the journal, but for
+ * those to pages of a merge, whose run is published later.  All other pages are not live; if a
+ * copy of one has entries, these are of a run or delta that was live when the copy was made, and
+ * is not any more, or P has been reused by a live one and is pushed because of that.  If the lists
+ * change again meanwhile, the numbers still tell what each copy contains, and the next
+ * synchronization starts from S once more.
+ *
+ * If these numbers are not certain, or the journal has lost entries, all pages are visited.
  *-------------------------------------------------------------------------
  */
 
@@ -756,7 +914,6 @@ GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 			   const GjIndexJournal *journal, GjMirrorLag *lag)
 {
 	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
-	int			nranges;
 
 	lag->unknown = journal->floor > mirror->sequence ||
 		journal->state.list_version != mirror->list_version;
@@ -778,21 +935,30 @@ GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirror *mirror,
 		add_range(lag, entry->start, entry->end);
 	}
 
-	/* merge ranges that overlap or touch */
-	qsort(lag->ranges, lag->nranges, sizeof(GjBlockRange), compare_ranges);
-	nranges = lag->nranges;
-	lag->nranges = 0;
-	for (int i = 0; i < nranges; i++)
-	{
-		GjBlockRange *last = lag->nranges > 0 ? &lag->ranges[lag->nranges - 1] : NULL;
-
-		if (last != NULL && lag->ranges[i].start <= last->end)
-			last->end = Max(last->end, lag->ranges[i].end);
-		else
-			lag->ranges[lag->nranges++] = lag->ranges[i];
-	}
+	lag->nranges = merge_ranges(lag->ranges, lag->nranges);
 	for (int i = 0; i < lag->nranges; i++)
 		lag->blocks += lag->ranges[i].end - lag->ranges[i].start;
+}
+
+/*
+ * Sort ranges, and merge those that overlap or touch; returns their number
+ */
+static int
+merge_ranges(GjBlockRange *ranges, int n)
+{
+	int			nmerged = 0;
+
+	qsort(ranges, n, sizeof(GjBlockRange), compare_ranges);
+	for (int i = 0; i < n; i++)
+	{
+		GjBlockRange *last = nmerged > 0 ? &ranges[nmerged - 1] : NULL;
+
+		if (last != NULL && ranges[i].start <= last->end)
+			last->end = Max(last->end, ranges[i].end);
+		else
+			ranges[nmerged++] = ranges[i];
+	}
+	return nmerged;
 }
 
 static void

@@ -86,8 +86,6 @@ typedef struct GjMirror
 	uint64		syncs;
 	uint64		pages_pushed;
 	TimestampTz loaded_at;
-	TimestampTz passed_at;		/* end of the last pass over all pages */
-	uint64		pass_us;		/* duration of that pass */
 } GjMirror;
 
 /* Use of an entry, counted without the table's lock */
@@ -107,7 +105,8 @@ typedef struct GjBlockRange
 /* Pages that a mirror lacks: ranges are ascending and do not touch */
 typedef struct GjMirrorLag
 {
-	bool		unknown;		/* true if the journal does not tell: all pages must be checked */
+	bool		unknown;		/* true if the journal does not tell: pages must be found by the lists,
+								 * or all be checked */
 	BlockNumber blocks;
 	int			nranges;
 	GjBlockRange ranges[GJ_JOURNAL_ENTRIES + GJ_MAX_LANES];
@@ -164,7 +163,6 @@ extern uint64 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages);
 extern GjFallback GjMirrorLoad(Relation index, GjLoadMode mode);
 extern bool GjMirrorSync(Relation index, const GjIndexInfo *info, int place,
 						 uint64 *pages_pushed);
-extern bool GjMirrorDelaysFolds(Relation index, uint64 build_id);
 
 /* launcher.c */
 extern void GjLauncherInit(void);

@@ -294,10 +294,9 @@ GjMirrorClaimSync(int place, GjMirror *mirror)
  */
 void
 GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 bytes,
-			   uint64 pushed, uint64 entries, TimestampTz began)
+			   uint64 pushed, uint64 entries)
 {
 	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
-	TimestampTz now = GetCurrentTimestamp();
 	bool		to_free;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
@@ -316,18 +315,13 @@ GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 b
 	if (mirror->state == GJ_MIRROR_LOADING)
 	{
 		mirror->state = GJ_MIRROR_READY;
-		mirror->loaded_at = now;
+		mirror->loaded_at = GetCurrentTimestamp();
 		pg_atomic_write_u64(&gj_mirrors->entries[place].matches, 0);
 		pg_atomic_write_u64(&gj_mirrors->entries[place].last_used,
 							(uint64) mirror->loaded_at);
 	}
 	else
 		mirror->syncs++;
-	if (began != 0)
-	{
-		mirror->passed_at = now;
-		mirror->pass_us = Max(now - began, 0);
-	}
 	to_free = mirror->doomed;
 	if (to_free)
 		GjMirrorDropEntry(mirror);

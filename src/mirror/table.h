@@ -10,6 +10,7 @@
 #define GPUJOIN_MIRROR_TABLE_H
 
 #include "port/atomics.h"
+#include "storage/dsm.h"
 #include "storage/latch.h"
 #include "storage/lwlock.h"
 
@@ -20,7 +21,24 @@ typedef struct GjMirrorEntry
 	GjMirror	mirror;			/* protected by the lock */
 	pg_atomic_uint64 matches;
 	pg_atomic_uint64 last_used; /* TimestampTz */
+
+	/* What the copies contain, for the mirror's owner only: copies.c */
+	dsm_handle	copies_handle;
+	uint32		copies_room;	/* number of pages in the segment; 0 if there is none */
+	bool		copies_certain;
+	GjServiceColumn copies_of;	/* the column that they are for */
 } GjMirrorEntry;
+
+/* The numbers of runs that a mirror's copies contain, opened by its owner */
+typedef struct GjMirrorCopies
+{
+	int			place;
+	BlockNumber pages;
+	bool		certain;		/* true if the numbers are true of all copies */
+	uint32	   *runs;			/* for each page, the run whose entries its copy has, or 0; NULL if not
+								 * open */
+	dsm_segment *segment;
+} GjMirrorCopies;
 
 /* Number of databases that can be requested one by one; if there are more, all are searched */
 #define GJ_PRELOAD_REQUESTS		16
@@ -65,7 +83,7 @@ extern GjFallback GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinn
 extern bool GjMirrorClaimWanted(Oid database, int *place, GjMirror *mirror);
 extern bool GjMirrorClaimSync(int place, GjMirror *mirror);
 extern void GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 bytes,
-						   uint64 pushed, uint64 entries, TimestampTz began);
+						   uint64 pushed, uint64 entries);
 
 /* registry.c: failed loads */
 extern void GjMirrorRefuse(int place, GjFallback why, int retry_ms);
@@ -95,6 +113,11 @@ typedef struct GjMirrorRoom
 extern bool GjMirrorMakeRoom(GjMirrorRoom *room);
 extern bool GjMirrorEvict(GjLoadMode mode);
 extern void GjMirrorSweep(void);
+
+/* copies.c */
+extern bool GjCopiesOpen(int place, const GjServiceColumn *column, BlockNumber pages,
+						 GjMirrorCopies *copies);
+extern void GjCopiesClose(GjMirrorCopies *copies, bool certain);
 
 /* load.c */
 extern GjFallback GjMirrorLoadClaimed(Relation index, int place, GjLoadMode mode);

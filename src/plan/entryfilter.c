@@ -547,14 +547,14 @@ types_are_known(Oid left, Oid right)
  *
  * If it does, rows on all-visible pages need not be read from the heap (match/stream.c).  The
  * columns needed are those that leave the scan (reltarget) and those that filters use.  The
- * conditions on the key need no column: a match is exact if the index has the values, and rows that
- * are read from the heap have all attributes.
+ * conditions on the key need no column: a match is exact if the index has the values, and rows
+ * that are read from the heap have all attributes.
  *
  * The key can be returned as a column's value only if the column itself is indexed and the
  * operator class stores it unchanged, or as a code and a rest.  Our own operator classes do; we
  * know nothing about the key functions of others.  INCLUDE columns are stored unchanged.  Codes
- * that have rests match others, too: entries with another rest are dropped by their filter, or have
- * no partner in a join.
+ * that have rests match others, too: entries with another rest are dropped by their filter, or
+ * have no partner in a join.
  *
  * If the index has hashes of its keys, but images of nearly all, as the caller says, then entries
  * with an image can be rows: the image proves that the key is listed.  The scan reads the rows of

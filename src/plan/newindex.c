@@ -276,7 +276,7 @@ count_pages(Relation table, const GjNewIndex *index, double tuples)
 	while ((attno = bms_next_member(index->included, attno)) >= 0)
 		TupleDescInitEntry(desc, ++column, NULL, get_atttype(relid, attno), -1, 0);
 	if (!GjLayoutMake(desc, GjCodecHasRests(get_opclass_family(opclass),
-										   get_opclass_input_type(opclass)), &layout))
+											get_opclass_input_type(opclass)), &layout))
 		elog(ERROR, "a new index has too many columns");
 
 	data_pages = ceil(tuples * (1.0 - null_share(relid, index->key)) / layout.slots);

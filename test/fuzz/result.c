@@ -95,6 +95,8 @@ deliver_groups(gjp_message *message, uint32 half, uint32 n)
 		words[2] = 1;
 		for (uint32 word = GJD_GROUP_WORDS; word < nwords; word++)
 			words[word] = 1;
+		if (reducing->asked.grouping == GJD_BY_COLUMNS)
+			words[GJD_GROUP_WORDS] = words[0];
 	}
 	ngroups_delivered += n;
 	message->groups[half] = message->group_room[half] = n;
@@ -316,13 +318,19 @@ work_meanwhile(void *arg)
 	nmeanwhile++;
 }
 
-/* Each group is of the request, and there is no other of its value; they have all rows */
+/*
+ * Each group is of the request, and there is no other of its value, except for groups of columns;
+ * they have all rows.  With weights, each row counts once or twice.
+ */
 static void
 look_at_groups(const GjReduction *r, const GjKeySet *keys)
 {
+	bool		by_columns = r->asked.grouping == GJD_BY_COLUMNS;
+	uint32		first = gjd_group_words(&r->asked);
 	uint64		rows = 0;
 
 	require(r->nelements * r->element_words * sizeof(uint64) <= r->limit);
+	require(!r->only_counted || (r->groups_if_needed && r->nelements == 0));
 	for (uint32 i = 1; i < r->nnewer; i++)
 		require(r->newer[i] > r->newer[i - 1]);
 	if (r->asked.grouping == GJD_DISTINCT)
@@ -336,19 +344,21 @@ look_at_groups(const GjReduction *r, const GjKeySet *keys)
 		const uint64 *group = r->words + i * r->element_words;
 
 		rows += group[2];
-		require(group[1] <= 1);
+		require(group[1] <= by_columns);
+		require(!by_columns || GjKeySetLists(keys, (int64) group[GJD_GROUP_WORDS]));
 		if (r->asked.grouping == GJD_BY_KEY)
 			require(GjKeySetLists(keys, (int64) group[0]));
 		if (r->asked.grouping == GJD_BY_VALUE)
 			require(group[1] || group[0] < r->asked.span);
-		for (uint64 k = 0; k < i; k++)
+		for (uint64 k = 0; k < i && !by_columns; k++)
 			require(group[0] != r->words[k * r->element_words] ||
 					group[1] != r->words[k * r->element_words + 1]);
 		for (uint32 a = 0; a < r->asked.n_aggregates; a++)
 			require(r->asked.aggregates[a].kind != GJD_COUNT_VALUES ||
-					group[GJD_GROUP_WORDS + a] <= group[2]);
+					group[first + a] <= group[2]);
 	}
-	require(r->nelements == 0 || rows == r->rows);
+	require(r->nelements == 0 ||
+			(rows >= r->rows && rows <= (r->asked.weights != NULL ? 2 : 1) * r->rows));
 }
 
 static void
@@ -368,8 +378,23 @@ reduce(void *arg)
 	.left_out = left_out, .map = (const uint8_t *) left_out, .map_bytes = what & 7},
 	.groups_if_needed = what >> 3 & 1, .context = CurrentMemoryContext, .limit = 32 * 1024,
 	.meanwhile = work_meanwhile, .arg = &nmeanwhile};
+	uint32	   *weights = palloc((keys->nkeys + 1) * sizeof(uint32));
 	GjServiceResult result;
 
+	if (reduction.asked.grouping == GJD_BY_VALUE && (what & 64) != 0)
+	{
+		reduction.asked.grouping = GJD_BY_COLUMNS;
+		reduction.asked.n_columns = 2;
+		reduction.asked.columns[0] = 1;
+		reduction.asked.room = 100;
+	}
+	for (uint64 i = 0; i < keys->nkeys; i++)
+		weights[i] = 1 + i % 2;
+	if ((what & 128) != 0 && reduction.asked.grouping != GJD_DISTINCT)
+	{
+		reduction.asked.weights = weights;
+		reduction.asked.n_keys = keys->nkeys;
+	}
 	if (reduction.asked.grouping != GJD_DISTINCT)
 		reduction.asked.n_aggregates = what >> 4 & 3;
 	nmeanwhile = 0;

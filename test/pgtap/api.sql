@@ -19,7 +19,7 @@ SELECT set_eq(
 		'gpujoin_key(timestamp without time zone)', 'gpujoin_key(timestamp with time zone)',
 		'gpujoin_key(anyenum)', 'gpujoin_hash(character,bigint)', 'gpujoin_hash(bytea,bigint)',
 		'gpujoin_hash(uuid,bigint)', 'gpujoin_image(text)', 'gpujoin_image(character)',
-		'gpujoin_image(bytea)', 'gpujoin_image(numeric)',
+		'gpujoin_image(bytea)', 'gpujoin_image(numeric)', 'gpujoin_rest(uuid)',
 		'gpujoin_check(regclass,boolean)', 'gpujoin_index_info(regclass)',
 		'gpujoin_fold(regclass,boolean)', 'gpujoin_explain_choice(text)', 'gpujoin_advise()',
 		'gpujoin_advise(text)', 'gpujoin_load(regclass)', 'gpujoin_unload(regclass)',
@@ -163,6 +163,7 @@ SELECT columns_are('pg_stat_gpujoin_indexes', ARRAY['datname', 'indexrelid', 'sc
 	'relname', 'indexrelname', 'searches', 'device_answers', 'cpu_answers', 'cpu_reasons', 'keys',
 	'pages_read', 'pages_skipped', 'pages_pushed', 'tids', 'heap_blocks', 'heap_fetches', 'groups',
 	'search_time', 'wait_time', 'device_time', 'reductions', 'reduced_rows', 'pages_left_out',
+	'reduced_groups', 'reductions_failed', 'entries_not_sent',
 	'last_used', 'stats_reset']);
 SELECT columns_are('gpujoin_progress', ARRAY['pid', 'datname', 'indexrelid', 'schemaname',
 	'indexrelname', 'command', 'phase', 'done', 'total', 'unit']);

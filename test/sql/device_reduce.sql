@@ -127,6 +127,58 @@ SELECT differing(ARRAY[
 	'SELECT count(*), sum(a) FROM facts WHERE k IN (1, 2) UNION ALL SELECT count(*), sum(a) FROM facts
 		WHERE k IN (3, 4)']);
 
+-- the children of an Append: partitions whose columns are in other places, also with pruning while
+-- the plan runs, and a UNION ALL
+CREATE TABLE parts (k int, id int, a int2, c int8) PARTITION BY RANGE (id);
+CREATE TABLE parts_1 PARTITION OF parts FOR VALUES FROM (0) TO (3000);
+CREATE TABLE parts_2 (c int8, x text, a int2, id int, k int);
+ALTER TABLE parts_2 DROP x;
+ALTER TABLE parts ATTACH PARTITION parts_2 FOR VALUES FROM (3000) TO (6000);
+CREATE TABLE parts_3 PARTITION OF parts FOR VALUES FROM (6000) TO (10000);
+CREATE TABLE by_key (LIKE parts) PARTITION BY LIST (k);
+CREATE TABLE by_key_1 PARTITION OF by_key FOR VALUES IN (1, 2, 3);
+CREATE TABLE by_key_2 PARTITION OF by_key DEFAULT;
+INSERT INTO parts SELECT k, id, a, c FROM facts;
+INSERT INTO by_key SELECT k, id, a, c FROM facts;
+CREATE INDEX ON parts USING gpujoin (k) INCLUDE (id, a, c);
+CREATE INDEX ON by_key USING gpujoin (k) INCLUDE (id, a, c);
+VACUUM ANALYZE parts, by_key;
+SELECT differing(array_agg(format(q, a, t))) FROM unnest(ARRAY['SELECT %s FROM %s',
+		'SELECT f.a, %s FROM %s GROUP BY f.a', 'SELECT f.k, %s FROM %s GROUP BY f.k',
+		'SELECT f.k, f.a, %s FROM %s GROUP BY f.k, f.a', 'SELECT f.c, %s FROM %s GROUP BY f.c',
+		'SELECT y, u.* FROM generate_series(1, 7, 3) y, LATERAL (SELECT %s FROM %s AND f.id > y * 1000) u']) q,
+	unnest(ARRAY['count(*), sum(f.c), min(f.id)', 'count(f.a), avg(f.a)', 'count(DISTINCT f.id)']) a,
+	unnest(ARRAY['parts f WHERE k IN (-7, 0, 1, 2, 50)', 'by_key f WHERE k IN (-7, 0, 1, 2, 50)',
+		'by_key f WHERE k = ANY (ARRAY(SELECT k FROM small))', 'parts f WHERE k IN (SELECT k FROM small)',
+		'parts f WHERE k IN (1, 2, 3) AND id > 4000',
+		'(SELECT * FROM parts UNION ALL SELECT k, id, a, c FROM facts) f WHERE f.k IN (1, 2, 3)']) t;
+SELECT differing(array_agg(format('SELECT count(*) FROM (SELECT DISTINCT %s FROM %s) d', c, t)))
+FROM unnest(ARRAY['k', 'a', 'a, k', 'c']) c, unnest(ARRAY['parts', 'by_key WHERE k IN (-7, 0, 1, 2)',
+	'parts WHERE k IN (-7, 0, 1, 2)', 'by_key WHERE k = ANY (ARRAY(SELECT k FROM small))']) t;
+PREPARE pruned AS SELECT count(*), sum(c), sum(a) FROM by_key WHERE k = ANY ($1);
+SET plan_cache_mode = force_generic_plan;
+EXECUTE pruned ('{1,2}');
+EXECUTE pruned ('{4,5,1}');
+RESET plan_cache_mode;
+
+-- keys whose codes do not prove them: hashes, some of which are images of short values, and uuid
+CREATE TABLE coded (t text, n numeric, u uuid, a int) WITH (autovacuum_enabled = off);
+INSERT INTO coded SELECT CASE WHEN i % 2 = 0 THEN 'k' || i % 50 ELSE 'a long key ' || i % 50 END,
+	i % 50 / CASE WHEN i % 2 = 0 THEN 1 ELSE 2.0 END, md5((i % 50)::text)::uuid, i % 7
+	FROM generate_series(1, 5000) i;
+CREATE INDEX coded_t ON coded USING gpujoin (t) INCLUDE (a);
+CREATE INDEX coded_n ON coded USING gpujoin (n) INCLUDE (a);
+CREATE INDEX coded_u ON coded USING gpujoin (u) INCLUDE (a);
+VACUUM ANALYZE coded;
+SELECT differing(array_agg(format(q, c))) FROM unnest(ARRAY['SELECT count(*), sum(a) FROM coded WHERE %s',
+		'SELECT a, count(*) FROM coded WHERE %s GROUP BY a', 'SELECT DISTINCT a FROM coded WHERE %s',
+		'SELECT count(*) FROM (SELECT DISTINCT a FROM coded WHERE %s) d']) q,
+	unnest(ARRAY['t IN (''k2'', ''k4'', ''a long key 3'', ''a long key 31'', ''no key'')',
+		't IN (''k2'', ''k4'')', 'n IN (2, 4, 1.5, 10.5, 77)', 'n IN (2, 4)',
+		'u IN (md5(''1'')::uuid, md5(''2'')::uuid)',
+		'u IN (SELECT md5(i::text)::uuid FROM generate_series(1, 5) i)',
+		't IN (SELECT ''k'' || i FROM generate_series(1, 9) i)']) c;
+
 -- rows that are not all-visible, deleted, updated, on tails
 INSERT INTO facts SELECT i, i % 97 - 7, i % 11, i, date '2021-06-01', true, 0, 's'
 	FROM generate_series(9001, 9100) i;

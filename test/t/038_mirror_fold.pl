@@ -56,6 +56,12 @@ sub check
 	return $pushed - $before;
 }
 
+# Return the number of pages that the last synchronization has read
+sub visited
+{
+	return sql(q{SELECT pages_done FROM gpujoin_mirrors()});
+}
+
 # Start a session that continues with other work after SQL that may wait
 sub begin
 {
@@ -104,8 +110,43 @@ cmp_ok(check('inserted'), '<', 60, 'which took few pages');
 my $all = sql(q{SELECT pages FROM gpujoin_index_info('t_k')});
 sql(q{SELECT gpujoin_fold('t_k')});
 cmp_ok(check('folded'), '<', 60, "which took few pages of $all");
+cmp_ok(visited(), '<', 60, 'and read few');
 sql($insert);
 cmp_ok(check('pages used again'), '<', 60, 'which took few pages');
+
+# Several folds and merges between two synchronizations, with deletions and pages that are used again
+foreach my $round (1 .. 8)
+{
+	foreach (1 .. $round)
+	{
+		sql($insert);
+		sql(q{SELECT gpujoin_fold('t_k')});
+	}
+	sql("DELETE FROM t WHERE id % 11 = $round");
+	sql('VACUUM (INDEX_CLEANUP ON) t');
+	sql($insert);
+	check("round $round of folds");
+	cmp_ok(visited(), '<', $all, 'not all pages are read') if $round < 3;
+}
+
+# A synchronization that fails: the next one reads all pages, the one after it few again
+sql($insert);
+sql(q{SELECT gpujoin_fold('t_k')});
+{
+	my ($out, $err);
+
+	sql(q{SELECT gpujoin_inject_fault('write', 'delay', 0, 1, 3000)});
+	$node->psql('postgres', "SET statement_timeout = '300ms'; $answer", stdout => \$out,
+		stderr => \$err);
+	like($err, qr/statement timeout/, 'a synchronization is cancelled');
+	check('after that');
+	cmp_ok(visited(), '>', $all, 'all pages are read');
+	sql($insert);
+	sql(q{SELECT gpujoin_fold('t_k')});
+	check('folded once more');
+	cmp_ok(visited(), '<', 100, 'few pages are read again');
+	sql($insert);
+}
 
 # The mirror is synchronized up to a number above that of the run's pages before the run is
 # published

@@ -111,6 +111,7 @@ like(sql("SET gpujoin.device_aggregate = off; EXPLAIN (ANALYZE, FORMAT json) $co
 is(sql("$count"), sql("SET gpujoin.enabled = off; $count"), 'the answer is right');
 
 is(sql(q{SELECT reductions > 0 AND reduced_rows = 2000 * reductions AND pages_left_out = 0
+	AND reduced_groups = reductions AND reductions_failed = 0 AND entries_not_sent = reduced_rows
 	FROM pg_stat_gpujoin_indexes WHERE indexrelname = 't_k'}), 't', 'views count them');
 
 # Groups of columns; the number of distinct rows, without the rows themselves unless some are on a
@@ -153,6 +154,25 @@ reduced('partners', "SELECT count(*), sum(n * length(p)) FROM (SELECT p, v, coun
 	'Device Groups' => 56);
 reduced('more groups than there is room for', "SELECT sum(v) FROM (SELECT DISTINCT v, id FROM t
 	WHERE $all) d", 'Device Reductions' => 1);
+
+# The partitions of a table, each by itself
+sql(q{
+	CREATE TABLE p (k int, v int) PARTITION BY RANGE (v);
+	CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (100);
+	CREATE TABLE p_2 (v int, k int);
+	ALTER TABLE p ATTACH PARTITION p_2 FOR VALUES FROM (100) TO (200);
+	INSERT INTO p SELECT i % 50, i % 200 FROM generate_series(1, 4000) i;
+	CREATE INDEX p_k ON p USING gpujoin (k) INCLUDE (v);
+	VACUUM ANALYZE p});
+foreach my $query ('SELECT count(*), sum(v) FROM p WHERE k IN (1, 2, 3)',
+	'SELECT sum(n * v) FROM (SELECT k, v, count(*) AS n FROM p WHERE k IN (1, 2) GROUP BY k, v) g',
+	'SELECT count(DISTINCT v) FROM p WHERE k IN (1, 2, 3)')
+{
+	my @n = sql("EXPLAIN (ANALYZE, FORMAT json) $query") =~ /"Device Reductions": (\d)/g;
+
+	is("@n", '1 1', "both partitions are reduced: $query");
+	is(sql($query), sql("SET gpujoin.enabled = off; $query"), 'and the answer is right');
+}
 
 # Rows on an open page, which the mirror lacks: the CPU searches it (L is not left out; L is not
 # searched)

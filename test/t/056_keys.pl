@@ -13,7 +13,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 my $node = new_server('main', { allows_streaming => 1 }, "gpujoin.device = 'reference'",
-	"gpujoin.result_buffer = '1MB'", 'fsync = off', "wal_consistency_checking = 'generic'", PATIENT);
+	"gpujoin.result_buffer = '1MB'", 'fsync = off', "wal_consistency_checking = 'generic'",
+	PATIENT);
 
 $node->safe_psql('postgres', q{
 	CREATE FUNCTION id(int) RETURNS uuid IMMUTABLE LANGUAGE sql AS 'SELECT md5($1::text)::uuid';
@@ -74,7 +75,7 @@ is_right($node, 'after the build');
 
 # ---- the mirror -----------------------------------------------------------------------------
 
-sub plan
+sub plan_of
 {
 	my $query = shift;
 
@@ -85,12 +86,14 @@ sub plan
 wait_ready($node);
 $node->safe_psql('postgres', q{SELECT gpujoin_load('t_u'), gpujoin_load('old_u')});
 is_right($node, 'with a mirror');
-like(plan($queries[4]), qr/(?=.*Removed by Index Filter: 9995)(?=.*Heap Fetches: 0).*Device: reference/s,
+like(plan_of($queries[4]),
+	qr/(?=.*Removed by Index Filter: 9995)(?=.*Heap Fetches: 0).*Device: reference/s,
 	'the device finds codes, strangers are dropped by their rests');
-like(plan($queries[1]), qr/(?=.*Removed by Index Filter).*Device: reference/s,
+like(plan_of($queries[1]), qr/(?=.*Removed by Index Filter).*Device: reference/s,
 	'before the heap is read, too');
-like(plan($queries[3]), qr/GpuAgg.*Device: reference/s, 'an aggregate uses entries of the device');
-unlike(plan($queries[3]), qr/Reduced/, 'which has not made groups of them');
+like(plan_of($queries[3]), qr/GpuAgg.*Device: reference/s,
+	'an aggregate uses entries of the device');
+unlike(plan_of($queries[3]), qr/Reduced/, 'which has not made groups of them');
 $node->safe_psql('postgres', q{
 	INSERT INTO t SELECT i, alike(i % 3000), i % 50, 'z' FROM generate_series(1, 3000) i;
 	DELETE FROM t WHERE u = alike(7) OR id % 17 = 3;

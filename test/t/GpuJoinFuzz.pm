@@ -62,39 +62,14 @@ sub key_condition
 		sub { folded_condition($b, $key, $type, 2) })->();
 }
 
-# Return a list of tuples, as the parser and ORMs write it.
-sub tuple_condition
+# Return texts, some of which are those of keys.
+sub texts
 {
-	my ($b, $key, $type) = @_;
-	my %value_of = (
-		v => sub { pick(upto(100), upto(100), upto(100) . '::int8', 'NULL::int', '3000000000') },
-		k2 => sub { pick(upto(37), upto(37), upto(37) . '::int2', 'NULL::int') },
-		id => sub { upto(2000) },
-		ok => sub { pick('true', 'false', 'NULL::bool') },
-		t => sub { "'" . chr(97 + upto(26)) . 'y' x upto(7) . "'" },
-		f => sub { pick(upto(20) / 2, "'NaN'", 'NULL') . '::float4' });
-	my @columns =
-	  pick(['v'], ['k2'], ['k2'], [ 'v', 'k2' ], ['id'], [ 'ok', 'k2' ], ['t'], ['f'])->@*;
-	my $n = pick(2, 5, 30, 90);
-	my @names = ($key, map { "$b.$_" } @columns);
-	my @tuples = map {
-		[ value($type, number()), map { $value_of{$_}->() } @columns ]
-	} 1 .. $n;
-
-	return '(' . join(', ', @names) . ') IN ('
-	  . join(', ', map { '(' . join(', ', @$_) . ')' } @tuples) . ')'
-	  if chance(0.5);
-	return '(' . join(' OR ', map {
-			my $tuple = $_;
-			my $array = chance(0.3) ? upto(scalar @names) : -1;
-			my @arm = map {
-				$_ == $array && $_ == 0 ? "$key = ANY (" . array($type) . ")"
-				  : $_ == $array ? "$names[$_] = ANY (ARRAY[" . join(', ', $tuple->[$_],
-					$value_of{ $columns[ $_ - 1 ] }->()) . '])'
-				  : chance(0.2) ? "$tuple->[$_] = $names[$_]" : "$names[$_] = $tuple->[$_]"
-			} 0 .. $#names;
-			'(' . join(' AND ', chance(0.3) ? reverse @arm : @arm) . ')'
-		} @tuples) . ')';
+	my $type = shift;
+	return join(', ', map {
+			my $text = '(' . value($type, number()) . ')::text';
+			pick($text, $text, $text, "upper($text)", "$text || ' '", "'0' || $text", "''", 'NULL')
+		} 1 .. pick(1, 2, 12));
 }
 
 # Return a condition that must be folded into a set: wrapped, chained, negated, with the key cast.

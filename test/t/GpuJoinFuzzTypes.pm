@@ -9,7 +9,7 @@ use Exporter 'import';
 use GpuJoinRandom;
 
 our @EXPORT = qw(%types @int_types %classes %round $has_icu like_key family is_int value number
-  list array create_types key_type key_class key_span key_value key_has_order texts);
+  list array tuple_condition create_types key_type key_class key_span key_value key_has_order);
 
 # Return the string for a number; the image of every second one fits a code.
 sub string { return "(CASE WHEN ($_[0]) % 2 = 0 THEN 'k' ELSE 'a longer key ' END || ($_[0]))"; }
@@ -134,6 +134,41 @@ sub array
 	return "ARRAY[" . list($type) . "]";
 }
 
+# Return a list of tuples, as the parser and ORMs write it.
+sub tuple_condition
+{
+	my ($b, $key, $type) = @_;
+	my %value_of = (
+		v => sub { pick(upto(100), upto(100), upto(100) . '::int8', 'NULL::int', '3000000000') },
+		k2 => sub { pick(upto(37), upto(37), upto(37) . '::int2', 'NULL::int') },
+		id => sub { upto(2000) },
+		ok => sub { pick('true', 'false', 'NULL::bool') },
+		t => sub { "'" . chr(97 + upto(26)) . 'y' x upto(7) . "'" },
+		f => sub { pick(upto(20) / 2, "'NaN'", 'NULL') . '::float4' });
+	my @columns =
+	  pick(['v'], ['k2'], ['k2'], [ 'v', 'k2' ], ['id'], [ 'ok', 'k2' ], ['t'], ['f'])->@*;
+	my $n = pick(2, 5, 30, 90);
+	my @names = ($key, map { "$b.$_" } @columns);
+	my @tuples = map {
+		[ value($type, number()), map { $value_of{$_}->() } @columns ]
+	} 1 .. $n;
+
+	return '(' . join(', ', @names) . ') IN ('
+	  . join(', ', map { '(' . join(', ', @$_) . ')' } @tuples) . ')'
+	  if chance(0.5);
+	return '(' . join(' OR ', map {
+			my $tuple = $_;
+			my $array = chance(0.3) ? upto(scalar @names) : -1;
+			my @arm = map {
+				$_ == $array && $_ == 0 ? "$key = ANY (" . array($type) . ")"
+				  : $_ == $array ? "$names[$_] = ANY (ARRAY[" . join(', ', $tuple->[$_],
+					$value_of{ $columns[ $_ - 1 ] }->()) . '])'
+				  : chance(0.2) ? "$tuple->[$_] = $names[$_]" : "$names[$_] = $tuple->[$_]"
+			} 0 .. $#names;
+			'(' . join(' AND ', chance(0.3) ? reverse @arm : @arm) . ')'
+		} @tuples) . ')';
+}
+
 # Return SQL for the types and operator classes that keys may have.
 sub create_types
 {
@@ -163,15 +198,5 @@ sub key_class { return $round{class}; }
 sub key_has_order { return family() !~ /uuid|bytea/; }
 sub key_span { return $round{span}; }
 sub key_value { return $types{ $round{type} }{value}->($_[0]); }
-
-# Return texts, some of which are those of keys.
-sub texts
-{
-	my $type = shift;
-	return join(', ', map {
-			my $text = '(' . value($type, number()) . ')::text';
-			pick($text, $text, $text, "upper($text)", "$text || ' '", "'0' || $text", "''", 'NULL')
-		} 1 .. pick(1, 2, 12));
-}
 
 1;
