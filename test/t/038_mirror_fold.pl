@@ -114,7 +114,7 @@ cmp_ok(visited(), '<', 60, 'and read few');
 sql($insert);
 cmp_ok(check('pages used again'), '<', 60, 'which took few pages');
 
-# Several folds and merges between two synchronizations, with deletions and pages that are used again
+# Several folds and merges between two synchronizations, with deletions and pages used again
 foreach my $round (1 .. 8)
 {
 	foreach (1 .. $round)
