@@ -165,7 +165,7 @@ typedef struct gjd_memory_info
 	uint64_t columns_used; /* held by columns, in whole extents */
 	uint64_t scratch_used; /* held by key sets, matches, staging (from open to close) and columns'
 							  lists of extents */
-	uint64_t columns, keysets, matches; /* living objects; a destroyed column counts while in use */
+	uint64_t columns, keysets, matches; /* live objects; a destroyed column counts while in use */
 } gjd_memory_info;
 
 /* ---- column -------------------------------------------------------------------------------- */

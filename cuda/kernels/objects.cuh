@@ -302,7 +302,7 @@ struct gjd_match
 	{
 		uint64_t end; /* number of items delivered when it is done */
 		cudaEvent_t copied;
-		bool of_groups; /* of a reduction's elements instead */
+		bool of_groups; /* copies elements of a reduction, not items */
 	};
 	std::vector<copy> copies;
 	gjd_match_state state;

@@ -103,10 +103,10 @@ wait_a_moment(void)
 }
 
 /*
- * gpujoin_unload(regclass): free the device memory of an index, or of those of all partitions;
- * returns true if there was any
+ * gpujoin_unload(regclass): free the device memory of an index, or of the indexes of all
+ * partitions; returns true if there was any
  *
- * A load by another process is stopped when it ends.
+ * A mirror that another process is loading is freed when the load ends.
  */
 Datum
 gpujoin_unload(PG_FUNCTION_ARGS)

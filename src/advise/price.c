@@ -752,7 +752,7 @@ note_arrays(GjTrial *trial)
 }
 
 /*
- * Describe which parameters have how many values; returns NULL if none has any
+ * Describe the number of values of each parameter; returns NULL if no parameter has any
  */
 static const char *
 text_of_arrays(const GjTrial *trial)

@@ -435,8 +435,8 @@ next_batch(PlanState *node, bool want_partners)
 }
 
 /*
- * Method of GjRowMethods: return the number of groups.  It must be all that the caller needs, so
- * nothing is lost if no group is ever made.
+ * Method of GjRowMethods: set the request's number of groups, without making them; returns false if
+ * the caller needs more than the number, or if a device cannot count them
  */
 static bool
 count_groups(PlanState *node, GjReduceRequest *request)

@@ -51,7 +51,7 @@ struct GjAggReducer
 	int			naggs;
 	Source	   *sources;		/* of each aggregate */
 	GjReduceRequest wanted;		/* with columns of the batch, from 0 */
-	GjReduceRequest request;	/* with columns of the node that is asked */
+	GjReduceRequest request;	/* the same with columns of the child */
 
 	/* The states of a batch, for each aggregate */
 	GjAggStates *states;
@@ -184,8 +184,8 @@ prepare_states(GjAggReducer *reducer)
  * Have a device reduce the rows that the reader is going to read, and add its groups to these,
  * which must have been begun.  If that is not possible, the reader will read all rows.
  *
- * If count is not NULL, the number of groups will do.  Returns true if it has been set, and there
- * is neither a group nor a row to be read.
+ * If count is not NULL, the caller needs only the number of groups.  Returns true if *count has
+ * been set to it; then no group has been added, and the reader has no row left to read.
  */
 bool
 GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups, uint64 *count)

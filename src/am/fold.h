@@ -23,11 +23,11 @@ typedef struct GjFold
 	Relation	index;
 	BufferAccessStrategy strategy;	/* for reading pages; may be NULL */
 	GjFoldMode	mode;
-	BlockNumber flush_pages;	/* pages of a delta that is worth a flush; 0: never */
+	BlockNumber flush_pages;	/* minimum number of a delta's pages for a flush; 0: never */
 	GjIndexInfo info;
 	GjIndexState state;
 	GjFoldStats *stats;
-	const GjPlace *after;		/* skip the entries of runs up to this place; NULL: skip none */
+	const GjPlace *after;		/* entries of runs up to this place are skipped, or NULL */
 
 	/* private to foldsource.c, except for the blocks of the previous delta */
 	BlockNumber *delta_blocks;

@@ -313,8 +313,8 @@ open_run(GjFold *fold, GjFoldSource *source, const GjRun *run)
 }
 
 /*
- * Go to the page of a run where the rows begin, unless it is the first one.  Returns false if there
- * are none.
+ * Go to the page of a run where the rows begin, unless it is the first one.  Returns false if no
+ * rows are left.
  */
 static bool
 seek(const GjFold *fold, GjRunReader *reader, bool *found)
@@ -1072,7 +1072,7 @@ get_page_words(Page page, const GjIndexInfo *info, const GjWordForm *form, uint6
 }
 
 /*
- * Build the word of a slot, and set bits in excess if the entry does not have the form
+ * Build the word of a slot, and set bits in *excess if the entry does not fit into the form
  */
 static pg_attribute_always_inline uint64
 make_word(const GjWordForm *form, const char *keys, int width, const ItemPointerData *tids,

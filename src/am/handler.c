@@ -759,7 +759,8 @@ check_operators(CatCList *operators, Oid family_oid, const char *family)
 }
 
 /*
- * Return the number of the support function that makes the codes of a type; 0 if it is not just one
+ * Return the number of the support function that makes the codes of a type; 0 if the type has none
+ * or both
  */
 static int
 get_codec_proc(Oid family, Oid type)

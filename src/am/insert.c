@@ -129,8 +129,8 @@ insert_row(Relation index, const GjIndexInfo *info, const char *row)
 }
 
 /*
- * Ask for a fold, if the delta, to which a page has been added, is large enough.  A temporary
- * table, which no worker can read, is folded here: it is as if the worker did it in between.
+ * Request a fold if the delta, to which a page has been added, is large enough.  No worker can read
+ * a temporary table, so its index is folded here, by the rules of the worker.
  */
 static void
 request_fold(Relation index)

@@ -75,13 +75,13 @@
 /* Minimum number of small runs to merge */
 #define SIMILAR_RUNS			5
 
-/* Number of numbers for runs that are left to folds */
+/* Numbers of runs that a merge leaves to folds */
 #define SPARED_NUMBERS			8
 
 /* Number of pages that are entered in the free space map at a time */
 #define FREE_SLICE				4096
 
-/* Interval of attempts to get the merge lock */
+/* Delay between attempts to get the merge lock */
 #define LOCK_POLL_MS			20
 
 /* A requested merge of a full list leaves a run, and merges the rest in a second round */

@@ -62,7 +62,7 @@
 #include "stats/stats.h"
 #include "am.h"
 
-/* Interval between looks at the index while no flush is due */
+/* Interval at which the index is examined while no flush is due */
 #define LOOK_MS					200
 
 /* Time between two samples, from which the growth of the delta is estimated */
@@ -104,7 +104,7 @@ typedef struct Worker
 	BufferAccessStrategy strategy;
 
 	uint64		build_id;		/* of the index in the last unit */
-	uint64		flush_pages;	/* pages that are worth a flush */
+	uint64		flush_pages;	/* number of unsorted pages from which on a flush is due */
 	uint64		unsorted;		/* unsorted pages after the last unit */
 	uint64		sample;			/* an earlier number of unsorted pages */
 	TimestampTz sampled_at;

@@ -25,6 +25,8 @@
 
 /*
  * A table that is scanned by its index: what the states of GpuScan and GpuJoinScan begin with
+ *
+ * The struct is not opaque, because a node's state must be one allocation that begins with it.
  */
 typedef struct GjTableScan
 {
@@ -136,11 +138,11 @@ typedef struct GjStateRows
 /* A request to reduce the rows of a node: GjRowMethods */
 typedef struct GjReduceRequest
 {
-	/* What is wanted.  Columns are those of the node's result, from 0 */
+	/* The wanted result.  Columns are those of the node's result, from 0 */
 	bool		distinct;		/* true for the distinct values of a column, with no aggregates */
 	bool		only_groups;	/* true if not even the number of a group's rows is wanted */
-	bool		only_count;		/* true if the number of groups will do, and the caller can take
-								 * groups as well */
+	bool		only_count;		/* true if the number of groups suffices; groups may be returned
+								 * nevertheless */
 	bool		by_partner;		/* true if groups also depend on the rows' partners */
 	double		expected;		/* estimated number of groups */
 	int			ngroups;
@@ -149,7 +151,7 @@ typedef struct GjReduceRequest
 	int			columns[GJD_MAX_GROUP_COLUMNS];
 	int			naggs;
 	gjd_aggregate aggs[GJD_MAX_AGGREGATES];
-	bool		(*fits) (void *arg, double ngroups);	/* can the caller take so many groups? */
+	bool		(*fits) (void *arg, double ngroups);	/* does the caller have room for ngroups? */
 	void	   *arg;
 	MemoryContext context;		/* for the groups */
 

@@ -10,6 +10,7 @@
  * A reduction is asked for only if nothing but its key and columns decides what a row counts for:
  *
  *	- the rows come from entries, and no condition is left that entries are not tested by;
+ *	- equal codes are equal keys, which is not so for hashes, nor for uuid without its rest;
  *	- the groups and the arguments of aggregates are columns of the index, and the key is one only
  *	  if its code is its value (find_column);
  *	- entries can be rows under the snapshot: visible.c;
@@ -108,10 +109,12 @@ may_reduce(const GjTableScan *table)
 {
 	const EState *estate = table->css.ss.ps.state;
 	const GjKeySet *keys = table->keys;
+	GjCodecKind kind = table->key_reader.codec.kind;
 
 	return gj_device_aggregate && table->row_shape != NULL && table->share.found == NULL &&
 		estate->es_epq_active == NULL && keys->nkeys > 0 && !keys->complement && !keys->nulls &&
 		keys->exact == NULL && table->key_reader.nparts == 0 &&
+		kind != GJ_CODEC_HASH && kind != GJ_CODEC_UUID &&
 		GjEntriesMayBeRows(estate->es_snapshot) && GjServiceReady(NULL) &&
 		estimate_rows(table) >= gj_reduce_rows;
 }

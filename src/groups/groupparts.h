@@ -202,6 +202,9 @@ typedef enum GjTablePhase
 /*
  * Map from keys to group numbers.  A record holds the values of a group's key, the widest first,
  * followed by a NULL bit for each; the unused part of its last word is zero.
+ *
+ * The struct is private to this folder, but not to a file: each loop over rows keeps its fields in
+ * registers, and the three ways to find a group are too long for one file.
  */
 typedef struct GjGroupTable
 {

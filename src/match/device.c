@@ -154,7 +154,7 @@ GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
  * Count the mirror's entries whose keys are in the set.  Returns false if the mirror cannot answer
  * a match, or only with an outdated answer.
  *
- * Synchronises the mirror first if needed, as a match does.
+ * Synchronizes the mirror first if needed, as a match does.
  */
 bool
 GjMirrorCount(Relation index, const GjIndexInfo *info, const GjKeySet *keys,

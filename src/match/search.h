@@ -220,7 +220,8 @@ GjMaxRequests(Relation index, uint64 nentries)
 }
 
 /*-------------------------------------------------------------------------
- * The state of the CPU's search, for search.c and the files that implement its steps
+ * The state of the CPU's search, for search.c and the files that implement its steps: runs.c and
+ * readpages.c.  It is opaque to all others, which have only a pointer.
  *-------------------------------------------------------------------------
  */
 

@@ -44,9 +44,9 @@ typedef enum GjConversion
 	GJ_CONVERT_CODEC,			/* the codec of the index's operator class */
 	GJ_CONVERT_NUMERIC,			/* key::numeric is compared: integral values only */
 	GJ_CONVERT_FLOAT8,			/* key::float8 is compared: all integers that convert to it */
-	GJ_CONVERT_TEXT_INTEGER,	/* key::text is compared: the integer that the text shows, */
-	GJ_CONVERT_TEXT_UUID,		/* or the uuid, */
-	GJ_CONVERT_TEXT_BPCHAR		/* or the char(n) */
+	GJ_CONVERT_TEXT_INTEGER,	/* key::text is compared: the integer with this text */
+	GJ_CONVERT_TEXT_UUID,		/* key::text is compared: the uuid with this text */
+	GJ_CONVERT_TEXT_BPCHAR		/* key::text is compared: the char(n) with this text */
 } GjConversion;
 
 /* One step of the tree, in prefix order; AND and OR are followed by their operands */

@@ -465,6 +465,10 @@ gpujoin_hash_bytea(PG_FUNCTION_ARGS)
 	PG_RETURN_DATUM(hash);
 }
 
+/*
+ * Mix the bits of a word.  The results are on disk, so tables in memory have functions of their
+ * own.
+ */
 static inline uint64
 mix(uint64 h)
 {

@@ -227,7 +227,7 @@ typedef GjMetaPageData *GjMetaPage;
 #define GjPageGetMeta(page) ((GjMetaPage) PageGetContents(page))
 
 /*
- * What format 3 has added to the metapage, after the lanes: so an index of format 2 is used as it
+ * Fields that format 3 added to the metapage, after the lanes.  An index of format 2 is used as it
  * is, until a fold appends these fields (publish.c).  pd_lower points after them.
  */
 typedef struct GjMetaMoreData

@@ -41,7 +41,7 @@
 #define FIRST_DELAY_MS			1000
 #define MAX_DELAY_MS			60000
 
-/* Interval of attempts of a process to repeat requests of others */
+/* Minimum delay between two times that a process repeats other processes' requests */
 #define REPEAT_MS				1000
 
 /* Kinds of locks */
@@ -71,7 +71,7 @@ static bool has_free_number(void);
 static bool start_worker(Oid database, Oid index);
 
 /*
- * Ask for a fold if the index has this many times the pages that are worth one
+ * Request a fold if the delta has at least this many times GjIndexFoldPages()
  *
  * The state is a recent one.  No page must be locked.
  */

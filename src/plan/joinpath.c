@@ -342,8 +342,8 @@ strip_relabel(Node *node)
 }
 
 /*
- * Return true if the big side's column of a part is a column of each table of it, which it may not
- * be in a UNION ALL
+ * Return true if the part compares a plain column of each table of the big side; in a UNION ALL it
+ * may be an expression
  */
 static bool
 part_is_column(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo)
@@ -898,8 +898,8 @@ pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
 }
 
 /*
- * Estimate the additional cost of the pairs that the other join clauses remove, be it in the
- * look-up of rows that the index has found by the key alone
+ * Estimate the additional cost of the pairs that the other join clauses remove, including those
+ * removed by the look-up of rows that the index has found by the key alone
  *
  * A nested loop whose inner side is an index scan by all of the clauses never forms these pairs.
  * PostgreSQL charges each of its look-ups for pages from disk.  In memory such a unit of cost

@@ -65,7 +65,7 @@ typedef struct GjKeyCondition
 	RestrictInfo *rinfo;
 	GjKeyNode  *node;
 	bool		exact;			/* if not, the clause must also be tested on each row */
-	const GjTuples *tuples;		/* columns of the tuples; NULL: the clause lists keys alone */
+	const GjTuples *tuples;		/* columns of the tuples, or NULL if the clause lists keys only */
 } GjKeyCondition;
 
 /* Input of the cost formulas for one search */
@@ -157,7 +157,7 @@ typedef struct GjAggQuery
 	bool		is_distinct;	/* SELECT DISTINCT */
 	bool		is_partial;		/* the aggregates are states, for a node above Gather */
 	double		ngroups;		/* estimate, before HAVING */
-	List	   *coded;			/* Var: those of groupings whose values are replaced by numbers */
+	List	   *coded;			/* Var: groupings whose values are replaced by numbers */
 	const char *refused;		/* reason why we cannot compute this, or NULL */
 } GjAggQuery;
 

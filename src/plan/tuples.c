@@ -19,8 +19,8 @@
  * If the index stores hashes of its keys, then the key is compared like the other columns.  It must
  * be a column, too.
  *
- * NULL: all operators are strict, so an arm with a NULL value is true for no row, and a row with a
- * NULL in one of the columns satisfies no arm.  Both are the result of leaving them out.
+ * NULLs.  All operators are strict, so an arm with a NULL value is true for no row, and a row with
+ * a NULL in one of the columns satisfies no arm.  Leaving both out has the same effect.
  *
  * Other clauses are not handled here, but by conditions.c; for an OR of which only some operands
  * are tuples, it finds the keys, and each row is tested by the clause.

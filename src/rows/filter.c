@@ -104,7 +104,7 @@ typedef struct Condition
 struct GjEntryFilter
 {
 	Condition	root;			/* an AND */
-	List	   *parts;			/* columns that with the code must be listed in exact, or NIL */
+	List	   *parts;			/* columns that are looked up in exact with the code, or NIL */
 	GjExact    *exact;
 	uint64		columns;
 	Bitmapset  *params;

@@ -647,8 +647,8 @@ coming_at(GjBlocks *blocks, int ahead)
 }
 
 /*
- * Prepare for reading ahead.  effective_io_concurrency may change between two starts.  Nothing is
- * read ahead before a block is not in memory: a request costs as much as finding the block there.
+ * Prepare for reading ahead.  effective_io_concurrency may change between two starts.  No block is
+ * requested before one is found missing in memory: a request costs as much as finding the block.
  */
 static void
 start_prefetch(GjBlocks *blocks)

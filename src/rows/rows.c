@@ -5,10 +5,10 @@
  *
  * A match answers with entries or with TIDs.  Entries are tested a chunk at a time, when the next
  * rows are requested.  Entries whose heap block is all-visible are returned as rows:
- * match/visible.c has the proof.  If the code of such an entry is a hash, it does not prove that the
- * key is listed, so the entry is no row.  The TIDs of the others are collected, and fetched (heap.c)
- * after the last entry, or before they take too much memory.  Before that test, entries that do not pass
- * the filter are dropped; after it, those whose key the look-up does not find.
+ * match/visible.c has the proof.  If the code of such an entry is a hash, it does not prove that
+ * the key is listed, so the entry is no row.  The TIDs of the others are collected, and fetched
+ * (heap.c) after the last entry, or before they take too much memory.  Before that test, entries
+ * that do not pass the filter are dropped; after it, those whose key the look-up does not find.
  *
  * The phases:
  *

@@ -85,7 +85,7 @@ typedef struct GjReduction
 											 * called once if the answer is GJ_SERVICE_OK,
 											 * otherwise perhaps */
 	void	   *arg;
-	bool		(*fits) (void *arg, uint64 nelements);	/* can the caller take so many elements?
+	bool		(*fits) (void *arg, uint64 nelements);	/* does the caller have room for nelements?
 														 * Called by match/reduce.c */
 	void	   *fits_arg;
 	MemoryContext context;		/* for the words */

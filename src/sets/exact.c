@@ -85,8 +85,8 @@ static bool is_word(Oid row_type, Oid value_type);
 static bool find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type,
 						   Oid value_type);
 static void grow(GjExact *exact);
-static uint32 find_same(GjExact *exact, uint32 hash, int64 code, const Datum *values,
-						uint32 *nsame);
+static uint32 find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row,
+				   uint32 *nsame);
 static uint32 append(GjExact *exact, uint32 hash, int64 code, const Datum *values);
 static void enter(GjExact *exact, uint32 hash, uint32 number);
 static void fill_cells(GjExact *exact);
@@ -95,7 +95,6 @@ static bool is_same(GjExact *exact, const uint64 *element, int64 code, const Dat
 static bool is_listed(GjExact *exact, const uint64 *element, int64 code, const Datum *values);
 static void find_group(GjExact *exact, int start, int end, const int64 *codes,
 					   const Datum *const *values, uint32 *numbers);
-static uint32 find(GjExact *exact, uint32 hash, int64 code, const Datum *values);
 static uint32 hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row);
 static bool call_equal(FmgrInfo *function, Oid collation, Datum left, Datum right);
 
@@ -296,7 +295,7 @@ GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *found)
 		plain[i] = plain_value(values[i], exact->parts[i].is_word, exact->parts[i].value_length);
 
 	hash = hash_element(exact, code, plain, false);
-	number = find_same(exact, hash, code, plain, &nsame);
+	number = find(exact, hash, code, plain, false, &nsame);
 	*found = number != GJ_EXACT_NONE;
 	if (!*found)
 		number = append(exact, hash, code, plain);
@@ -310,11 +309,11 @@ GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *found)
 }
 
 /*
- * Return the number of the element that equals one to be added, or GJ_EXACT_NONE.  *nsame becomes
- * the number of others that have the same hash.
+ * Return the number of the element that equals these values, which are those of a row or of an
+ * element, or GJ_EXACT_NONE.  *nsame becomes the number of others that have the same hash.
  */
-static uint32
-find_same(GjExact *exact, uint32 hash, int64 code, const Datum *values, uint32 *nsame)
+static pg_attribute_always_inline uint32
+find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row, uint32 *nsame)
 {
 	*nsame = 0;
 	for (uint32 at = hash & exact->mask;; at = (at + 1) & exact->mask)
@@ -325,7 +324,8 @@ find_same(GjExact *exact, uint32 hash, int64 code, const Datum *values, uint32 *
 			return GJ_EXACT_NONE;
 		if (cell->hash != hash)
 			continue;
-		if (is_same(exact, element_at(exact, cell->number), code, values))
+		if (of_row ? is_listed(exact, element_at(exact, cell->number), code, values) :
+			is_same(exact, element_at(exact, cell->number), code, values))
 			return cell->number;
 		if (++*nsame % GJ_EXACT_INTERVAL == 0)
 			CHECK_FOR_INTERRUPTS();
@@ -439,7 +439,7 @@ hash_parts_too(GjExact *exact)
 }
 
 /*
- * Return true if an element that is to be added is there
+ * Return true if an element equals the one that is to be added
  */
 static bool
 is_same(GjExact *exact, const uint64 *element, int64 code, const Datum *values)
@@ -541,6 +541,7 @@ find_group(GjExact *exact, int start, int end, const int64 *codes, const Datum *
 	Datum		plain[GJ_EXACT_GROUP];
 	uint32		hashes[GJ_EXACT_GROUP];
 	int			nparts = exact->nparts;
+	uint32		nsame;
 
 	if (exact->nelements == 0)
 	{
@@ -567,27 +568,8 @@ find_group(GjExact *exact, int start, int end, const int64 *codes, const Datum *
 			GjPrefetch(element_at(exact, cell->number));
 	}
 	for (int i = start; i < end; i++)
-		numbers[i] = find(exact, hashes[i - start], codes[i], &plain[(i - start) * nparts]);
-}
-
-static uint32
-find(GjExact *exact, uint32 hash, int64 code, const Datum *values)
-{
-	uint32		nsame = 0;
-
-	for (uint32 at = hash & exact->mask;; at = (at + 1) & exact->mask)
-	{
-		const Cell *cell = &exact->cells[at];
-
-		if (cell->number == GJ_EXACT_NONE)
-			return GJ_EXACT_NONE;
-		if (cell->hash != hash)
-			continue;
-		if (is_listed(exact, element_at(exact, cell->number), code, values))
-			return cell->number;
-		if (++nsame % GJ_EXACT_INTERVAL == 0)
-			CHECK_FOR_INTERRUPTS();
-	}
+		numbers[i] = find(exact, hashes[i - start], codes[i], &plain[(i - start) * nparts], true,
+						  &nsame);
 }
 
 /*

@@ -24,10 +24,10 @@ typedef struct GjExactPart
 	int16		value_length;
 	bool		value_byval;
 	Oid			collation;
-	FmgrInfo	equal;			/* a row's value = an element's */
+	FmgrInfo	equal;			/* compares a row's value with an element's */
 	FmgrInfo	row_hash;		/* extended hash functions of one family */
 	FmgrInfo	value_hash;
-	FmgrInfo	same;			/* an element's value = an element's */
+	FmgrInfo	same;			/* compares the values of two elements */
 } GjExactPart;
 
 typedef struct GjExact GjExact;

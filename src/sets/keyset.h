@@ -45,10 +45,10 @@ struct GjKeySet
 	int64		max_key;
 	bool		complement;		/* true if the wanted keys are those not listed */
 	bool		nulls;			/* true if rows with a NULL key are wanted, too */
-	GjExact    *exact;			/* what rows with a listed key must also satisfy; NULL: nothing.
-								 * No complement has it */
-	GjExact    *entry_exact;	/* what entries with a listed key must also satisfy, if they have
-								 * only some parts of the exact table; NULL: the exact table */
+	GjExact    *exact;			/* rows with a listed key must also be in this table, unless it
+								 * is NULL, as it is for complements */
+	GjExact    *entry_exact;	/* the table for entries, if they have only some parts of the
+								 * other one's; NULL if it is the same table */
 	uint64		elsewhere;		/* number of keys not listed because only other tables can have
 								 * them */
 

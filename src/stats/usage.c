@@ -54,7 +54,7 @@
 /* Maximum number of indexes, in all databases: 1.5 MB */
 #define MAX_ENTRIES				4096
 
-/* Interval of attempts to start a worker for an index that waits, and their end */
+/* Interval of attempts to start a worker for a waiting index, and when they end */
 #define RETRY_MS				5000
 #define GIVE_UP_MS				3600000
 
@@ -546,8 +546,8 @@ GjUsageIsWaiting(void)
 }
 
 /*
- * Get the index, of any database, that has been waiting longest for a fold worker, and for which
- * none has been tried to start just now; returns false if there is none
+ * Get the index, of any database, that has been waiting longest for a fold worker, except those for
+ * which a start was tried within RETRY_MS; returns false if no index is waiting
  */
 bool
 GjUsageTakeWaiting(Oid *database, Oid *index)

@@ -5,7 +5,7 @@
 # uuids, of 10,000 text ids, and of 1,000 pairs of two columns.
 #
 # A step of a client runs twice, with gpujoin and with gpujoin.enabled = off. It passes if both
-# answers are that of plain SQL and auto_explain's log shows our node in the first run and no node
+# answers equal that of plain SQL and auto_explain's log shows our node in the first run and no node
 # of ours in the second. "Sent" is the statement that the client generated. The step "index"
 # creates an index by the client's own means, and passes if the index has the expected definition.
 #

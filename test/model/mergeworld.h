@@ -180,7 +180,7 @@ static Mutant mutant;
 static bool with_reader;
 static bool with_mirror;
 static int	nprocesses = PROCESSES;
-static bool moved;				/* has the current state a next one? */
+static bool moved;				/* does the current state have a successor? */
 
 /* Faults ------------------------------------------------------------------------------ */
 

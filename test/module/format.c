@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * format.c
- *	  The format of indexes: turn one into one that the first release has left, and make uuids
+ *	  The format of indexes: turn an index into one as the first release made it, and make uuids
  *	  of the code and the rest that an index stores.
  *
  * Copyright (c) 2026, the gpujoin developers

@@ -115,3 +115,4 @@ CREATE FUNCTION gpujoin_test_uuid(code bigint, rest bigint) RETURNS uuid
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
 COMMENT ON FUNCTION gpujoin_test_uuid(bigint, bigint)
 	IS 'make the uuid that an index stores as this code and rest';
+REVOKE ALL ON FUNCTION gpujoin_test_uuid(bigint, bigint) FROM PUBLIC;

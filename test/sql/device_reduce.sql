@@ -161,6 +161,24 @@ EXECUTE pruned ('{1,2}');
 EXECUTE pruned ('{4,5,1}');
 RESET plan_cache_mode;
 
+-- keys whose codes do not prove them: hashes, some of which are images of short values, and uuid
+CREATE TABLE coded (t text, n numeric, u uuid, a int) WITH (autovacuum_enabled = off);
+INSERT INTO coded SELECT CASE WHEN i % 2 = 0 THEN 'k' || i % 50 ELSE 'a long key ' || i % 50 END,
+	i % 50 / CASE WHEN i % 2 = 0 THEN 1 ELSE 2.0 END, md5((i % 50)::text)::uuid, i % 7
+	FROM generate_series(1, 5000) i;
+CREATE INDEX coded_t ON coded USING gpujoin (t) INCLUDE (a);
+CREATE INDEX coded_n ON coded USING gpujoin (n) INCLUDE (a);
+CREATE INDEX coded_u ON coded USING gpujoin (u) INCLUDE (a);
+VACUUM ANALYZE coded;
+SELECT differing(array_agg(format(q, c))) FROM unnest(ARRAY['SELECT count(*), sum(a) FROM coded WHERE %s',
+		'SELECT a, count(*) FROM coded WHERE %s GROUP BY a', 'SELECT DISTINCT a FROM coded WHERE %s',
+		'SELECT count(*) FROM (SELECT DISTINCT a FROM coded WHERE %s) d']) q,
+	unnest(ARRAY['t IN (''k2'', ''k4'', ''a long key 3'', ''a long key 31'', ''no key'')',
+		't IN (''k2'', ''k4'')', 'n IN (2, 4, 1.5, 10.5, 77)', 'n IN (2, 4)',
+		'u IN (md5(''1'')::uuid, md5(''2'')::uuid)',
+		'u IN (SELECT md5(i::text)::uuid FROM generate_series(1, 5) i)',
+		't IN (SELECT ''k'' || i FROM generate_series(1, 9) i)']) c;
+
 -- rows that are not all-visible, deleted, updated, on tails
 INSERT INTO facts SELECT i, i % 97 - 7, i % 11, i, date '2021-06-01', true, 0, 's'
 	FROM generate_series(9001, 9100) i;

@@ -387,7 +387,7 @@ DECLARE c CURSOR FOR SELECT id::io_hot_id IS NOT NULL AS same FROM io_hot WHERE 
 MOVE 1 FROM c;
 FETCH 3 FROM c;
 ROLLBACK;
--- otherwise only the row of the whole FETCH on which the cursor stops is looked up in the heap
+-- otherwise a FETCH looks up only one row in the heap: the one on which the cursor stops
 VACUUM io_hot;
 BEGIN;
 DECLARE c CURSOR FOR SELECT id FROM io_hot WHERE k IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9);
