@@ -24,14 +24,27 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/bufmgr.h"
+#include "storage/dsm.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "cuda/border/gpujoin_device.h"
 #include "mirror.h"
 #include "table.h"
+
+/* The numbers of runs that a mirror's copies contain, opened by its owner */
+typedef struct MirrorCopies
+{
+	int			place;
+	BlockNumber pages;
+	bool		certain;		/* true if the numbers are true of all copies */
+	uint32	   *runs;			/* for each page, the run whose entries its copy has, or 0; NULL if not
+								 * open */
+	dsm_segment *segment;
+} MirrorCopies;
 
 /* Pages being copied to a column */
 typedef struct GjMirrorPush
@@ -50,7 +63,7 @@ typedef struct GjMirrorPush
 	const GjMirror *before;		/* in a full pass, the mirror's previous state; NULL if no page
 								 * can have become empty */
 	uint64		above;			/* skip pages that have not changed since this number */
-	GjMirrorCopies copies;		/* what the copies contain, if runs is not NULL */
+	MirrorCopies copies;		/* what the copies contain, if runs is not NULL */
 	bool		by_copies;		/* true to push pages whose copy has the entries of another run */
 	BlockNumber count_from;		/* count entries of blocks from here on */
 	BufferAccessStrategy strategy;
@@ -69,6 +82,9 @@ typedef struct GjMirrorPush
  */
 #define SLOT_TRIES_LOADER		50
 #define SLOT_TRIES_COMMAND		250
+
+/* Least number of pages for which a segment of numbers has room */
+#define LEAST_PAGES				4096
 
 /* Granularity of the device library's columns: cuda/border/layout.h */
 #define PAGE_GROUP				128
@@ -96,6 +112,11 @@ static uint64 count_entries(const GjIndexState *state, const GjIndexInfo *info);
 static GjFallback fallback_of(GjServiceResult result);
 static int	fill(void *arg, struct gjd_page_head *heads, char *images, int max_pages);
 static bool next_block(GjMirrorPush *state, BlockNumber *block);
+static bool open_copies(int place, const GjServiceColumn *column, BlockNumber pages,
+						MirrorCopies *copies);
+static bool make_copies_room(MirrorCopies *copies, BlockNumber pages);
+static dsm_segment *create_segment(Size size);
+static void close_copies(MirrorCopies *copies, bool certain);
 static bool is_wanted(const GjMirrorPush *state, Page page, GjPageKind kind, GjPageOwner owner);
 static bool has_changed(const GjMirrorPush *state, GjPageOpaque opaque);
 static bool was_dead(const GjMirror *before, uint32 run);
@@ -309,7 +330,7 @@ push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 	int			tries = 0;
 
 	(void) GjMirrorGet(place, &mirror, NULL);
-	(void) GjCopiesOpen(place, &mirror.column, pages, &to_push.copies);
+	(void) open_copies(place, &mirror.column, pages, &to_push.copies);
 	to_push.index = index;
 	to_push.info = info;
 	to_push.place = place;
@@ -321,7 +342,7 @@ push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 	do
 		result = mirror_push_pages(&to_push, &mirror.column);
 	while (may_try_again(result, mode, &tries));
-	GjCopiesClose(&to_push.copies, result == GJ_SERVICE_OK && !to_push.gave_way);
+	close_copies(&to_push.copies, result == GJ_SERVICE_OK && !to_push.gave_way);
 	if (result == GJ_SERVICE_OK && !to_push.gave_way)
 	{
 		GjMirrorFinish(place, GjListsMoved(index, state) ? NULL : state, pages, mirror.bytes,
@@ -384,10 +405,10 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 	to_push.info = info;
 	to_push.place = place;
 	to_push.mode = GJ_LOAD_BY_QUERY;
-	(void) GjCopiesOpen(place, &mirror->column, nblocks - info->first_data, &to_push.copies);
+	(void) open_copies(place, &mirror->column, nblocks - info->first_data, &to_push.copies);
 	if (!plan_push(&to_push, mirror, journal, lag, nblocks))
 	{
-		GjCopiesClose(&to_push.copies, to_push.copies.certain);
+		close_copies(&to_push.copies, to_push.copies.certain);
 		return false;
 	}
 	bytes = GjMirrorBytes(info, nblocks - info->first_data);
@@ -401,7 +422,7 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 		result = mirror_push_pages(&to_push, &mirror->column);
 	}
 	/* a pass over all pages makes the numbers certain, other pushes keep them so */
-	GjCopiesClose(&to_push.copies, result == GJ_SERVICE_OK &&
+	close_copies(&to_push.copies, result == GJ_SERVICE_OK &&
 				  (to_push.copies.certain || to_push.before != NULL));
 
 	if (result == GJ_SERVICE_OK)
@@ -606,12 +627,13 @@ fallback_of(GjServiceResult result)
  *
  * A page is copied if it is a data page that is alive according to the lists that were read
  * before.  In a full pass, all other pages are copied as empty ones: the column may have their
- * contents from when they were alive.  By runs, those pages are whose copy is known to have
- * entries of a run or delta that is not alive (copies.c).  Of two copies of a page, the device
- * keeps the one with the higher version, which is the change counter.  The empty copy of a free
- * page has the version after that of the page, and is replaced at the next real change, whose
- * number is higher by at least two (pages/read.c).  The empty copy of a page that is not alive yet
- * has the version before that of the page, so that the page itself replaces it once it is alive.
+ * contents from when they were alive.  Otherwise those pages are whose copy is known to have
+ * entries of a run or delta that is not alive ("What a mirror's copies contain").  Of two copies of
+ * a page, the device keeps the one with the higher version, which is the change counter.  The empty
+ * copy of a free page has the version after that of the page, and is replaced at the next real
+ * change, whose number is higher by at least two (pages/read.c).  The empty copy of a page that is
+ * not alive yet has the version before that of the page, so that the page itself replaces it once
+ * it is alive.
  *
  * At the end, the caller checks whether the lists have changed since they were read.
  *-------------------------------------------------------------------------
@@ -886,18 +908,17 @@ must_give_way(Relation index)
  * synchronization visits, besides the lag,
  *
  *	- the pages of runs that were published after S, which their directories name;
- *	- the pages whose copies have entries of a run or delta that is no longer listed: copies.c
- *	  knows which they are.
+ *	- the pages whose copies have entries of a run or delta that is no longer listed, as the
+ *	  numbers of the copies tell.
  *
  * That is enough to keep the promise of match/device.c.  Let P be a page that is live by the new
  * lists.  If its run was published after S, P is visited.  If its run or delta was listed at S
  * already, P was its page at S, or was opened after S, and the lag has all changes since; a new
  * delta's pages were all opened after S.  A bulk deletion enters its changes in the journal, but
- * for those to pages of a merge, whose run is published later.  All other pages are not live; if a
- * copy of one has entries, these are of a run or delta that was live when the copy was made, and
- * is not any more, or P has been reused by a live one and is pushed because of that.  If the lists
- * change again meanwhile, the numbers still tell what each copy contains, and the next
- * synchronization starts from S once more.
+ * for those to pages of a merge, whose run is published later.  All other pages are not live.  If
+ * a copy of one has entries, these are of a run or delta that was live when the copy was made, and
+ * is not any more.  If the lists change again meanwhile, the numbers still tell what each copy
+ * contains, and the next synchronization starts from S once more.
  *
  * If these numbers are not certain, or the journal has lost entries, all pages are visited.
  *-------------------------------------------------------------------------
@@ -978,4 +999,121 @@ compare_ranges(const void *a, const void *b)
 	if (left->start != right->start)
 		return left->start < right->start ? -1 : 1;
 	return 0;
+}
+
+/*-------------------------------------------------------------------------
+ * What a mirror's copies contain
+ *
+ * For each page there is the number of the run or delta whose entries its copy has, or 0 if the
+ * copy is empty.  When a fold has changed the lists of an index, the copies of the pages of runs
+ * and deltas that have died must be emptied.  The index does not tell which pages these were; the
+ * numbers do, so that a synchronization need not read all pages.
+ *
+ * The numbers of a mirror are in a segment of dynamic shared memory, which belongs to the mirror's
+ * place in the table, and is kept for the next mirror there.  Only the process that owns the
+ * mirror, which loads or synchronizes it, reads or writes them.  They are *certain* if they are
+ * true of all copies in the column that they are for.  They are made so by a pass over all pages.
+ * While pages are pushed they are not certain, and stay so if the process fails: then the next
+ * synchronization passes over all pages.  The same happens if there is no memory for them.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Open the numbers of a mirror that this process owns, with room for that many pages
+ *
+ * Returns false if there is no memory.  Until close_copies() the numbers are not certain.
+ */
+static bool
+open_copies(int place, const GjServiceColumn *column, BlockNumber pages, MirrorCopies *copies)
+{
+	GjMirrorEntry *entry = &gj_mirrors->entries[place];
+
+	Assert(entry->mirror.owner == MyProcPid);
+	memset(copies, 0, sizeof(*copies));
+	copies->place = place;
+	copies->pages = pages;
+	copies->certain = entry->copies_certain &&
+		memcmp(&entry->copies_of, column, sizeof(GjServiceColumn)) == 0;
+	entry->copies_certain = false;
+	entry->copies_of = *column;
+	if (entry->copies_room > 0)
+		copies->segment = dsm_attach(entry->copies_handle);
+	if ((copies->segment == NULL || entry->copies_room < pages) && !make_copies_room(copies, pages))
+	{
+		close_copies(copies, false);
+		return false;
+	}
+	copies->runs = dsm_segment_address(copies->segment);
+	if (!copies->certain)
+		memset(copies->runs, 0, (Size) entry->copies_room * sizeof(uint32));
+	return true;
+}
+
+/*
+ * Replace the segment by one with more room
+ */
+static bool
+make_copies_room(MirrorCopies *copies, BlockNumber pages)
+{
+	GjMirrorEntry *entry = &gj_mirrors->entries[copies->place];
+	uint64		room = Max((uint64) pages + pages / 2, LEAST_PAGES);
+	dsm_segment *segment;
+
+	room = Min(room, MaxBlockNumber);
+	segment = create_segment(room * sizeof(uint32));
+	if (segment == NULL)
+		return false;
+	memset(dsm_segment_address(segment), 0, room * sizeof(uint32));
+	if (copies->segment == NULL)
+		copies->certain = false;
+	else
+	{
+		memcpy(dsm_segment_address(segment), dsm_segment_address(copies->segment),
+			   (Size) entry->copies_room * sizeof(uint32));
+		dsm_detach(copies->segment);
+		dsm_unpin_segment(entry->copies_handle);
+	}
+	dsm_pin_segment(segment);
+	entry->copies_handle = dsm_segment_handle(segment);
+	entry->copies_room = (uint32) room;
+	copies->segment = segment;
+	return true;
+}
+
+/*
+ * Create a segment; returns NULL if there is no memory or no slot for it, which is no reason to
+ * fail.  The operating system's errors are raised with no lock held, and nothing else is to be
+ * undone.
+ */
+static dsm_segment *
+create_segment(Size size)
+{
+	MemoryContext context = CurrentMemoryContext;
+	dsm_segment *volatile segment = NULL;
+
+	PG_TRY();
+	{
+		segment = dsm_create(size, DSM_CREATE_NULL_IF_MAXSEGMENTS);
+	}
+	PG_CATCH();
+	{
+		MemoryContextSwitchTo(context);
+		FlushErrorState();
+	}
+	PG_END_TRY();
+	return segment;
+}
+
+/*
+ * Close the numbers; they are certain if all that has been pushed is noted
+ */
+static void
+close_copies(MirrorCopies *copies, bool certain)
+{
+	if (copies->segment == NULL)
+		return;
+	dsm_detach(copies->segment);
+	copies->segment = NULL;
+	copies->runs = NULL;
+	gj_mirrors->entries[copies->place].copies_certain = certain;
 }

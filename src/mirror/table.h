@@ -22,23 +22,12 @@ typedef struct GjMirrorEntry
 	pg_atomic_uint64 matches;
 	pg_atomic_uint64 last_used; /* TimestampTz */
 
-	/* What the copies contain, for the mirror's owner only: copies.c */
+	/* What the copies contain, for the mirror's owner only: load.c */
 	dsm_handle	copies_handle;
 	uint32		copies_room;	/* number of pages in the segment; 0 if there is none */
 	bool		copies_certain;
 	GjServiceColumn copies_of;	/* the column that they are for */
 } GjMirrorEntry;
-
-/* The numbers of runs that a mirror's copies contain, opened by its owner */
-typedef struct GjMirrorCopies
-{
-	int			place;
-	BlockNumber pages;
-	bool		certain;		/* true if the numbers are true of all copies */
-	uint32	   *runs;			/* for each page, the run whose entries its copy has, or 0; NULL if
-								 * not open */
-	dsm_segment *segment;
-} GjMirrorCopies;
 
 /* Number of databases that can be requested one by one; if there are more, all are searched */
 #define GJ_PRELOAD_REQUESTS		16
@@ -113,11 +102,6 @@ typedef struct GjMirrorRoom
 extern bool GjMirrorMakeRoom(GjMirrorRoom *room);
 extern bool GjMirrorEvict(GjLoadMode mode);
 extern void GjMirrorSweep(void);
-
-/* copies.c */
-extern bool GjCopiesOpen(int place, const GjServiceColumn *column, BlockNumber pages,
-						 GjMirrorCopies *copies);
-extern void GjCopiesClose(GjMirrorCopies *copies, bool certain);
 
 /* load.c */
 extern GjFallback GjMirrorLoadClaimed(Relation index, int place, GjLoadMode mode);

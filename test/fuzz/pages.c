@@ -124,7 +124,7 @@ build_run(uint32 number, uint32 first_row, uint32 n)
 		ItemPointerData tid;
 
 		ItemPointerSet(&tid, row / 100, row % 100 + 1);
-		GjRowForm(&info, (row - first_row) / 3, &tid, values, nulls, bytes);
+		GjRowForm(&info, (row - first_row) / 3, 0, &tid, values, nulls, bytes);
 		GjRunWriterAdd(writer, bytes);
 	}
 	GjRunWriterEnd(writer, &run);
