@@ -41,8 +41,8 @@ typedef struct MirrorCopies
 	int			place;
 	BlockNumber pages;
 	bool		certain;		/* true if the numbers are true of all copies */
-	uint32	   *runs;			/* for each page, the run whose entries its copy has, or 0; NULL if not
-								 * open */
+	uint32	   *runs;			/* for each page, the run whose entries its copy has, or 0; NULL if
+								 * not open */
 	dsm_segment *segment;
 } MirrorCopies;
 
