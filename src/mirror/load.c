@@ -423,7 +423,7 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 	}
 	/* a pass over all pages makes the numbers certain, other pushes keep them so */
 	close_copies(&to_push.copies, result == GJ_SERVICE_OK &&
-				  (to_push.copies.certain || to_push.before != NULL));
+				 (to_push.copies.certain || to_push.before != NULL));
 
 	if (result == GJ_SERVICE_OK)
 	{
