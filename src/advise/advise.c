@@ -270,13 +270,14 @@ static void
 use_advice(Proposal *proposal, GjStatement *statement, GjAdvice *advice)
 {
 	Use		   *use = palloc(sizeof(Use));
-	Bitmapset  *all = bms_union(proposal->index.included, advice->index.included);
+	GjNewIndex	all = proposal->index;
 
+	all.included = bms_union(proposal->index.included, advice->index.included);
 	use->statement = statement;
 	use->advice = advice;
 	proposal->uses = lappend(proposal->uses, use);
-	if (bms_num_members(all) <= GJ_MAX_INCLUDED)
-		proposal->index.included = all;
+	if (GjNewIndexFits(&all))
+		proposal->index = all;
 }
 
 /*

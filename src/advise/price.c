@@ -508,11 +508,12 @@ advise_key(const GjTrial *trial, const Wish *wish, AttrNumber key, Cost cost)
 	}
 	if (wide.included != NULL && !bms_is_subset(wide.included, existing))
 	{
-		Bitmapset  *all = bms_union(wide.included, existing);
+		GjNewIndex	all = wide;
 		Cost		with;
 
-		if (bms_num_members(all) <= GJ_MAX_INCLUDED)
-			wide.included = all;
+		all.included = bms_union(wide.included, existing);
+		if (GjNewIndexFits(&all))
+			wide = all;
 		with = plan_cost(trial, list_make1(&wide));
 		if (with < advice->cost_with * (1.0 - LEAST_SAVING))
 		{
@@ -549,6 +550,7 @@ columns_to_include(const Wish *wish, AttrNumber key)
 {
 	Bitmapset  *others = bms_del_member(bms_copy(wish->wanted), key);
 	Bitmapset  *result = NULL;
+	GjNewIndex	index = {.table = wish->table,.key = key};
 	Relation	table = table_open(wish->table, NoLock);
 	int			attno = -1;
 
@@ -560,10 +562,11 @@ columns_to_include(const Wish *wish, AttrNumber key)
 	}
 	table_close(table, NoLock);
 
+	index.included = result;
 	if (wish->has_others || bms_num_members(others) > bms_num_members(result) ||
-		bms_num_members(result) > GJ_MAX_INCLUDED)
-		result = bms_int_members(result, wish->helpful);
-	return bms_num_members(result) > GJ_MAX_INCLUDED ? NULL : result;
+		!GjNewIndexFits(&index))
+		index.included = bms_int_members(result, wish->helpful);
+	return GjNewIndexFits(&index) ? index.included : NULL;
 }
 
 /*

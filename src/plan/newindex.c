@@ -54,6 +54,7 @@ static IndexOptInfo *make_info(RelOptInfo *rel, Relation table, const GjNewIndex
 static void set_columns(IndexOptInfo *info, Relation table, const GjNewIndex *index);
 static void set_method(IndexOptInfo *info);
 static Oid	stored_type(Oid opclass, Oid type);
+static bool make_layout(const GjNewIndex *index, GjLayout *layout);
 static BlockNumber count_pages(Relation table, const GjNewIndex *index, double tuples);
 static double null_share(Oid relid, AttrNumber attno);
 
@@ -256,27 +257,45 @@ stored_type(Oid opclass, Oid type)
 }
 
 /*
+ * Return true if an index can have these columns: a page must have room for their values
+ */
+bool
+GjNewIndexFits(const GjNewIndex *index)
+{
+	GjLayout	layout;
+
+	return make_layout(index, &layout);
+}
+
+static bool
+make_layout(const GjNewIndex *index, GjLayout *layout)
+{
+	TupleDesc	desc = CreateTemplateTupleDesc(1 + bms_num_members(index->included));
+	Oid			opclass = GjNewIndexClass(index->table, index->key);
+	AttrNumber	column = 1;
+	int			attno = -1;
+
+	TupleDescInitEntry(desc, column, NULL,
+					   stored_type(opclass, get_atttype(index->table, index->key)), -1, 0);
+	while ((attno = bms_next_member(index->included, attno)) >= 0)
+		TupleDescInitEntry(desc, ++column, NULL, get_atttype(index->table, attno), -1, 0);
+	return GjLayoutMake(desc, GjCodecHasRests(get_opclass_family(opclass),
+											  get_opclass_input_type(opclass)), layout);
+}
+
+/*
  * Return the number of pages of an index on a table with this many rows
  */
 static BlockNumber
 count_pages(Relation table, const GjNewIndex *index, double tuples)
 {
-	TupleDesc	desc = CreateTemplateTupleDesc(1 + bms_num_members(index->included));
 	Oid			relid = RelationGetRelid(table);
-	Oid			opclass = GjNewIndexClass(relid, index->key);
-	AttrNumber	column = 1;
-	int			attno = -1;
 	double		pages;
 	double		data_pages;
 	double		level;
 	GjLayout	layout;
 
-	TupleDescInitEntry(desc, column, NULL,
-					   stored_type(opclass, get_atttype(relid, index->key)), -1, 0);
-	while ((attno = bms_next_member(index->included, attno)) >= 0)
-		TupleDescInitEntry(desc, ++column, NULL, get_atttype(relid, attno), -1, 0);
-	if (!GjLayoutMake(desc, GjCodecHasRests(get_opclass_family(opclass),
-											get_opclass_input_type(opclass)), &layout))
+	if (!make_layout(index, &layout))
 		elog(ERROR, "a new index has too many columns");
 
 	data_pages = ceil(tuples * (1.0 - null_share(relid, index->key)) / layout.slots);

@@ -52,6 +52,7 @@ extern List *GjChoiceStop(void);
 /* newindex.c: planning a query as if it had other indexes (GjNewIndex) */
 extern PlannedStmt *GjNewIndexPlan(const GjTrial *trial, const List *indexes);
 extern int64 GjNewIndexSize(const GjNewIndex *index);
+extern bool GjNewIndexFits(const GjNewIndex *index);
 extern Oid	GjNewIndexClass(Oid table, AttrNumber attno);
 
 /* scanpath.c: the number of keys that an array of unknown length is assumed to have */

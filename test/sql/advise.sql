@@ -296,6 +296,21 @@ RESET ROLE;
 SELECT note FROM gpujoin_advise('SELECT sum(id) FROM facts WHERE k = ANY ($1) AND spy($1)');
 SELECT create_index, include_columns FROM gpujoin_advise('SELECT sum(id) FROM facts WHERE k IN (1, 2, 3)');
 
+-- More columns than a page has room for: only as many values of this width fit
+DO $$
+BEGIN
+	EXECUTE 'CREATE TABLE wide (k uuid, ' ||
+		(SELECT string_agg('c' || i || ' bigint', ', ') FROM generate_series(1, 30) i) || ')';
+	EXECUTE 'INSERT INTO wide SELECT md5((i % 2000)::text)::uuid, ' ||
+		(SELECT string_agg('i', ', ') FROM generate_series(1, 30)) || ' FROM generate_series(1, 20000) i';
+END
+$$;
+VACUUM ANALYZE wide;
+SELECT n, create_index IS NOT NULL AS proposed, include_columns IS NOT NULL AS with_columns, note
+FROM generate_series(27, 30) n, gpujoin_advise(
+	(SELECT 'SELECT ' || string_agg('sum(c' || i || ')', ', ') FROM generate_series(1, n) i) ||
+	' FROM wide WHERE k = ANY ($1)');
+
 -- Without pg_stat_statements
 SELECT * FROM gpujoin_advise();
 
