@@ -257,28 +257,37 @@ stored_type(Oid opclass, Oid type)
 }
 
 /*
- * Return true if an index can have these columns: a page must have room for their values
+ * Return true if an index can have these columns: a page must have room for their values.  Columns
+ * that have been dropped meanwhile, with or without their types, take no room.
  */
 bool
 GjNewIndexFits(const GjNewIndex *index)
 {
 	GjLayout	layout;
 
-	return make_layout(index, &layout);
+	return !OidIsValid(get_atttype(index->table, index->key)) ||
+		!OidIsValid(GjNewIndexClass(index->table, index->key)) || make_layout(index, &layout);
 }
 
 static bool
 make_layout(const GjNewIndex *index, GjLayout *layout)
 {
-	TupleDesc	desc = CreateTemplateTupleDesc(1 + bms_num_members(index->included));
 	Oid			opclass = GjNewIndexClass(index->table, index->key);
-	AttrNumber	column = 1;
+	List	   *types = list_make1_oid(stored_type(opclass,
+												   get_atttype(index->table, index->key)));
+	TupleDesc	desc;
 	int			attno = -1;
 
-	TupleDescInitEntry(desc, column, NULL,
-					   stored_type(opclass, get_atttype(index->table, index->key)), -1, 0);
 	while ((attno = bms_next_member(index->included, attno)) >= 0)
-		TupleDescInitEntry(desc, ++column, NULL, get_atttype(index->table, attno), -1, 0);
+	{
+		Oid			type = get_atttype(index->table, attno);
+
+		if (OidIsValid(type))
+			types = lappend_oid(types, type);
+	}
+	desc = CreateTemplateTupleDesc(list_length(types));
+	for (int i = 0; i < list_length(types); i++)
+		TupleDescInitEntry(desc, i + 1, NULL, list_nth_oid(types, i), -1, 0);
 	return GjLayoutMake(desc, GjCodecHasRests(get_opclass_family(opclass),
 											  get_opclass_input_type(opclass)), layout);
 }
