@@ -91,8 +91,8 @@ static uint32 append(GjExact *exact, uint32 hash, int64 code, const Datum *value
 static void enter(GjExact *exact, uint32 hash, uint32 number);
 static void fill_cells(GjExact *exact);
 static void hash_parts_too(GjExact *exact);
-static bool is_same(GjExact *exact, const uint64 *element, int64 code, const Datum *values);
-static bool is_listed(GjExact *exact, const uint64 *element, int64 code, const Datum *values);
+static bool is_equal(GjExact *exact, const uint64 *element, int64 code, const Datum *values,
+					 bool of_row);
 static void find_group(GjExact *exact, int start, int end, const int64 *codes,
 					   const Datum *const *values, uint32 *numbers);
 static uint32 hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row);
@@ -324,8 +324,7 @@ find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row, 
 			return GJ_EXACT_NONE;
 		if (cell->hash != hash)
 			continue;
-		if (of_row ? is_listed(exact, element_at(exact, cell->number), code, values) :
-			is_same(exact, element_at(exact, cell->number), code, values))
+		if (is_equal(exact, element_at(exact, cell->number), code, values, of_row))
 			return cell->number;
 		if (++*nsame % GJ_EXACT_INTERVAL == 0)
 			CHECK_FOR_INTERRUPTS();
@@ -439,38 +438,22 @@ hash_parts_too(GjExact *exact)
 }
 
 /*
- * Return true if an element equals the one that is to be added
+ * Return true if an element equals these values, which are those of a row, or of an element that
+ * is to be added
  */
-static bool
-is_same(GjExact *exact, const uint64 *element, int64 code, const Datum *values)
+static pg_attribute_always_inline bool
+is_equal(GjExact *exact, const uint64 *element, int64 code, const Datum *values, bool of_row)
 {
 	if (element[0] != (uint64) code)
 		return false;
 	for (int i = 0; i < exact->nparts; i++)
 	{
 		GjExactPart *part = &exact->parts[i];
+		Datum		listed = (Datum) element[i + 1];
 
-		if (part->is_word ? element[i + 1] != (uint64) values[i] :
-			!call_equal(&part->same, part->collation, (Datum) element[i + 1], values[i]))
-			return false;
-	}
-	return true;
-}
-
-/*
- * Return true if a row's values equal an element
- */
-static bool
-is_listed(GjExact *exact, const uint64 *element, int64 code, const Datum *values)
-{
-	if (element[0] != (uint64) code)
-		return false;
-	for (int i = 0; i < exact->nparts; i++)
-	{
-		GjExactPart *part = &exact->parts[i];
-
-		if (part->is_word ? element[i + 1] != (uint64) values[i] :
-			!call_equal(&part->equal, part->collation, values[i], (Datum) element[i + 1]))
+		if (part->is_word ? listed != values[i] :
+			of_row ? !call_equal(&part->equal, part->collation, values[i], listed) :
+			!call_equal(&part->same, part->collation, listed, values[i]))
 			return false;
 	}
 	return true;
