@@ -5,25 +5,9 @@ CREATE SCHEMA join_hash;
 SET search_path = join_hash, public;
 SET gpujoin.force = on;
 
--- Compare a query's rows without and with GpuJoin
-CREATE FUNCTION compare_join(query text) RETURNS text LANGUAGE plpgsql AS $$
-DECLARE
-	collect text := format('SELECT coalesce(array_agg(q::text ORDER BY q::text), ''{}'') FROM (%s) q', query);
-	stock text[];
-	ours text[];
-	line text;
-	node text := 'NO GPUJOIN';
-BEGIN
-	SET LOCAL gpujoin.enabled = off;
-	EXECUTE collect INTO stock;
-	SET LOCAL gpujoin.enabled = on;
-	EXECUTE collect INTO ours;
-	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || collect LOOP
-		IF line ~ 'GpuJoin' THEN node := 'GpuJoin'; END IF;
-	END LOOP;
-	RETURN format('%s: %s rows, %s', node, cardinality(stock),
-				  CASE WHEN stock = ours THEN 'same' ELSE 'DIFFERENT: ' || cardinality(ours) END);
-END $$;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/scan.sql
+CREATE FUNCTION compare_join(query text) RETURNS text LANGUAGE sql AS $$ SELECT compare(query, 'GpuJoin') $$;
 
 CREATE FUNCTION hash_seven(int8, int8) RETURNS int8 IMMUTABLE STRICT PARALLEL SAFE LANGUAGE sql
 	AS $$ SELECT ($1 % 7) * 1000 + $2 $$;

@@ -1,20 +1,20 @@
 \set ECHO none
 -- Compare the rows of a query without and with gpujoin: return their number, whether they are the
 -- same, and whether the plan has our node.
-CREATE FUNCTION compare(query text) RETURNS text LANGUAGE plpgsql AS $$
+CREATE FUNCTION compare(query text, wanted text DEFAULT 'GpuScan') RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	collect text := format('SELECT coalesce(array_agg(q::text ORDER BY q::text), ''{}'') FROM (%s) q', query);
 	stock text[];
 	ours text[];
 	line text;
-	node text := 'NO GPUSCAN';
+	node text := 'NO ' || upper(wanted);
 BEGIN
 	SET LOCAL gpujoin.enabled = off;
 	EXECUTE collect INTO stock;
 	SET LOCAL gpujoin.enabled = on;
 	EXECUTE collect INTO ours;
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || collect LOOP
-		IF line ~ 'GpuScan' THEN node := 'GpuScan'; END IF;
+		IF line ~ wanted THEN node := wanted; END IF;
 	END LOOP;
 	RETURN format('%s: %s rows, %s', node, cardinality(stock),
 				  CASE WHEN stock = ours THEN 'same' ELSE 'DIFFERENT: ' || cardinality(ours) END);
