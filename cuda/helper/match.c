@@ -131,7 +131,7 @@ wanted_groups(const request *q, const gjd_match_state *state)
 	return q->reduced.elements;
 }
 
-/* Starts to copy the next groups or, if there are no more, the next items, into a free half. */
+/* Start to copy the next groups, or the next items once all groups are copied, into a free half. */
 static gjd_status
 begin_part(request *q, uint64_t groups)
 {

@@ -517,7 +517,7 @@ map_request(GjReader *reader, GjReduceRequest *request)
 	}
 	request->ngroups = n;
 	request->by_key = request->by_partner;
-	/* the device's groups are those of keys, of which several may belong to one group */
+	/* the device makes a group for each key, and one of our groups may have several keys */
 	request->only_count &= !request->by_partner;
 	for (int i = 0; i < request->naggs; i++)
 	{

@@ -628,7 +628,7 @@ fallback_of(GjServiceResult result)
  * A page is copied if it is a data page that is alive according to the lists that were read
  * before.  In a full pass, all other pages are copied as empty ones: the column may have their
  * contents from when they were alive.  Otherwise those pages are whose copy is known to have
- * entries of a run or delta that is not alive ("What a mirror's copies contain").  Of two copies of
+ * entries of a run or delta that is not alive ("The contents of copies").  Of two copies of
  * a page, the device keeps the one with the higher version, which is the change counter.  The empty
  * copy of a free page has the version after that of the page, and is replaced at the next real
  * change, whose number is higher by at least two (pages/read.c).  The empty copy of a page that is
@@ -1002,7 +1002,7 @@ compare_ranges(const void *a, const void *b)
 }
 
 /*-------------------------------------------------------------------------
- * What a mirror's copies contain
+ * The contents of copies
  *
  * For each page there is the number of the run or delta whose entries its copy has, or 0 if the
  * copy is empty.  When a fold has changed the lists of an index, the copies of the pages of runs

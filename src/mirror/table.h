@@ -22,7 +22,7 @@ typedef struct GjMirrorEntry
 	pg_atomic_uint64 matches;
 	pg_atomic_uint64 last_used; /* TimestampTz */
 
-	/* What the copies contain, for the mirror's owner only: load.c */
+	/* The contents of the copies, for the mirror's owner only: load.c */
 	dsm_handle	copies_handle;
 	uint32		copies_room;	/* number of pages in the segment; 0 if there is none */
 	bool		copies_certain;
