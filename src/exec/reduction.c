@@ -80,6 +80,7 @@ GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceReque
 	GjReduction *reduction = &request->reduction;
 	gjd_reduction *asked = &reduction->asked;
 
+	reduction->limit = GjWorkMemory() / 2;
 	if (shape == NULL || !may_reduce(table) || !choose_groups(table, shape, request))
 		return false;
 	request->next = 0;
@@ -100,7 +101,6 @@ GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceReque
 	reduction->fits = fits;
 	reduction->fits_arg = request;
 	reduction->context = request->context;
-	reduction->limit = GjWorkMemory() / 2;
 	return true;
 }
 
@@ -282,7 +282,10 @@ choose_groups(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest
 
 /*
  * Have a device group rows by these columns, and by the key in front if that must distinguish them.
- * Returns false if nearly each row would make a group, so that not much less would be sent.
+ *
+ * If nearly each row makes a group, then groups are no less than rows, and merging them takes three
+ * times as long as adding rows.  So they are not sent: returns false, unless their number may be
+ * enough.
  */
 static bool
 group_by_columns(const GjTableScan *table, GjReduceRequest *request, const uint32 *columns)
@@ -290,10 +293,13 @@ group_by_columns(const GjTableScan *table, GjReduceRequest *request, const uint3
 	gjd_reduction *asked = &request->reduction.asked;
 	double		expected = Max(request->expected, 1.0) * (request->by_key ? table->keys->nkeys : 1);
 	double		rows = estimate_rows(table);
+	bool		are_many = !gj_force && expected > rows / MIN_ROWS_OF_GROUP;
 
 	if (request->ngroups + request->by_key > GJD_MAX_GROUP_COLUMNS ||
-		(!gj_force && !request->only_count && expected > rows / MIN_ROWS_OF_GROUP))
+		(are_many && !request->only_count))
 		return false;
+	if (are_many)
+		request->reduction.limit = 0;
 	asked->grouping = GJD_BY_COLUMNS;
 	if (request->by_key)
 		asked->columns[asked->n_columns++] = 0;

@@ -72,7 +72,8 @@
  *
  * If the caller needs only the number of groups, and T and L are empty, the device may send that
  * instead of the groups, provided that R and the rest are empty, too.  Then no row is left that
- * could form a group, or belong to one.
+ * could form a group, or belong to one.  If they are not empty, and the caller has no room for
+ * groups (limit), the reduction is given up at the first group.
  *
  * Nothing is returned to the caller before 8.  If a step fails, the reduction begins again, at most
  * twice if that was before 5, and at most once afterwards.  If that does not help, or if the device
@@ -312,6 +313,8 @@ ask(Attempt *a)
 	GjMirrorShape(match->info, &shape);
 	reduction->groups_if_needed = a->count_is_enough && a->tails.nrows == 0 &&
 		reduction->asked.n_left_out == 0;
+	if (reduction->limit == 0 && !reduction->groups_if_needed)
+		return REFUSED;
 	result = GjServiceReduce(&match->mirror.column, &shape, match->keys, reduction, rest, &a->info);
 	switch (result)
 	{

@@ -89,7 +89,7 @@ typedef struct GjReduction
 														 * Called by match/reduce.c */
 	void	   *fits_arg;
 	MemoryContext context;		/* for the words */
-	Size		limit;			/* maximum size of the words */
+	Size		limit;			/* maximum size of the words; 0: no group is wanted */
 
 	/* The answer, which has been checked against the request */
 	uint64		rows;			/* that were reduced */
