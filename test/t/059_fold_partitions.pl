@@ -139,7 +139,7 @@ sub is_right
 	note("$parts partitions: flushed $took s after the workers were free");
 	is($node->safe_psql('postgres', 'SELECT n FROM unsorted'), '0', 'all are flushed in the end');
 	# a worker with nothing to do gives up its number at once; it would stay for a second otherwise
-	cmp_ok($took, '<', ($ENV{CHECK_LONG} ? 60 : 12) * $patience, 'without delay');
+	cmp_ok($took, '<', ($ENV{CHECK_LONG} ? 60 : 20) * $patience, 'without delay');
 	is_right('recovered');
 	none_is_left('recovered');
 }
