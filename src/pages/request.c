@@ -249,13 +249,15 @@ is_time(const GjIndexState *state)
 }
 
 /*
- * Return true if no process has the lock.  The launcher asks outside of a transaction, so the lock
- * is taken for the session.
+ * Return true if no process has the lock, not even this one.  The launcher asks outside of a
+ * transaction, so the lock is taken for the session.
  */
 static bool
 is_free(const LOCKTAG *tag)
 {
-	if (LockAcquire(tag, ShareLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+	/* a process's locks do not conflict with each other */
+	if (GjLockIsHeld(tag, ExclusiveLock) ||
+		LockAcquire(tag, ShareLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
 		return false;
 	LockRelease(tag, ShareLock, true);
 	return true;

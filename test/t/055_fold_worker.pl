@@ -149,6 +149,23 @@ is($node->safe_psql('postgres', q{SELECT folds > 0, entries_written >= 6000, pag
 is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_gpujoin_indexes
 	WHERE indexrelname = 'big_k' AND searches = 0}), '0', 'not among searched indexes');
 
+# Empty pages of a delta are not logged with all their zeros: 25 of them would be 200 kB
+{
+	my ($from, $to, $stats);
+
+	$node->safe_psql('postgres', insertion('big', 2_000));
+	$from = $node->lsn('insert');
+	$node->safe_psql('postgres', insertion('big'));
+	$to = $node->lsn('flush');
+	($stats) = run_command([ 'pg_waldump', '-z', '--rmgr=Generic', '-s', $from, '-e', $to,
+			'-p', $node->data_dir . '/pg_wal' ]);
+	like($stats, qr/^Generic +\d+ .*/m, 'WAL of insertions');
+	cmp_ok($stats =~ /^Generic +\d+ \([^)]*\) +\d+ \([^)]*\) +(\d+)/m ? $1 : -1, '<', 100_000,
+		'hardly any of it are images of pages');
+	is_flushed('big', 'WAL');
+	no_worker('WAL');
+}
+
 # Rights: an owner without privileges; limits of time; a database's read-only default
 $node->safe_psql('postgres', q{CREATE ROLE poor; CREATE DATABASE limits;
 	ALTER DATABASE limits SET statement_timeout = '1ms';

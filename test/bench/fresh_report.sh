@@ -1,0 +1,165 @@
+# test/bench/fresh_report.sh: the report of bench_fresh.sh, a table of what was measured and of the
+# bars; sourced by it.
+# shellcheck shell=bash disable=SC2154  # variables of bench_fresh.sh
+
+# value KIND PART CASE [OF]: the median of the samples, or their sum, or the largest
+value() {
+    awk -F '\t' -v k="$1" -v p="$2" -v c="$3" '
+        $1 == p && $2 == c && $3 == k {print $7}' "$samples" | sort -g |
+        awk -v of="${4:-median}" '{v[NR] = $1; s += $1} END {if (NR) printf "%.10g\n",
+            of == "sum" ? s : of == "largest" ? v[NR] : v[int((NR + 1) / 2)]}'
+}
+
+# calculate EXPRESSION A B ...: nothing if one of the values is missing
+calculate() {
+    local number
+    for number in "${@:2}"; do [ -n "$number" ] || return 0; done
+    awk -v a="${2:-0}" -v b="${3:-0}" -v c="${4:-0}" \
+        "BEGIN {printf \"%.10g\n\", $1}" 2>/dev/null || true
+}
+
+# short NUMBER: three digits or more, or a dash
+short() {
+    awk -v v="${1:--}" 'BEGIN {
+        a = v < 0 ? -v : v
+        f = (a >= 100 ? "%.0f" : a >= 10 ? "%.1f" : a >= 1 ? "%.2f" : "%.3f")
+        if (v == "-") print v; else printf f "\n", v}'
+}
+
+# row WHAT KIND VALUE UNIT [BAR [REMARK]]: BAR is "<= N", ">= N" or nothing
+row() {
+    local verdict='' shown=$3
+    if [ -z "$3" ]; then
+        shown="not measured"
+    else
+        shown="$(short "$3") $4"
+        [ -z "${5:-}" ] || verdict=$(awk -v v="$3" -v op="${5% *}" -v bar="${5#* }" 'BEGIN {
+            ok = (op == "<=" ? v <= bar + 0 : v >= bar + 0)
+            print (ok ? "met" : "**missed**")}')
+    fi
+    echo "| $1 | $2 | ${5:-} | $shown | $verdict | ${6:-} |"
+}
+
+report_search() { # KIND
+    local n beside after what of
+    for what in "inserting,sorted" "beside VACUUM,sorted again"; do
+        for n in 1 10 100 4000; do
+            of="$n keys, ${what%,*}, "
+            beside=$(value "$1" search "${of}p95")
+            after=$(value "$1" search "$n keys, ${what#*,}, p95")
+            of="p50 $(short "$(value "$1" search "${of}p50")"), p95 $(short "$beside"); sorted"
+            of+=" p50 $(short "$(value "$1" search "$n keys, ${what#*,}, p50")"),"
+            of+=" p95 $(short "$after")"
+            if ! is_ours "$1"; then
+                row "search, keys: $n, ${what%,*}: p95" "$1" "$beside" ms '' "$of"
+            elif [ "$n" = 4000 ]; then
+                row "search, keys: $n, ${what%,*}: p95, ratio" "$1" \
+                    "$(calculate 'a / b' "$beside" "$after")" '' '<= 1.5' "$of"
+            else
+                row "search, keys: $n, ${what%,*}: p95, more" "$1" \
+                    "$(calculate 'a - b' "$beside" "$after")" ms \
+                    "<= $(case $n in 1) echo 0.3 ;; 10) echo 0.5 ;; 100) echo 1.5 ;; esac)" "$of"
+            fi
+        done
+    done
+}
+
+report_insert() { # KIND
+    local what rate btree without least=0.90
+    ((processors < 12)) || least=0.95
+    for what in "single rows" COPY; do
+        rate=$(value "$1" insert "$what")
+        # a key alone against a key alone, INCLUDE against a covering index
+        btree=$(value "$(btree_of "$1")" insert "$what")
+        without=$(value "$1, no worker" insert "$what")
+        row "insertion, $what, against the btree" "$1" "$(calculate 'a / b' "$rate" "$btree")" '' \
+            '>= 1.0' "$(short "$rate") a second"
+        row "insertion, $what, against no worker" "$1" \
+            "$(calculate 'a / b' "$rate" "$without")" '' ">= $least" \
+            "$(short "$without") a second"
+    done
+    row "insertion, p99.9, more than without worker" "$1" "$(calculate 'a - b' \
+        "$(value "$1" insert "single rows, p99.9")" \
+        "$(value "$1, no worker" insert "single rows, p99.9")")" ms '<= 1' \
+        "$(short "$(value "$1" insert "single rows, p99.9")") ms; btree $(
+            short "$(value "$(btree_of "$1")" insert "single rows, p99.9")") ms"
+}
+
+btree_of() { [ "$1" = gpujoin ] && echo btree || echo covering; }
+
+report_grow() { # KIND
+    local round worst='' ratio times='' others='' mine theirs btree wal
+    btree=$(btree_of "$1")
+    for round in 1 2 3 4 5 6 7 8 9 10; do
+        mine=$(value "$1" grow "processor time of VACUUM, round $round")
+        theirs=$(value "$btree" grow "processor time of VACUUM, round $round")
+        times+=" ${mine:--}" others+=" ${theirs:--}"
+        ratio=$(calculate 'a / (b > 10 ? b : 10)' "$mine" "$theirs")
+        worst=$(printf '%s\n' $worst $ratio | sort -g | tail -n 1)
+    done
+    row "VACUUM after 10 % inserts, processor time, worst round against the btree" "$1" \
+        "$worst" '' "<= $([ "$1" = gpujoin ] && echo 1.5 || echo 2)" "ms:$times; btree:$others"
+    wal() { calculate 'a - b' "$(value "$1" grow WAL)" "$(value "no index" grow WAL)"; }
+    row "WAL from N to 2N, all, against the btree" "$1" "$(calculate 'a / b' \
+        "$(value "$1" grow WAL)" "$(value "$btree" grow WAL)")" '' '' \
+        "$(short "$(calculate 'a / 1048576' "$(value "$1" grow WAL)")") MB"
+    row "WAL from N to 2N, index alone, against the btree" "$1" \
+        "$(calculate 'a / b' "$(wal "$1")" "$(wal "$btree")")" '' '<= 1.35' \
+        "$(value "$1" grow folds) folds wrote $(short "$(calculate 'a / b' \
+            "$(value "$1" grow entries_written)" $((BENCH_ROWS * 105 / 100)))") entries a row"
+    row "processor time of flushes and merges, of the insertions' own" "$1" "$(calculate \
+        '100 * (a + b) / c' "$(value "$1" grow 'worker cpu')" "$(value "$1" rest 'worker cpu')" \
+        "$(value "$1" grow 'processor time of an insertion' sum)")" % '<= 12' \
+        "$(short "$(calculate '(a + b) / 1000' "$(value "$1" grow 'worker cpu')" \
+            "$(value "$1" rest 'worker cpu')")") s"
+    row "WAL of merges in any second, nothing inserted" "$1" \
+        "$(calculate 'a / 1e6' "$(value "$1" rest 'WAL a second')")" MB '<= 45'
+    row "file at most, against a fresh one" "$1" "$(calculate '(a > b ? a : b) / c' \
+        "$(value "$1" grow file)" "$(value "$1" rest file)" "$(value "$1" grow 'fresh file')")" '' \
+        '<= 2.15' "afterwards $(short "$(calculate 'a / b' \
+            "$(value "$1" grow 'file afterwards')" "$(value "$1" grow 'fresh file')")")"
+    row "pages in use afterwards, against a fresh one" "$1" "$(calculate 'a / b' \
+        "$(value "$1" grow 'pages in use')" "$(value "$1" grow 'fresh file')")" '' '<= 1.05'
+}
+
+# The longest time in all parts
+longest() { # KIND CASE
+    awk -F '\t' -v k="$1" -v c="$2" '$2 == c && $3 == k && (n++ == 0 || $7 > m) {m = $7}
+        END {if (n) print m}' "$samples"
+}
+
+report_locks() { # KIND
+    row "fold lock held by a flush, longest" "$1" "$(longest "$1" 'flush holds')" ms '<= 250'
+    row "fold lock held by a step of a merge or a publication, longest" "$1" \
+        "$(longest "$1" 'merge holds')" ms '<= 250'
+    row "the worker's xmin is set, longest" "$1" "$(longest "$1" xmin)" ms '<= 1000'
+    row "VACUUM waits for the fold lock, longest" "$1" "$(longest "$1" 'vacuum waits')" ms \
+        '<= 300' "VACUUM held it for $(short "$(longest "$1" 'vacuum holds')") ms"
+    row "ALTER TABLE, longest" "$1" "$(printf '%s\n' "$(longest "$1" 'ALTER TABLE, merging: 0')" \
+        "$(longest "$1" 'ALTER TABLE, merging: 1')" | sort -g | tail -n 1)" ms '<= 500' \
+        "beside a merge: $(short "$(value "$1" locks 'ALTER TABLE, merging: 1' largest)") ms"
+    row "DROP INDEX CONCURRENTLY" "$1" "$(value "$1" locks 'DROP INDEX CONCURRENTLY')" ms '<= 500' \
+        "workers: $(value "$1" locks 'workers at DROP INDEX')"
+    row "DROP DATABASE" "$1" "$(value "$1" locks 'DROP DATABASE')" ms '<= 2000' \
+        "workers: $(value "$1" locks 'workers at DROP DATABASE')"
+    row "file at most, a quarter of the rows dead, against a fresh one" "$1" "$(calculate 'a / b' \
+        "$(value "$1" locks file)" "$(value "$1" locks 'fresh file')")" '' '<= 2.5'
+}
+
+report() {
+    local kind part
+    echo "# Fresh rows: what workers cost, and what they save, $BENCH_ROWS rows"
+    echo
+    echo "gpujoin, commit $BENCH_COMMIT, $(date +%F). PostgreSQL" \
+        "$(pg_config --version | cut -d ' ' -f 2), $processors processors of type" \
+        "$(processor_name), no GPU; phases of $FRESH_SECONDS s, parts: $FRESH_PARTS. Locks were" \
+        "looked at every 5 ms or more; the times for which they were held are upper limits."
+    echo
+    echo "| what | index | bar | measured | | |"
+    echo "|---|---|---|--:|---|---|"
+    for part in $FRESH_PARTS; do
+        [ "$part" != search ] || report_search covering
+        for kind in "${ours[@]}"; do "report_$part" "$kind"; done
+    done
+    [ ! -s "$log/remarks.txt" ] || { echo; cat "$log/remarks.txt"; }
+}
