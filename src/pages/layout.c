@@ -38,7 +38,8 @@
 #define PAGE_ROOM		((int) (BLCKSZ - PAGE_START - sizeof(GjPageOpaqueData)))
 
 static bool is_plain(const FormData_pg_attribute *attribute);
-static bool is_of_kind(const FormData_pg_attribute *attribute, GjColumnKind kind);
+static bool can_be(const FormData_pg_attribute *attribute, uint16 flags);
+static inline uint64 stored_bits(const GjIncludedColumn *column, Datum value);
 static int	column_width(const FormData_pg_attribute *attribute, GjColumnKind kind);
 static void store_value(char *where, int width, uint64 value);
 
@@ -48,7 +49,7 @@ static void store_value(char *where, int width, uint64 value);
 bool
 GjCanInclude(const FormData_pg_attribute *attribute)
 {
-	return is_plain(attribute);
+	return is_plain(attribute) || GjColumnIsNumeric(attribute);
 }
 
 static bool
@@ -60,18 +61,20 @@ is_plain(const FormData_pg_attribute *attribute)
 }
 
 /*
- * Return true if a column of this kind can have the values of an attribute.  This must not read
+ * Return true if a column with these flags can have the values of an attribute.  This must not read
  * catalogs, because a metapage is locked.
  */
 static bool
-is_of_kind(const FormData_pg_attribute *attribute, GjColumnKind kind)
+can_be(const FormData_pg_attribute *attribute, uint16 flags)
 {
-	switch (kind)
+	switch (GJ_COLUMN_KIND(flags))
 	{
 		case GJ_COLUMN_PLAIN:
-			return is_plain(attribute);
+			return is_plain(attribute) && flags == GJ_COLUMN_FLAGS(GJ_COLUMN_PLAIN, 0, 0);
 		case GJ_COLUMN_NUMERIC:
-			return attribute->attlen == -1;
+			return attribute->attlen == -1 &&
+				GJ_COLUMN_STORED_SCALE(flags) <= GJ_COLUMN_DISPLAY_SCALE(flags) &&
+				GJ_COLUMN_STORED_SCALE(flags) <= GJ_MAX_STORED_SCALE;
 		default:
 			return false;
 	}
@@ -103,11 +106,9 @@ GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags, GjLayout *layo
 		return false;
 	for (int i = 1; i < desc->natts; i++)
 	{
-		GjColumnKind kind = GJ_COLUMN_KIND(flags[i - 1]);
-
-		if (!is_of_kind(TupleDescAttr(desc, i), kind))
+		if (!can_be(TupleDescAttr(desc, i), flags[i - 1]))
 			return false;
-		entry_width += column_width(TupleDescAttr(desc, i), kind);
+		entry_width += column_width(TupleDescAttr(desc, i), GJ_COLUMN_KIND(flags[i - 1]));
 	}
 	if (has_rests)
 		entry_width += sizeof(int64);
@@ -172,12 +173,21 @@ GjRowForm(const GjIndexInfo *info, int64 key, int64 rest, const ItemPointerData 
 	{
 		const GjIncludedColumn *column = &info->included[i];
 
-		store_value(row + column->row_offset, column->width, isnull[i] ? 0 : (uint64) values[i]);
+		store_value(row + column->row_offset, column->width,
+					isnull[i] ? 0 : stored_bits(column, values[i]));
 		if (isnull[i])
 			row[info->row_nulls_offset + i / 8] |= 1 << (i % 8);
 	}
 	if (info->has_rests)
 		store_value(row + info->included[nvalues].row_offset, sizeof(int64), (uint64) rest);
+}
+
+static inline uint64
+stored_bits(const GjIncludedColumn *column, Datum value)
+{
+	if (likely(column->kind == GJ_COLUMN_PLAIN))
+		return (uint64) value;
+	return (uint64) GjNumericToWord(value, column->display_scale, column->stored_scale);
 }
 
 /*

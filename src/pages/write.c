@@ -650,14 +650,14 @@ init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, uint64
 }
 
 /*
- * Write the fixed pages of an empty index into a new fork, without WAL
+ * Write the fixed pages of an empty index into a new fork, without WAL.  flags[] are those of its
+ * INCLUDE columns.
  */
 void
-GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes)
+GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes, const uint16 *flags)
 {
 	bool		has_rests;
 	uint64		hash_identity = GjCodecIdentity(index, &has_rests);
-	uint16		flags[GJ_MAX_INCLUDED] = {0};
 	GjLayout	layout;
 
 	check_included(index, has_rests, flags);
@@ -757,9 +757,9 @@ check_included(Relation index, bool has_rests, const uint16 *flags)
 					 errmsg("access method \"%s\" cannot include column \"%s\" of type %s",
 							GJ_NAME, NameStr(attribute->attname),
 							format_type_be(attribute->atttypid)),
-					 errdetail("Only types of fixed width that are passed by value can be "
+					 errdetail("Only numeric, and types of fixed width that are passed by value, can be "
 							   "included: integers, floating-point numbers, boolean, \"char\", "
-							   "date, timestamp, oid and the like."),
+							   "date, timestamp, oid, enums and the like."),
 					 errhint("Leave the column out of INCLUDE; it is then read from the table.")));
 	}
 	if (!GjLayoutMake(desc, has_rests, flags, &layout))
