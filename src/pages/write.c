@@ -757,9 +757,9 @@ check_included(Relation index, bool has_rests, const uint16 *flags)
 					 errmsg("access method \"%s\" cannot include column \"%s\" of type %s",
 							GJ_NAME, NameStr(attribute->attname),
 							format_type_be(attribute->atttypid)),
-					 errdetail("Only numeric, and types of fixed width that are passed by value, can be "
-							   "included: integers, floating-point numbers, boolean, \"char\", "
-							   "date, timestamp, oid, enums and the like."),
+					 errdetail("Only numeric, and types of fixed width that are passed by value, "
+							   "can be included: integers, floating-point numbers, boolean, "
+							   "\"char\", date, timestamp, oid, enums and the like."),
 					 errhint("Leave the column out of INCLUDE; it is then read from the table.")));
 	}
 	if (!GjLayoutMake(desc, has_rests, flags, &layout))

@@ -112,8 +112,8 @@ static void load_chunk(GjRows *rows);
 static int	drop_filtered(GjRows *rows, int n, uint16 *places, uint64 *tids);
 static int	keep_images(GjRows *rows, const uint64 *tids, const uint16 *places, int n, uint64 *rest,
 						int *nrest);
-static int	keep_present(GjRows *rows, const uint64 *tids, const uint16 *places, int n, uint64 *rest,
-						 int *nrest);
+static int	keep_present(GjRows *rows, const uint64 *tids, const uint16 *places, int n,
+						 uint64 *rest, int *nrest);
 static bool is_proved(GjRows *rows);
 
 /*
