@@ -21,13 +21,16 @@
  *
  * INCLUDE columns are never compared, only returned.  So any fixed-width type that is passed by
  * value is supported, and its Datum is stored unchanged.  A numeric is stored as an integer of 8
- * bytes (column.c).  The kind of each column is in the metapage, and with the type's width it
+ * bytes (base/numeric.c).  The kind of each column is in the metapage, and with the type's width it
  * decides the layout.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/transam.h"
+#include "catalog/pg_type_d.h"
 #include "port/pg_bitutils.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 #include "base/gpujoin.h"
@@ -42,6 +45,18 @@ static bool can_be(const FormData_pg_attribute *attribute, uint16 flags);
 static inline uint64 stored_bits(const GjIncludedColumn *column, Datum value);
 static int	column_width(const FormData_pg_attribute *attribute, GjColumnKind kind);
 static void store_value(char *where, int width, uint64 value);
+
+/*
+ * Return true if a new index stores an attribute as a numeric column
+ */
+bool
+GjColumnIsNumeric(const FormData_pg_attribute *attribute)
+{
+	return attribute->attlen == -1 &&
+		(attribute->atttypid == NUMERICOID ||
+		 (attribute->atttypid >= FirstNormalObjectId &&
+		  getBaseType(attribute->atttypid) == NUMERICOID));
+}
 
 /*
  * Return true if an index can include a column like this
