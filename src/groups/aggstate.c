@@ -65,12 +65,15 @@ static Datum final_result(const GjAgg *agg, uint32 group, bool *isnull);
 static Datum partial_result(const GjAgg *agg, uint32 group, bool *isnull);
 static Datum final_average(const GjAgg *agg, const void *state, bool *isnull);
 static Datum numeric_result(const GjAgg *agg, uint32 group, bool *isnull);
+static Datum finite_sum(const GjAgg *agg, const void *state, bool has_words,
+						const GjStraySum *strays, int64 *count);
 static bool special_sum(const GjStraySum *strays, Datum *sum);
 static Datum scaled_numeric(const GjAgg *agg, GjWideSum sum);
 static Datum wide_numeric(GjWideSum sum);
 static Datum float_state(const GjFloatAverage *average);
 static Datum int_state(const GjIntAverage *average);
 static Datum wide_state(const GjWideAverage *average);
+static Datum numeric_state(const GjAgg *agg, const GjWideAverage *average, uint32 group);
 static void write_sum(StringInfo buf, GjWideSum sum);
 static int	take_digits(GjWideSum sum, int16 *digits);
 
@@ -1048,17 +1051,32 @@ numeric_result(const GjAgg *agg, uint32 group, bool *isnull)
 	}
 	if (strays != NULL && special_sum(strays, &value))
 		return value;
-
-	/* the sum has the greatest scale of its values */
-	if (has_words)
-		value = scaled_numeric(agg, *(const GjWideSum *) state);
-	if (strays != NULL)
-		value = has_words ? DirectFunctionCall2(numeric_add, value, strays->value) :
-			datumCopy(strays->value, false, -1);
+	value = finite_sum(agg, state, has_words, strays, &count);
 	if (!is_average)
 		return value;
-	count = ((const GjWideAverage *) state)->count + (strays == NULL ? 0 : strays->count);
 	return DirectFunctionCall2(numeric_div, value, NumericGetDatum(int64_to_numeric(count)));
+}
+
+/*
+ * Return the sum of the values that are numbers, which has the greatest scale of them, and their
+ * count, if it is an average
+ */
+static Datum
+finite_sum(const GjAgg *agg, const void *state, bool has_words, const GjStraySum *strays,
+		   int64 *count)
+{
+	Datum		strays_sum = strays == NULL ? (Datum) 0 : strays->value;
+
+	*count = strays == NULL ? 0 : strays->count;
+	if (agg->spec.kind == GJ_AGG_AVG)
+		*count += ((const GjWideAverage *) state)->count;
+	if (!has_words)
+		return strays_sum != (Datum) 0 ? datumCopy(strays_sum, false, -1) :
+			NumericGetDatum(int64_to_numeric(0));
+	if (strays_sum == (Datum) 0)
+		return scaled_numeric(agg, *(const GjWideSum *) state);
+	return DirectFunctionCall2(numeric_add, scaled_numeric(agg, *(const GjWideSum *) state),
+							   strays_sum);
 }
 
 /*
@@ -1135,9 +1153,9 @@ wide_numeric(GjWideSum sum)
  * Above Gather, PostgreSQL's own node combines states and finishes them.  So a state has the
  * format of PostgreSQL's transition functions: the result itself (counts, sums in 64 bits and of
  * floats, min, max and booleans), an array (avg of int2, int4 and floats), or the output of
- * int8_avg_serialize() (sum and avg of int8).  PostgreSQL shares one state between sum() and
- * avg() of int8 if they have the same argument, so both have the state of avg(), with the number
- * of values.
+ * int8_avg_serialize() or numeric_avg_serialize() (sum and avg of int8 and numeric).  PostgreSQL
+ * shares one state between sum() and avg() of these if they have the same argument, so both have
+ * the state of avg(), with the number of values.
  *-------------------------------------------------------------------------
  */
 
@@ -1161,6 +1179,8 @@ partial_result(const GjAgg *agg, uint32 group, bool *isnull)
 			return float_state(state);
 		case GJ_VALUE_INT8:
 			return wide_state(state);
+		case GJ_VALUE_NUMERIC:
+			return numeric_state(agg, state, group);
 		default:
 			return int_state(state);
 	}
@@ -1196,6 +1216,43 @@ wide_state(const GjWideAverage *average)
 	pq_begintypsend(&buf);
 	pq_sendint64(&buf, average->count);
 	write_sum(&buf, average->sum);
+	return PointerGetDatum(pq_endtypsend(&buf));
+}
+
+/*
+ * Make the output of numeric_avg_serialize()
+ */
+static Datum
+numeric_state(const GjAgg *agg, const GjWideAverage *average, uint32 group)
+{
+	static const GjStraySum none = {0};
+	const GjStraySum *strays = GjStraySumsFind(agg->stray_sums, group);
+	GjNumericParts parts;
+	StringInfoData buf;
+	int64		count;
+	Datum		sum = finite_sum(agg, average, average->count > 0, strays, &count);
+
+	GjNumericRead((const struct varlena *) DatumGetPointer(sum), &parts);
+	pq_begintypsend(&buf);
+	pq_sendint64(&buf, count);
+	pq_sendint32(&buf, parts.ndigits);
+	pq_sendint32(&buf, parts.weight);
+	pq_sendint32(&buf, parts.is_negative ? SIGN_NEGATIVE : SIGN_POSITIVE);
+	pq_sendint32(&buf, parts.display_scale);
+	for (int i = 0; i < parts.ndigits; i++)
+	{
+		int16		digit;
+
+		memcpy(&digit, parts.digits + i * sizeof(digit), sizeof(digit));
+		pq_sendint16(&buf, digit);
+	}
+	/* only moving aggregates use the greatest scale, and the number of values that have it */
+	pq_sendint32(&buf, parts.display_scale);
+	pq_sendint64(&buf, count);
+	strays = strays == NULL ? &none : strays;
+	pq_sendint64(&buf, strays->nans);
+	pq_sendint64(&buf, strays->infinities);
+	pq_sendint64(&buf, strays->negative_infinities);
 	return PointerGetDatum(pq_endtypsend(&buf));
 }
 

@@ -931,17 +931,10 @@ count_workers(const Parts *parts)
 static const char *
 find_problem(PlannerInfo *root, const GjAggQuery *query, Path *child)
 {
-	ListCell   *lc;
-
 	if (query->refused != NULL)
 		return query->refused;
 	if (root->hasNonPartialAggs || root->hasNonSerialAggs)
 		return "an aggregate with DISTINCT, which has no partial states";
-	foreach(lc, query->aggregates)
-	{
-		if (GjNumericArgument(lfirst_node(Aggref, lc)) != NULL)
-			return "an aggregate of a numeric, which has no partial states here";
-	}
 	return GjAggRefuseInput(root, query, child);
 }
 

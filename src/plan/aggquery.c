@@ -708,7 +708,8 @@ list_aggregates(Building *building)
 
 		kind_of(aggref, &kind);
 		/* PostgreSQL uses avg()'s state for both (groups/aggstate.c) */
-		if (building->query->is_partial && aggref->aggfnoid == F_SUM_INT8)
+		if (building->query->is_partial &&
+			(aggref->aggfnoid == F_SUM_INT8 || aggref->aggfnoid == F_SUM_NUMERIC))
 			kind = GJ_AGG_AVG;
 		aggregates = lappend_int(aggregates, kind);
 		aggregates = lappend_int(aggregates, argument);
