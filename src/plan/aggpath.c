@@ -600,7 +600,8 @@ is_reducible(const GjAggQuery *query, const Aggref *aggref, Index table)
 	if (argument == NULL)
 		return true;
 	return IsA(argument, Var) && argument->varno == table && argument->vartype != OIDOID &&
-		argument->vartype != NUMERICOID && argument->vartype != FLOAT4OID && argument->vartype != FLOAT8OID;
+		argument->vartype != NUMERICOID && argument->vartype != FLOAT4OID &&
+		argument->vartype != FLOAT8OID;
 }
 
 static double

@@ -5,6 +5,7 @@ RESET client_min_messages;
 
 SET gpujoin.force = on;
 SET enable_seqscan = off;
+SET jit = off;
 SET max_parallel_workers_per_gather = 0;
 
 CREATE TABLE prices (k int, id int, price numeric(12,2), any_scale numeric, long numeric(65,30), note text);
@@ -91,7 +92,11 @@ SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET min_parallel_index_scan_size = 0;
-SELECT c, d.* FROM :columns, differ('SELECT (count(*), sum(id), sum(long), sum(price)) FROM prices WHERE k = ANY (ARRAY[1, 2, 3, 4, 5, 6, 7]) AND %s', c) d;
+EXPLAIN (COSTS OFF) SELECT count(*), sum(price) FROM prices WHERE k = ANY (ARRAY[1, 2, 3, 4, 5, 6, 7]) AND any_scale >= 1.5;
+SELECT count(*), sum(id), sum(price) FROM prices WHERE k = ANY (ARRAY[1, 2, 3, 4, 5, 6, 7]) AND any_scale >= 1.5;
+SET gpujoin.enabled = off;
+SELECT count(*), sum(id), sum(price) FROM prices WHERE k = ANY (ARRAY[1, 2, 3, 4, 5, 6, 7]) AND any_scale >= 1.5;
+RESET gpujoin.enabled;
 SET max_parallel_workers_per_gather = 0;
 
 -- Parameters that change with each scan
