@@ -150,7 +150,8 @@ init_filter(GjTableScan *table)
 {
 	PlanState  *ps = &table->css.ss.ps;
 
-	table->entry_filter = GjEntryFilterInit(GjTableScanGetPrivate(table, GJ_TABLE_FILTER_PLAN),
+	table->entry_filter = GjEntryFilterInit(table->index,
+											GjTableScanGetPrivate(table, GJ_TABLE_FILTER_PLAN),
 											(List *)
 											GjTableScanGetExpr(table, GJ_TABLE_FILTER_VALUES),
 											ps);

@@ -62,7 +62,6 @@ static void read_states(GjValueType type, const char *states, int n, int stride,
 static Datum final_result(const GjAgg *agg, uint32 group, bool *isnull);
 static Datum partial_result(const GjAgg *agg, uint32 group, bool *isnull);
 static Datum final_average(const GjAgg *agg, const void *state, bool *isnull);
-static Datum wide_numeric(GjWideSum sum);
 static Datum float_state(const GjFloatAverage *average);
 static Datum int_state(const GjIntAverage *average);
 static Datum wide_state(const GjWideAverage *average);
@@ -89,6 +88,17 @@ init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped)
 	choose_result(agg);
 	if (agg->spec.kind == GJ_AGG_COUNT_DISTINCT)
 		agg->distinct = GjDistinctCreate(context, file, is_grouped, GjValueWidth(agg->spec.type));
+	if (agg->spec.type == GJ_VALUE_NUMERIC && agg->spec.kind != GJ_AGG_COUNT)
+		agg->stray_sums = GjStraySumsCreate(context);
+}
+
+/*
+ * Return the type whose states and loops an aggregate has
+ */
+static inline GjValueType
+type_of_states(GjValueType type)
+{
+	return type == GJ_VALUE_NUMERIC ? GJ_VALUE_INT8 : type;
 }
 
 static inline bool
@@ -101,7 +111,7 @@ static void
 choose_state(GjAgg *agg)
 {
 	GjAggKind	kind = agg->spec.kind;
-	GjValueType type = agg->spec.type;
+	GjValueType type = type_of_states(agg->spec.type);
 
 	agg->state_size = state_size(kind, type);
 	switch (kind)
@@ -172,7 +182,7 @@ set_limit(GjAgg *agg)
 {
 	bool		is_min = agg->spec.kind == GJ_AGG_MIN;
 
-	switch (agg->spec.type)
+	switch (type_of_states(agg->spec.type))
 	{
 		case GJ_VALUE_INT2:
 			*(int16 *) agg->initial = is_min ? PG_INT16_MAX : PG_INT16_MIN;
@@ -192,14 +202,15 @@ set_limit(GjAgg *agg)
 		case GJ_VALUE_FLOAT8:
 			*(float8 *) agg->initial = is_min ? get_float8_nan() : -get_float8_infinity();
 			break;
-		case GJ_VALUE_BOOL:
+		default:
 			break;
 	}
 }
 
 /*
  * Determine whether the result is the state itself, and whether states can be merged.  Sums of
- * floats cannot: merged sums would differ from the sum that PostgreSQL computes row by row.
+ * floats cannot: merged sums would differ from the sum that PostgreSQL computes row by row.  Nor
+ * can states of numerics, since groups' strays are found by their numbers.
  */
 static void
 choose_result(GjAgg *agg)
@@ -210,6 +221,11 @@ choose_result(GjAgg *agg)
 
 	agg->may_merge = is_sum ? !is_float(type) : kind != GJ_AGG_COUNT_DISTINCT;
 	agg->is_state = kind != GJ_AGG_AVG && (kind != GJ_AGG_SUM || type != GJ_VALUE_INT8);
+	if (agg->spec.type == GJ_VALUE_NUMERIC && kind != GJ_AGG_COUNT)
+	{
+		agg->may_merge = false;
+		agg->is_state = kind == GJ_AGG_COUNT_DISTINCT;
+	}
 	switch (kind)
 	{
 		case GJ_AGG_COUNT_ROWS:
@@ -238,7 +254,7 @@ find_twins(GjAgg *aggs, int naggs)
 
 		if (min->spec.kind != GJ_AGG_MIN || min->twin != NULL)
 			continue;
-		min->update_both = find_min_max_loop(min->spec.type);
+		min->update_both = find_min_max_loop(type_of_states(min->spec.type));
 		for (int j = 0; j < naggs && min->update_both != NULL && min->twin == NULL; j++)
 		{
 			GjAgg	   *max = &aggs[j];
@@ -265,8 +281,28 @@ GjAggAllocate(GjAgg *agg, uint32 capacity, bool is_grouped)
 	GjRegionAllocate(&agg->states, agg->context, capacity * agg->state_size);
 	if (agg->may_be_null && !is_grouped)
 		begin_seen(agg, 0, capacity);
+	GjAggForget(agg);
+}
+
+/*
+ * Forget what is known of groups beside their states
+ */
+void
+GjAggForget(GjAgg *agg)
+{
 	if (agg->distinct != NULL)
 		GjDistinctClear(agg->distinct);
+	if (agg->stray_sums != NULL)
+		GjStraySumsClear(agg->stray_sums);
+}
+
+/*
+ * Return true if there are values that the aggregate's loops must not see
+ */
+static inline bool
+may_have_strays(const GjAgg *agg)
+{
+	return agg->stray_sums != NULL && GjStraysExist(agg->spec.strays);
 }
 
 /*
@@ -287,6 +323,8 @@ GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers, uint32
 		spread_runs(runs, numbers);
 	}
 	select_input(agg, input, numbers, selection, &selected);
+	if (may_have_strays(agg))
+		GjStraySumsTake(agg->stray_sums, &agg->spec, &selected);
 	if (agg->may_be_null && !agg->keeps_seen && selected.nrows < input->nrows)
 		begin_seen(agg, nsettled, capacity);
 	if (agg->keeps_seen)
@@ -322,7 +360,7 @@ add_runs(GjAgg *agg, const GjInput *input, const GjRuns *runs)
 	const GjInputColumn *argument = agg->argument < 0 ? NULL : &input->columns[agg->argument];
 	GjAggInput	rows = {0};
 
-	if (agg->distinct != NULL || agg->filter >= 0 || agg->keeps_seen ||
+	if (agg->distinct != NULL || agg->filter >= 0 || agg->keeps_seen || may_have_strays(agg) ||
 		(argument != NULL && argument->nulls != NULL))
 		return false;
 	for (int run = 0; run < runs->nruns; run++)
@@ -920,6 +958,8 @@ read_states(GjValueType type, const char *states, int n, int stride, Datum *valu
 		case GJ_VALUE_FLOAT8:
 			READ(float8, Float8GetDatum);
 			break;
+		case GJ_VALUE_NUMERIC:
+			elog(ERROR, "a word is not a result");
 	}
 }
 
@@ -943,10 +983,12 @@ final_result(const GjAgg *agg, uint32 group, bool *isnull)
 		GjAggRead(agg, group, 1, 1, &value, isnull);
 		return *isnull ? (Datum) 0 : value;
 	}
+	if (agg->spec.type == GJ_VALUE_NUMERIC)
+		return GjNumericResult(agg, group, isnull);
 	if (agg->spec.kind == GJ_AGG_AVG)
 		return final_average(agg, state, isnull);
 	*isnull = agg->may_be_null && agg->keeps_seen && !agg->seen.start[group];
-	return *isnull ? (Datum) 0 : wide_numeric(*(const GjWideSum *) state);
+	return *isnull ? (Datum) 0 : GjWideNumeric(*(const GjWideSum *) state);
 }
 
 static Datum
@@ -972,7 +1014,7 @@ final_average(const GjAgg *agg, const void *state, bool *isnull)
 		return (Datum) 0;
 
 	if (agg->spec.type == GJ_VALUE_INT8)
-		sum = wide_numeric(((const GjWideAverage *) state)->sum);
+		sum = GjWideNumeric(((const GjWideAverage *) state)->sum);
 	else
 		sum = NumericGetDatum(int64_to_numeric((int64) ((const GjIntAverage *) state)->sum));
 	return DirectFunctionCall2(numeric_div, sum, NumericGetDatum(int64_to_numeric(count)));
@@ -981,8 +1023,8 @@ final_average(const GjAgg *agg, const void *state, bool *isnull)
 /*
  * Build a numeric from 128 bits: nearly always from the lower 64, otherwise from three pieces
  */
-static Datum
-wide_numeric(GjWideSum sum)
+Datum
+GjWideNumeric(GjWideSum sum)
 {
 	Datum		shift;
 	Datum		result;
@@ -1006,9 +1048,9 @@ wide_numeric(GjWideSum sum)
  * Above Gather, PostgreSQL's own node combines states and finishes them.  So a state has the
  * format of PostgreSQL's transition functions: the result itself (counts, sums in 64 bits and of
  * floats, min, max and booleans), an array (avg of int2, int4 and floats), or the output of
- * int8_avg_serialize() (sum and avg of int8).  PostgreSQL shares one state between sum() and
- * avg() of int8 if they have the same argument, so both have the state of avg(), with the number
- * of values.
+ * int8_avg_serialize() or numeric_avg_serialize() (sum and avg of int8 and numeric).  PostgreSQL
+ * shares one state between sum() and avg() of these if they have the same argument, so both have
+ * the state of avg(), with the number of values.
  *-------------------------------------------------------------------------
  */
 
@@ -1032,6 +1074,8 @@ partial_result(const GjAgg *agg, uint32 group, bool *isnull)
 			return float_state(state);
 		case GJ_VALUE_INT8:
 			return wide_state(state);
+		case GJ_VALUE_NUMERIC:
+			return GjNumericState(agg, group);
 		default:
 			return int_state(state);
 	}

@@ -388,6 +388,14 @@ extern Size GjDistinctMemory(const GjDistinct *set);
 /* When all rows have been added: count the spilled values */
 extern void GjDistinctFinish(GjDistinct *set, Size room, int64 *counts);
 
+/* What an aggregate knows of the values in groups that have no word: strays.c */
+typedef struct GjStraySums GjStraySums;
+
+extern bool GjStraysExist(const GjStrays *strays);
+extern GjStraySums *GjStraySumsCreate(MemoryContext parent);
+extern void GjStraySumsClear(GjStraySums *sums);
+extern void GjStraySumsTake(GjStraySums *sums, const GjAggSpec *spec, GjAggInput *input);
+
 typedef void (*GjAggUpdate) (void *states, const GjAggInput *input);
 
 /* Update min() and max() together */
@@ -445,6 +453,7 @@ typedef struct GjAgg
 	char		initial[GJ_MAX_STATE];
 	GjRegion	states;
 	GjDistinct *distinct;		/* only for count(DISTINCT) */
+	GjStraySums *stray_sums;	/* only for numerics */
 
 	/* For grouped min() and max() of the same rows: the other aggregate of the pair */
 	struct GjAgg *twin;
@@ -473,6 +482,7 @@ typedef struct GjSelection
 
 extern void GjAggsInit(GjAgg *aggs, int naggs, MemoryContext context, GjSpillFile *file,
 					   bool is_grouped);
+extern void GjAggForget(GjAgg *agg);
 extern void GjAggAllocate(GjAgg *agg, uint32 capacity, bool is_grouped);
 extern void GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers,
 					 uint32 nsettled, uint32 capacity, GjSelection *selection);
@@ -480,6 +490,9 @@ extern void GjAggMerge(GjAgg *agg, const GjAggStates *from, const GjBatch *batch
 					   const uint32 *numbers, uint32 nsettled, uint32 capacity);
 extern void GjAggRead(const GjAgg *agg, uint32 first, int n, int stride, Datum *values,
 					  bool *isnull);
+extern Datum GjWideNumeric(GjWideSum sum);
+extern Datum GjNumericResult(const GjAgg *agg, uint32 group, bool *isnull);
+extern Datum GjNumericState(const GjAgg *agg, uint32 group);
 extern Datum GjAggResult(const GjAgg *agg, uint32 group, bool is_partial, bool *isnull);
 
 #endif							/* GPUJOIN_GROUPS_GROUPPARTS_H */

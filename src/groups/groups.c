@@ -337,8 +337,8 @@ clear(GjGroups *groups)
 
 		if (was_direct)
 			GjAggAllocate(agg, groups->table.capacity, true);
-		else if (agg->distinct != NULL)
-			GjDistinctClear(agg->distinct);
+		else
+			GjAggForget(agg);
 	}
 }
 

@@ -20,12 +20,17 @@
  * these.  Whether there are any is a flag of the metapage.
  *
  * INCLUDE columns are never compared, only returned.  So any fixed-width type that is passed by
- * value is supported, and its Datum is stored unchanged.
+ * value is supported, and its Datum is stored unchanged.  A numeric is stored as an integer of 8
+ * bytes (base/numeric.c).  The kind of each column is in the metapage, and with the type's width it
+ * decides the layout.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/transam.h"
+#include "catalog/pg_type_d.h"
 #include "port/pg_bitutils.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
 
 #include "base/gpujoin.h"
@@ -35,7 +40,23 @@
 #define PAGE_START		MAXALIGN(SizeOfPageHeaderData)
 #define PAGE_ROOM		((int) (BLCKSZ - PAGE_START - sizeof(GjPageOpaqueData)))
 
+static bool is_plain(const FormData_pg_attribute *attribute);
+static bool can_be(const FormData_pg_attribute *attribute, uint16 flags);
+static inline uint64 stored_bits(const GjIncludedColumn *column, Datum value);
+static int	column_width(const FormData_pg_attribute *attribute, GjColumnKind kind);
 static void store_value(char *where, int width, uint64 value);
+
+/*
+ * Return true if a new index stores an attribute as a numeric column
+ */
+bool
+GjColumnIsNumeric(const FormData_pg_attribute *attribute)
+{
+	return attribute->attlen == -1 &&
+		(attribute->atttypid == NUMERICOID ||
+		 (attribute->atttypid >= FirstNormalObjectId &&
+		  getBaseType(attribute->atttypid) == NUMERICOID));
+}
 
 /*
  * Return true if an index can include a column like this
@@ -43,26 +64,67 @@ static void store_value(char *where, int width, uint64 value);
 bool
 GjCanInclude(const FormData_pg_attribute *attribute)
 {
+	return is_plain(attribute) || GjColumnIsNumeric(attribute);
+}
+
+static bool
+is_plain(const FormData_pg_attribute *attribute)
+{
 	return attribute->attbyval &&
 		(attribute->attlen == 1 || attribute->attlen == 2 || attribute->attlen == 4 ||
 		 attribute->attlen == 8);
 }
 
 /*
+ * Return true if a column with these flags can have the values of an attribute.  This must not read
+ * catalogs, because a metapage is locked.
+ */
+static bool
+can_be(const FormData_pg_attribute *attribute, uint16 flags)
+{
+	switch (GJ_COLUMN_KIND(flags))
+	{
+		case GJ_COLUMN_PLAIN:
+			return is_plain(attribute) && flags == GJ_COLUMN_FLAGS(GJ_COLUMN_PLAIN, 0, 0);
+		case GJ_COLUMN_NUMERIC:
+			return attribute->attlen == -1 &&
+				GJ_COLUMN_STORED_SCALE(flags) <= GJ_COLUMN_DISPLAY_SCALE(flags) &&
+				GJ_COLUMN_STORED_SCALE(flags) <= GJ_MAX_STORED_SCALE;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Return the bytes that a column takes in an entry
+ */
+static int
+column_width(const FormData_pg_attribute *attribute, GjColumnKind kind)
+{
+	return kind == GJ_COLUMN_PLAIN ? attribute->attlen : (int) sizeof(int64);
+}
+
+/*
  * Compute the layout of an index's pages; returns false if there is no valid layout
+ *
+ * flags[] are those of the INCLUDE columns: GjColumnDesc.
  */
 bool
-GjLayoutMake(TupleDesc desc, bool has_rests, GjLayout *layout)
+GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags, GjLayout *layout)
 {
 	int			nincluded = desc->natts - 1 + (has_rests ? 1 : 0);
-	int			entry_width = sizeof(ItemPointerData);
+	int			entry_width = TupleDescAttr(desc, 0)->attlen + sizeof(ItemPointerData);
 	int			words;
 	int			offset = PAGE_START;
 
 	if (nincluded > GJ_MAX_INCLUDED)
 		return false;
-	for (int i = 0; i < desc->natts; i++)
-		entry_width += TupleDescAttr(desc, i)->attlen;
+	for (int i = 1; i < desc->natts; i++)
+	{
+		if (!can_be(TupleDescAttr(desc, i), flags[i - 1]))
+			return false;
+		entry_width += column_width(TupleDescAttr(desc, i), GJ_COLUMN_KIND(flags[i - 1]));
+	}
 	if (has_rests)
 		entry_width += sizeof(int64);
 
@@ -81,12 +143,17 @@ GjLayoutMake(TupleDesc desc, bool has_rests, GjLayout *layout)
 	{
 		GjColumnDesc *column = &layout->columns[i];
 
-		if (i == GJ_TID_COLUMN)
+		if (i == GJ_KEY_COLUMN)
+			column->width = TupleDescAttr(desc, 0)->attlen;
+		else if (i == GJ_TID_COLUMN)
 			column->width = sizeof(ItemPointerData);
 		else if (i > desc->natts)
 			column->width = sizeof(int64);
 		else
-			column->width = TupleDescAttr(desc, i == GJ_KEY_COLUMN ? 0 : i - 1)->attlen;
+		{
+			column->flags = flags[i - GJ_FIRST_INCLUDED];
+			column->width = column_width(TupleDescAttr(desc, i - 1), GJ_COLUMN_KIND(column->flags));
+		}
 		column->offset = offset;
 		offset += layout->slots * column->width;
 	}
@@ -121,12 +188,21 @@ GjRowForm(const GjIndexInfo *info, int64 key, int64 rest, const ItemPointerData 
 	{
 		const GjIncludedColumn *column = &info->included[i];
 
-		store_value(row + column->row_offset, column->width, isnull[i] ? 0 : (uint64) values[i]);
+		store_value(row + column->row_offset, column->width,
+					isnull[i] ? 0 : stored_bits(column, values[i]));
 		if (isnull[i])
 			row[info->row_nulls_offset + i / 8] |= 1 << (i % 8);
 	}
 	if (info->has_rests)
 		store_value(row + info->included[nvalues].row_offset, sizeof(int64), (uint64) rest);
+}
+
+static inline uint64
+stored_bits(const GjIncludedColumn *column, Datum value)
+{
+	if (likely(column->kind == GJ_COLUMN_PLAIN))
+		return (uint64) value;
+	return (uint64) GjNumericToWord(value, column->display_scale, column->stored_scale);
 }
 
 /*

@@ -17,6 +17,7 @@
 #include "utils/rel.h"
 #include "utils/snapshot.h"
 
+#include "base/numeric.h"
 #include "base/tid.h"
 #include "format.h"
 
@@ -38,6 +39,9 @@ typedef struct GjIncludedColumn
 	uint16		offset;
 	uint16		nulls_offset;	/* one bit per slot, set if the value is NULL (it is 0 then) */
 	uint16		row_offset;
+	uint8		kind;			/* GjColumnKind */
+	uint8		display_scale;	/* of numeric values */
+	uint8		stored_scale;
 } GjIncludedColumn;
 
 /*
@@ -231,8 +235,10 @@ typedef struct GjOptions
 #define GJ_NO_FOLD_PAGES		(GJ_AUTO_FOLD_PAGES - 1)
 
 /* layout.c: layout of columns in pages and rows */
+extern bool GjColumnIsNumeric(const FormData_pg_attribute *attribute);
 extern bool GjCanInclude(const FormData_pg_attribute *attribute);
-extern bool GjLayoutMake(TupleDesc desc, bool has_rests, GjLayout *layout);
+extern bool GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags,
+						 GjLayout *layout);
 extern void GjRowForm(const GjIndexInfo *info, int64 key, int64 rest, const ItemPointerData *tid,
 					  const Datum *values, const bool *isnull, char *row);
 extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row);
@@ -254,7 +260,8 @@ extern int64 GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPoint
 /* write.c: empty pages, and new indexes that other processes cannot see */
 extern void GjPageInit(Page page, GjPageKind kind, uint32 run);
 extern void GjDataInit(Page page, const GjIndexInfo *info, uint32 run);
-extern void GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes);
+extern void GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes,
+							const uint16 *flags);
 extern void GjIndexAddPage(Relation index, ForkNumber fork, Page image);
 extern void GjIndexNoteBuilt(Relation index, const GjRun *run, const GjDelta *delta);
 extern void GjIndexLogFork(Relation index, ForkNumber fork);

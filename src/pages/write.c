@@ -59,7 +59,7 @@ static void add_list_element(GjMetaPage meta, Page list, BlockNumber block);
 static void init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes,
 					  uint64 hash_identity, bool has_rests);
 static void list_init(Page page, uint32 run, BlockNumber previous);
-static void check_included(Relation index, bool has_rests);
+static void check_included(Relation index, bool has_rests, const uint16 *flags);
 
 /*
  * Put a row into a free slot of a private copy of a data page
@@ -670,17 +670,18 @@ init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, uint64
 }
 
 /*
- * Write the fixed pages of an empty index into a new fork, without WAL
+ * Write the fixed pages of an empty index into a new fork, without WAL.  flags[] are those of its
+ * INCLUDE columns.
  */
 void
-GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes)
+GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes, const uint16 *flags)
 {
 	bool		has_rests;
 	uint64		hash_identity = GjCodecIdentity(index, &has_rests);
 	GjLayout	layout;
 
-	check_included(index, has_rests);
-	(void) GjLayoutMake(RelationGetDescr(index), has_rests, &layout);
+	check_included(index, has_rests, flags);
+	(void) GjLayoutMake(RelationGetDescr(index), has_rests, flags, &layout);
 	for (BlockNumber block = 0; block < GJ_FIRST_TAIL_BLOCK + nlanes; block++)
 	{
 		PGAlignedBlock image;
@@ -761,7 +762,7 @@ GjIndexLogFork(Relation index, ForkNumber fork)
  * Check that the INCLUDE columns of an index can be stored; the error names one that cannot
  */
 static void
-check_included(Relation index, bool has_rests)
+check_included(Relation index, bool has_rests, const uint16 *flags)
 {
 	TupleDesc	desc = RelationGetDescr(index);
 	GjLayout	layout;
@@ -776,12 +777,12 @@ check_included(Relation index, bool has_rests)
 					 errmsg("access method \"%s\" cannot include column \"%s\" of type %s",
 							GJ_NAME, NameStr(attribute->attname),
 							format_type_be(attribute->atttypid)),
-					 errdetail("Only types of fixed width that are passed by value can be "
-							   "included: integers, floating-point numbers, boolean, \"char\", "
-							   "date, timestamp, oid and the like."),
+					 errdetail("Only numeric, and types of fixed width that are passed by value, "
+							   "can be included: integers, floating-point numbers, boolean, "
+							   "\"char\", date, timestamp, oid, enums and the like."),
 					 errhint("Leave the column out of INCLUDE; it is then read from the table.")));
 	}
-	if (!GjLayoutMake(desc, has_rests, &layout))
+	if (!GjLayoutMake(desc, has_rests, flags, &layout))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("index \"%s\" has too many included columns",

@@ -43,6 +43,11 @@ typedef struct GjShapeOutput
 	uint16		width;
 	bool		by_value;
 	uint16		rest;			/* entries: if not 0, the column with the rests of the key */
+	uint8		kind;			/* entries: GjColumnKind */
+	uint8		display_scale;	/* of a numeric column: base/numeric.c */
+	uint8		stored_scale;
+	char	   *made;			/* entries: buffer for the value of the slot's row, if it is not the
+								 * column's own */
 	GjTuplePlace place;			/* tuples: place of the attribute */
 
 	/* Entries: arrays of the current set, see GjShapeSetSource() */
@@ -57,9 +62,8 @@ typedef struct GjRowShape
 	AttrNumber	natts;			/* tuples: number of attributes that each must have */
 	TupleDesc	desc;			/* tuples: the table's descriptor */
 	int			nint4;			/* number of leading outputs of 4 bytes by value, without NULLs */
-	int			nkeys;			/* number of outputs at the end that are keys with rests */
-	const int64 *rests;			/* entries: of the current set, if there are such keys */
-	char	   *key;			/* the same: 16 bytes, the key of the slot's row */
+	int			nmade;			/* number of outputs at the end whose values are made */
+	const int64 *rests;			/* entries: of the current set, if a key with rests is made */
 	int			noutputs;
 	GjShapeOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjRowShape;
@@ -72,7 +76,8 @@ extern GjRowShape *GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, boo
 extern GjRowShape *GjShapeOfTarget(const GjRowShape *row, List *tlist, Index varno);
 extern void GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set);
 extern void GjPrepareSlot(TupleTableSlot *slot);
-extern void GjFillKeys(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot);
+extern void GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot);
+extern bool GjShapeLacksValue(const GjRowShape *shape, uint64 entry);
 extern bool GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
 extern bool GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *shape,
 							  const GjShapeOutput *output, const uint16 *rows, int n, char *values,
@@ -90,7 +95,7 @@ GjReadySlot(TupleTableSlot *slot)
 }
 
 /*
- * Store an entry's values in the slot, but no keys that have rests.  They are by value, so that a
+ * Store an entry's values in the slot, but none that are made.  They are by value, so that a
  * slot that is stored once needs only new values; attributes that are not filled remain NULL.
  * Values by reference belong to the caller, and must not be copies that the slot made.
  */
@@ -121,15 +126,15 @@ GjFillPlain(const GjRowShape *shape, int noutputs, uint64 entry, TupleTableSlot 
 }
 
 /*
- * Store an entry's values in the slot.  A key that has a rest belongs to the shape, and is valid
+ * Store an entry's values in the slot.  Those that are made belong to the shape, and are valid
  * until the next entry.
  */
 static inline void
 GjFillFromEntry(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 {
-	GjFillPlain(shape, shape->noutputs - shape->nkeys, entry, slot);
-	if (shape->nkeys > 0)
-		GjFillKeys(shape, entry, slot);
+	GjFillPlain(shape, shape->noutputs - shape->nmade, entry, slot);
+	if (shape->nmade > 0)
+		GjFillMade(shape, entry, slot);
 }
 
 /*
