@@ -20,6 +20,7 @@
 typedef struct GjExactPart
 {
 	bool		is_word;		/* equal if and only if their bits, as int64, are */
+	bool		is_uuid;		/* equal if and only if the 16 bytes that Datums point to are */
 	int16		row_length;		/* typlen of a row's value and of an element's */
 	int16		value_length;
 	bool		value_byval;
