@@ -136,8 +136,29 @@ typedef struct GjColumnDesc
 	uint16		width;			/* bytes per value: 1, 2, 4, 8; 6 for the TIDs */
 	uint16		offset;			/* of the array, from the start of the page */
 	uint16		nulls_offset;	/* of the bitmap of NULLs; 0 if never NULL */
-	uint16		flags;			/* none defined yet */
+	uint16		flags;			/* what is stored: see below */
 } GjColumnDesc;
+
+/*
+ * What the values of a column are, in the lower 4 bits of its flags.  The next 6 bits have the
+ * display scale of numeric values, the upper 6 the scale of the stored integers: column.c.
+ */
+typedef enum GjColumnKind
+{
+	GJ_COLUMN_PLAIN,			/* a Datum, by value */
+	GJ_COLUMN_NUMERIC,			/* an int64: a numeric, times a power of ten */
+	GJ_COLUMN_WIDE_UUID,		/* reserved: the first of two words */
+	GJ_COLUMN_WIDE_TEXT,		/* reserved: the same */
+	GJ_COLUMN_SECOND_WORD		/* reserved: the second word of the column before */
+} GjColumnKind;
+
+#define GJ_MAX_COLUMN_SCALE		63
+
+#define GJ_COLUMN_FLAGS(kind, display_scale, stored_scale) \
+	((uint16) ((kind) | (display_scale) << 4 | (stored_scale) << 10))
+#define GJ_COLUMN_KIND(flags)			((GjColumnKind) ((flags) & 0xF))
+#define GJ_COLUMN_DISPLAY_SCALE(flags)	((flags) >> 4 & GJ_MAX_COLUMN_SCALE)
+#define GJ_COLUMN_STORED_SCALE(flags)	((flags) >> 10 & GJ_MAX_COLUMN_SCALE)
 
 #define GJ_KEY_COLUMN			0
 #define GJ_TID_COLUMN			1

@@ -20,7 +20,9 @@
  * these.  Whether there are any is a flag of the metapage.
  *
  * INCLUDE columns are never compared, only returned.  So any fixed-width type that is passed by
- * value is supported, and its Datum is stored unchanged.
+ * value is supported, and its Datum is stored unchanged.  A numeric is stored as an integer of 8
+ * bytes (column.c).  The kind of each column is in the metapage, and with the type's width it
+ * decides the layout.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -35,6 +37,9 @@
 #define PAGE_START		MAXALIGN(SizeOfPageHeaderData)
 #define PAGE_ROOM		((int) (BLCKSZ - PAGE_START - sizeof(GjPageOpaqueData)))
 
+static bool is_plain(const FormData_pg_attribute *attribute);
+static bool is_of_kind(const FormData_pg_attribute *attribute, GjColumnKind kind);
+static int	column_width(const FormData_pg_attribute *attribute, GjColumnKind kind);
 static void store_value(char *where, int width, uint64 value);
 
 /*
@@ -43,26 +48,67 @@ static void store_value(char *where, int width, uint64 value);
 bool
 GjCanInclude(const FormData_pg_attribute *attribute)
 {
+	return is_plain(attribute);
+}
+
+static bool
+is_plain(const FormData_pg_attribute *attribute)
+{
 	return attribute->attbyval &&
 		(attribute->attlen == 1 || attribute->attlen == 2 || attribute->attlen == 4 ||
 		 attribute->attlen == 8);
 }
 
 /*
+ * Return true if a column of this kind can have the values of an attribute.  This must not read
+ * catalogs, because a metapage is locked.
+ */
+static bool
+is_of_kind(const FormData_pg_attribute *attribute, GjColumnKind kind)
+{
+	switch (kind)
+	{
+		case GJ_COLUMN_PLAIN:
+			return is_plain(attribute);
+		case GJ_COLUMN_NUMERIC:
+			return attribute->attlen == -1;
+		default:
+			return false;
+	}
+}
+
+/*
+ * Return the bytes that a column takes in an entry
+ */
+static int
+column_width(const FormData_pg_attribute *attribute, GjColumnKind kind)
+{
+	return kind == GJ_COLUMN_PLAIN ? attribute->attlen : (int) sizeof(int64);
+}
+
+/*
  * Compute the layout of an index's pages; returns false if there is no valid layout
+ *
+ * flags[] are those of the INCLUDE columns: GjColumnDesc.
  */
 bool
-GjLayoutMake(TupleDesc desc, bool has_rests, GjLayout *layout)
+GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags, GjLayout *layout)
 {
 	int			nincluded = desc->natts - 1 + (has_rests ? 1 : 0);
-	int			entry_width = sizeof(ItemPointerData);
+	int			entry_width = TupleDescAttr(desc, 0)->attlen + sizeof(ItemPointerData);
 	int			words;
 	int			offset = PAGE_START;
 
 	if (nincluded > GJ_MAX_INCLUDED)
 		return false;
-	for (int i = 0; i < desc->natts; i++)
-		entry_width += TupleDescAttr(desc, i)->attlen;
+	for (int i = 1; i < desc->natts; i++)
+	{
+		GjColumnKind kind = GJ_COLUMN_KIND(flags[i - 1]);
+
+		if (!is_of_kind(TupleDescAttr(desc, i), kind))
+			return false;
+		entry_width += column_width(TupleDescAttr(desc, i), kind);
+	}
 	if (has_rests)
 		entry_width += sizeof(int64);
 
@@ -81,12 +127,17 @@ GjLayoutMake(TupleDesc desc, bool has_rests, GjLayout *layout)
 	{
 		GjColumnDesc *column = &layout->columns[i];
 
-		if (i == GJ_TID_COLUMN)
+		if (i == GJ_KEY_COLUMN)
+			column->width = TupleDescAttr(desc, 0)->attlen;
+		else if (i == GJ_TID_COLUMN)
 			column->width = sizeof(ItemPointerData);
 		else if (i > desc->natts)
 			column->width = sizeof(int64);
 		else
-			column->width = TupleDescAttr(desc, i == GJ_KEY_COLUMN ? 0 : i - 1)->attlen;
+		{
+			column->flags = flags[i - GJ_FIRST_INCLUDED];
+			column->width = column_width(TupleDescAttr(desc, i - 1), GJ_COLUMN_KIND(column->flags));
+		}
 		column->offset = offset;
 		offset += layout->slots * column->width;
 	}

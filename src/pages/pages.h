@@ -38,6 +38,9 @@ typedef struct GjIncludedColumn
 	uint16		offset;
 	uint16		nulls_offset;	/* one bit per slot, set if the value is NULL (it is 0 then) */
 	uint16		row_offset;
+	uint8		kind;			/* GjColumnKind */
+	uint8		display_scale;	/* of numeric values */
+	uint8		stored_scale;
 } GjIncludedColumn;
 
 /*
@@ -232,7 +235,8 @@ typedef struct GjOptions
 
 /* layout.c: layout of columns in pages and rows */
 extern bool GjCanInclude(const FormData_pg_attribute *attribute);
-extern bool GjLayoutMake(TupleDesc desc, bool has_rests, GjLayout *layout);
+extern bool GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags,
+						 GjLayout *layout);
 extern void GjRowForm(const GjIndexInfo *info, int64 key, int64 rest, const ItemPointerData *tid,
 					  const Datum *values, const bool *isnull, char *row);
 extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row);

@@ -153,6 +153,7 @@ GjMetaCheck(Relation index, Buffer metabuf)
 {
 	GjMetaPage	meta;
 	GjLayout	layout;
+	uint16		flags[GJ_MAX_INCLUDED];
 
 	check_version(index, BufferGetPage(metabuf));
 	GjPageCheck(index, metabuf, GJ_PAGE_META);
@@ -160,8 +161,11 @@ GjMetaCheck(Relation index, Buffer metabuf)
 	if (meta->magic != GJ_MAGIC)
 		GjReportCorruption(index, GJ_META_BLOCK, "The metapage has a wrong magic number.");
 	check_flags(index, meta);
+	for (int i = 0; i < GJ_MAX_INCLUDED; i++)
+		flags[i] = meta->columns[GJ_FIRST_INCLUDED + i].flags;
 
-	if (!GjLayoutMake(RelationGetDescr(index), (meta->flags & GJ_META_RESTS) != 0, &layout) ||
+	if (!GjLayoutMake(RelationGetDescr(index), (meta->flags & GJ_META_RESTS) != 0, flags,
+					  &layout) ||
 		meta->nlanes < GJ_MIN_LANES || meta->nlanes > GJ_MAX_LANES ||
 		meta->first_data != (BlockNumber) GJ_FIRST_TAIL_BLOCK + meta->nlanes ||
 		meta->min_blocks < meta->first_data || meta->min_blocks > MaxBlockNumber ||
@@ -201,19 +205,29 @@ check_version(Relation index, Page page)
 }
 
 /*
- * Report a metapage with a flag of a later version of this library: entries may have another
- * meaning
+ * Report a metapage with a flag, or a kind of column, of a later version of this library: entries may
+ * have another meaning
  */
 static void
 check_flags(Relation index, const GjMetaPageData *meta)
 {
-	if ((meta->flags & ~GJ_META_FLAGS) == 0)
-		return;
-	ereport(ERROR,
-			(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-			 errmsg("index \"%s\" has flags 0x%x, which this library does not know",
-					RelationGetRelationName(index), meta->flags & ~GJ_META_FLAGS),
-			 errhint("Update the library, or REINDEX the index.")));
+	if ((meta->flags & ~GJ_META_FLAGS) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("index \"%s\" has flags 0x%x, which this library does not know",
+						RelationGetRelationName(index), meta->flags & ~GJ_META_FLAGS),
+				 errhint("Update the library, or REINDEX the index.")));
+	for (int i = 0; i < Min(meta->ncolumns, GJ_MAX_COLUMNS); i++)
+	{
+		GjColumnKind kind = GJ_COLUMN_KIND(meta->columns[i].flags);
+
+		if (kind > GJ_COLUMN_NUMERIC)
+			ereport(ERROR,
+					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+					 errmsg("index \"%s\" has a column of kind %d, which this library does not know",
+							RelationGetRelationName(index), (int) kind),
+					 errhint("Update the library, or REINDEX the index.")));
+	}
 }
 
 /*
@@ -820,6 +834,9 @@ describe_layout(const GjMetaPageData *meta, GjIndexInfo *info)
 		column->offset = desc->offset;
 		column->nulls_offset = desc->nulls_offset;
 		column->row_offset = row_offset;
+		column->kind = GJ_COLUMN_KIND(desc->flags);
+		column->display_scale = GJ_COLUMN_DISPLAY_SCALE(desc->flags);
+		column->stored_scale = GJ_COLUMN_STORED_SCALE(desc->flags);
 		row_offset += desc->width;
 	}
 	info->row_nulls_offset = row_offset;
@@ -841,6 +858,6 @@ get_row_width(Relation index)
 		return ((const GjIndexInfo *) index->rd_amcache)->row_width;
 
 	for (int i = 0; i < desc->natts; i++)
-		width += TupleDescAttr(desc, i)->attlen;
+		width += Max(TupleDescAttr(desc, i)->attlen, 1);
 	return width;
 }

@@ -57,7 +57,7 @@ static void add_list_element(GjMetaPage meta, Page list, BlockNumber block);
 static void init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes,
 					  uint64 hash_identity, bool has_rests);
 static void list_init(Page page, uint32 run, BlockNumber previous);
-static void check_included(Relation index, bool has_rests);
+static void check_included(Relation index, bool has_rests, const uint16 *flags);
 
 /*
  * Put a row into a free slot of a private copy of a data page
@@ -657,10 +657,11 @@ GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes)
 {
 	bool		has_rests;
 	uint64		hash_identity = GjCodecIdentity(index, &has_rests);
+	uint16		flags[GJ_MAX_INCLUDED] = {0};
 	GjLayout	layout;
 
-	check_included(index, has_rests);
-	(void) GjLayoutMake(RelationGetDescr(index), has_rests, &layout);
+	check_included(index, has_rests, flags);
+	(void) GjLayoutMake(RelationGetDescr(index), has_rests, flags, &layout);
 	for (BlockNumber block = 0; block < GJ_FIRST_TAIL_BLOCK + nlanes; block++)
 	{
 		PGAlignedBlock image;
@@ -741,7 +742,7 @@ GjIndexLogFork(Relation index, ForkNumber fork)
  * Check that the INCLUDE columns of an index can be stored; the error names one that cannot
  */
 static void
-check_included(Relation index, bool has_rests)
+check_included(Relation index, bool has_rests, const uint16 *flags)
 {
 	TupleDesc	desc = RelationGetDescr(index);
 	GjLayout	layout;
@@ -761,7 +762,7 @@ check_included(Relation index, bool has_rests)
 							   "date, timestamp, oid and the like."),
 					 errhint("Leave the column out of INCLUDE; it is then read from the table.")));
 	}
-	if (!GjLayoutMake(desc, has_rests, &layout))
+	if (!GjLayoutMake(desc, has_rests, flags, &layout))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("index \"%s\" has too many included columns",

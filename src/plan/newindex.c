@@ -276,6 +276,7 @@ make_layout(const GjNewIndex *index, GjLayout *layout)
 	List	   *types = list_make1_oid(stored_type(opclass,
 												   get_atttype(index->table, index->key)));
 	TupleDesc	desc;
+	uint16	   *flags;
 	int			attno = -1;
 
 	while ((attno = bms_next_member(index->included, attno)) >= 0)
@@ -288,8 +289,9 @@ make_layout(const GjNewIndex *index, GjLayout *layout)
 	desc = CreateTemplateTupleDesc(list_length(types));
 	for (int i = 0; i < list_length(types); i++)
 		TupleDescInitEntry(desc, i + 1, NULL, list_nth_oid(types, i), -1, 0);
+	flags = palloc0(desc->natts * sizeof(uint16));
 	return GjLayoutMake(desc, GjCodecHasRests(get_opclass_family(opclass),
-											  get_opclass_input_type(opclass)), layout);
+											  get_opclass_input_type(opclass)), flags, layout);
 }
 
 /*
