@@ -23,12 +23,19 @@
  * value is supported, and its Datum is stored unchanged.  A numeric is stored as an integer of 8
  * bytes (column.c).  The kind of each column is in the metapage, and with the type's width it
  * decides the layout.
+ *
+ * A uuid has two words (wide.c).  The first one is in the attribute's own column; the second words
+ * of all such attributes are further columns of 8 bytes, behind the rests.  If a value is NULL,
+ * both of its words are.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "catalog/pg_type_d.h"
 #include "port/pg_bitutils.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/uuid.h"
 
 #include "base/gpujoin.h"
 #include "pages.h"
@@ -38,8 +45,11 @@
 #define PAGE_ROOM		((int) (BLCKSZ - PAGE_START - sizeof(GjPageOpaqueData)))
 
 static bool is_plain(const FormData_pg_attribute *attribute);
+static bool is_uuid(const FormData_pg_attribute *attribute);
 static bool is_of_kind(const FormData_pg_attribute *attribute, GjColumnKind kind);
 static int	column_width(const FormData_pg_attribute *attribute, GjColumnKind kind);
+static void store_words(const GjIndexInfo *info, const GjIncludedColumn *column, Datum value,
+						bool isnull, char *row);
 static void store_value(char *where, int width, uint64 value);
 
 /*
@@ -48,7 +58,17 @@ static void store_value(char *where, int width, uint64 value);
 bool
 GjCanInclude(const FormData_pg_attribute *attribute)
 {
-	return is_plain(attribute);
+	return is_plain(attribute) || is_uuid(attribute);
+}
+
+/*
+ * Return the flags (GjColumnDesc) of an INCLUDE column of a new index.  GjCanInclude() must be true
+ * for the attribute.
+ */
+uint16
+GjColumnNewFlags(const FormData_pg_attribute *attribute)
+{
+	return GJ_COLUMN_FLAGS(is_plain(attribute) ? GJ_COLUMN_PLAIN : GJ_COLUMN_WIDE_UUID, 0, 0);
 }
 
 static bool
@@ -57,6 +77,12 @@ is_plain(const FormData_pg_attribute *attribute)
 	return attribute->attbyval &&
 		(attribute->attlen == 1 || attribute->attlen == 2 || attribute->attlen == 4 ||
 		 attribute->attlen == 8);
+}
+
+static bool
+is_uuid(const FormData_pg_attribute *attribute)
+{
+	return attribute->attlen == UUID_LEN && getBaseType(attribute->atttypid) == UUIDOID;
 }
 
 /*
@@ -72,13 +98,15 @@ is_of_kind(const FormData_pg_attribute *attribute, GjColumnKind kind)
 			return is_plain(attribute);
 		case GJ_COLUMN_NUMERIC:
 			return attribute->attlen == -1;
+		case GJ_COLUMN_WIDE_UUID:
+			return attribute->attlen == UUID_LEN && !attribute->attbyval;
 		default:
 			return false;
 	}
 }
 
 /*
- * Return the bytes that a column takes in an entry
+ * Return the bytes that a column takes in an entry, without a second word
  */
 static int
 column_width(const FormData_pg_attribute *attribute, GjColumnKind kind)
@@ -94,12 +122,13 @@ column_width(const FormData_pg_attribute *attribute, GjColumnKind kind)
 bool
 GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags, GjLayout *layout)
 {
-	int			nincluded = desc->natts - 1 + (has_rests ? 1 : 0);
+	int			nwithout = desc->natts - 1 + (has_rests ? 1 : 0);	/* second words */
+	int			nincluded = nwithout;
 	int			entry_width = TupleDescAttr(desc, 0)->attlen + sizeof(ItemPointerData);
 	int			words;
 	int			offset = PAGE_START;
 
-	if (nincluded > GJ_MAX_INCLUDED)
+	if (nwithout > GJ_MAX_INCLUDED)
 		return false;
 	for (int i = 1; i < desc->natts; i++)
 	{
@@ -108,9 +137,11 @@ GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags, GjLayout *layo
 		if (!is_of_kind(TupleDescAttr(desc, i), kind))
 			return false;
 		entry_width += column_width(TupleDescAttr(desc, i), kind);
+		nincluded += GjKindIsWide(kind) ? 1 : 0;
 	}
-	if (has_rests)
-		entry_width += sizeof(int64);
+	if (nincluded > GJ_MAX_INCLUDED)
+		return false;
+	entry_width += (nincluded - (desc->natts - 1)) * sizeof(int64);
 
 	/* a word of the used bitmap, and of each bitmap of NULLs, for every 32 entries */
 	words = PAGE_ROOM / (entry_width * GJ_SLOTS_PER_WORD +
@@ -132,7 +163,11 @@ GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags, GjLayout *layo
 		else if (i == GJ_TID_COLUMN)
 			column->width = sizeof(ItemPointerData);
 		else if (i > desc->natts)
+		{
 			column->width = sizeof(int64);
+			if (i >= GJ_FIRST_INCLUDED + nwithout)
+				column->flags = GJ_COLUMN_FLAGS(GJ_COLUMN_SECOND_WORD, 0, 0);
+		}
 		else
 		{
 			column->flags = flags[i - GJ_FIRST_INCLUDED];
@@ -160,24 +195,44 @@ void
 GjRowForm(const GjIndexInfo *info, int64 key, int64 rest, const ItemPointerData *tid,
 		  const Datum *values, const bool *isnull, char *row)
 {
-	int			nvalues = info->nincluded - (info->has_rests ? 1 : 0);
-
 	store_value(row, info->key_width, (uint64) key);
 	memcpy(row + info->key_width, tid, sizeof(ItemPointerData));
 	if (info->nincluded == 0)
 		return;
 
 	memset(row + info->row_nulls_offset, 0, BITMAPLEN(info->nincluded));
-	for (int i = 0; i < nvalues; i++)
+	for (int i = 0; i < info->nvalues; i++)
 	{
 		const GjIncludedColumn *column = &info->included[i];
 
-		store_value(row + column->row_offset, column->width, isnull[i] ? 0 : (uint64) values[i]);
+		if (column->second != 0)
+			store_words(info, column, values[i], isnull[i], row);
+		else
+			store_value(row + column->row_offset, column->width,
+						isnull[i] ? 0 : (uint64) values[i]);
 		if (isnull[i])
 			row[info->row_nulls_offset + i / 8] |= 1 << (i % 8);
 	}
 	if (info->has_rests)
-		store_value(row + info->included[nvalues].row_offset, sizeof(int64), (uint64) rest);
+		store_value(row + info->included[info->nvalues].row_offset, sizeof(int64), (uint64) rest);
+}
+
+/*
+ * Store the two words of a value, and the NULL bit of the second one
+ */
+static void
+store_words(const GjIndexInfo *info, const GjIncludedColumn *column, Datum value, bool isnull,
+			char *row)
+{
+	int			second = column->second - 1;
+	int64		words[2] = {0, 0};
+
+	if (isnull)
+		row[info->row_nulls_offset + second / 8] |= 1 << (second % 8);
+	else
+		GjWordsOfUuid(DatumGetPointer(value), words);
+	store_value(row + column->row_offset, sizeof(int64), (uint64) words[0]);
+	store_value(row + info->included[second].row_offset, sizeof(int64), (uint64) words[1]);
 }
 
 /*

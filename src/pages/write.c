@@ -57,7 +57,7 @@ static void add_list_element(GjMetaPage meta, Page list, BlockNumber block);
 static void init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes,
 					  uint64 hash_identity, bool has_rests);
 static void list_init(Page page, uint32 run, BlockNumber previous);
-static void check_included(Relation index, bool has_rests, const uint16 *flags);
+static void check_included(Relation index, bool has_rests, uint16 *flags);
 
 /*
  * Put a row into a free slot of a private copy of a data page
@@ -739,10 +739,11 @@ GjIndexLogFork(Relation index, ForkNumber fork)
 }
 
 /*
- * Check that the INCLUDE columns of an index can be stored; the error names one that cannot
+ * Check that the INCLUDE columns of an index can be stored, and set their flags; the error names one
+ * that cannot
  */
 static void
-check_included(Relation index, bool has_rests, const uint16 *flags)
+check_included(Relation index, bool has_rests, uint16 *flags)
 {
 	TupleDesc	desc = RelationGetDescr(index);
 	GjLayout	layout;
@@ -757,18 +758,21 @@ check_included(Relation index, bool has_rests, const uint16 *flags)
 					 errmsg("access method \"%s\" cannot include column \"%s\" of type %s",
 							GJ_NAME, NameStr(attribute->attname),
 							format_type_be(attribute->atttypid)),
-					 errdetail("Only types of fixed width that are passed by value can be "
+					 errdetail("Only uuid, and types of fixed width that are passed by value, can be "
 							   "included: integers, floating-point numbers, boolean, \"char\", "
 							   "date, timestamp, oid and the like."),
 					 errhint("Leave the column out of INCLUDE; it is then read from the table.")));
+		if (i <= GJ_MAX_INCLUDED)
+			flags[i - 1] = GjColumnNewFlags(attribute);
 	}
 	if (!GjLayoutMake(desc, has_rests, flags, &layout))
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("index \"%s\" has too many included columns",
 						RelationGetRelationName(index)),
-				 errdetail("An index can include %d columns, and 32 of its entries must fit "
-						   "on a page.", GJ_MAX_INCLUDED - (has_rests ? 1 : 0)),
+				 errdetail("An index can include %d columns, each uuid counts as two, and 32 "
+						   "of its entries must fit on a page.",
+						   GJ_MAX_INCLUDED - (has_rests ? 1 : 0)),
 				 errhint("Leave some columns out of INCLUDE; they are then read from the "
 						 "table.")));
 }

@@ -510,7 +510,9 @@ find_operator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
 		*operator = operators[strategy - 1];
 	else
 		return false;
-	return true;
+
+	/* words of uuids are only tested for equality */
+	return *left != UUIDOID || *operator == GJ_FILTER_EQ || *operator == GJ_FILTER_NE;
 }
 
 /*
@@ -534,6 +536,7 @@ types_are_known(Oid left, Oid right)
 		case DATEOID:
 		case TIMESTAMPOID:
 		case TIMESTAMPTZOID:
+		case UUIDOID:
 			return left == right;
 		default:
 			return false;
@@ -621,8 +624,8 @@ GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
  * be tested; NIL if they cannot be or need not be
  *
  * Codes that have rests are proved by these, which are behind the other columns of the index.  All
- * further parts of tuples must be in the index.  They must be integers or the like, since entries
- * include rows that the query must not see, for which no function may be called.
+ * further parts of tuples must be in the index.  They must be integers, uuids or the like, since
+ * entries include rows that the query must not see, for which no function may be called.
  */
 List *
 GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
@@ -646,7 +649,8 @@ GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
 		if (tuples->key_is_part && foreach_current_index(column) == 0)
 			continue;
 		if (!IsA(var, Var) ||
-			!GjExactPartInit(&part, lfirst_oid(opno), lfirst_oid(collation)) || !part.is_word)
+			!GjExactPartInit(&part, lfirst_oid(opno), lfirst_oid(collation)) ||
+			!GjExactPartIsBits(&part))
 			return NIL;
 		position = index_column(index, var->varattno);
 		if (position < 1)

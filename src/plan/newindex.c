@@ -290,6 +290,8 @@ make_layout(const GjNewIndex *index, GjLayout *layout)
 	for (int i = 0; i < list_length(types); i++)
 		TupleDescInitEntry(desc, i + 1, NULL, list_nth_oid(types, i), -1, 0);
 	flags = palloc0(desc->natts * sizeof(uint16));
+	for (int i = 1; i < desc->natts; i++)
+		flags[i - 1] = GjColumnNewFlags(TupleDescAttr(desc, i));
 	return GjLayoutMake(desc, GjCodecHasRests(get_opclass_family(opclass),
 											  get_opclass_input_type(opclass)), flags, layout);
 }

@@ -27,6 +27,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/uuid.h"
 
 #include "base/arrays.h"
 #include "node/filterplan.h"
@@ -46,7 +47,9 @@ typedef enum GjTestKind
 	GJ_TEST_LESS_EQUAL,			/* column <= number */
 	GJ_TEST_EQUAL,				/* column = number */
 	GJ_TEST_NAN,				/* column is not a number */
-	GJ_TEST_LISTED				/* column is in the set */
+	GJ_TEST_LISTED,				/* column is in the set */
+	GJ_TEST_PAIR,				/* column = low, and its second word = high */
+	GJ_TEST_PAIRS				/* column and its second word are in the table */
 } GjTestKind;
 
 typedef struct GjColumnTest
@@ -59,6 +62,7 @@ typedef struct GjColumnTest
 	int64		high;
 	double		number;
 	GjKeySet   *set;			/* elements; GjFloatKey() of floating-point numbers */
+	GjExact    *pairs;			/* elements of two words: a code and a part */
 } GjColumnTest;
 
 /*
@@ -94,6 +98,7 @@ typedef struct Condition
 	struct Condition *operands;
 	BoolTestType truth;			/* GJ_FILTER_TRUTH */
 	int			column;
+	int			second;			/* column with the second words of the values, or 0 */
 	Oid			type;			/* type as which the column is compared */
 	Oid			value_type;		/* type of the value, or of the array's elements */
 	GjFilterOperator operator;
@@ -104,6 +109,7 @@ typedef struct Condition
 struct GjEntryFilter
 {
 	Condition	root;			/* an AND */
+	GjIndexInfo info;
 	List	   *parts;			/* columns that are looked up in exact with the code, or NIL */
 	GjExact    *exact;
 	uint64		columns;
@@ -137,6 +143,7 @@ typedef struct Elements
 } Elements;
 
 static void read_parts(GjEntryFilter *filter, List *parts);
+static int	add_column(GjEntryFilter *filter, int column);
 static void read_condition(Reader *reader, Condition *condition);
 static void read_operands(Reader *reader, Condition *condition, int noperands);
 static void read_column(Reader *reader, Condition *condition);
@@ -152,6 +159,8 @@ static void start_condition(GjEntryFilter *filter, Condition *condition);
 static bool add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter);
 static int	run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows);
 static int	drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n);
+static void read_uuids(const GjBatchColumn *first, const GjBatchColumn *second, int n,
+					   const uint16 *rows, char *bytes, Datum *values);
 static inline int64 read_word(const GjBatchColumn *column, int i);
 static void attach_filter(void *arg, GjEntrySet *set);
 static void run(const Condition *condition, const GjBatchColumn *columns, int n,
@@ -170,15 +179,20 @@ static void run_few(const GjColumnTest *test, const GjBatchColumn *column, int n
 static int64 get_key(Oid type, const GjBatchColumn *column, int i);
 static bool add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high);
 static void compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value);
+static void compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value);
 static void compare_float(GjColumnTest *test, GjFilterOperator operator, double value);
 static void get_limits(Oid type, int64 *min, int64 *max);
 static int64 read_integer(Oid type, Datum value);
 static double read_float(Oid type, Datum value);
+static void create_pairs(GjColumnTest *test, MemoryContext context);
 static void add_element(void *destination, Datum value);
-static void test_run(const GjColumnTest *test, const GjBatchColumn *column, int n,
+static void test_run(const Condition *condition, const GjBatchColumn *columns, int n,
 					 uint8 *pg_restrict results);
-static bool test_for_device(gjd_filter *filter, int column, const GjColumnTest *test,
-							uint8 wanted);
+static void run_pair(const GjColumnTest *test, const GjBatchColumn *first,
+					 const GjBatchColumn *second, int n, uint8 *pg_restrict results);
+static void run_pairs(const GjColumnTest *test, const GjBatchColumn *first,
+					  const GjBatchColumn *second, int n, uint8 *results);
+static bool test_for_device(gjd_filter *filter, const Condition *condition, uint8 wanted);
 static bool test_null_for_device(gjd_filter *filter, int column, bool isnull);
 static void test_compare(GjColumnTest *test, Oid type, GjFilterOperator operator,
 						 Oid value_type, Datum value, bool isnull);
@@ -188,11 +202,11 @@ static void test_true(GjColumnTest *test);
 static void test_constant(GjColumnTest *test, Datum value, bool isnull);
 
 /*
- * Prepare a filter plan, or return NULL if the plan is empty.  The planner has stored its values
- * separately.  The filter lives in the memory context of the query.
+ * Prepare a filter plan for an index, or return NULL if the plan is empty.  The planner has stored
+ * its values separately.  The filter lives in the memory context of the query.
  */
 GjEntryFilter *
-GjEntryFilterInit(List *plan, List *values, PlanState *parent)
+GjEntryFilterInit(Relation index, List *plan, List *values, PlanState *parent)
 {
 	GjEntryFilter *filter;
 	Reader		reader = {.parent = parent,.values = values};
@@ -201,6 +215,7 @@ GjEntryFilterInit(List *plan, List *values, PlanState *parent)
 		return NULL;
 	Assert(list_length(plan) == GJ_FILTER_PLAN_COUNT);
 	filter = palloc0(sizeof(GjEntryFilter));
+	GjIndexGetInfo(index, &filter->info);
 	filter->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin filter",
 											ALLOCSET_SMALL_SIZES);
 	filter->econtext = CreateExprContext(parent->state);
@@ -230,7 +245,22 @@ read_parts(GjEntryFilter *filter, List *parts)
 	if (parts != NIL)
 		filter->columns |= GJ_ENTRY_KEY;
 	foreach(lc, parts)
-		filter->columns |= GJ_ENTRY_KEY << lfirst_int(lc);
+		(void) add_column(filter, lfirst_int(lc));
+}
+
+/*
+ * Have the filter read a column, and the second words of its values, whose column is returned; 0 if
+ * they have none
+ */
+static int
+add_column(GjEntryFilter *filter, int column)
+{
+	int			second = column == 0 ? 0 : filter->info.included[column - 1].second;
+
+	filter->columns |= GJ_ENTRY_KEY << column;
+	if (second != 0)
+		filter->columns |= GJ_ENTRY_KEY << second;
+	return second;
 }
 
 static void
@@ -288,7 +318,7 @@ static void
 read_column(Reader *reader, Condition *condition)
 {
 	condition->column = next_step(reader);
-	reader->filter->columns |= GJ_ENTRY_KEY << condition->column;
+	condition->second = add_column(reader->filter, condition->column);
 }
 
 static int
@@ -511,15 +541,16 @@ run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)
 /*
  * Keep those of n entries that the exact table lists
  *
- * Entries of rows that are not visible are looked up, too, so only words may be compared: see
- * plan/entryfilter.c.
+ * Entries of rows that are not visible are looked up, too, so only words and uuids may be compared:
+ * see plan/entryfilter.c.
  */
 static int
 drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n)
 {
 	int			nparts = list_length(filter->parts);
 	MemoryContext old = MemoryContextSwitchTo(filter->econtext->ecxt_per_tuple_memory);
-	Datum	   *values = palloc(nparts * n * sizeof(Datum));
+	Datum	   *values = palloc(nparts * n * (sizeof(Datum) + UUID_LEN));
+	char	   *uuids = (char *) (values + nparts * n);
 	const Datum *arrays[INDEX_MAX_KEYS];
 	int64		codes[GJ_BATCH_ROWS];
 	uint32		numbers[GJ_BATCH_ROWS];
@@ -545,11 +576,19 @@ drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
 		codes[i] = read_word(&columns[0], rows[i]);
 	foreach(lc, filter->parts)
 	{
-		Datum	   *part = values + foreach_current_index(lc) * n;
+		int			k = foreach_current_index(lc);
+		Datum	   *part = values + k * n;
+		int			second = filter->info.included[lfirst_int(lc) - 1].second;
 
-		for (int i = 0; i < nread; i++)
-			part[i] = Int64GetDatum(read_word(&columns[lfirst_int(lc)], rows[i]));
-		arrays[foreach_current_index(lc)] = part;
+		if (second != 0)
+			read_uuids(&columns[lfirst_int(lc)], &columns[second], nread, rows,
+					   uuids + k * n * UUID_LEN, part);
+		else
+		{
+			for (int i = 0; i < nread; i++)
+				part[i] = Int64GetDatum(read_word(&columns[lfirst_int(lc)], rows[i]));
+		}
+		arrays[k] = part;
 	}
 	GjExactFindMany(filter->exact, nread, codes, arrays, numbers);
 	for (int i = 0; i < nread; i++)
@@ -560,6 +599,21 @@ drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
 	MemoryContextSwitchTo(old);
 	ResetExprContext(filter->econtext);
 	return nlisted;
+}
+
+/*
+ * Read the uuids of n rows, which have two words, into bytes
+ */
+static void
+read_uuids(const GjBatchColumn *first, const GjBatchColumn *second, int n, const uint16 *rows,
+		   char *bytes, Datum *values)
+{
+	for (int i = 0; i < n; i++, bytes += UUID_LEN)
+	{
+		GjUuidOfWords(((const int64 *) first->values)[rows[i]],
+					  ((const int64 *) second->values)[rows[i]], bytes);
+		values[i] = PointerGetDatum(bytes);
+	}
 }
 
 /*
@@ -663,7 +717,7 @@ add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter)
 		case GJ_FILTER_ANY:
 		case GJ_FILTER_COLUMN:
 		case GJ_FILTER_VALUE:
-			return test_for_device(filter, condition->column, &condition->test, wanted);
+			return test_for_device(filter, condition, wanted);
 	}
 	return false;
 }
@@ -697,7 +751,7 @@ run(const Condition *condition, const GjBatchColumn *columns, int n, uint8 *resu
 		case GJ_FILTER_ANY:
 		case GJ_FILTER_COLUMN:
 		case GJ_FILTER_VALUE:
-			test_run(&condition->test, column, n, results);
+			test_run(condition, columns, n, results);
 			break;
 	}
 }
@@ -752,9 +806,12 @@ put_to_truth(BoolTestType truth, int n, uint8 *results)
  * Test n values of a column.  A constant test does not read them.
  */
 static void
-test_run(const GjColumnTest *test, const GjBatchColumn *column, int n,
+test_run(const Condition *condition, const GjBatchColumn *columns, int n,
 		 uint8 *pg_restrict results)
 {
+	const GjColumnTest *test = &condition->test;
+	const GjBatchColumn *column = &columns[condition->column];
+
 	switch (test->kind)
 	{
 		case GJ_TEST_CONSTANT:
@@ -774,6 +831,12 @@ test_run(const GjColumnTest *test, const GjBatchColumn *column, int n,
 			break;
 		case GJ_TEST_LISTED:
 			run_listed(test, column, n, results);
+			break;
+		case GJ_TEST_PAIR:
+			run_pair(test, column, &columns[condition->second], n, results);
+			break;
+		case GJ_TEST_PAIRS:
+			run_pairs(test, column, &columns[condition->second], n, results);
 			break;
 	}
 	if (column->nulls != NULL)
@@ -881,6 +944,39 @@ run_few(const GjColumnTest *test, const GjBatchColumn *column, int n,
 }
 
 /*
+ * Compare values of two words with one
+ */
+static void
+run_pair(const GjColumnTest *test, const GjBatchColumn *first, const GjBatchColumn *second, int n,
+		 uint8 *pg_restrict results)
+{
+	const int64 *firsts = (const int64 *) first->values;
+	const int64 *seconds = (const int64 *) second->values;
+	const int64 low = test->low;
+	const int64 high = test->high;
+	const uint8 no = test->no;
+	const uint8 change = test->yes ^ test->no;
+
+	for (int i = 0; i < n; i++)
+		results[i] = no ^ (((firsts[i] ^ low) | (seconds[i] ^ high)) == 0 ? change : 0);
+}
+
+/*
+ * Look up values of two words
+ */
+static void
+run_pairs(const GjColumnTest *test, const GjBatchColumn *first, const GjBatchColumn *second, int n,
+		  uint8 *results)
+{
+	const Datum *parts = (const Datum *) second->values;
+	uint32		numbers[GJ_BATCH_ROWS];
+
+	GjExactFindMany(test->pairs, n, (const int64 *) first->values, &parts, numbers);
+	for (int i = 0; i < n; i++)
+		results[i] = numbers[i] != GJ_EXACT_NONE ? test->yes : test->no;
+}
+
+/*
  * Return a value in the form in which it would be in a set
  */
 static int64
@@ -939,8 +1035,11 @@ get_key(Oid type, const GjBatchColumn *column, int i)
  * false if no such condition exists, or if there is no room for it.
  */
 static bool
-test_for_device(gjd_filter *filter, int column, const GjColumnTest *test, uint8 wanted)
+test_for_device(gjd_filter *filter, const Condition *condition, uint8 wanted)
 {
+	const GjColumnTest *test = &condition->test;
+	int			column = condition->column;
+
 	switch (test->kind)
 	{
 		case GJ_TEST_CONSTANT:
@@ -954,11 +1053,16 @@ test_for_device(gjd_filter *filter, int column, const GjColumnTest *test, uint8 
 				return false;
 			return add(filter, column, test->yes == wanted ? GJD_BETWEEN : GJD_OUTSIDE,
 					   test->low, test->high);
+		case GJ_TEST_PAIR:
+			return test->yes == wanted &&
+				add(filter, column, GJD_BETWEEN, test->low, test->low) &&
+				add(filter, condition->second, GJD_BETWEEN, test->high, test->high);
 		case GJ_TEST_LESS:
 		case GJ_TEST_LESS_EQUAL:
 		case GJ_TEST_EQUAL:
 		case GJ_TEST_NAN:
 		case GJ_TEST_LISTED:
+		case GJ_TEST_PAIRS:
 			break;
 	}
 	return false;
@@ -1009,6 +1113,8 @@ test_compare(GjColumnTest *test, Oid type, GjFilterOperator operator, Oid value_
 	test->no = GJ_RESULT_FALSE;
 	if (isnull)
 		test_constant(test, value, true);
+	else if (type == UUIDOID)
+		compare_pair(test, operator, value);
 	else if (GjIsFloat(type))
 		compare_float(test, operator, read_float(value_type, value));
 	else
@@ -1072,6 +1178,23 @@ compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value)
 }
 
 /*
+ * Make a test for a uuid, of which the planner compares only = and <>
+ */
+static void
+compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value)
+{
+	int64		words[2];
+
+	Assert(operator == GJ_FILTER_EQ || operator == GJ_FILTER_NE);
+	GjWordsOfUuid(DatumGetPointer(value), words);
+	test->kind = GJ_TEST_PAIR;
+	test->low = words[0];
+	test->high = words[1];
+	if (operator == GJ_FILTER_NE)
+		negate(test);
+}
+
+/*
  * Make a test of floating-point numbers.  C's comparisons are false if one side is NaN.
  */
 static void
@@ -1123,12 +1246,28 @@ test_any(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type, 
 		test_constant(test, BoolGetDatum(false), false);
 		return;
 	}
-	test->kind = GJ_TEST_LISTED;
-	test->set = GjKeySetCreate(context, sizeof(int64));
+	if (type == UUIDOID)
+		create_pairs(test, context);
+	else
+		test->set = GjKeySetCreate(context, sizeof(int64));
+	test->kind = type == UUIDOID ? GJ_TEST_PAIRS : GJ_TEST_LISTED;
 	test->yes = GJ_RESULT_TRUE;
 	test->no = GjForEachElement(elements, add_element, &(Elements) {test, element_type}) ?
 		GJ_RESULT_NULL : GJ_RESULT_FALSE;
-	GjKeySetFinish(test->set);
+	if (type != UUIDOID)
+		GjKeySetFinish(test->set);
+}
+
+/*
+ * Create an empty table of values of two words
+ */
+static void
+create_pairs(GjColumnTest *test, MemoryContext context)
+{
+	GjExactPart part;
+
+	GjExactPartInitWord(&part);
+	test->pairs = GjExactCreate(context, 1, &part, false);
 }
 
 static void
@@ -1140,6 +1279,17 @@ add_element(void *destination, Datum value)
 	int64		max;
 	int64		key;
 
+	if (test->type == UUIDOID)
+	{
+		int64		words[2];
+		Datum		second;
+		bool		found;
+
+		GjWordsOfUuid(DatumGetPointer(value), words);
+		second = Int64GetDatum(words[1]);
+		(void) GjExactAdd(test->pairs, words[0], &second, &found);
+		return;
+	}
 	if (GjIsFloat(test->type))
 	{
 		GjKeySetAdd(test->set, GjFloatKey(read_float(element_type, value)));

@@ -82,7 +82,8 @@ GjRowStore(const GjRowBatch *batch, int row, TupleTableSlot *slot)
  */
 typedef struct GjEntryFilter GjEntryFilter;
 
-extern GjEntryFilter *GjEntryFilterInit(List *plan, List *values, PlanState *parent);
+extern GjEntryFilter *GjEntryFilterInit(Relation index, List *plan, List *values,
+										PlanState *parent);
 extern void GjEntryFilterSetExact(GjEntryFilter *filter, GjExact *exact);
 extern void GjEntryFilterReset(GjEntryFilter *filter);
 extern uint64 GjEntryFilterColumns(const GjEntryFilter *filter);	/* bits as in GjRowShape */

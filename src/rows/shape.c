@@ -55,25 +55,24 @@ create_shape(List *attributes)
 
 /*
  * Prepare filling slots with the table's columns from entries.  attnos are the attributes to be
- * filled.  The index must have all of them, and the plan must use no others.  If the index has
- * rests of its keys, keys are made of codes and rests.
+ * filled.  The index must have all of them, and the plan must use no others.  Keys are made of codes
+ * and rests, if the index has rests.
  */
 GjRowShape *
-GjShapeOfEntries(Relation index, bool has_rests, const Scan *plan, List *attnos)
+GjShapeOfEntries(Relation index, const Scan *plan, List *attnos)
 {
 	GjRowShape *shape = create_shape(attnos);
+	GjIndexInfo info;
 	ListCell   *lc;
 
 	check_plan(plan, attnos);
+	GjIndexGetInfo(index, &info);
 	foreach(lc, attnos)
 	{
-		GjShapeOutput output = {.column = GjIndexColumnOf(index, lfirst_int(lc)),.by_value = true};
+		GjShapeOutput output = {.column = GjIndexColumnOf(index, lfirst_int(lc))};
 
-		if (output.column == 0 && has_rests)
-		{
-			output.rest = index->rd_index->indnatts;
-			output.by_value = false;
-		}
+		output.second = GjIndexSecondColumn(&info, output.column);
+		output.by_value = output.second == 0;
 		add_output(shape, lfirst_int(lc), &output);
 	}
 	return shape;
@@ -234,12 +233,11 @@ add_output(GjRowShape *shape, AttrNumber attno, const GjShapeOutput *output)
 	*added = *output;
 	added->at = attno - 1;
 	shape->columns |= GJ_ENTRY_KEY << output->column;
-	if (output->rest != 0)
+	if (output->second != 0)
 	{
-		shape->columns |= GJ_ENTRY_KEY << output->rest;
-		shape->nkeys++;
-		if (shape->key == NULL)
-			shape->key = palloc(UUID_LEN);	/* each shape fills slots of its own */
+		shape->columns |= GJ_ENTRY_KEY << output->second;
+		shape->nwide++;
+		added->bytes = palloc(UUID_LEN);	/* each shape fills slots of its own */
 	}
 	shape->natts = Max(shape->natts, output->place.attno);
 }
@@ -261,15 +259,15 @@ GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set)
 		output->width = column->width;
 		output->values = column->values;
 		output->nulls = column->has_nulls ? column->nulls : NULL;
-		if (output->rest != 0)
-			shape->rests = (const int64 *) set->included[output->rest - 1].values;
+		if (output->second != 0)
+			output->seconds = (const int64 *) set->included[output->second - 1].values;
 	}
 	order_outputs(shape);
 }
 
 /*
  * Move the outputs with 4 bytes to the front.  They are the most frequent ones, and have a loop of
- * their own.  Move those with rests to the end.
+ * their own.  Move those of two words to the end.
  */
 static void
 order_outputs(GjRowShape *shape)
@@ -278,7 +276,7 @@ order_outputs(GjRowShape *shape)
 
 	for (int i = 0; i < shape->noutputs; i++)
 	{
-		if (shape->outputs[i].rest == 0)
+		if (shape->outputs[i].second == 0)
 			swap_outputs(shape, i, nplain++);
 	}
 	shape->nint4 = 0;
@@ -301,17 +299,24 @@ swap_outputs(GjRowShape *shape, int i, int j)
 }
 
 /*
- * Store the key of an entry, made of code and rest, in the slot
+ * Store the values of an entry that are made of two words in the slot
  */
 void
-GjFillKeys(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
+GjFillWide(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 {
-	for (int i = shape->noutputs - shape->nkeys; i < shape->noutputs; i++)
+	for (int i = shape->noutputs - shape->nwide; i < shape->noutputs; i++)
 	{
 		const GjShapeOutput *output = &shape->outputs[i];
 
-		GjUuidOfPair(((const int64 *) output->values)[entry], shape->rests[entry], shape->key);
-		slot->tts_values[output->at] = PointerGetDatum(shape->key);
+		if (output->nulls != NULL && output->nulls[entry])
+		{
+			slot->tts_values[output->at] = (Datum) 0;
+			slot->tts_isnull[output->at] = true;
+			continue;
+		}
+		GjUuidOfColumn(output->column, ((const int64 *) output->values)[entry],
+					   output->seconds[entry], output->bytes);
+		slot->tts_values[output->at] = PointerGetDatum(output->bytes);
 		slot->tts_isnull[output->at] = false;
 	}
 }

@@ -42,12 +42,15 @@ typedef struct GjShapeOutput
 	uint16		column;			/* entries: column of the index; 0 is the key */
 	uint16		width;
 	bool		by_value;
-	uint16		rest;			/* entries: if not 0, the column with the rests of the key */
+	uint16		second;			/* entries: if not 0, the column with the second words of the
+								 * values, which are made of two words */
 	GjTuplePlace place;			/* tuples: place of the attribute */
 
 	/* Entries: arrays of the current set, see GjShapeSetSource() */
 	const char *values;
 	const uint8 *nulls;			/* a byte for each entry; a null pointer if no value is NULL */
+	const int64 *seconds;		/* second words */
+	char	   *bytes;			/* the value of the slot's row, if it is made of two words */
 } GjShapeOutput;
 
 /* The attributes of a virtual slot that are filled from entries or from tuples */
@@ -57,22 +60,19 @@ typedef struct GjRowShape
 	AttrNumber	natts;			/* tuples: number of attributes that each must have */
 	TupleDesc	desc;			/* tuples: the table's descriptor */
 	int			nint4;			/* number of leading outputs of 4 bytes by value, without NULLs */
-	int			nkeys;			/* number of outputs at the end that are keys with rests */
-	const int64 *rests;			/* entries: of the current set, if there are such keys */
-	char	   *key;			/* the same: 16 bytes, the key of the slot's row */
+	int			nwide;			/* number of outputs at the end that are made of two words */
 	int			noutputs;
 	GjShapeOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjRowShape;
 
 /* shape.c: shapes are allocated in the current memory context */
-extern GjRowShape *GjShapeOfEntries(Relation index, bool has_rests, const Scan *plan,
-									List *attnos);
+extern GjRowShape *GjShapeOfEntries(Relation index, const Scan *plan, List *attnos);
 extern int	GjIndexColumnOf(Relation index, AttrNumber attno);
 extern GjRowShape *GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, bool to_arrays);
 extern GjRowShape *GjShapeOfTarget(const GjRowShape *row, List *tlist, Index varno);
 extern void GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set);
 extern void GjPrepareSlot(TupleTableSlot *slot);
-extern void GjFillKeys(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot);
+extern void GjFillWide(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot);
 extern bool GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
 extern bool GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *shape,
 							  const GjShapeOutput *output, const uint16 *rows, int n, char *values,
@@ -90,8 +90,8 @@ GjReadySlot(TupleTableSlot *slot)
 }
 
 /*
- * Store an entry's values in the slot, but no keys that have rests.  They are by value, so that a
- * slot that is stored once needs only new values; attributes that are not filled remain NULL.
+ * Store an entry's values in the slot, but none of two words.  They are by value, so that a slot
+ * that is stored once needs only new values; attributes that are not filled remain NULL.
  * Values by reference belong to the caller, and must not be copies that the slot made.
  */
 static inline void
@@ -121,15 +121,15 @@ GjFillPlain(const GjRowShape *shape, int noutputs, uint64 entry, TupleTableSlot 
 }
 
 /*
- * Store an entry's values in the slot.  A key that has a rest belongs to the shape, and is valid
- * until the next entry.
+ * Store an entry's values in the slot.  Values of two words belong to the shape, and are valid until
+ * the next entry.
  */
 static inline void
 GjFillFromEntry(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 {
-	GjFillPlain(shape, shape->noutputs - shape->nkeys, entry, slot);
-	if (shape->nkeys > 0)
-		GjFillKeys(shape, entry, slot);
+	GjFillPlain(shape, shape->noutputs - shape->nwide, entry, slot);
+	if (shape->nwide > 0)
+		GjFillWide(shape, entry, slot);
 }
 
 /*

@@ -31,6 +31,15 @@ typedef struct GjExactPart
 	FmgrInfo	same;			/* compares the values of two elements */
 } GjExactPart;
 
+/*
+ * Return true if values are compared bit by bit, without a function of the type
+ */
+static inline bool
+GjExactPartIsBits(const GjExactPart *part)
+{
+	return part->is_word || part->is_uuid;
+}
+
 typedef struct GjExact GjExact;
 
 /* Result of a search that has found nothing */

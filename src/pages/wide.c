@@ -1,0 +1,47 @@
+/*-------------------------------------------------------------------------
+ *
+ * wide.c
+ *	  Values of 16 bytes in INCLUDE columns, as two words.
+ *
+ * A uuid's first word is its upper half, the second one its lower half, both read in network byte
+ * order, with the sign bit inverted: then comparing first words, and second words if these are
+ * equal, as signed integers, is comparing uuids, as uuid_cmp() does, byte by byte.  Each uuid has
+ * one pair of words and each pair one uuid.
+ *
+ * So uuids are equal if and only if both words are: filters, groups and tuples compare the words,
+ * and need no function of the type.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "port/pg_bswap.h"
+
+#include "pages.h"
+
+#define SIGN_BIT		UINT64CONST(0x8000000000000000)
+
+/*
+ * Convert the bytes of a uuid to words
+ */
+void
+GjWordsOfUuid(const char *bytes, int64 *words)
+{
+	uint64		halves[2];
+
+	memcpy(halves, bytes, sizeof(halves));
+	words[0] = (int64) (pg_ntoh64(halves[0]) ^ SIGN_BIT);
+	words[1] = (int64) (pg_ntoh64(halves[1]) ^ SIGN_BIT);
+}
+
+/*
+ * Restore the bytes
+ */
+void
+GjUuidOfWords(int64 first, int64 second, char *bytes)
+{
+	uint64		halves[2] = {pg_hton64((uint64) first ^ SIGN_BIT), pg_hton64((uint64) second ^ SIGN_BIT)};
+
+	memcpy(bytes, halves, sizeof(halves));
+}
