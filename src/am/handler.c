@@ -173,6 +173,7 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 {
 	IndexBuildResult *result;
 	GjBuildState *state;
+	uint16		flags[GJ_MAX_INCLUDED];
 	GjRun		run;
 	bool		has_run;
 	double		heap_tuples;
@@ -186,7 +187,8 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 	forget_cached_info(index);
 	GjMirrorRelationRebuilt(index);
 
-	GjIndexInitFork(index, MAIN_FORKNUM, make_build_id(), lanes_option(index));
+	GjColumnsDescribe(index, heap, flags);
+	GjIndexInitFork(index, MAIN_FORKNUM, make_build_id(), lanes_option(index), flags);
 	GjStep("created");
 
 	state = palloc0(sizeof(GjBuildState));
@@ -259,7 +261,10 @@ warn_of_class(Relation index, Relation heap)
 static void
 gjbuildempty(Relation index)
 {
-	GjIndexInitFork(index, INIT_FORKNUM, make_build_id(), lanes_option(index));
+	uint16		flags[GJ_MAX_INCLUDED];
+
+	GjColumnsDescribe(index, NULL, flags);
+	GjIndexInitFork(index, INIT_FORKNUM, make_build_id(), lanes_option(index), flags);
 
 	/* log it even for an unlogged index: a crash must not lose the init fork itself */
 	GjIndexLogFork(index, INIT_FORKNUM);

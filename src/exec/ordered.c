@@ -660,7 +660,8 @@ is_row(GjScanState *scan, uint64 i)
 }
 
 /*
- * Test a group of entries, starting with this one, by the map and then by the epoch
+ * Test a group of entries, starting with this one, by the map and then by the epoch.  An entry
+ * without a value that it should have is no row, either.
  */
 static void
 test_group(GjScanState *scan, uint64 first)
@@ -676,6 +677,9 @@ test_group(GjScanState *scan, uint64 first)
 	if (GjVisibleMapTest(scan->table.css.ss.ss_currentRelation, tids, n, ordered->visible) > 0 &&
 		!GjEntriesAreCurrent(ordered->stream))
 		ordered->certain = false;
+	for (int i = 0; ordered->index_only && scan->table.row_shape->nmade > 0 && i < n; i++)
+		ordered->visible[i] &= !GjShapeLacksValue(scan->table.row_shape,
+												  GjTopRow(ordered->top, first + i));
 }
 
 /*

@@ -148,7 +148,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 
 	GjTableScanOpen(table, node->ss.ps.ps_ProjInfo != NULL, drop_results);
 	GjTableScanCheckRests(table, GjKeyProgramHasRests(scan->program));
-	if (table->target_shape != NULL && table->target_shape->nwide == 0)
+	if (table->target_shape != NULL && table->target_shape->nmade == 0)
 		node->methods = &entry_methods;
 	GjKeyReaderSetParts(&table->key_reader, table->index,
 						(List *) GjTableScanGetExpr(table, GJ_SCAN_PARTS));
@@ -193,7 +193,7 @@ exec_entries(CustomScanState *node)
 }
 
 /*
- * Return the result row of the batch's next entry, except values of two words
+ * Return the result row of the batch's next entry, except values that are made
  */
 static inline TupleTableSlot *
 take_entry(GjScanState *scan, GjRowBatch *batch, int nplain)
@@ -215,10 +215,10 @@ take_any_entry(GjScanState *scan, GjRowBatch *batch)
 {
 	const GjRowShape *shape = scan->direct;
 	uint64		entry = GjRowEntry(batch, batch->next);
-	TupleTableSlot *slot = take_entry(scan, batch, shape->noutputs - shape->nwide);
+	TupleTableSlot *slot = take_entry(scan, batch, shape->noutputs - shape->nmade);
 
-	if (shape->nwide > 0)
-		GjFillWide(shape, entry, slot);
+	if (shape->nmade > 0)
+		GjFillMade(shape, entry, slot);
 	return slot;
 }
 

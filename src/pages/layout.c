@@ -46,7 +46,8 @@
 
 static bool is_plain(const FormData_pg_attribute *attribute);
 static bool is_uuid(const FormData_pg_attribute *attribute);
-static bool is_of_kind(const FormData_pg_attribute *attribute, GjColumnKind kind);
+static bool can_be(const FormData_pg_attribute *attribute, uint16 flags);
+static inline uint64 stored_bits(const GjIncludedColumn *column, Datum value);
 static int	column_width(const FormData_pg_attribute *attribute, GjColumnKind kind);
 static void store_words(const GjIndexInfo *info, const GjIncludedColumn *column, Datum value,
 						bool isnull, char *row);
@@ -58,17 +59,18 @@ static void store_value(char *where, int width, uint64 value);
 bool
 GjCanInclude(const FormData_pg_attribute *attribute)
 {
-	return is_plain(attribute) || is_uuid(attribute);
+	return is_plain(attribute) || is_uuid(attribute) || GjColumnIsNumeric(attribute);
 }
 
 /*
- * Return the flags (GjColumnDesc) of an INCLUDE column of a new index.  GjCanInclude() must be true
- * for the attribute.
+ * Return the flags (GjColumnDesc) of an INCLUDE column of a new index, but for the scales of a
+ * numeric
  */
 uint16
 GjColumnNewFlags(const FormData_pg_attribute *attribute)
 {
-	return GJ_COLUMN_FLAGS(is_plain(attribute) ? GJ_COLUMN_PLAIN : GJ_COLUMN_WIDE_UUID, 0, 0);
+	return GJ_COLUMN_FLAGS(GjColumnIsNumeric(attribute) ? GJ_COLUMN_NUMERIC :
+						   is_uuid(attribute) ? GJ_COLUMN_WIDE_UUID : GJ_COLUMN_PLAIN, 0, 0);
 }
 
 static bool
@@ -86,20 +88,23 @@ is_uuid(const FormData_pg_attribute *attribute)
 }
 
 /*
- * Return true if a column of this kind can have the values of an attribute.  This must not read
+ * Return true if a column with these flags can have the values of an attribute.  This must not read
  * catalogs, because a metapage is locked.
  */
 static bool
-is_of_kind(const FormData_pg_attribute *attribute, GjColumnKind kind)
+can_be(const FormData_pg_attribute *attribute, uint16 flags)
 {
-	switch (kind)
+	switch (GJ_COLUMN_KIND(flags))
 	{
 		case GJ_COLUMN_PLAIN:
-			return is_plain(attribute);
+			return is_plain(attribute) && flags == GJ_COLUMN_FLAGS(GJ_COLUMN_PLAIN, 0, 0);
 		case GJ_COLUMN_NUMERIC:
-			return attribute->attlen == -1;
+			return attribute->attlen == -1 &&
+				GJ_COLUMN_STORED_SCALE(flags) <= GJ_COLUMN_DISPLAY_SCALE(flags) &&
+				GJ_COLUMN_STORED_SCALE(flags) <= GJ_MAX_STORED_SCALE;
 		case GJ_COLUMN_WIDE_UUID:
-			return attribute->attlen == UUID_LEN && !attribute->attbyval;
+			return attribute->attlen == UUID_LEN && !attribute->attbyval &&
+				flags == GJ_COLUMN_FLAGS(GJ_COLUMN_WIDE_UUID, 0, 0);
 		default:
 			return false;
 	}
@@ -132,12 +137,10 @@ GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags, GjLayout *layo
 		return false;
 	for (int i = 1; i < desc->natts; i++)
 	{
-		GjColumnKind kind = GJ_COLUMN_KIND(flags[i - 1]);
-
-		if (!is_of_kind(TupleDescAttr(desc, i), kind))
+		if (!can_be(TupleDescAttr(desc, i), flags[i - 1]))
 			return false;
-		entry_width += column_width(TupleDescAttr(desc, i), kind);
-		nincluded += GjKindIsWide(kind) ? 1 : 0;
+		entry_width += column_width(TupleDescAttr(desc, i), GJ_COLUMN_KIND(flags[i - 1]));
+		nincluded += GjKindIsWide(GJ_COLUMN_KIND(flags[i - 1])) ? 1 : 0;
 	}
 	if (nincluded > GJ_MAX_INCLUDED)
 		return false;
@@ -209,7 +212,7 @@ GjRowForm(const GjIndexInfo *info, int64 key, int64 rest, const ItemPointerData 
 			store_words(info, column, values[i], isnull[i], row);
 		else
 			store_value(row + column->row_offset, column->width,
-						isnull[i] ? 0 : (uint64) values[i]);
+						isnull[i] ? 0 : stored_bits(column, values[i]));
 		if (isnull[i])
 			row[info->row_nulls_offset + i / 8] |= 1 << (i % 8);
 	}
@@ -233,6 +236,14 @@ store_words(const GjIndexInfo *info, const GjIncludedColumn *column, Datum value
 		GjWordsOfUuid(DatumGetPointer(value), words);
 	store_value(row + column->row_offset, sizeof(int64), (uint64) words[0]);
 	store_value(row + info->included[second].row_offset, sizeof(int64), (uint64) words[1]);
+}
+
+static inline uint64
+stored_bits(const GjIncludedColumn *column, Datum value)
+{
+	if (likely(column->kind == GJ_COLUMN_PLAIN))
+		return (uint64) value;
+	return (uint64) GjNumericToWord(value, column->display_scale, column->stored_scale);
 }
 
 /*

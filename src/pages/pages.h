@@ -278,7 +278,8 @@ extern int64 GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPoint
 /* write.c: empty pages, and new indexes that other processes cannot see */
 extern void GjPageInit(Page page, GjPageKind kind, uint32 run);
 extern void GjDataInit(Page page, const GjIndexInfo *info, uint32 run);
-extern void GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes);
+extern void GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes,
+							const uint16 *flags);
 extern void GjIndexAddPage(Relation index, ForkNumber fork, Page image);
 extern void GjIndexNoteBuilt(Relation index, const GjRun *run, const GjDelta *delta);
 extern void GjIndexLogFork(Relation index, ForkNumber fork);
@@ -354,6 +355,34 @@ extern void GjRowSortEnd(GjRowSort *sort);
 
 /* predicate.c: predicate locks of a serializable transaction */
 extern void GjPredicateLock(Relation index, Snapshot snapshot);
+
+/* column.c: numerics as integers */
+
+/* The word of a value that is not stored: its row must be read from the table */
+#define GJ_ABSENT				PG_INT64_MIN
+
+/* Scales of words are at most this: 10^18 is below 2^62 */
+#define GJ_MAX_STORED_SCALE		18
+
+/* Upper bound of the size of a numeric made of a word */
+#define GJ_NUMERIC_BYTES		32
+
+/* A numeric on disk */
+typedef struct GjNumericParts
+{
+	bool		is_special;		/* NaN or infinite: nothing else is set then */
+	bool		is_negative;
+	int			display_scale;
+	int			weight;			/* of the first digit, as a power of 10,000 */
+	int			ndigits;
+	const char *digits;			/* int16, unaligned, of base 10,000 */
+} GjNumericParts;
+
+extern bool GjColumnIsNumeric(const FormData_pg_attribute *attribute);
+extern void GjNumericRead(const struct varlena *value, GjNumericParts *parts);
+extern bool GjNumericScale(const GjNumericParts *parts, int scale, int64 *word);
+extern int64 GjNumericToWord(Datum value, int display_scale, int stored_scale);
+extern void GjNumericOfWord(int64 word, int display_scale, int stored_scale, char *buffer);
 
 /* codec.c: conversion of values to the integers that are compared */
 typedef enum GjCodecKind

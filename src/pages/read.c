@@ -206,8 +206,8 @@ check_version(Relation index, Page page)
 }
 
 /*
- * Report a metapage with a flag, or a kind of column, of a later version of this library: entries may
- * have another meaning
+ * Report a metapage with a flag, or a kind of column, of a later version of this library: entries
+ * may have another meaning
  */
 static void
 check_flags(Relation index, const GjMetaPageData *meta)
@@ -225,7 +225,7 @@ check_flags(Relation index, const GjMetaPageData *meta)
 		if (kind > GJ_COLUMN_SECOND_WORD || kind == GJ_COLUMN_WIDE_TEXT)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
-					 errmsg("index \"%s\" has a column of kind %d, which this library does not know",
+					 errmsg("index \"%s\" has columns of kind %d, which this library does not know",
 							RelationGetRelationName(index), (int) kind),
 					 errhint("Update the library, or REINDEX the index.")));
 	}

@@ -57,7 +57,7 @@ static void add_list_element(GjMetaPage meta, Page list, BlockNumber block);
 static void init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes,
 					  uint64 hash_identity, bool has_rests);
 static void list_init(Page page, uint32 run, BlockNumber previous);
-static void check_included(Relation index, bool has_rests, uint16 *flags);
+static void check_included(Relation index, bool has_rests, const uint16 *flags);
 
 /*
  * Put a row into a free slot of a private copy of a data page
@@ -650,14 +650,14 @@ init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, uint64
 }
 
 /*
- * Write the fixed pages of an empty index into a new fork, without WAL
+ * Write the fixed pages of an empty index into a new fork, without WAL.  flags[] are those of its
+ * INCLUDE columns.
  */
 void
-GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes)
+GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes, const uint16 *flags)
 {
 	bool		has_rests;
 	uint64		hash_identity = GjCodecIdentity(index, &has_rests);
-	uint16		flags[GJ_MAX_INCLUDED] = {0};
 	GjLayout	layout;
 
 	check_included(index, has_rests, flags);
@@ -739,11 +739,10 @@ GjIndexLogFork(Relation index, ForkNumber fork)
 }
 
 /*
- * Check that the INCLUDE columns of an index can be stored, and set their flags; the error names one
- * that cannot
+ * Check that the INCLUDE columns of an index can be stored; the error names one that cannot
  */
 static void
-check_included(Relation index, bool has_rests, uint16 *flags)
+check_included(Relation index, bool has_rests, const uint16 *flags)
 {
 	TupleDesc	desc = RelationGetDescr(index);
 	GjLayout	layout;
@@ -758,12 +757,10 @@ check_included(Relation index, bool has_rests, uint16 *flags)
 					 errmsg("access method \"%s\" cannot include column \"%s\" of type %s",
 							GJ_NAME, NameStr(attribute->attname),
 							format_type_be(attribute->atttypid)),
-					 errdetail("Only uuid, and types of fixed width that are passed by value, can be "
-							   "included: integers, floating-point numbers, boolean, \"char\", "
-							   "date, timestamp, oid and the like."),
+					 errdetail("Only uuid, numeric, and types of fixed width that are passed by "
+							   "value, can be included: integers, floating-point numbers, "
+							   "boolean, \"char\", date, timestamp, oid, enums and the like."),
 					 errhint("Leave the column out of INCLUDE; it is then read from the table.")));
-		if (i <= GJ_MAX_INCLUDED)
-			flags[i - 1] = GjColumnNewFlags(attribute);
 	}
 	if (!GjLayoutMake(desc, has_rests, flags, &layout))
 		ereport(ERROR,

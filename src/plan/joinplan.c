@@ -28,6 +28,7 @@
 #include "optimizer/restrictinfo.h"
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
+#include "utils/lsyscache.h"
 
 #include "base/compat.h"
 #include "base/nodes.h"
@@ -42,6 +43,7 @@ static Expr *key_qual(const GjJoinCandidate *cand);
 static List *part_quals(const GjJoinCandidate *cand);
 static List *plan_parts(const GjJoinCandidate *cand, List *big_columns, List *scan_tlist);
 static List *part_columns(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table);
+static bool are_words(const IndexOptInfo *index, List *parts);
 static List *partitions(PlannerInfo *root, const GjJoinCandidate *cand);
 static void split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
 							   List **joinquals, List **otherquals);
@@ -198,6 +200,26 @@ part_columns(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 		columns = lappend(columns, translate(root, (Node *) part.column, table->relid, cand->big));
 	}
 	return columns;
+}
+
+/*
+ * Return true if entries have the parts as values that can be compared: by value, uuids, or the key's
+ * rest
+ */
+static bool
+are_words(const IndexOptInfo *index, List *parts)
+{
+	ListCell   *lc;
+
+	foreach(lc, parts)
+	{
+		const Var  *column = lfirst_node(Var, lc);
+
+		if (column->varattno != index->indexkeys[0] && !get_typbyval(column->vartype) &&
+			getBaseType(column->vartype) != UUIDOID)
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -394,7 +416,7 @@ plan_join_scan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 											   NULL, false));
 
 	parts = part_columns(root, cand, table);
-	index_only = scan->index_only &&
+	index_only = scan->index_only && are_words(scan->index, parts) &&
 		GjIndexOnlyHas(scan->index, table->relid, list_make3(tlist, filters, parts), &attnos);
 
 	plan->scan.plan.startup_cost = scan->startup;

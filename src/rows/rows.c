@@ -6,7 +6,8 @@
  * A match answers with entries or with TIDs.  Entries are tested a chunk at a time, when the next
  * rows are requested.  Entries whose heap block is all-visible are returned as rows:
  * match/visible.c has the proof.  If the code of such an entry is a hash, it does not prove that
- * the key is listed, so the entry is no row.  The TIDs of the others are collected, and fetched
+ * the key is listed, so the entry is no row; nor is one without a value that is needed, because
+ * the index could not store it (pages/column.c).  The TIDs of the others are collected, and fetched
  * (heap.c) after the last entry, or before they take too much memory.  Before that test, entries
  * that do not pass the filter are dropped; after it, those whose key the look-up does not find.
  *
@@ -88,6 +89,10 @@ struct GjRows
 	bool		certain;		/* true until the epoch moves */
 	GjTidSet   *rest;			/* TIDs to be fetched, or NULL if there are no such TIDs yet */
 	uint64		nrest;			/* number of TIDs added to rest, duplicates included */
+
+	/* INCLUDE columns, from 0, that may lack values */
+	int			nlacking;
+	uint8		lacking[GJ_MAX_INCLUDED];
 };
 
 /* Copies of the visibility map may use 1 / MAP_PART of the memory */
@@ -109,6 +114,8 @@ static void load_chunk(GjRows *rows);
 static int	drop_filtered(GjRows *rows, int n, uint16 *places, uint64 *tids);
 static int	keep_images(GjRows *rows, const uint64 *tids, const uint16 *places, int n, uint64 *rest,
 						int *nrest);
+static int	keep_present(GjRows *rows, const uint64 *tids, const uint16 *places, int n,
+						 uint64 *rest, int *nrest);
 static bool is_proved(GjRows *rows);
 
 /*
@@ -120,6 +127,7 @@ GjRowsCreate(const ScanState *node, Relation index, GjKeyReader *reader, GjEntry
 {
 	EState	   *estate = node->ps.state;
 	GjRows	   *rows = MemoryContextAllocZero(estate->es_query_cxt, sizeof(GjRows));
+	GjIndexInfo info;
 
 	rows->heap = node->ss_currentRelation;
 	rows->index = index;
@@ -127,6 +135,12 @@ GjRowsCreate(const ScanState *node, Relation index, GjKeyReader *reader, GjEntry
 	rows->reader = reader;
 	rows->fetch = GjFetchCreate(estate->es_query_cxt, rows->heap, estate->es_snapshot, reader,
 								&rows->batch, &rows->stats);
+	GjIndexGetInfo(index, &info);
+	for (int i = 0; i < info.nincluded; i++)
+	{
+		if (info.included[i].kind == GJ_COLUMN_NUMERIC)
+			rows->lacking[rows->nlacking++] = i;
+	}
 	return rows;
 }
 
@@ -528,6 +542,9 @@ load_chunk(GjRows *rows)
 									   &nrest);
 		else
 			batch->nrows = nrows;
+		if (rows->nlacking > 0)
+			batch->nrows = keep_present(rows, tids, rows->test != NULL ? places : NULL,
+										batch->nrows, rest, &nrest);
 	}
 	for (int i = 0; rows->test != NULL && i < batch->nrows; i++)
 		batch->rows[i] = places[batch->rows[i]];
@@ -567,6 +584,38 @@ keep_images(GjRows *rows, const uint64 *tids, const uint16 *places, int n, uint6
 			batch->rows[nkept++] = row;
 	}
 	return nkept;
+}
+
+/*
+ * Keep those of the selected entries that have all the values that were requested.  The TIDs of the
+ * others are added to rest[]; else as keep_images().
+ */
+static int
+keep_present(GjRows *rows, const uint64 *tids, const uint16 *places, int n, uint64 *rest,
+			 int *nrest)
+{
+	GjRowBatch *batch = &rows->batch;
+
+	for (int k = 0; k < rows->nlacking; k++)
+	{
+		const GjEntryColumn *column = &rows->entries->included[rows->lacking[k]];
+		const int64 *words = (const int64 *) column->values + batch->first;
+		int			nkept = 0;
+
+		if (column->width == 0)
+			continue;			/* not requested */
+		for (int i = 0; i < n; i++)
+		{
+			int			row = batch->rows[i];
+
+			if (unlikely(words[places != NULL ? places[row] : row] == GJ_ABSENT))
+				rest[(*nrest)++] = tids[row];
+			else
+				batch->rows[nkept++] = row;
+		}
+		n = nkept;
+	}
+	return n;
 }
 
 /*

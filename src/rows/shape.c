@@ -32,7 +32,12 @@
 #include "pages/pages.h"
 #include "shape.h"
 
+/* Room for a value that is made: a uuid or a numeric */
+#define MADE_BYTES				Max(UUID_LEN, GJ_NUMERIC_BYTES)
+
 static GjRowShape *create_shape(List *attributes);
+static void describe_column(GjShapeOutput *output, const GjIncludedColumn *column);
+static inline bool is_made(const GjShapeOutput *output);
 static void check_plan(const Scan *plan, List *attnos);
 static bool describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
 static const GjShapeOutput *find_output(const GjRowShape *shape, AttrNumber attno);
@@ -65,17 +70,37 @@ GjShapeOfEntries(Relation index, const Scan *plan, List *attnos)
 	GjIndexInfo info;
 	ListCell   *lc;
 
-	check_plan(plan, attnos);
 	GjIndexGetInfo(index, &info);
+	check_plan(plan, attnos);
 	foreach(lc, attnos)
 	{
 		GjShapeOutput output = {.column = GjIndexColumnOf(index, lfirst_int(lc))};
 
 		output.second = GjIndexSecondColumn(&info, output.column);
 		output.by_value = output.second == 0;
+		if (output.column > 0)
+			describe_column(&output, &info.included[output.column - 1]);
 		add_output(shape, lfirst_int(lc), &output);
 	}
 	return shape;
+}
+
+static void
+describe_column(GjShapeOutput *output, const GjIncludedColumn *column)
+{
+	output->kind = column->kind;
+	output->display_scale = column->display_scale;
+	output->stored_scale = column->stored_scale;
+	output->by_value = column->kind == GJ_COLUMN_PLAIN;
+}
+
+/*
+ * Return true if an output is filled with a value that is made of what the index has
+ */
+static inline bool
+is_made(const GjShapeOutput *output)
+{
+	return output->second != 0 || output->kind != GJ_COLUMN_PLAIN;
 }
 
 /*
@@ -234,10 +259,11 @@ add_output(GjRowShape *shape, AttrNumber attno, const GjShapeOutput *output)
 	added->at = attno - 1;
 	shape->columns |= GJ_ENTRY_KEY << output->column;
 	if (output->second != 0)
-	{
 		shape->columns |= GJ_ENTRY_KEY << output->second;
-		shape->nwide++;
-		added->bytes = palloc(UUID_LEN);	/* each shape fills slots of its own */
+	if (is_made(output))
+	{
+		shape->nmade++;
+		added->made = palloc(MADE_BYTES);	/* each shape fills slots of its own */
 	}
 	shape->natts = Max(shape->natts, output->place.attno);
 }
@@ -267,7 +293,7 @@ GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set)
 
 /*
  * Move the outputs with 4 bytes to the front.  They are the most frequent ones, and have a loop of
- * their own.  Move those of two words to the end.
+ * their own.  Move those whose values are made to the end.
  */
 static void
 order_outputs(GjRowShape *shape)
@@ -276,7 +302,7 @@ order_outputs(GjRowShape *shape)
 
 	for (int i = 0; i < shape->noutputs; i++)
 	{
-		if (shape->outputs[i].second == 0)
+		if (!is_made(&shape->outputs[i]))
 			swap_outputs(shape, i, nplain++);
 	}
 	shape->nint4 = 0;
@@ -299,26 +325,41 @@ swap_outputs(GjRowShape *shape, int i, int j)
 }
 
 /*
- * Store the values of an entry that are made of two words in the slot
+ * Store those values of an entry in the slot that are made: of two words, and numerics.  No numeric
+ * may be absent.
  */
 void
-GjFillWide(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
+GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 {
-	for (int i = shape->noutputs - shape->nwide; i < shape->noutputs; i++)
+	for (int i = shape->noutputs - shape->nmade; i < shape->noutputs; i++)
+	{
+		const GjShapeOutput *output = &shape->outputs[i];
+		int64		word = ((const int64 *) output->values)[entry];
+
+		if (output->second != 0)
+			GjUuidOfColumn(output->column, word, output->seconds[entry], output->made);
+		else
+			GjNumericOfWord(word, output->display_scale, output->stored_scale, output->made);
+		slot->tts_values[output->at] = PointerGetDatum(output->made);
+		slot->tts_isnull[output->at] = output->nulls != NULL && output->nulls[entry];
+	}
+}
+
+/*
+ * Return true if the index could not store one of the values of an entry
+ */
+bool
+GjShapeLacksValue(const GjRowShape *shape, uint64 entry)
+{
+	for (int i = shape->noutputs - shape->nmade; i < shape->noutputs; i++)
 	{
 		const GjShapeOutput *output = &shape->outputs[i];
 
-		if (output->nulls != NULL && output->nulls[entry])
-		{
-			slot->tts_values[output->at] = (Datum) 0;
-			slot->tts_isnull[output->at] = true;
-			continue;
-		}
-		GjUuidOfColumn(output->column, ((const int64 *) output->values)[entry],
-					   output->seconds[entry], output->bytes);
-		slot->tts_values[output->at] = PointerGetDatum(output->bytes);
-		slot->tts_isnull[output->at] = false;
+		if (output->kind == GJ_COLUMN_NUMERIC &&
+			((const int64 *) output->values)[entry] == GJ_ABSENT)
+			return true;
 	}
+	return false;
 }
 
 /*

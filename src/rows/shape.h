@@ -43,14 +43,18 @@ typedef struct GjShapeOutput
 	uint16		width;
 	bool		by_value;
 	uint16		second;			/* entries: if not 0, the column with the second words of the
-								 * values, which are made of two words */
+								 * values */
+	uint8		kind;			/* entries: GjColumnKind */
+	uint8		display_scale;	/* of a numeric column: pages/column.c */
+	uint8		stored_scale;
+	char	   *made;			/* entries: buffer for the value of the slot's row, if it is not the
+								 * column's own */
 	GjTuplePlace place;			/* tuples: place of the attribute */
 
 	/* Entries: arrays of the current set, see GjShapeSetSource() */
 	const char *values;
 	const uint8 *nulls;			/* a byte for each entry; a null pointer if no value is NULL */
 	const int64 *seconds;		/* second words */
-	char	   *bytes;			/* the value of the slot's row, if it is made of two words */
 } GjShapeOutput;
 
 /* The attributes of a virtual slot that are filled from entries or from tuples */
@@ -60,7 +64,7 @@ typedef struct GjRowShape
 	AttrNumber	natts;			/* tuples: number of attributes that each must have */
 	TupleDesc	desc;			/* tuples: the table's descriptor */
 	int			nint4;			/* number of leading outputs of 4 bytes by value, without NULLs */
-	int			nwide;			/* number of outputs at the end that are made of two words */
+	int			nmade;			/* number of outputs at the end whose values are made */
 	int			noutputs;
 	GjShapeOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjRowShape;
@@ -72,7 +76,8 @@ extern GjRowShape *GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, boo
 extern GjRowShape *GjShapeOfTarget(const GjRowShape *row, List *tlist, Index varno);
 extern void GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set);
 extern void GjPrepareSlot(TupleTableSlot *slot);
-extern void GjFillWide(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot);
+extern void GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot);
+extern bool GjShapeLacksValue(const GjRowShape *shape, uint64 entry);
 extern bool GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
 extern bool GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *shape,
 							  const GjShapeOutput *output, const uint16 *rows, int n, char *values,
@@ -90,8 +95,8 @@ GjReadySlot(TupleTableSlot *slot)
 }
 
 /*
- * Store an entry's values in the slot, but none of two words.  They are by value, so that a slot
- * that is stored once needs only new values; attributes that are not filled remain NULL.
+ * Store an entry's values in the slot, but none that are made.  They are by value, so that a
+ * slot that is stored once needs only new values; attributes that are not filled remain NULL.
  * Values by reference belong to the caller, and must not be copies that the slot made.
  */
 static inline void
@@ -121,15 +126,15 @@ GjFillPlain(const GjRowShape *shape, int noutputs, uint64 entry, TupleTableSlot 
 }
 
 /*
- * Store an entry's values in the slot.  Values of two words belong to the shape, and are valid until
- * the next entry.
+ * Store an entry's values in the slot.  Those that are made belong to the shape, and are valid
+ * until the next entry.
  */
 static inline void
 GjFillFromEntry(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 {
-	GjFillPlain(shape, shape->noutputs - shape->nwide, entry, slot);
-	if (shape->nwide > 0)
-		GjFillWide(shape, entry, slot);
+	GjFillPlain(shape, shape->noutputs - shape->nmade, entry, slot);
+	if (shape->nmade > 0)
+		GjFillMade(shape, entry, slot);
 }
 
 /*
