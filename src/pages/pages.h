@@ -74,8 +74,8 @@ typedef struct GjIndexInfo
 } GjIndexInfo;
 
 /*
- * Return the column, from 1, with the second words of the values of an attribute of the index, whose
- * column, from 0, is given; 0 if they have none.  A key's second word is its rest.
+ * Return the column, from 1, that has the second words of the values of a column of the index, from
+ * 0; or 0 if they have one word.  A key's second word is its rest.
  */
 static inline int
 GjIndexSecondColumn(const GjIndexInfo *info, int column)
@@ -260,6 +260,10 @@ extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *ro
 /* wide.c: values of two words */
 extern void GjWordsOfUuid(const char *bytes, int64 *words);
 extern void GjUuidOfWords(int64 first, int64 second, char *bytes);
+extern void GjReadUuids(const char *firsts, const char *seconds, int n, const uint16 *rows,
+						char *bytes, Datum *values);
+extern void GjPairIsEqual(const char *firsts, const char *seconds, int n, int64 first,
+						  int64 second, uint8 *pg_restrict results);
 
 /* read.c: reading and checking pages */
 extern void GjIndexGetInfo(Relation index, GjIndexInfo *info);

@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "port/pg_bswap.h"
+#include "utils/uuid.h"
 
 #include "pages.h"
 
@@ -41,7 +42,35 @@ GjWordsOfUuid(const char *bytes, int64 *words)
 void
 GjUuidOfWords(int64 first, int64 second, char *bytes)
 {
-	uint64		halves[2] = {pg_hton64((uint64) first ^ SIGN_BIT), pg_hton64((uint64) second ^ SIGN_BIT)};
+	uint64		halves[2] = {(uint64) first ^ SIGN_BIT, (uint64) second ^ SIGN_BIT};
 
+	halves[0] = pg_hton64(halves[0]);
+	halves[1] = pg_hton64(halves[1]);
 	memcpy(bytes, halves, sizeof(halves));
+}
+
+/*
+ * Restore the uuids of n rows of a batch in bytes, and set values[] to these
+ */
+void
+GjReadUuids(const char *firsts, const char *seconds, int n, const uint16 *rows, char *bytes,
+			Datum *values)
+{
+	for (int i = 0; i < n; i++, bytes += UUID_LEN)
+	{
+		GjUuidOfWords(((const int64 *) firsts)[rows[i]], ((const int64 *) seconds)[rows[i]], bytes);
+		values[i] = PointerGetDatum(bytes);
+	}
+}
+
+/*
+ * Set a byte for each of n values that are equal to two words
+ */
+void
+GjPairIsEqual(const char *firsts, const char *seconds, int n, int64 first, int64 second,
+			  uint8 *pg_restrict results)
+{
+	for (int i = 0; i < n; i++)
+		results[i] = ((((const int64 *) firsts)[i] ^ first) |
+					  (((const int64 *) seconds)[i] ^ second)) == 0;
 }

@@ -203,8 +203,8 @@ part_columns(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 }
 
 /*
- * Return true if entries have the parts as values that can be compared: by value, uuids, or the key's
- * rest
+ * Return true if entries have the parts as values that can be compared: by value, uuids, or the
+ * key's rest
  */
 static bool
 are_words(const IndexOptInfo *index, List *parts)

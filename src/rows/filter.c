@@ -149,18 +149,12 @@ static void read_operands(Reader *reader, Condition *condition, int noperands);
 static void read_column(Reader *reader, Condition *condition);
 static int	next_step(Reader *reader);
 static void read_value(Reader *reader, Condition *condition);
-static bool is_computed(Node *value);
-static bool tells_time(Node *node);
-static bool is_of_time(Oid function);
-static bool collect_params(Node *node, void *params);
 static bool is_at_hand(const GjEntryFilter *filter);
 static void start(GjEntryFilter *filter);
 static void start_condition(GjEntryFilter *filter, Condition *condition);
 static bool add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter);
 static int	run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows);
 static int	drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n);
-static void read_uuids(const GjBatchColumn *first, const GjBatchColumn *second, int n,
-					   const uint16 *rows, char *bytes, Datum *values);
 static inline int64 read_word(const GjBatchColumn *column, int i);
 static void attach_filter(void *arg, GjEntrySet *set);
 static void run(const Condition *condition, const GjBatchColumn *columns, int n,
@@ -184,14 +178,11 @@ static void compare_float(GjColumnTest *test, GjFilterOperator operator, double 
 static void get_limits(Oid type, int64 *min, int64 *max);
 static int64 read_integer(Oid type, Datum value);
 static double read_float(Oid type, Datum value);
-static void create_pairs(GjColumnTest *test, MemoryContext context);
 static void add_element(void *destination, Datum value);
 static void test_run(const Condition *condition, const GjBatchColumn *columns, int n,
 					 uint8 *pg_restrict results);
-static void run_pair(const GjColumnTest *test, const GjBatchColumn *first,
-					 const GjBatchColumn *second, int n, uint8 *pg_restrict results);
-static void run_pairs(const GjColumnTest *test, const GjBatchColumn *first,
-					  const GjBatchColumn *second, int n, uint8 *results);
+static void run_pair(const GjColumnTest *test, const char *firsts, const char *seconds, int n,
+					 uint8 *results);
 static bool test_for_device(gjd_filter *filter, const Condition *condition, uint8 wanted);
 static bool test_null_for_device(gjd_filter *filter, int column, bool isnull);
 static void test_compare(GjColumnTest *test, Oid type, GjFilterOperator operator,
@@ -333,100 +324,8 @@ read_value(Reader *reader, Condition *condition)
 	Expr	   *value = list_nth(reader->values, reader->value++);
 
 	condition->value = ExecInitExpr(value, reader->parent);
-	reader->filter->computes |= is_computed((Node *) value);
-	collect_params((Node *) value, &reader->filter->params);
-}
-
-/*
- * Return true if evaluating a value could fail.  A param alone cannot.  The planner has evaluated
- * what has no param, to estimate how many rows pass; but a stable function may fail when a cached
- * plan is executed again, unless only the time has changed.
- */
-static bool
-is_computed(Node *value)
-{
-	while (IsA(value, RelabelType))
-		value = (Node *) ((RelabelType *) value)->arg;
-	return !IsA(value, Param) && !tells_time(value);
-}
-
-/*
- * Return true if the expression has nothing but constants, the time, and functions that do not
- * fail as time goes by: "now() - interval '1 day'", "current_date"
- */
-static bool
-tells_time(Node *node)
-{
-	List	   *args;
-	ListCell   *lc;
-
-	switch (nodeTag(node))
-	{
-		case T_Const:
-		case T_SQLValueFunction:
-			return true;
-		case T_RelabelType:
-			return tells_time((Node *) ((RelabelType *) node)->arg);
-		case T_FuncExpr:
-			if (!is_of_time(((FuncExpr *) node)->funcid))
-				return false;
-			args = ((FuncExpr *) node)->args;
-			break;
-		case T_OpExpr:
-			if (!is_of_time(get_opcode(((OpExpr *) node)->opno)))
-				return false;
-			args = ((OpExpr *) node)->args;
-			break;
-		default:
-			return false;
-	}
-	foreach(lc, args)
-	{
-		if (!tells_time(lfirst(lc)))
-			return false;
-	}
-	return true;
-}
-
-static bool
-is_of_time(Oid function)
-{
-	switch (function)
-	{
-		case F_NOW:
-		case F_TRANSACTION_TIMESTAMP:
-		case F_STATEMENT_TIMESTAMP:
-		case F_DATE_TIMESTAMPTZ:
-		case F_TIMESTAMP_TIMESTAMPTZ:
-		case F_TIMESTAMP_DATE:
-		case F_TIMESTAMPTZ_DATE:
-		case F_TIMESTAMPTZ_TIMESTAMP:
-		case F_DATE_PLI:
-		case F_DATE_MII:
-		case F_DATE_PL_INTERVAL:
-		case F_DATE_MI_INTERVAL:
-		case F_TIMESTAMP_PL_INTERVAL:
-		case F_TIMESTAMP_MI_INTERVAL:
-		case F_TIMESTAMPTZ_PL_INTERVAL:
-		case F_TIMESTAMPTZ_MI_INTERVAL:
-		case F_DATE_TRUNC_TEXT_TIMESTAMP:
-		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ:
-			return true;
-		default:
-			return false;
-	}
-}
-
-static bool
-collect_params(Node *node, void *params)
-{
-	Bitmapset **set = params;
-
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
-		*set = bms_add_member(*set, ((Param *) node)->paramid);
-	return expression_tree_walker(node, collect_params, params);
+	reader->filter->computes |= GjValueMayFail((Node *) value);
+	GjCollectParams((Node *) value, &reader->filter->params);
 }
 
 /*
@@ -581,8 +480,8 @@ drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
 		int			second = filter->info.included[lfirst_int(lc) - 1].second;
 
 		if (second != 0)
-			read_uuids(&columns[lfirst_int(lc)], &columns[second], nread, rows,
-					   uuids + k * n * UUID_LEN, part);
+			GjReadUuids(columns[lfirst_int(lc)].values, columns[second].values, nread, rows,
+						uuids + k * n * UUID_LEN, part);
 		else
 		{
 			for (int i = 0; i < nread; i++)
@@ -599,21 +498,6 @@ drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
 	MemoryContextSwitchTo(old);
 	ResetExprContext(filter->econtext);
 	return nlisted;
-}
-
-/*
- * Read the uuids of n rows, which have two words, into bytes
- */
-static void
-read_uuids(const GjBatchColumn *first, const GjBatchColumn *second, int n, const uint16 *rows,
-		   char *bytes, Datum *values)
-{
-	for (int i = 0; i < n; i++, bytes += UUID_LEN)
-	{
-		GjUuidOfWords(((const int64 *) first->values)[rows[i]],
-					  ((const int64 *) second->values)[rows[i]], bytes);
-		values[i] = PointerGetDatum(bytes);
-	}
 }
 
 /*
@@ -833,10 +717,8 @@ test_run(const Condition *condition, const GjBatchColumn *columns, int n,
 			run_listed(test, column, n, results);
 			break;
 		case GJ_TEST_PAIR:
-			run_pair(test, column, &columns[condition->second], n, results);
-			break;
 		case GJ_TEST_PAIRS:
-			run_pairs(test, column, &columns[condition->second], n, results);
+			run_pair(test, column->values, columns[condition->second].values, n, results);
 			break;
 	}
 	if (column->nulls != NULL)
@@ -944,36 +826,17 @@ run_few(const GjColumnTest *test, const GjBatchColumn *column, int n,
 }
 
 /*
- * Compare values of two words with one
+ * Compare values of two words with one, or look them up
  */
 static void
-run_pair(const GjColumnTest *test, const GjBatchColumn *first, const GjBatchColumn *second, int n,
-		 uint8 *pg_restrict results)
+run_pair(const GjColumnTest *test, const char *firsts, const char *seconds, int n, uint8 *results)
 {
-	const int64 *firsts = (const int64 *) first->values;
-	const int64 *seconds = (const int64 *) second->values;
-	const int64 low = test->low;
-	const int64 high = test->high;
-	const uint8 no = test->no;
-	const uint8 change = test->yes ^ test->no;
-
+	if (test->kind == GJ_TEST_PAIR)
+		GjPairIsEqual(firsts, seconds, n, test->low, test->high, results);
+	else
+		GjPairsTest(test->pairs, n, (const int64 *) firsts, (const int64 *) seconds, results);
 	for (int i = 0; i < n; i++)
-		results[i] = no ^ (((firsts[i] ^ low) | (seconds[i] ^ high)) == 0 ? change : 0);
-}
-
-/*
- * Look up values of two words
- */
-static void
-run_pairs(const GjColumnTest *test, const GjBatchColumn *first, const GjBatchColumn *second, int n,
-		  uint8 *results)
-{
-	const Datum *parts = (const Datum *) second->values;
-	uint32		numbers[GJ_BATCH_ROWS];
-
-	GjExactFindMany(test->pairs, n, (const int64 *) first->values, &parts, numbers);
-	for (int i = 0; i < n; i++)
-		results[i] = numbers[i] != GJ_EXACT_NONE ? test->yes : test->no;
+		results[i] = results[i] != 0 ? test->yes : test->no;
 }
 
 /*
@@ -1178,7 +1041,7 @@ compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value)
 }
 
 /*
- * Make a test for a uuid, of which the planner compares only = and <>
+ * Make a test for a uuid.  The operator is = or <>: the planner takes no other.
  */
 static void
 compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value)
@@ -1247,7 +1110,7 @@ test_any(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type, 
 		return;
 	}
 	if (type == UUIDOID)
-		create_pairs(test, context);
+		test->pairs = GjPairsCreate(context);
 	else
 		test->set = GjKeySetCreate(context, sizeof(int64));
 	test->kind = type == UUIDOID ? GJ_TEST_PAIRS : GJ_TEST_LISTED;
@@ -1256,18 +1119,6 @@ test_any(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type, 
 		GJ_RESULT_NULL : GJ_RESULT_FALSE;
 	if (type != UUIDOID)
 		GjKeySetFinish(test->set);
-}
-
-/*
- * Create an empty table of values of two words
- */
-static void
-create_pairs(GjColumnTest *test, MemoryContext context)
-{
-	GjExactPart part;
-
-	GjExactPartInitWord(&part);
-	test->pairs = GjExactCreate(context, 1, &part, false);
 }
 
 static void
@@ -1282,12 +1133,9 @@ add_element(void *destination, Datum value)
 	if (test->type == UUIDOID)
 	{
 		int64		words[2];
-		Datum		second;
-		bool		found;
 
 		GjWordsOfUuid(DatumGetPointer(value), words);
-		second = Int64GetDatum(words[1]);
-		(void) GjExactAdd(test->pairs, words[0], &second, &found);
+		GjPairsAdd(test->pairs, words[0], words[1]);
 		return;
 	}
 	if (GjIsFloat(test->type))

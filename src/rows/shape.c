@@ -60,8 +60,8 @@ create_shape(List *attributes)
 
 /*
  * Prepare filling slots with the table's columns from entries.  attnos are the attributes to be
- * filled.  The index must have all of them, and the plan must use no others.  Keys are made of codes
- * and rests, if the index has rests.
+ * filled.  The index must have all of them, and the plan must use no others.  If the index has
+ * rests, keys are made of codes and rests.
  */
 GjRowShape *
 GjShapeOfEntries(Relation index, const Scan *plan, List *attnos)

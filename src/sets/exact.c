@@ -43,6 +43,7 @@
 #include "utils/uuid.h"
 
 #include "base/prefetch.h"
+#include "batch.h"
 #include "exact.h"
 
 typedef struct Cell
@@ -606,6 +607,42 @@ hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row)
 		hash = mix(hash + value);
 	}
 	return (uint32) (hash >> 32);
+}
+
+/*
+ * Create an empty table of pairs of words
+ */
+GjExact *
+GjPairsCreate(MemoryContext parent)
+{
+	GjExactPart part;
+
+	GjExactPartInitWord(&part);
+	return GjExactCreate(parent, 1, &part, false);
+}
+
+void
+GjPairsAdd(GjExact *pairs, int64 first, int64 second)
+{
+	Datum		part = Int64GetDatum(second);
+	bool		found;
+
+	(void) GjExactAdd(pairs, first, &part, &found);
+}
+
+/*
+ * Set a byte for each of n pairs, at most GJ_BATCH_ROWS, that is in the table
+ */
+void
+GjPairsTest(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds, uint8 *results)
+{
+	const Datum *parts = (const Datum *) seconds;
+	uint32		numbers[GJ_BATCH_ROWS];
+
+	Assert(n <= GJ_BATCH_ROWS);
+	GjExactFindMany(pairs, n, firsts, &parts, numbers);
+	for (int i = 0; i < n; i++)
+		results[i] = numbers[i] != GJ_EXACT_NONE;
 }
 
 /*

@@ -53,6 +53,10 @@ extern uint32 GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *
 extern uint32 GjExactFind(GjExact *exact, int64 code, const Datum *values);
 extern void GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
 							uint32 *numbers);
+extern GjExact *GjPairsCreate(MemoryContext parent);
+extern void GjPairsAdd(GjExact *pairs, int64 first, int64 second);
+extern void GjPairsTest(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds,
+						uint8 *results);
 extern uint32 GjExactCount(const GjExact *exact);
 extern int64 GjExactCode(const GjExact *exact, uint32 number);
 extern Size GjExactMemory(const GjExact *exact);
