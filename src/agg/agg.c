@@ -90,6 +90,7 @@ typedef struct GjAggState
 	CustomScanState css;		/* must be first */
 	PlanState  *child;
 	GjReader   *reader;
+	GjStrays   *strays;			/* numerics in the batches that have no word */
 	GjCompute  *compute;		/* columns computed for each row, or NULL */
 	GjGroups   *groups;			/* NULL in EXPLAIN without ANALYZE */
 	GjAggReducer *reducer;		/* NULL if no device can compute the aggregates */
@@ -240,8 +241,10 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
+	agg->strays = GjStraysCreate(estate->es_query_cxt);
 	agg->reader = GjReaderCreate(agg->child, get_private(plan, GJ_AGG_COLUMNS),
-								 get_private(plan, GJ_AGG_TYPES), &agg->reader_stats);
+								 get_private(plan, GJ_AGG_TYPES), agg->strays,
+								 &agg->reader_stats);
 	if (plan->custom_exprs != NIL)
 		agg->compute = compute_create(&node->ss, get_private(plan, GJ_AGG_TYPES),
 									  get_private(plan, GJ_AGG_CONDITIONS),
@@ -312,7 +315,15 @@ create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 			.kind = list_nth_int(aggregates, 3 * i),.column = column,
 			.filter = list_nth_int(aggregates, 3 * i + 2),
 			.type = column < 0 ? GJ_VALUE_BOOL : column_type(plan, column),
+			.strays = agg->strays
 		};
+		if (column >= 0)
+		{
+			int			item = list_nth_int(get_private(plan, GJ_AGG_TYPES), column);
+
+			agg_specs[i].display_scale = GJ_DISPLAY_SCALE_OF(item);
+			agg_specs[i].stored_scale = GJ_STORED_SCALE_OF(item);
+		}
 	}
 	agg->groups = GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), agg->is_partial,
 								 list_length(groupings), group_specs, naggs, agg_specs);
@@ -326,7 +337,7 @@ create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 static GjValueType
 column_type(CustomScan *plan, int column)
 {
-	return list_nth_int(get_private(plan, GJ_AGG_TYPES), column);
+	return GJ_TYPE_OF(list_nth_int(get_private(plan, GJ_AGG_TYPES), column));
 }
 
 static TupleTableSlot *
@@ -864,7 +875,7 @@ create_outputs(GjCompute *compute, ScanState *node, List *types, List *condition
 
 		output->expr = ExecInitExpr(lfirst(lc), &node->ps);
 		output->condition = lfirst_int(lc2);
-		output->width = GjValueWidth(list_nth_int(types, compute->ncolumns + i));
+		output->width = GjValueWidth(GJ_TYPE_OF(list_nth_int(types, compute->ncolumns + i)));
 		output->values = palloc(GJ_BATCH_ROWS * output->width);
 		output->nulls = palloc(GJ_BATCH_ROWS);
 		compute->batch.columns[compute->ncolumns + i] = (GjBatchColumn) {

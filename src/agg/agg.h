@@ -33,9 +33,10 @@ typedef struct GjReader GjReader;
 
 /*
  * Prepare to read a node. attnos is an integer list of the wanted columns of its result, from 1;
- * types lists the type of each (GjValueType).  Allocates in the current memory context.
+ * types lists the type of each, with scales (GjValueType).  Numerics that have no word are put into
+ * strays.  Allocates in the current memory context.
  */
-extern GjReader *GjReaderCreate(PlanState *node, List *attnos, List *types,
+extern GjReader *GjReaderCreate(PlanState *node, List *attnos, List *types, GjStrays *strays,
 								GjReaderStats *stats);
 
 /*

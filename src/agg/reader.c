@@ -59,6 +59,9 @@ typedef struct GjReaderColumn
 	int			at;				/* position in the source's result slot, from 0 */
 	int			partner;		/* column of the partners of the source's rows, or -1 */
 	uint16		width;			/* width of its type, or of a code */
+	bool		is_numeric;		/* are the values words? */
+	uint8		display_scale;	/* if so, their scales */
+	uint8		stored_scale;
 	GjCodes    *codes;			/* codes to use instead of the values, or NULL */
 	int32	   *known;			/* codes of small rows, by row number; -1: not known yet */
 	uint32		nknown;
@@ -83,6 +86,7 @@ struct GjReader
 	uint32		old_numbers;	/* numbers up to this one are no longer valid */
 	uint32	   *weights;
 	bool	   *has_nulls;		/* for each column: has the current batch of tuples any NULL? */
+	GjStrays   *strays;			/* numerics that have no word */
 	GjBatch		batch;
 	GjReaderStats *stats;
 };
@@ -108,6 +112,9 @@ static void take_arrays(GjReader *reader, GjRowBatch *batch);
 static void take_entries(GjReader *reader, GjRowBatch *batch);
 static GjBatchColumn take_column(GjReader *reader, int i, const GjRowBatch *batch,
 								 const uint16 *rows, int n, bool in_place);
+static GjBatchColumn convert_words(GjReader *reader, GjReaderColumn *column,
+								   const GjShapeOutput *output, uint64 first, const uint16 *rows,
+								   int n);
 static const GjShapeOutput *find_output(const GjRowShape *shape, int at);
 static void count_rows(GjReader *reader, const uint32 *weights, int n);
 static bool map_request(GjReader *reader, GjReduceRequest *request);
@@ -129,7 +136,8 @@ static int32 codes_find(GjCodes *codes, Datum value);
 static Datum codes_value(const GjCodes *codes, int32 code);
 
 GjReader *
-GjReaderCreate(PlanState *node, List *attnos, List *types, GjReaderStats *stats)
+GjReaderCreate(PlanState *node, List *attnos, List *types, GjStrays *strays,
+			   GjReaderStats *stats)
 {
 	GjReader   *reader = palloc0(sizeof(GjReader));
 	ListCell   *lc;
@@ -137,6 +145,7 @@ GjReaderCreate(PlanState *node, List *attnos, List *types, GjReaderStats *stats)
 
 	reader->node = node;
 	reader->stats = stats;
+	reader->strays = strays;
 	reader->ncolumns = list_length(attnos);
 	reader->columns = palloc0_array(GjReaderColumn, reader->ncolumns);
 	reader->batch.columns = palloc0_array(GjBatchColumn, reader->ncolumns);
@@ -147,7 +156,10 @@ GjReaderCreate(PlanState *node, List *attnos, List *types, GjReaderStats *stats)
 		GjReaderColumn *column = &reader->columns[foreach_current_index(lc)];
 
 		column->slot_at = column->at = lfirst_int(lc) - 1;
-		column->width = GjValueWidth(lfirst_int(lc2));
+		column->width = GjValueWidth(GJ_TYPE_OF(lfirst_int(lc2)));
+		column->is_numeric = GJ_TYPE_OF(lfirst_int(lc2)) == GJ_VALUE_NUMERIC;
+		column->display_scale = GJ_DISPLAY_SCALE_OF(lfirst_int(lc2));
+		column->stored_scale = GJ_STORED_SCALE_OF(lfirst_int(lc2));
 		column->values = palloc(GJ_BATCH_ROWS * sizeof(int64));
 		column->nulls = palloc(GJ_BATCH_ROWS);
 		reader->natts = Max(reader->natts, lfirst_int(lc));
@@ -381,6 +393,9 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
 	}
 
 	output = find_output(batch->shape, column->at);
+	if (column->is_numeric && (output->display_scale != column->display_scale ||
+							   output->stored_scale != column->stored_scale))
+		return convert_words(reader, column, output, first, rows, n);
 	if (in_place)
 	{
 		first += rows[0];
@@ -397,6 +412,39 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
 		.values = column->values,
 		.nulls = output->nulls == NULL ? NULL : column->nulls,
 		.width = output->width
+	};
+}
+
+/*
+ * Convert the words of an index that has other scales, as one of a partition can have
+ */
+static GjBatchColumn
+convert_words(GjReader *reader, GjReaderColumn *column, const GjShapeOutput *output, uint64 first,
+			  const uint16 *rows, int n)
+{
+	union
+	{
+		int32		aligned;
+		char		bytes[GJ_NUMERIC_BYTES];
+	}			buffer;
+
+	for (int i = 0; i < n; i++)
+	{
+		uint64		entry = first + rows[i];
+		bool		isnull = output->nulls != NULL && output->nulls[entry] != 0;
+		int64		word = 0;
+
+		if (!isnull)
+		{
+			GjNumericOfWord(((const int64 *) output->values)[entry], output->display_scale,
+							output->stored_scale, buffer.bytes);
+			word = GjStraysWord(reader->strays, PointerGetDatum(buffer.bytes),
+								column->display_scale, column->stored_scale);
+		}
+		put_value(column, i, Int64GetDatum(word), isnull);
+	}
+	return (GjBatchColumn) {
+		.values = column->values,.nulls = column->nulls,.width = column->width
 	};
 }
 
@@ -612,6 +660,9 @@ put_row(GjReader *reader, TupleTableSlot *slot, int row)
 
 		if (column->codes != NULL && !isnull)
 			value = Int32GetDatum(codes_find(column->codes, value));
+		else if (column->is_numeric && !isnull)
+			value = Int64GetDatum(GjStraysWord(reader->strays, value, column->display_scale,
+											   column->stored_scale));
 		put_value(column, row, value, isnull);
 	}
 }
@@ -746,6 +797,7 @@ void
 GjReaderRestart(GjReader *reader)
 {
 	reader->ended = false;
+	GjStraysClear(reader->strays);
 	reader->old_numbers = reader->last_number;
 	for (int i = 0; i < reader->ncolumns; i++)
 	{

@@ -10,7 +10,7 @@
  *
  * Only exact integers are reduced, whose order does not matter: counts, sums, averages, minima and
  * maxima of columns of the index, and the number of distinct values of a single column.  Floats,
- * FILTER, computed arguments and columns of a join's small side as arguments are left to the CPU.
+ * numerics, FILTER, computed arguments and columns of a join's small side as arguments are left to the CPU.
  * In a join the small side's columns can form groups, as each key's group is combined with the
  * key's partners (join/pairs.c).
  *
@@ -94,7 +94,7 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 		request->groups[request->ngroups++] = groupings[i].column;
 	}
 	if (naggs == 1 && ngroupings == 0 && aggs[0].kind == GJ_AGG_COUNT_DISTINCT &&
-		aggs[0].filter < 0 && aggs[0].column < ncolumns)
+		aggs[0].filter < 0 && aggs[0].column < ncolumns && aggs[0].type != GJ_VALUE_NUMERIC)
 	{
 		request->distinct = true;
 		request->groups[request->ngroups++] = aggs[0].column;
@@ -103,6 +103,7 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 	for (int i = 0; i < naggs; i++)
 	{
 		if (aggs[i].filter >= 0 || aggs[i].column >= ncolumns ||
+			aggs[i].type == GJ_VALUE_NUMERIC ||
 			!add_aggregate(reducer, &aggs[i], &reducer->sources[i]))
 			return NULL;
 	}

@@ -3,7 +3,7 @@
  * scale.c
  *	  The scales of the numeric columns of a new index.
  *
- * pages/column.c says what the two scales of a column mean.  Any scales are correct; those of most
+ * base/numeric.c says what the two scales of a column mean.  Any scales are correct; those of most
  * of the table's values avoid reading rows from the table.
  *
  * The display scale is that of the type, as in numeric(12,2), or else the most frequent one in a

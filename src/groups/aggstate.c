@@ -21,10 +21,12 @@
 #include "libpq/pqformat.h"
 #include "miscadmin.h"
 #include "utils/array.h"
+#include "utils/datum.h"
 #include "utils/float.h"
 #include "utils/fmgrprotos.h"
 #include "utils/numeric.h"
 
+#include "base/numeric.h"
 #include "groupparts.h"
 
 /*
@@ -62,10 +64,16 @@ static void read_states(GjValueType type, const char *states, int n, int stride,
 static Datum final_result(const GjAgg *agg, uint32 group, bool *isnull);
 static Datum partial_result(const GjAgg *agg, uint32 group, bool *isnull);
 static Datum final_average(const GjAgg *agg, const void *state, bool *isnull);
+static Datum numeric_result(const GjAgg *agg, uint32 group, bool *isnull);
+static Datum finite_sum(const GjAgg *agg, const void *state, bool has_words,
+						const GjStraySum *strays, int64 *count);
+static bool special_sum(const GjStraySum *strays, Datum *sum);
+static Datum scaled_numeric(const GjAgg *agg, GjWideSum sum);
 static Datum wide_numeric(GjWideSum sum);
 static Datum float_state(const GjFloatAverage *average);
 static Datum int_state(const GjIntAverage *average);
 static Datum wide_state(const GjWideAverage *average);
+static Datum numeric_state(const GjAgg *agg, const GjWideAverage *average, uint32 group);
 static void write_sum(StringInfo buf, GjWideSum sum);
 static int	take_digits(GjWideSum sum, int16 *digits);
 
@@ -89,6 +97,17 @@ init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped)
 	choose_result(agg);
 	if (agg->spec.kind == GJ_AGG_COUNT_DISTINCT)
 		agg->distinct = GjDistinctCreate(context, file, is_grouped, GjValueWidth(agg->spec.type));
+	if (agg->spec.type == GJ_VALUE_NUMERIC && agg->spec.kind != GJ_AGG_COUNT)
+		agg->stray_sums = GjStraySumsCreate(context);
+}
+
+/*
+ * Return the type whose states and loops an aggregate has
+ */
+static inline GjValueType
+type_of_states(GjValueType type)
+{
+	return type == GJ_VALUE_NUMERIC ? GJ_VALUE_INT8 : type;
 }
 
 static inline bool
@@ -101,7 +120,7 @@ static void
 choose_state(GjAgg *agg)
 {
 	GjAggKind	kind = agg->spec.kind;
-	GjValueType type = agg->spec.type;
+	GjValueType type = type_of_states(agg->spec.type);
 
 	agg->state_size = state_size(kind, type);
 	switch (kind)
@@ -172,7 +191,7 @@ set_limit(GjAgg *agg)
 {
 	bool		is_min = agg->spec.kind == GJ_AGG_MIN;
 
-	switch (agg->spec.type)
+	switch (type_of_states(agg->spec.type))
 	{
 		case GJ_VALUE_INT2:
 			*(int16 *) agg->initial = is_min ? PG_INT16_MAX : PG_INT16_MIN;
@@ -192,14 +211,15 @@ set_limit(GjAgg *agg)
 		case GJ_VALUE_FLOAT8:
 			*(float8 *) agg->initial = is_min ? get_float8_nan() : -get_float8_infinity();
 			break;
-		case GJ_VALUE_BOOL:
+		default:
 			break;
 	}
 }
 
 /*
  * Determine whether the result is the state itself, and whether states can be merged.  Sums of
- * floats cannot: merged sums would differ from the sum that PostgreSQL computes row by row.
+ * floats cannot: merged sums would differ from the sum that PostgreSQL computes row by row.  Nor
+ * can states of numerics, since groups' strays are found by their numbers.
  */
 static void
 choose_result(GjAgg *agg)
@@ -210,6 +230,11 @@ choose_result(GjAgg *agg)
 
 	agg->may_merge = is_sum ? !is_float(type) : kind != GJ_AGG_COUNT_DISTINCT;
 	agg->is_state = kind != GJ_AGG_AVG && (kind != GJ_AGG_SUM || type != GJ_VALUE_INT8);
+	if (agg->spec.type == GJ_VALUE_NUMERIC && kind != GJ_AGG_COUNT)
+	{
+		agg->may_merge = false;
+		agg->is_state = kind == GJ_AGG_COUNT_DISTINCT;
+	}
 	switch (kind)
 	{
 		case GJ_AGG_COUNT_ROWS:
@@ -238,7 +263,7 @@ find_twins(GjAgg *aggs, int naggs)
 
 		if (min->spec.kind != GJ_AGG_MIN || min->twin != NULL)
 			continue;
-		min->update_both = find_min_max_loop(min->spec.type);
+		min->update_both = find_min_max_loop(type_of_states(min->spec.type));
 		for (int j = 0; j < naggs && min->update_both != NULL && min->twin == NULL; j++)
 		{
 			GjAgg	   *max = &aggs[j];
@@ -267,6 +292,17 @@ GjAggAllocate(GjAgg *agg, uint32 capacity, bool is_grouped)
 		begin_seen(agg, 0, capacity);
 	if (agg->distinct != NULL)
 		GjDistinctClear(agg->distinct);
+	if (agg->stray_sums != NULL)
+		GjStraySumsClear(agg->stray_sums);
+}
+
+/*
+ * Return true if there are values that the aggregate's loops must not see
+ */
+static inline bool
+may_have_strays(const GjAgg *agg)
+{
+	return agg->stray_sums != NULL && GjStraysExist(agg->spec.strays);
 }
 
 /*
@@ -287,6 +323,8 @@ GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers, uint32
 		spread_runs(runs, numbers);
 	}
 	select_input(agg, input, numbers, selection, &selected);
+	if (may_have_strays(agg))
+		GjStraySumsTake(agg->stray_sums, &agg->spec, &selected);
 	if (agg->may_be_null && !agg->keeps_seen && selected.nrows < input->nrows)
 		begin_seen(agg, nsettled, capacity);
 	if (agg->keeps_seen)
@@ -322,7 +360,7 @@ add_runs(GjAgg *agg, const GjInput *input, const GjRuns *runs)
 	const GjInputColumn *argument = agg->argument < 0 ? NULL : &input->columns[agg->argument];
 	GjAggInput	rows = {0};
 
-	if (agg->distinct != NULL || agg->filter >= 0 || agg->keeps_seen ||
+	if (agg->distinct != NULL || agg->filter >= 0 || agg->keeps_seen || may_have_strays(agg) ||
 		(argument != NULL && argument->nulls != NULL))
 		return false;
 	for (int run = 0; run < runs->nruns; run++)
@@ -920,6 +958,8 @@ read_states(GjValueType type, const char *states, int n, int stride, Datum *valu
 		case GJ_VALUE_FLOAT8:
 			READ(float8, Float8GetDatum);
 			break;
+		case GJ_VALUE_NUMERIC:
+			elog(ERROR, "a word is not a result");
 	}
 }
 
@@ -943,6 +983,8 @@ final_result(const GjAgg *agg, uint32 group, bool *isnull)
 		GjAggRead(agg, group, 1, 1, &value, isnull);
 		return *isnull ? (Datum) 0 : value;
 	}
+	if (agg->spec.type == GJ_VALUE_NUMERIC)
+		return numeric_result(agg, group, isnull);
 	if (agg->spec.kind == GJ_AGG_AVG)
 		return final_average(agg, state, isnull);
 	*isnull = agg->may_be_null && agg->keeps_seen && !agg->seen.start[group];
@@ -979,6 +1021,111 @@ final_average(const GjAgg *agg, const void *state, bool *isnull)
 }
 
 /*
+ * Return the result of an aggregate of numerics, from the state, which is of words, and from the
+ * values that have none
+ */
+static Datum
+numeric_result(const GjAgg *agg, uint32 group, bool *isnull)
+{
+	const void *state = agg->states.start + group * agg->state_size;
+	const GjStraySum *strays = GjStraySumsFind(agg->stray_sums, group);
+	bool		is_average = agg->spec.kind == GJ_AGG_AVG;
+	bool		has_words = is_average ? ((const GjWideAverage *) state)->count > 0 :
+		!agg->keeps_seen || agg->seen.start[group];
+	Datum		value = (Datum) 0;
+	int64		count;
+
+	*isnull = !has_words && strays == NULL;
+	if (*isnull)
+		return (Datum) 0;
+	if (agg->spec.kind == GJ_AGG_MIN || agg->spec.kind == GJ_AGG_MAX)
+	{
+		if (!has_words)
+			return datumCopy(strays->value, false, -1);
+		value = scaled_numeric(agg, (GjWideSum) {*(const int64 *) state,
+							   *(const int64 *) state < 0 ? -1 : 0});
+		if (strays == NULL)
+			return value;
+		return DirectFunctionCall2(agg->spec.kind == GJ_AGG_MIN ? numeric_smaller :
+								   numeric_larger, value, strays->value);
+	}
+	if (strays != NULL && special_sum(strays, &value))
+		return value;
+	value = finite_sum(agg, state, has_words, strays, &count);
+	if (!is_average)
+		return value;
+	return DirectFunctionCall2(numeric_div, value, NumericGetDatum(int64_to_numeric(count)));
+}
+
+/*
+ * Return the sum of the values that are numbers, which has the greatest scale of them, and their
+ * count, if it is an average
+ */
+static Datum
+finite_sum(const GjAgg *agg, const void *state, bool has_words, const GjStraySum *strays,
+		   int64 *count)
+{
+	Datum		strays_sum = strays == NULL ? (Datum) 0 : strays->value;
+
+	*count = strays == NULL ? 0 : strays->count;
+	if (agg->spec.kind == GJ_AGG_AVG)
+		*count += ((const GjWideAverage *) state)->count;
+	if (!has_words)
+		return strays_sum != (Datum) 0 ? datumCopy(strays_sum, false, -1) :
+			NumericGetDatum(int64_to_numeric(0));
+	if (strays_sum == (Datum) 0)
+		return scaled_numeric(agg, *(const GjWideSum *) state);
+	return DirectFunctionCall2(numeric_add, scaled_numeric(agg, *(const GjWideSum *) state),
+							   strays_sum);
+}
+
+/*
+ * Return true if a sum is not a number, and set it
+ */
+static bool
+special_sum(const GjStraySum *strays, Datum *sum)
+{
+	const char *name;
+
+	if (strays->nans > 0 || (strays->infinities > 0 && strays->negative_infinities > 0))
+		name = "NaN";
+	else if (strays->infinities > 0)
+		name = "Infinity";
+	else if (strays->negative_infinities > 0)
+		name = "-Infinity";
+	else
+		return false;
+	*sum = DirectFunctionCall3(numeric_in, CStringGetDatum(name), ObjectIdGetDatum(InvalidOid),
+							   Int32GetDatum(-1));
+	return true;
+}
+
+/*
+ * Make a numeric of a word or a sum of words
+ */
+static Datum
+scaled_numeric(const GjAgg *agg, GjWideSum sum)
+{
+	int			display_scale = agg->spec.display_scale;
+	int			stored_scale = agg->spec.stored_scale;
+	char	   *buffer;
+	Datum		value;
+
+	if (sum.high == -(int64) ((int64) sum.low < 0) && (int64) sum.low != PG_INT64_MIN)
+	{
+		buffer = palloc(GJ_NUMERIC_BYTES);
+		GjNumericOfWord((int64) sum.low, display_scale, stored_scale, buffer);
+		return PointerGetDatum(buffer);
+	}
+
+	/* multiply by 10^-S, which is exact, and show D digits */
+	buffer = palloc(GJ_NUMERIC_BYTES);
+	GjNumericOfWord(1, stored_scale, stored_scale, buffer);
+	value = DirectFunctionCall2(numeric_mul, wide_numeric(sum), PointerGetDatum(buffer));
+	return DirectFunctionCall2(numeric_round, value, Int32GetDatum(display_scale));
+}
+
+/*
  * Build a numeric from 128 bits: nearly always from the lower 64, otherwise from three pieces
  */
 static Datum
@@ -1006,9 +1153,9 @@ wide_numeric(GjWideSum sum)
  * Above Gather, PostgreSQL's own node combines states and finishes them.  So a state has the
  * format of PostgreSQL's transition functions: the result itself (counts, sums in 64 bits and of
  * floats, min, max and booleans), an array (avg of int2, int4 and floats), or the output of
- * int8_avg_serialize() (sum and avg of int8).  PostgreSQL shares one state between sum() and
- * avg() of int8 if they have the same argument, so both have the state of avg(), with the number
- * of values.
+ * int8_avg_serialize() or numeric_avg_serialize() (sum and avg of int8 and numeric).  PostgreSQL
+ * shares one state between sum() and avg() of these if they have the same argument, so both have
+ * the state of avg(), with the number of values.
  *-------------------------------------------------------------------------
  */
 
@@ -1032,6 +1179,8 @@ partial_result(const GjAgg *agg, uint32 group, bool *isnull)
 			return float_state(state);
 		case GJ_VALUE_INT8:
 			return wide_state(state);
+		case GJ_VALUE_NUMERIC:
+			return numeric_state(agg, state, group);
 		default:
 			return int_state(state);
 	}
@@ -1067,6 +1216,43 @@ wide_state(const GjWideAverage *average)
 	pq_begintypsend(&buf);
 	pq_sendint64(&buf, average->count);
 	write_sum(&buf, average->sum);
+	return PointerGetDatum(pq_endtypsend(&buf));
+}
+
+/*
+ * Make the output of numeric_avg_serialize()
+ */
+static Datum
+numeric_state(const GjAgg *agg, const GjWideAverage *average, uint32 group)
+{
+	static const GjStraySum none = {0};
+	const GjStraySum *strays = GjStraySumsFind(agg->stray_sums, group);
+	GjNumericParts parts;
+	StringInfoData buf;
+	int64		count;
+	Datum		sum = finite_sum(agg, average, average->count > 0, strays, &count);
+
+	GjNumericRead((const struct varlena *) DatumGetPointer(sum), &parts);
+	pq_begintypsend(&buf);
+	pq_sendint64(&buf, count);
+	pq_sendint32(&buf, parts.ndigits);
+	pq_sendint32(&buf, parts.weight);
+	pq_sendint32(&buf, parts.is_negative ? SIGN_NEGATIVE : SIGN_POSITIVE);
+	pq_sendint32(&buf, parts.display_scale);
+	for (int i = 0; i < parts.ndigits; i++)
+	{
+		int16		digit;
+
+		memcpy(&digit, parts.digits + i * sizeof(digit), sizeof(digit));
+		pq_sendint16(&buf, digit);
+	}
+	/* only moving aggregates use the greatest scale, and the number of values that have it */
+	pq_sendint32(&buf, parts.display_scale);
+	pq_sendint64(&buf, count);
+	strays = strays == NULL ? &none : strays;
+	pq_sendint64(&buf, strays->nans);
+	pq_sendint64(&buf, strays->infinities);
+	pq_sendint64(&buf, strays->negative_infinities);
 	return PointerGetDatum(pq_endtypsend(&buf));
 }
 

@@ -388,6 +388,31 @@ extern Size GjDistinctMemory(const GjDistinct *set);
 /* When all rows have been added: count the spilled values */
 extern void GjDistinctFinish(GjDistinct *set, Size room, int64 *counts);
 
+/* What an aggregate knows of the values in a group that have no word: strays.c */
+typedef struct GjStraySum
+{
+	Datum		value;			/* the sum of numbers, or the least or greatest value; 0: none */
+	int64		count;			/* of numbers */
+	int64		nans;
+	int64		infinities;
+	int64		negative_infinities;
+} GjStraySum;
+
+typedef struct GjStraySums GjStraySums;
+
+/* Codes of such values are below all words */
+static inline bool
+GjWordIsStray(int64 word)
+{
+	return word <= PG_INT64_MIN / 2;
+}
+
+extern bool GjStraysExist(const GjStrays *strays);
+extern GjStraySums *GjStraySumsCreate(MemoryContext parent);
+extern void GjStraySumsClear(GjStraySums *sums);
+extern void GjStraySumsTake(GjStraySums *sums, const GjAggSpec *spec, GjAggInput *input);
+extern const GjStraySum *GjStraySumsFind(const GjStraySums *sums, uint32 group);
+
 typedef void (*GjAggUpdate) (void *states, const GjAggInput *input);
 
 /* Update min() and max() together */
@@ -445,6 +470,7 @@ typedef struct GjAgg
 	char		initial[GJ_MAX_STATE];
 	GjRegion	states;
 	GjDistinct *distinct;		/* only for count(DISTINCT) */
+	GjStraySums *stray_sums;	/* only for numerics */
 
 	/* For grouped min() and max() of the same rows: the other aggregate of the pair */
 	struct GjAgg *twin;

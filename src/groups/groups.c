@@ -339,6 +339,8 @@ clear(GjGroups *groups)
 			GjAggAllocate(agg, groups->table.capacity, true);
 		else if (agg->distinct != NULL)
 			GjDistinctClear(agg->distinct);
+		if (agg->stray_sums != NULL)
+			GjStraySumsClear(agg->stray_sums);
 	}
 }
 

@@ -17,6 +17,9 @@
 #include "node/aggplan.h"
 #include "sets/sets.h"
 
+/* Values of numeric columns that have no word: strays.c */
+typedef struct GjStrays GjStrays;
+
 typedef struct GjAggSpec
 {
 	GjAggKind	kind;
@@ -24,12 +27,15 @@ typedef struct GjAggSpec
 	int			column;			/* batch column that is the argument; -1: none */
 	int			filter;			/* boolean batch column; rows count only where it is true; -1:
 								 * none */
+	uint8		display_scale;	/* of a numeric argument: base/numeric.c */
+	uint8		stored_scale;
+	GjStrays   *strays;			/* values that codes in the column stand for */
 } GjAggSpec;
 
 /* A grouping column.  Values are equal if their bits are.  All NULLs form one group. */
 typedef struct GjGroupSpec
 {
-	GjValueType type;			/* must not be a float type */
+	GjValueType type;			/* must not be a float type, nor numeric */
 	int			column;			/* column of the batch */
 } GjGroupSpec;
 
@@ -61,10 +67,15 @@ GjValueWidth(GjValueType type)
 			return 4;
 		case GJ_VALUE_INT8:
 		case GJ_VALUE_FLOAT8:
+		case GJ_VALUE_NUMERIC:
 			return 8;
 	}
 	elog(ERROR, "unrecognized value type: %d", (int) type);
 }
+
+extern GjStrays *GjStraysCreate(MemoryContext parent);
+extern void GjStraysClear(GjStrays *strays);
+extern int64 GjStraysWord(GjStrays *strays, Datum value, int display_scale, int stored_scale);
 
 /*
  * Create a set of groups.  If ngroupings is 0 there is one group, which exists even without rows.

@@ -42,15 +42,23 @@ typedef enum GjValueType
 	GJ_VALUE_INT8,
 	GJ_VALUE_OID,				/* unsigned four bytes */
 	GJ_VALUE_FLOAT4,
-	GJ_VALUE_FLOAT8
+	GJ_VALUE_FLOAT8,
+	GJ_VALUE_NUMERIC			/* eight bytes, see base/numeric.c; only an argument */
 } GjValueType;
+
+/* A GjValueType in a plan, with the two scales of a numeric column */
+#define GJ_TYPE_WITH_SCALES(type, display_scale, stored_scale) \
+	((int) (type) | (display_scale) << 8 | (stored_scale) << 16)
+#define GJ_TYPE_OF(item)			((GjValueType) ((item) & 0xFF))
+#define GJ_DISPLAY_SCALE_OF(item)	((item) >> 8 & 0xFF)
+#define GJ_STORED_SCALE_OF(item)	((item) >> 16 & 0xFF)
 
 /* Indexes into the custom_private list of a plan */
 typedef enum GjAggPrivate
 {
 	GJ_AGG_COLUMNS,				/* int list: attributes of the child that a batch contains */
-	GJ_AGG_TYPES,				/* int list: GjValueType of each of them and of each computed
-								 * column */
+	GJ_AGG_TYPES,				/* int list: GjValueType of each of them, with scales, and of each
+								 * computed column */
 	GJ_AGG_GROUPINGS,			/* int list: columns of the batch by which rows are grouped */
 	GJ_AGG_AGGREGATES,			/* int list, for each aggregate: kind, column and filter (columns
 								 * of the batch, or -1) */

@@ -142,7 +142,7 @@ typedef struct GjColumnDesc
 
 /*
  * What the values of a column are, in the lower 4 bits of its flags.  The next 6 bits have the
- * display scale of numeric values, the upper 6 the scale of the stored integers: column.c.
+ * display scale of numeric values, the upper 6 the scale of the stored integers: base/numeric.c.
  */
 typedef enum GjColumnKind
 {

@@ -21,8 +21,8 @@
  *
  * INCLUDE columns are never compared, only returned.  So any fixed-width type that is passed by
  * value is supported, and its Datum is stored unchanged.  A numeric is stored as an integer of 8
- * bytes (column.c).  The kind of each column is in the metapage, and with the type's width it
- * decides the layout.
+ * bytes (base/numeric.c).  The kind of each column is in the metapage, and with the type's width
+ * it decides the layout.
  *
  * A uuid has two words (wide.c).  The first one is in the attribute's own column; the second words
  * of all such attributes are further columns of 8 bytes, behind the rests.  If a value is NULL,
@@ -31,6 +31,7 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "catalog/pg_type_d.h"
 #include "port/pg_bitutils.h"
 #include "utils/lsyscache.h"
@@ -52,6 +53,18 @@ static int	column_width(const FormData_pg_attribute *attribute, GjColumnKind kin
 static void store_words(const GjIndexInfo *info, const GjIncludedColumn *column, Datum value,
 						bool isnull, char *row);
 static void store_value(char *where, int width, uint64 value);
+
+/*
+ * Return true if a new index stores an attribute as a numeric column
+ */
+bool
+GjColumnIsNumeric(const FormData_pg_attribute *attribute)
+{
+	return attribute->attlen == -1 &&
+		(attribute->atttypid == NUMERICOID ||
+		 (attribute->atttypid >= FirstNormalObjectId &&
+		  getBaseType(attribute->atttypid) == NUMERICOID));
+}
 
 /*
  * Return true if an index can include a column like this

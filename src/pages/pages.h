@@ -17,6 +17,7 @@
 #include "utils/rel.h"
 #include "utils/snapshot.h"
 
+#include "base/numeric.h"
 #include "base/tid.h"
 #include "format.h"
 
@@ -249,6 +250,7 @@ typedef struct GjOptions
 #define GJ_NO_FOLD_PAGES		(GJ_AUTO_FOLD_PAGES - 1)
 
 /* layout.c: layout of columns in pages and rows */
+extern bool GjColumnIsNumeric(const FormData_pg_attribute *attribute);
 extern bool GjCanInclude(const FormData_pg_attribute *attribute);
 extern uint16 GjColumnNewFlags(const FormData_pg_attribute *attribute);
 extern bool GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags,
@@ -359,34 +361,6 @@ extern void GjRowSortEnd(GjRowSort *sort);
 
 /* predicate.c: predicate locks of a serializable transaction */
 extern void GjPredicateLock(Relation index, Snapshot snapshot);
-
-/* column.c: numerics as integers */
-
-/* The word of a value that is not stored: its row must be read from the table */
-#define GJ_ABSENT				PG_INT64_MIN
-
-/* Scales of words are at most this: 10^18 is below 2^62 */
-#define GJ_MAX_STORED_SCALE		18
-
-/* Upper bound of the size of a numeric made of a word */
-#define GJ_NUMERIC_BYTES		32
-
-/* A numeric on disk */
-typedef struct GjNumericParts
-{
-	bool		is_special;		/* NaN or infinite: nothing else is set then */
-	bool		is_negative;
-	int			display_scale;
-	int			weight;			/* of the first digit, as a power of 10,000 */
-	int			ndigits;
-	const char *digits;			/* int16, unaligned, of base 10,000 */
-} GjNumericParts;
-
-extern bool GjColumnIsNumeric(const FormData_pg_attribute *attribute);
-extern void GjNumericRead(const struct varlena *value, GjNumericParts *parts);
-extern bool GjNumericScale(const GjNumericParts *parts, int scale, int64 *word);
-extern int64 GjNumericToWord(Datum value, int display_scale, int stored_scale);
-extern void GjNumericOfWord(int64 word, int display_scale, int stored_scale, char *buffer);
 
 /* codec.c: conversion of values to the integers that are compared */
 typedef enum GjCodecKind

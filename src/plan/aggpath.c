@@ -94,7 +94,7 @@ static bool add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts
 static bool is_ours(const Path *path);
 static Path *cheaper(PlannerInfo *root, Path *path, bool is_partial);
 static int	count_workers(const Parts *parts);
-static const char *find_problem(PlannerInfo *root, const GjAggQuery *query, const Path *child);
+static const char *find_problem(PlannerInfo *root, const GjAggQuery *query, Path *child);
 static GjAggQuery *make_partial(const GjAggQuery *query);
 static PathTarget *make_target(PlannerInfo *root, const PathTarget *grouped, List *clauses,
 							   const GjAggQuery *partial);
@@ -165,7 +165,7 @@ add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output, PathTarge
 	if (child == NULL)
 		return;
 	if (refused == NULL)
-		refused = GjAggRefuseInput(query, child);
+		refused = GjAggRefuseInput(root, query, child);
 	if (refused != NULL)
 	{
 		GjChoiceAggregate(GjAggPathMethods.CustomName, child, NULL, output, refused);
@@ -600,7 +600,7 @@ is_reducible(const GjAggQuery *query, const Aggref *aggref, Index table)
 	if (argument == NULL)
 		return true;
 	return IsA(argument, Var) && argument->varno == table && argument->vartype != OIDOID &&
-		argument->vartype != FLOAT4OID && argument->vartype != FLOAT8OID;
+		argument->vartype != NUMERICOID && argument->vartype != FLOAT4OID && argument->vartype != FLOAT8OID;
 }
 
 static double
@@ -929,13 +929,13 @@ count_workers(const Parts *parts)
  * Return the reason why partial groups are not possible, or NULL
  */
 static const char *
-find_problem(PlannerInfo *root, const GjAggQuery *query, const Path *child)
+find_problem(PlannerInfo *root, const GjAggQuery *query, Path *child)
 {
 	if (query->refused != NULL)
 		return query->refused;
 	if (root->hasNonPartialAggs || root->hasNonSerialAggs)
 		return "an aggregate with DISTINCT, which has no partial states";
-	return GjAggRefuseInput(query, child);
+	return GjAggRefuseInput(root, query, child);
 }
 
 /*

@@ -5,7 +5,8 @@
  *
  * It groups by values that are equal if and only if their bits are: integers, dates, times and
  * booleans, by the default equality of their types.  A column of a join's small side may have
- * another type that can be hashed: then its values are replaced by numbers (agg/reader.c).  GpuAgg
+ * another type that can be hashed: then its values are replaced by numbers (agg/reader.c).  A
+ * numeric column of an index is an argument, but forms no groups (aggnumeric.c).  GpuAgg
  * computes those built-in aggregates over columns that node/aggplan.h lists.  All other queries
  * are left to PostgreSQL.
  *
@@ -41,11 +42,13 @@
 /* State of making a plan */
 typedef struct Building
 {
+	PlannerInfo *root;
+	Path	   *child;
 	const GjAggQuery *query;
 	List	   *child_tlist;
 	List	   *inputs;			/* Expr: the batch's columns that the child returns */
 	List	   *columns;		/* int: the child's column number of each */
-	List	   *types;			/* int: GjValueType of each column */
+	List	   *types;			/* int: GjValueType of each column, with scales */
 	List	   *computed;		/* Expr: the batch's columns after these, which are computed */
 	List	   *conditions;		/* int: for each of these, the column that must be true, or -1 */
 } Building;
@@ -278,7 +281,7 @@ static const char *
 aggregate_problem(const Aggref *aggref)
 {
 	GjAggKind	kind;
-	GjValueType type;
+	GjValueType type = GJ_VALUE_NUMERIC;
 	Expr	   *argument;
 	const char *problem;
 
@@ -293,12 +296,13 @@ aggregate_problem(const Aggref *aggref)
 		SortGroupClause *clause = linitial_node(SortGroupClause, aggref->aggdistinct);
 		Oid			argtype = linitial_oid(aggref->aggargtypes);
 
-		if (kind != GJ_AGG_COUNT_DISTINCT || !value_type_of(argtype, &type) ||
+		if (kind != GJ_AGG_COUNT_DISTINCT ||
+			!(value_type_of(argtype, &type) || GjNumericArgument(aggref) != NULL) ||
 			type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8 ||
 			lookup_type_cache(argtype, TYPECACHE_EQ_OPR)->eq_opr != clause->eqop)
 			return say(aggref, " with DISTINCT is not computed by gpujoin");
 	}
-	argument = GjAggregateArgument(aggref);
+	argument = GjNumericArgument(aggref) != NULL ? NULL : GjAggregateArgument(aggref);
 	if (argument != NULL && !value_type_of(exprType((Node *) argument), &type))
 		return say(aggref, " is not computed by gpujoin");
 	problem = computation_problem(aggref->aggfilter);
@@ -376,10 +380,20 @@ GjAggregateArgument(const Aggref *aggref)
  * Return the reason why a child's rows cannot be grouped for this query, or NULL
  */
 const char *
-GjAggRefuseInput(const GjAggQuery *query, const Path *child)
+GjAggRefuseInput(PlannerInfo *root, const GjAggQuery *query, Path *child)
 {
+	int			scales[2];
+	ListCell   *lc;
+
 	if (!takes_from(query, child->pathtarget))
 		return "what is grouped or aggregated is computed above an Append";
+	foreach(lc, query->aggregates)
+	{
+		const Var  *column = GjNumericArgument(lfirst_node(Aggref, lc));
+
+		if (column != NULL && !GjNumericScales(root, child, column, scales))
+			return say(lfirst_node(Aggref, lc), " has an argument that is not read from the index");
+	}
 	if (!encodes(query, child))
 		return "a group column's type, whose equality is not that of bits";
 	return NULL;
@@ -472,6 +486,7 @@ kind_of(const Aggref *aggref, GjAggKind *kind)
 		case F_SUM_INT8:
 		case F_SUM_FLOAT4:
 		case F_SUM_FLOAT8:
+		case F_SUM_NUMERIC:
 			*kind = GJ_AGG_SUM;
 			return true;
 		case F_AVG_INT2:
@@ -479,6 +494,7 @@ kind_of(const Aggref *aggref, GjAggKind *kind)
 		case F_AVG_INT8:
 		case F_AVG_FLOAT4:
 		case F_AVG_FLOAT8:
+		case F_AVG_NUMERIC:
 			*kind = GJ_AGG_AVG;
 			return true;
 		case F_MIN_INT2:
@@ -487,6 +503,7 @@ kind_of(const Aggref *aggref, GjAggKind *kind)
 		case F_MIN_OID:
 		case F_MIN_FLOAT4:
 		case F_MIN_FLOAT8:
+		case F_MIN_NUMERIC:
 		case F_MIN_DATE:
 		case F_MIN_TIMESTAMP:
 		case F_MIN_TIMESTAMPTZ:
@@ -498,6 +515,7 @@ kind_of(const Aggref *aggref, GjAggKind *kind)
 		case F_MAX_OID:
 		case F_MAX_FLOAT4:
 		case F_MAX_FLOAT8:
+		case F_MAX_NUMERIC:
 		case F_MAX_DATE:
 		case F_MAX_TIMESTAMP:
 		case F_MAX_TIMESTAMPTZ:
@@ -538,6 +556,8 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	CustomScan *scan = makeNode(CustomScan);
 	GjAggQuery *query = list_nth(path->custom_private, GJ_AGG_PATH_QUERY);
 	Building	building = {
+		.root = root,
+		.child = linitial(path->custom_paths),
 		.query = query,
 		.child_tlist = ((Plan *) linitial(custom_plans))->targetlist,
 	};
@@ -623,11 +643,15 @@ find_argument(const Building *building, Expr *expr)
 static void
 add_type(Building *building, Expr *expr)
 {
-	GjValueType type = GJ_VALUE_BOOL;
+	GjValueType type = GJ_VALUE_NUMERIC;
+	int			scales[2] = {0, 0};
 
-	if (!value_type_of(exprType((Node *) expr), &type))
+	if (!value_type_of(exprType((Node *) expr), &type) &&
+		!(IsA(expr, Var) &&
+		  GjNumericScales(building->root, building->child, (Var *) expr, scales)))
 		elog(ERROR, "a GpuAgg does not know a column's type");
-	building->types = lappend_int(building->types, type);
+	building->types = lappend_int(building->types,
+								  GJ_TYPE_WITH_SCALES(type, scales[0], scales[1]));
 }
 
 /*
@@ -684,7 +708,8 @@ list_aggregates(Building *building)
 
 		kind_of(aggref, &kind);
 		/* PostgreSQL uses avg()'s state for both (groups/aggstate.c) */
-		if (building->query->is_partial && aggref->aggfnoid == F_SUM_INT8)
+		if (building->query->is_partial &&
+			(aggref->aggfnoid == F_SUM_INT8 || aggref->aggfnoid == F_SUM_NUMERIC))
 			kind = GJ_AGG_AVG;
 		aggregates = lappend_int(aggregates, kind);
 		aggregates = lappend_int(aggregates, argument);

@@ -282,8 +282,12 @@ extern const CustomPathMethods GjAggPathMethods;
 extern const CustomPathMethods GjPartialAggPathMethods;
 extern PathTarget *GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 								  RelOptInfo *output, void *extra, GjAggQuery *query);
-extern const char *GjAggRefuseInput(const GjAggQuery *query, const Path *child);
+extern const char *GjAggRefuseInput(PlannerInfo *root, const GjAggQuery *query, Path *child);
 extern Expr *GjAggregateArgument(const Aggref *aggref);
+
+/* aggnumeric.c: numeric columns as arguments; scales[] has the two of base/numeric.h */
+extern const Var *GjNumericArgument(const Aggref *aggref);
+extern bool GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales);
 
 /* aggpath.c, distinctpath.c: GpuAgg, and SELECT DISTINCT of rows that are distinct */
 extern void GjAggShowCost(const GjAggQuery *query, Path *path, Plan *plan);

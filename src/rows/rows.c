@@ -7,7 +7,7 @@
  * rows are requested.  Entries whose heap block is all-visible are returned as rows:
  * match/visible.c has the proof.  If the code of such an entry is a hash, it does not prove that
  * the key is listed, so the entry is no row; nor is one without a value that is needed, because
- * the index could not store it (pages/column.c).  The TIDs of the others are collected, and fetched
+ * the index could not store it (base/numeric.c).  The TIDs of the others are collected, and fetched
  * (heap.c) after the last entry, or before they take too much memory.  Before that test, entries
  * that do not pass the filter are dropped; after it, those whose key the look-up does not find.
  *

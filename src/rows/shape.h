@@ -45,7 +45,7 @@ typedef struct GjShapeOutput
 	uint16		second;			/* entries: if not 0, the column with the second words of the
 								 * values */
 	uint8		kind;			/* entries: GjColumnKind */
-	uint8		display_scale;	/* of a numeric column: pages/column.c */
+	uint8		display_scale;	/* of a numeric column: base/numeric.c */
 	uint8		stored_scale;
 	char	   *made;			/* entries: buffer for the value of the slot's row, if it is not the
 								 * column's own */

@@ -1,4 +1,4 @@
--- INCLUDE of numeric columns, which an index stores as integers: pages/column.c
+-- INCLUDE of numeric columns, which an index stores as integers: base/numeric.c
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpujoin;
 RESET client_min_messages;

@@ -1,20 +1,20 @@
 /*-------------------------------------------------------------------------
  *
- * column.c
- *	  INCLUDE columns whose values are not stored as they are: numerics as integers.
+ * numeric.c
+ *	  Numerics as integers, and back.
  *
- * A numeric column is an array of words of 8 bytes.  The metapage has two scales for it, which the
- * build chooses (am/scale.c) and which never change: the display scale D and the stored scale S,
- * at most D.  The word of a value is value * 10^S.  A value is stored only if
+ * An INCLUDE column of numerics is an array of words of 8 bytes, and aggregates add these words.  A
+ * column has two scales: the display scale D and the stored scale S, at most D.  The word of a
+ * value is value * 10^S.  A value has a word only if
  *
  *	- its own display scale is D, so that the word tells the value and the way it is shown, and
  *	- value * 10^S is an integer between -2^62 and 2^62, both excluded.
  *
  * Each other value is *absent*: NaN, the infinities, 1.5 where D is 2, what is too big or too
- * precise.  Its word is GJ_ABSENT, which is no word of a value, and whoever needs the column reads
- * the row from the table: rows/rows.c.  The type's own scale plays no part, because ALTER TABLE can
- * remove it, as in numeric(12,2) to numeric, without a new index; then 1.5 and 1.50 are in one
- * column.
+ * precise.  In an index its word is GJ_ABSENT, which is no word of a value, and whoever needs the
+ * column reads the row from the table: rows/rows.c.  The type's own scale plays no part, because
+ * ALTER TABLE can remove it, as in numeric(12,2) to numeric, without a new index; then 1.5 and 1.50
+ * are in one column.
  *
  * So equal words are equal numerics, shown alike, and the order of words is that of the values.
  *
@@ -27,11 +27,9 @@
  */
 #include "postgres.h"
 
-#include "access/transam.h"
-#include "catalog/pg_type_d.h"
-#include "utils/lsyscache.h"
+#include "fmgr.h"
 
-#include "pages.h"
+#include "numeric.h"
 
 /* The parts of a numeric on disk */
 #define DIGIT_BASE				10000
@@ -63,18 +61,6 @@ static const uint64 powers[GJ_MAX_STORED_SCALE + 1] = {
 
 static bool scale_up(uint64 *value, int decimals);
 static int	split_word(uint64 word, int scale, int16 *digits);
-
-/*
- * Return true if a new index stores an attribute as a numeric column
- */
-bool
-GjColumnIsNumeric(const FormData_pg_attribute *attribute)
-{
-	return attribute->attlen == -1 &&
-		(attribute->atttypid == NUMERICOID ||
-		 (attribute->atttypid >= FirstNormalObjectId &&
-		  getBaseType(attribute->atttypid) == NUMERICOID));
-}
 
 /*
  * Split a numeric into its parts.  The value need not be aligned, but must not be toasted.

@@ -1,0 +1,145 @@
+/*-------------------------------------------------------------------------
+ *
+ * aggnumeric.c
+ *	  Numeric columns as arguments of GpuAgg's aggregates.
+ *
+ * GpuAgg adds the words that an index has in place of numerics (base/numeric.c).  So the argument
+ * must be a column that the input takes from an index alone.  The aggregates' words have the scales
+ * of that index; of the indexes of partitions, those of the first one.  Values that have other
+ * scales, from another partition or from the table, are converted, or handled one by one
+ * (groups/strays.c): the scales decide only about speed.
+ *
+ * Numerics do not form groups: 1.5 and 1.50 would have to be one, which is shown as one of its
+ * members is.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "catalog/pg_type_d.h"
+#include "nodes/value.h"
+#include "parser/parsetree.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+
+#include "base/compat.h"
+#include "pages/pages.h"
+#include "planner.h"
+
+/* The scales of a hypothetical index, which is never executed */
+#define USUAL_SCALE				2
+
+static bool has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel,
+					  const Var *column, int *scales);
+static AttrNumber attno_of(PlannerInfo *root, const RelOptInfo *rel, const Var *column);
+
+/*
+ * Return the column that is a numeric argument, or NULL
+ */
+const Var *
+GjNumericArgument(const Aggref *aggref)
+{
+	const Var  *argument = (const Var *) GjAggregateArgument(aggref);
+
+	if (argument == NULL || !IsA(argument, Var) || argument->vartype != NUMERICOID)
+		return NULL;
+	return argument;
+}
+
+/*
+ * Find the display scale and the stored scale of a column in an aggregate's input.  Returns false
+ * if the input does not take it from indexes.
+ */
+bool
+GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales)
+{
+	CustomPath *custom;
+	const GjJoinCandidate *cand;
+	ListCell   *lc;
+
+	while (IsA(path, ProjectionPath))
+		path = ((ProjectionPath *) path)->subpath;
+	if (IsA(path, AppendPath))
+	{
+		int			others[2];
+
+		foreach(lc, ((AppendPath *) path)->subpaths)
+		{
+			if (!GjNumericScales(root, lfirst(lc), column,
+								 foreach_current_index(lc) == 0 ? scales : others))
+				return false;
+		}
+		return ((AppendPath *) path)->subpaths != NIL;
+	}
+	if (!IsA(path, CustomPath))
+		return false;
+
+	custom = (CustomPath *) path;
+	if (custom->methods == &GjAlternativePathMethods)
+		return GjNumericScales(root, linitial(custom->custom_paths), column, scales);
+	if (custom->methods == &GjScanPathMethods)
+		return boolVal(list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX_ONLY)) &&
+			has_words(root, list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX), path->parent,
+					  column, scales);
+	if (custom->methods != &GjJoinPathMethods)
+		return false;
+	cand = list_nth(custom->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	if (bms_is_member(column->varno, cand->small->relids))
+		return false;
+	foreach(lc, cand->scans)
+	{
+		const GjJoinScan *scan = lfirst(lc);
+
+		if (!scan->index_only || !has_words(root, scan->index, scan->table, column, scales))
+			return false;
+	}
+	return cand->scans != NIL;
+}
+
+/*
+ * Return true if an index has words for a column, and set their scales
+ */
+static bool
+has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel, const Var *column,
+		  int *scales)
+{
+	AttrNumber	attno = attno_of(root, rel, column);
+	GjIndexInfo info;
+	Relation	relation;
+	int			i = 1;
+
+	if (attno <= 0)
+		return false;
+	while (i < index->ncolumns && index->indexkeys[i] != attno)
+		i++;
+	if (i == index->ncolumns)
+		return false;
+	scales[0] = scales[1] = USUAL_SCALE;
+	if (index->hypothetical)
+		return true;
+
+	relation = index_open(index->indexoid, NoLock);
+	GjIndexGetInfo(relation, &info);
+	index_close(relation, NoLock);
+	scales[0] = info.included[i - 1].display_scale;
+	scales[1] = info.included[i - 1].stored_scale;
+	return info.included[i - 1].kind == GJ_COLUMN_NUMERIC;
+}
+
+/*
+ * Return the number that a column has in a table or in its partition, or InvalidAttrNumber
+ */
+static AttrNumber
+attno_of(PlannerInfo *root, const RelOptInfo *rel, const Var *column)
+{
+	const RangeTblEntry *parent = planner_rt_fetch(column->varno, root);
+
+	if (rel->relid == column->varno)
+		return column->varattno;
+	if (parent->rtekind != RTE_RELATION || column->varattno <= 0)
+		return InvalidAttrNumber;
+	return get_attnum(planner_rt_fetch(rel->relid, root)->relid,
+					  get_attname(parent->relid, column->varattno, false));
+}
