@@ -261,6 +261,7 @@ extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *ro
 
 /* wide.c: values of two words */
 extern void GjWordsOfUuid(const char *bytes, int64 *words);
+extern Datum GjWordOfUuid(Datum uuid, int word);
 extern void GjUuidOfWords(int64 first, int64 second, char *bytes);
 extern void GjReadUuids(const char *firsts, const char *seconds, int n, const uint16 *rows,
 						char *bytes, Datum *values);
@@ -390,6 +391,7 @@ extern bool GjClassIsOfType(Oid class_type, Oid column_type);
 extern int64 GjCodeCompute(GjCodec *codec, Datum value);
 extern int64 GjRestOf(GjCodec *codec, Datum value);
 extern void GjUuidOfPair(int64 code, int64 rest, char *bytes);
+extern int64 GjWordOfPair(int64 code, int64 rest, int word);
 
 /*
  * Restore the bytes of a uuid from the words of a column of the index, from 0

@@ -37,6 +37,18 @@ GjWordsOfUuid(const char *bytes, int64 *words)
 }
 
 /*
+ * Return the first word or the second one, for a word of 1 or 2
+ */
+Datum
+GjWordOfUuid(Datum uuid, int word)
+{
+	uint64		half;
+
+	memcpy(&half, DatumGetPointer(uuid) + (word - 1) * sizeof(half), sizeof(half));
+	return Int64GetDatum((int64) (pg_ntoh64(half) ^ SIGN_BIT));
+}
+
+/*
  * Restore the bytes
  */
 void

@@ -48,6 +48,9 @@ static bool all_have_place(const HeapTupleData *tuples, AttrNumber attno, const 
 						   int n);
 static void read_places(const HeapTupleData *tuples, const GjTuplePlace *place,
 						const uint16 *rows, int n, char *values);
+static bool read_words(const HeapTupleData *tuples, const GjRowShape *shape,
+					   const GjShapeOutput *output, int word, const uint16 *rows, int n,
+					   int64 *values, uint8 *nulls);
 static bool read_attributes(const HeapTupleData *tuples, TupleDesc desc,
 							const GjTuplePlace *place, const uint16 *rows, int n, char *values,
 							uint8 *nulls);
@@ -143,7 +146,7 @@ GjIndexColumnOf(Relation index, AttrNumber attno)
 /*
  * Prepare filling slots with the columns of a target list from tuples.  varno is that of the table.
  * Entries that are not Vars of the table, or whose place varies, are left out.  For arrays, the
- * place may vary, but the value must be by value.
+ * place may vary, but the value must be by value or a uuid.
  */
 GjRowShape *
 GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, bool to_arrays)
@@ -198,7 +201,7 @@ GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
 }
 
 /*
- * Describe an attribute whose place varies.  Returns false if it is not by value.
+ * Describe an attribute whose place varies.  Returns false unless it is by value, or may be a uuid.
  */
 static bool
 describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
@@ -210,7 +213,7 @@ describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
 	att = TupleDescAttr(desc, attno - 1);
 	*place = (GjTuplePlace) {.attno = attno,.width = att->attlen,.by_value = att->attbyval,
 	.offset = GJ_NO_OFFSET};
-	return att->attbyval;
+	return att->attbyval || att->attlen == UUID_LEN;
 }
 
 /*
@@ -388,14 +391,17 @@ GjPrepareSlot(TupleTableSlot *slot)
 
 /*
  * Copy a column of some of the tuples, numbered from 0, into an array of values as wide as the
- * column, which must be by value, and set a byte of nulls for each.  output is one of the shape's.
- * Return true if any value is NULL.
+ * column, which must be by value, and set a byte of nulls for each.  If the column has uuids, word
+ * is 1 or 2, and the word is copied.  output is one of the shape's.  Return true if any value is
+ * NULL.
  */
 bool
 GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *shape, const GjShapeOutput *output,
-				  const uint16 *rows, int n, char *values, uint8 *nulls)
+				  int word, const uint16 *rows, int n, char *values, uint8 *nulls)
 {
-	Assert(output->by_value);
+	Assert(output->by_value || word != 0);
+	if (word != 0)
+		return read_words(tuples, shape, output, word, rows, n, (int64 *) values, nulls);
 	if (output->place.offset == GJ_NO_OFFSET ||
 		!all_have_place(tuples, output->place.attno, rows, n))
 		return read_attributes(tuples, shape->desc, &output->place, rows, n, values, nulls);
@@ -423,6 +429,33 @@ read_places(const HeapTupleData *tuples, const GjTuplePlace *place, const uint16
 			char *values)
 {
 	GJ_BY_WIDTH(place->width, READ_PLACES);
+}
+
+/*
+ * Read a word of the uuids of tuples
+ */
+static bool
+read_words(const HeapTupleData *tuples, const GjRowShape *shape, const GjShapeOutput *output,
+		   int word, const uint16 *rows, int n, int64 *values, uint8 *nulls)
+{
+	const GjTuplePlace *place = &output->place;
+	bool		any_null = false;
+
+	for (int i = 0; i < n; i++)
+	{
+		HeapTuple	tuple = unconstify(HeapTupleData *, &tuples[rows[i]]);
+		bool		isnull = false;
+		Datum		value;
+
+		if (place->offset != GJ_NO_OFFSET && GjTupleHasPlace(tuple->t_data, place->attno))
+			value = PointerGetDatum(GjTupleAt(tuple->t_data, place));
+		else
+			value = heap_getattr(tuple, place->attno, shape->desc, &isnull);
+		values[i] = isnull ? 0 : DatumGetInt64(GjWordOfUuid(value, word));
+		nulls[i] = isnull;
+		any_null |= isnull;
+	}
+	return any_null;
 }
 
 /*

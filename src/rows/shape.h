@@ -80,8 +80,8 @@ extern void GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *sl
 extern bool GjShapeLacksValue(const GjRowShape *shape, uint64 entry);
 extern bool GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
 extern bool GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *shape,
-							  const GjShapeOutput *output, const uint16 *rows, int n, char *values,
-							  uint8 *nulls);
+							  const GjShapeOutput *output, int word, const uint16 *rows, int n,
+							  char *values, uint8 *nulls);
 
 /*
  * Make sure that the slot is a stored virtual tuple.  It remains one between rows, unless it has
