@@ -10,7 +10,8 @@
  *
  * Only exact integers are reduced, whose order does not matter: counts, sums, averages, minima and
  * maxima of columns of the index, and the number of distinct values of a single column.  Floats,
- * numerics, FILTER, computed arguments and columns of a join's small side as arguments are left to the CPU.
+ * numerics, FILTER, computed arguments and columns of a join's small side as arguments are left to
+ * the CPU.
  * In a join the small side's columns can form groups, as each key's group is combined with the
  * key's partners (join/pairs.c).
  *

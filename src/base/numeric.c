@@ -39,14 +39,14 @@
 #define LONG_SCALE_MASK			0x3FFF
 #define SHORT_FORM				0x8000
 #define SPECIAL					0xC000	/* NaN and infinities */
+#define NEGATIVE_INFINITY		0xF000
 #define SHORT_NEGATIVE			0x2000
 #define SHORT_SCALE_MASK		0x1F80
 #define SHORT_SCALE_SHIFT		7
 #define SHORT_WEIGHT_SIGN		0x0040
 #define SHORT_WEIGHT_MASK		0x003F
 
-/* Words are below this, and above its negative */
-#define WORD_LIMIT				(UINT64CONST(1) << 62)
+#define WORD_LIMIT				((uint64) GJ_WORD_LIMIT)
 
 #define MAX_DIGITS				10	/* five on each side of the decimal point */
 
@@ -59,6 +59,7 @@ static const uint64 powers[GJ_MAX_STORED_SCALE + 1] = {
 	UINT64CONST(100000000000000000), UINT64CONST(1000000000000000000)
 };
 
+static bool truncate(const GjNumericParts *parts, int scale, uint64 *size, bool *is_exact);
 static bool scale_up(uint64 *value, int decimals);
 static int	split_word(uint64 word, int scale, int16 *digits);
 
@@ -76,6 +77,7 @@ GjNumericRead(const struct varlena *value, GjNumericParts *parts)
 	bytes += sizeof(header);
 	length -= sizeof(header);
 	parts->is_special = (header & SIGN_MASK) == SPECIAL;
+	parts->is_negative = (header & NEGATIVE_INFINITY) == NEGATIVE_INFINITY;
 	if ((header & SIGN_MASK) == SHORT_FORM)
 	{
 		parts->is_negative = (header & SHORT_NEGATIVE) != 0;
@@ -122,15 +124,50 @@ GjNumericToWord(Datum value, int display_scale, int stored_scale)
 /*
  * Multiply a numeric, which is not special, by a power of ten.  Returns false if the result is no
  * integer between the limits of words.
- *
- * decimals is the exponent of the last digit that has been added, after the multiplication.
  */
 bool
 GjNumericScale(const GjNumericParts *parts, int scale, int64 *word)
 {
+	bool		is_exact;
+	uint64		size;
+
+	if (!truncate(parts, scale, &size, &is_exact) || !is_exact)
+		return false;
+	*word = parts->is_negative ? -(int64) size : (int64) size;
+	return true;
+}
+
+/*
+ * Multiply a numeric by a power of ten, and return the greatest integer that is not above the
+ * result, or the limit of words that is next to it.  Sets whether it is the result.  NaN is above
+ * all words, and never equal to one.
+ */
+int64
+GjNumericFloor(const GjNumericParts *parts, int scale, bool *is_exact)
+{
+	uint64		size;
+
+	if (parts->is_special || !truncate(parts, scale, &size, is_exact))
+	{
+		*is_exact = true;
+		return parts->is_negative ? -GJ_WORD_LIMIT : GJ_WORD_LIMIT;
+	}
+	return !parts->is_negative ? (int64) size : -(int64) size - !*is_exact;
+}
+
+/*
+ * Multiply a numeric by a power of ten, and return the integer part without its sign, and whether
+ * that is all.  Returns false if it is not between the limits of words.
+ *
+ * decimals is the exponent of the last digit that has been added, after the multiplication.
+ */
+static bool
+truncate(const GjNumericParts *parts, int scale, uint64 *size, bool *is_exact)
+{
 	uint64		sum = 0;
 	int			decimals = 0;
 
+	*is_exact = true;
 	for (int i = 0; i < parts->ndigits; i++)
 	{
 		int16		digit;
@@ -147,20 +184,20 @@ GjNumericScale(const GjNumericParts *parts, int scale, int64 *word)
 		{
 			uint64		divisor = powers[-decimals];
 
-			if (digit % divisor != 0 || !scale_up(&sum, DIGIT_DECIMALS + decimals))
+			if (!scale_up(&sum, DIGIT_DECIMALS + decimals))
 				return false;
 			sum += digit / divisor;
+			*is_exact &= digit % divisor == 0;
 			decimals = 0;
 		}
-		else if (digit != 0)
-			return false;
 		else
+		{
+			*is_exact &= digit == 0;
 			decimals = 0;
+		}
 	}
-	if (!scale_up(&sum, decimals) || sum >= WORD_LIMIT)
-		return false;
-	*word = parts->is_negative ? -(int64) sum : (int64) sum;
-	return true;
+	*size = sum;
+	return scale_up(size, decimals) && *size < WORD_LIMIT;
 }
 
 /*

@@ -74,6 +74,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
+#include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -222,7 +223,7 @@ GjOrderedCreate(GjScanState *scan)
 	ordered->index_only = scan->table.row_shape != NULL;
 	init_columns(ordered, scan->table.index, order, RelationGetDescr(node->ss_currentRelation));
 	if (ordered->index_only)
-		kept = scan->table.row_shape->columns;
+		kept = scan->table.row_shape->columns | GjEntryFilterWords(scan->table.entry_filter);
 	ordered->matched |= kept | GjEntryFilterColumns(scan->table.entry_filter);
 	ordered->top = GjTopCreate(CurrentMemoryContext, ordered->columns, ordered->ncolumns,
 							   &ordered->widths, kept);
@@ -677,9 +678,20 @@ test_group(GjScanState *scan, uint64 first)
 	if (GjVisibleMapTest(scan->table.css.ss.ss_currentRelation, tids, n, ordered->visible) > 0 &&
 		!GjEntriesAreCurrent(ordered->stream))
 		ordered->certain = false;
-	for (int i = 0; ordered->index_only && scan->table.row_shape->nmade > 0 && i < n; i++)
+	if (!ordered->index_only)
+		return;
+	for (int i = 0; scan->table.row_shape->nmade > 0 && i < n; i++)
 		ordered->visible[i] &= !GjShapeLacksValue(scan->table.row_shape,
 												  GjTopRow(ordered->top, first + i));
+	for (uint64 words = GjEntryFilterWords(scan->table.entry_filter); words != 0;
+		 words &= words - 1)
+	{
+		int			column = pg_rightmost_one_pos64(words);
+		const int64 *values = (const int64 *) GjTopRows(ordered->top)->included[column - 1].values;
+
+		for (int i = 0; i < n; i++)
+			ordered->visible[i] &= values[GjTopRow(ordered->top, first + i)] != GJ_ABSENT;
+	}
 }
 
 /*

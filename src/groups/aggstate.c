@@ -21,12 +21,10 @@
 #include "libpq/pqformat.h"
 #include "miscadmin.h"
 #include "utils/array.h"
-#include "utils/datum.h"
 #include "utils/float.h"
 #include "utils/fmgrprotos.h"
 #include "utils/numeric.h"
 
-#include "base/numeric.h"
 #include "groupparts.h"
 
 /*
@@ -64,16 +62,9 @@ static void read_states(GjValueType type, const char *states, int n, int stride,
 static Datum final_result(const GjAgg *agg, uint32 group, bool *isnull);
 static Datum partial_result(const GjAgg *agg, uint32 group, bool *isnull);
 static Datum final_average(const GjAgg *agg, const void *state, bool *isnull);
-static Datum numeric_result(const GjAgg *agg, uint32 group, bool *isnull);
-static Datum finite_sum(const GjAgg *agg, const void *state, bool has_words,
-						const GjStraySum *strays, int64 *count);
-static bool special_sum(const GjStraySum *strays, Datum *sum);
-static Datum scaled_numeric(const GjAgg *agg, GjWideSum sum);
-static Datum wide_numeric(GjWideSum sum);
 static Datum float_state(const GjFloatAverage *average);
 static Datum int_state(const GjIntAverage *average);
 static Datum wide_state(const GjWideAverage *average);
-static Datum numeric_state(const GjAgg *agg, const GjWideAverage *average, uint32 group);
 static void write_sum(StringInfo buf, GjWideSum sum);
 static int	take_digits(GjWideSum sum, int16 *digits);
 
@@ -294,6 +285,15 @@ GjAggAllocate(GjAgg *agg, uint32 capacity, bool is_grouped)
 	GjRegionAllocate(&agg->states, agg->context, capacity * agg->state_size);
 	if (agg->may_be_null && !is_grouped)
 		begin_seen(agg, 0, capacity);
+	GjAggForget(agg);
+}
+
+/*
+ * Forget what is known of groups beside their states
+ */
+void
+GjAggForget(GjAgg *agg)
+{
 	if (agg->distinct != NULL)
 		GjDistinctClear(agg->distinct);
 	if (agg->stray_sums != NULL)
@@ -996,11 +996,11 @@ final_result(const GjAgg *agg, uint32 group, bool *isnull)
 		return *isnull ? (Datum) 0 : value;
 	}
 	if (agg->spec.type == GJ_VALUE_NUMERIC)
-		return numeric_result(agg, group, isnull);
+		return GjNumericResult(agg, group, isnull);
 	if (agg->spec.kind == GJ_AGG_AVG)
 		return final_average(agg, state, isnull);
 	*isnull = agg->may_be_null && agg->keeps_seen && !agg->seen.start[group];
-	return *isnull ? (Datum) 0 : wide_numeric(*(const GjWideSum *) state);
+	return *isnull ? (Datum) 0 : GjWideNumeric(*(const GjWideSum *) state);
 }
 
 static Datum
@@ -1026,122 +1026,17 @@ final_average(const GjAgg *agg, const void *state, bool *isnull)
 		return (Datum) 0;
 
 	if (agg->spec.type == GJ_VALUE_INT8)
-		sum = wide_numeric(((const GjWideAverage *) state)->sum);
+		sum = GjWideNumeric(((const GjWideAverage *) state)->sum);
 	else
 		sum = NumericGetDatum(int64_to_numeric((int64) ((const GjIntAverage *) state)->sum));
 	return DirectFunctionCall2(numeric_div, sum, NumericGetDatum(int64_to_numeric(count)));
 }
 
 /*
- * Return the result of an aggregate of numerics, from the state, which is of words, and from the
- * values that have none
- */
-static Datum
-numeric_result(const GjAgg *agg, uint32 group, bool *isnull)
-{
-	const void *state = agg->states.start + group * agg->state_size;
-	const GjStraySum *strays = GjStraySumsFind(agg->stray_sums, group);
-	bool		is_average = agg->spec.kind == GJ_AGG_AVG;
-	bool		has_words = is_average ? ((const GjWideAverage *) state)->count > 0 :
-		!agg->keeps_seen || agg->seen.start[group];
-	Datum		value = (Datum) 0;
-	int64		count;
-
-	*isnull = !has_words && strays == NULL;
-	if (*isnull)
-		return (Datum) 0;
-	if (agg->spec.kind == GJ_AGG_MIN || agg->spec.kind == GJ_AGG_MAX)
-	{
-		if (!has_words)
-			return datumCopy(strays->value, false, -1);
-		value = scaled_numeric(agg, (GjWideSum) {*(const int64 *) state,
-							   *(const int64 *) state < 0 ? -1 : 0});
-		if (strays == NULL)
-			return value;
-		return DirectFunctionCall2(agg->spec.kind == GJ_AGG_MIN ? numeric_smaller :
-								   numeric_larger, value, strays->value);
-	}
-	if (strays != NULL && special_sum(strays, &value))
-		return value;
-	value = finite_sum(agg, state, has_words, strays, &count);
-	if (!is_average)
-		return value;
-	return DirectFunctionCall2(numeric_div, value, NumericGetDatum(int64_to_numeric(count)));
-}
-
-/*
- * Return the sum of the values that are numbers, which has the greatest scale of them, and their
- * count, if it is an average
- */
-static Datum
-finite_sum(const GjAgg *agg, const void *state, bool has_words, const GjStraySum *strays,
-		   int64 *count)
-{
-	Datum		strays_sum = strays == NULL ? (Datum) 0 : strays->value;
-
-	*count = strays == NULL ? 0 : strays->count;
-	if (agg->spec.kind == GJ_AGG_AVG)
-		*count += ((const GjWideAverage *) state)->count;
-	if (!has_words)
-		return strays_sum != (Datum) 0 ? datumCopy(strays_sum, false, -1) :
-			NumericGetDatum(int64_to_numeric(0));
-	if (strays_sum == (Datum) 0)
-		return scaled_numeric(agg, *(const GjWideSum *) state);
-	return DirectFunctionCall2(numeric_add, scaled_numeric(agg, *(const GjWideSum *) state),
-							   strays_sum);
-}
-
-/*
- * Return true if a sum is not a number, and set it
- */
-static bool
-special_sum(const GjStraySum *strays, Datum *sum)
-{
-	const char *name;
-
-	if (strays->nans > 0 || (strays->infinities > 0 && strays->negative_infinities > 0))
-		name = "NaN";
-	else if (strays->infinities > 0)
-		name = "Infinity";
-	else if (strays->negative_infinities > 0)
-		name = "-Infinity";
-	else
-		return false;
-	*sum = DirectFunctionCall3(numeric_in, CStringGetDatum(name), ObjectIdGetDatum(InvalidOid),
-							   Int32GetDatum(-1));
-	return true;
-}
-
-/*
- * Make a numeric of a word or a sum of words
- */
-static Datum
-scaled_numeric(const GjAgg *agg, GjWideSum sum)
-{
-	int			display_scale = agg->spec.display_scale;
-	int			stored_scale = agg->spec.stored_scale;
-	char	   *buffer;
-	Datum		value;
-
-	if (sum.high == -(int64) ((int64) sum.low < 0) && (int64) sum.low != PG_INT64_MIN)
-	{
-		buffer = palloc(GJ_NUMERIC_BYTES);
-		GjNumericOfWord((int64) sum.low, display_scale, stored_scale, buffer);
-		return PointerGetDatum(buffer);
-	}
-
-	/* multiply by 10^-S, which is exact, and show D digits */
-	buffer = palloc(GJ_NUMERIC_BYTES);
-	GjNumericOfWord(1, stored_scale, stored_scale, buffer);
-	value = DirectFunctionCall2(numeric_mul, wide_numeric(sum), PointerGetDatum(buffer));
-	return DirectFunctionCall2(numeric_round, value, Int32GetDatum(display_scale));
-}
-
-/*
  * Build a numeric from 128 bits: nearly always from the lower 64, otherwise from three pieces
  */
-static Datum
-wide_numeric(GjWideSum sum)
+Datum
+GjWideNumeric(GjWideSum sum)
 {
 	Datum		shift;
 	Datum		result;
@@ -1192,7 +1087,7 @@ partial_result(const GjAgg *agg, uint32 group, bool *isnull)
 		case GJ_VALUE_INT8:
 			return wide_state(state);
 		case GJ_VALUE_NUMERIC:
-			return numeric_state(agg, state, group);
+			return GjNumericState(agg, group);
 		default:
 			return int_state(state);
 	}
@@ -1228,43 +1123,6 @@ wide_state(const GjWideAverage *average)
 	pq_begintypsend(&buf);
 	pq_sendint64(&buf, average->count);
 	write_sum(&buf, average->sum);
-	return PointerGetDatum(pq_endtypsend(&buf));
-}
-
-/*
- * Make the output of numeric_avg_serialize()
- */
-static Datum
-numeric_state(const GjAgg *agg, const GjWideAverage *average, uint32 group)
-{
-	static const GjStraySum none = {0};
-	const GjStraySum *strays = GjStraySumsFind(agg->stray_sums, group);
-	GjNumericParts parts;
-	StringInfoData buf;
-	int64		count;
-	Datum		sum = finite_sum(agg, average, average->count > 0, strays, &count);
-
-	GjNumericRead((const struct varlena *) DatumGetPointer(sum), &parts);
-	pq_begintypsend(&buf);
-	pq_sendint64(&buf, count);
-	pq_sendint32(&buf, parts.ndigits);
-	pq_sendint32(&buf, parts.weight);
-	pq_sendint32(&buf, parts.is_negative ? SIGN_NEGATIVE : SIGN_POSITIVE);
-	pq_sendint32(&buf, parts.display_scale);
-	for (int i = 0; i < parts.ndigits; i++)
-	{
-		int16		digit;
-
-		memcpy(&digit, parts.digits + i * sizeof(digit), sizeof(digit));
-		pq_sendint16(&buf, digit);
-	}
-	/* only moving aggregates use the greatest scale, and the number of values that have it */
-	pq_sendint32(&buf, parts.display_scale);
-	pq_sendint64(&buf, count);
-	strays = strays == NULL ? &none : strays;
-	pq_sendint64(&buf, strays->nans);
-	pq_sendint64(&buf, strays->infinities);
-	pq_sendint64(&buf, strays->negative_infinities);
 	return PointerGetDatum(pq_endtypsend(&buf));
 }
 

@@ -389,30 +389,13 @@ extern Size GjDistinctMemory(const GjDistinct *set);
 /* When all rows have been added: count the spilled values */
 extern void GjDistinctFinish(GjDistinct *set, Size room, int64 *counts);
 
-/* What an aggregate knows of the values in a group that have no word: strays.c */
-typedef struct GjStraySum
-{
-	Datum		value;			/* the sum of numbers, or the least or greatest value; 0: none */
-	int64		count;			/* of numbers */
-	int64		nans;
-	int64		infinities;
-	int64		negative_infinities;
-} GjStraySum;
-
+/* What an aggregate knows of the values in groups that have no word: strays.c */
 typedef struct GjStraySums GjStraySums;
-
-/* Codes of such values are below all words */
-static inline bool
-GjWordIsStray(int64 word)
-{
-	return word <= PG_INT64_MIN / 2;
-}
 
 extern bool GjStraysExist(const GjStrays *strays);
 extern GjStraySums *GjStraySumsCreate(MemoryContext parent);
 extern void GjStraySumsClear(GjStraySums *sums);
 extern void GjStraySumsTake(GjStraySums *sums, const GjAggSpec *spec, GjAggInput *input);
-extern const GjStraySum *GjStraySumsFind(const GjStraySums *sums, uint32 group);
 
 typedef void (*GjAggUpdate) (void *states, const GjAggInput *input);
 
@@ -502,6 +485,7 @@ typedef struct GjSelection
 
 extern void GjAggsInit(GjAgg *aggs, int naggs, MemoryContext context, GjSpillFile *file,
 					   bool is_grouped);
+extern void GjAggForget(GjAgg *agg);
 extern void GjAggAllocate(GjAgg *agg, uint32 capacity, bool is_grouped);
 extern void GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers,
 					 uint32 nsettled, uint32 capacity, GjSelection *selection);
@@ -509,6 +493,9 @@ extern void GjAggMerge(GjAgg *agg, const GjAggStates *from, const GjBatch *batch
 					   const uint32 *numbers, uint32 nsettled, uint32 capacity);
 extern void GjAggRead(const GjAgg *agg, uint32 first, int n, int stride, Datum *values,
 					  bool *isnull);
+extern Datum GjWideNumeric(GjWideSum sum);
+extern Datum GjNumericResult(const GjAgg *agg, uint32 group, bool *isnull);
+extern Datum GjNumericState(const GjAgg *agg, uint32 group);
 extern Datum GjAggResult(const GjAgg *agg, uint32 group, bool is_partial, bool *isnull);
 
 #endif							/* GPUJOIN_GROUPS_GROUPPARTS_H */

@@ -340,10 +340,8 @@ clear(GjGroups *groups)
 
 		if (was_direct)
 			GjAggAllocate(agg, groups->table.capacity, true);
-		else if (agg->distinct != NULL)
-			GjDistinctClear(agg->distinct);
-		if (agg->stray_sums != NULL)
-			GjStraySumsClear(agg->stray_sums);
+		else
+			GjAggForget(agg);
 	}
 }
 

@@ -3,8 +3,8 @@
  * strays.c
  *	  Aggregates of numerics: the values that have no word.
  *
- * The values of a numeric column are words in a batch: integers of one scale (base/numeric.c), which
- * the loops for int8 add and compare.  A row may have any other value, as NaN, or 1.5 in a column
+ * In a batch, the values of a numeric column are words: integers of one scale (base/numeric.c),
+ * which the loops for int8 add and compare.  A row may have any other value, as NaN, or 1.5 in a column
  * of prices such as 1.50.  It comes from the table, or from another index.  Such a value is a
  * *stray*: a copy is kept here, and its code is in the place of the word.  Codes are below all
  * words, so they are found by one comparison, which is made only if there are strays at all.
@@ -25,6 +25,7 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
+#include "libpq/pqformat.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
@@ -34,6 +35,10 @@
 #include "groupparts.h"
 
 #define FIRST_STRAYS			64
+
+/* The sign of a numeric in a serialized state */
+#define POSITIVE				0x0000
+#define NEGATIVE				0x4000
 
 /* A value.  Equal values of different scales are in a list. */
 typedef struct Stray
@@ -78,11 +83,20 @@ struct GjStrays
 };
 
 /* What an aggregate knows of a group's strays */
+typedef struct StraySum
+{
+	Datum		value;			/* the sum of numbers, or the least or greatest value; 0: none */
+	int64		count;			/* of numbers */
+	int64		nans;
+	int64		infinities;
+	int64		negative_infinities;
+} StraySum;
+
 typedef struct SumCell
 {
 	uint32		group;
 	char		status;
-	GjStraySum	sum;
+	StraySum	sum;
 } SumCell;
 
 #define SH_PREFIX sumtable
@@ -112,8 +126,13 @@ static int64 add_stray(GjStrays *strays, Datum value, int display_scale);
 static int64 canonical_word(const GjStrays *strays, int64 code, int stored_scale);
 static void add_value(GjStraySums *sums, const GjAggSpec *spec, uint32 group, int64 code,
 					  uint32 weight);
-static void add_number(GjStraySums *sums, GjStraySum *sum, Numeric value, uint32 weight);
+static void add_number(GjStraySums *sums, StraySum *sum, Numeric value, uint32 weight);
 static void replace(GjStraySums *sums, Datum *to, Datum value);
+static const StraySum *find_sum(const GjStraySums *sums, uint32 group);
+static Datum finite_sum(const GjAgg *agg, const void *state, bool has_words,
+						const StraySum *strays, int64 *count);
+static bool special_sum(const StraySum *strays, Datum *sum);
+static Datum scaled_numeric(const GjAgg *agg, GjWideSum sum);
 
 GjStrays *
 GjStraysCreate(MemoryContext parent)
@@ -231,6 +250,15 @@ canonical_word(const GjStrays *strays, int64 code, int stored_scale)
 	return PG_INT64_MIN + stray->first;
 }
 
+/*
+ * Return true if a word is the code of a stray
+ */
+static inline bool
+is_stray(int64 word)
+{
+	return word <= -GJ_WORD_LIMIT;
+}
+
 GjStraySums *
 GjStraySumsCreate(MemoryContext parent)
 {
@@ -253,17 +281,6 @@ GjStraySumsClear(GjStraySums *sums)
 }
 
 /*
- * Return what is known of a group's strays, or NULL if it has none
- */
-const GjStraySum *
-GjStraySumsFind(const GjStraySums *sums, uint32 group)
-{
-	SumCell    *cell = sums->table == NULL ? NULL : sumtable_lookup(sums->table, group);
-
-	return cell == NULL ? NULL : &cell->sum;
-}
-
-/*
  * Take the rows with strays out of the input of an aggregate.  For count(DISTINCT), all rows stay,
  * with values that are equal if the numerics are.
  */
@@ -279,7 +296,7 @@ GjStraySumsTake(GjStraySums *sums, const GjAggSpec *spec, GjAggInput *input)
 		uint32		group = input->groups == NULL ? 0 : input->groups[i];
 		uint32		weight = input->weights == NULL ? 1 : input->weights[i];
 
-		if (GjWordIsStray(word))
+		if (is_stray(word))
 		{
 			if (spec->kind != GJ_AGG_COUNT_DISTINCT)
 			{
@@ -310,7 +327,7 @@ add_value(GjStraySums *sums, const GjAggSpec *spec, uint32 group, int64 code, ui
 	Datum		value = strays->strays[code - PG_INT64_MIN].value;
 	Numeric		numeric = DatumGetNumeric(value);
 	MemoryContext old;
-	GjStraySum *sum;
+	StraySum *sum;
 	bool		found;
 
 	if (sums->table == NULL)
@@ -321,7 +338,7 @@ add_value(GjStraySums *sums, const GjAggSpec *spec, uint32 group, int64 code, ui
 	}
 	sum = &sumtable_insert(sums->table, group, &found)->sum;
 	if (!found)
-		memset(sum, 0, sizeof(GjStraySum));
+		memset(sum, 0, sizeof(StraySum));
 
 	old = MemoryContextSwitchTo(strays->scratch);
 	switch (spec->kind)
@@ -346,7 +363,7 @@ add_value(GjStraySums *sums, const GjAggSpec *spec, uint32 group, int64 code, ui
 }
 
 static void
-add_number(GjStraySums *sums, GjStraySum *sum, Numeric value, uint32 weight)
+add_number(GjStraySums *sums, StraySum *sum, Numeric value, uint32 weight)
 {
 	Datum		times = NumericGetDatum(value);
 
@@ -354,10 +371,10 @@ add_number(GjStraySums *sums, GjStraySum *sum, Numeric value, uint32 weight)
 		sum->nans += weight;
 	else if (numeric_is_inf(value))
 	{
-		bool		is_negative = DatumGetBool(DirectFunctionCall2(numeric_lt, times,
-																   NumericGetDatum(int64_to_numeric(0))));
+		GjNumericParts parts;
 
-		*(is_negative ? &sum->negative_infinities : &sum->infinities) += weight;
+		GjNumericRead((const struct varlena *) value, &parts);
+		*(parts.is_negative ? &sum->negative_infinities : &sum->infinities) += weight;
 	}
 	else
 	{
@@ -386,4 +403,165 @@ replace(GjStraySums *sums, Datum *to, Datum value)
 			pfree(DatumGetPointer(before));
 	}
 	MemoryContextSwitchTo(old);
+}
+
+/*-------------------------------------------------------------------------
+ * Results
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Return what is known of a group's strays, or NULL if it has none
+ */
+static const StraySum *
+find_sum(const GjStraySums *sums, uint32 group)
+{
+	SumCell    *cell = sums->table == NULL ? NULL : sumtable_lookup(sums->table, group);
+
+	return cell == NULL ? NULL : &cell->sum;
+}
+
+/*
+ * Return the result of an aggregate of numerics, from the state, which is of words, and from the
+ * values that have none
+ */
+Datum
+GjNumericResult(const GjAgg *agg, uint32 group, bool *isnull)
+{
+	const void *state = agg->states.start + group * agg->state_size;
+	const StraySum *strays = find_sum(agg->stray_sums, group);
+	bool		is_average = agg->spec.kind == GJ_AGG_AVG;
+	bool		has_words = is_average ? ((const GjWideAverage *) state)->count > 0 :
+		!agg->keeps_seen || agg->seen.start[group];
+	Datum		value = (Datum) 0;
+	int64		count;
+
+	*isnull = !has_words && strays == NULL;
+	if (*isnull)
+		return (Datum) 0;
+	if (agg->spec.kind == GJ_AGG_MIN || agg->spec.kind == GJ_AGG_MAX)
+	{
+		if (!has_words)
+			return datumCopy(strays->value, false, -1);
+		value = scaled_numeric(agg, (GjWideSum) {*(const int64 *) state,
+							   *(const int64 *) state < 0 ? -1 : 0});
+		if (strays == NULL)
+			return value;
+		return DirectFunctionCall2(agg->spec.kind == GJ_AGG_MIN ? numeric_smaller :
+								   numeric_larger, value, strays->value);
+	}
+	if (strays != NULL && special_sum(strays, &value))
+		return value;
+	value = finite_sum(agg, state, has_words, strays, &count);
+	if (!is_average)
+		return value;
+	return DirectFunctionCall2(numeric_div, value, NumericGetDatum(int64_to_numeric(count)));
+}
+
+/*
+ * Return the sum of the values that are numbers, which has the greatest scale of them, and their
+ * count, if it is an average
+ */
+static Datum
+finite_sum(const GjAgg *agg, const void *state, bool has_words, const StraySum *strays,
+		   int64 *count)
+{
+	Datum		strays_sum = strays == NULL ? (Datum) 0 : strays->value;
+
+	*count = strays == NULL ? 0 : strays->count;
+	if (agg->spec.kind == GJ_AGG_AVG)
+		*count += ((const GjWideAverage *) state)->count;
+	if (!has_words)
+		return strays_sum != (Datum) 0 ? datumCopy(strays_sum, false, -1) :
+			NumericGetDatum(int64_to_numeric(0));
+	if (strays_sum == (Datum) 0)
+		return scaled_numeric(agg, *(const GjWideSum *) state);
+	return DirectFunctionCall2(numeric_add, scaled_numeric(agg, *(const GjWideSum *) state),
+							   strays_sum);
+}
+
+/*
+ * Return true if a sum is not a number, and set it
+ */
+static bool
+special_sum(const StraySum *strays, Datum *sum)
+{
+	const char *name;
+
+	if (strays->nans > 0 || (strays->infinities > 0 && strays->negative_infinities > 0))
+		name = "NaN";
+	else if (strays->infinities > 0)
+		name = "Infinity";
+	else if (strays->negative_infinities > 0)
+		name = "-Infinity";
+	else
+		return false;
+	*sum = DirectFunctionCall3(numeric_in, CStringGetDatum(name), ObjectIdGetDatum(InvalidOid),
+							   Int32GetDatum(-1));
+	return true;
+}
+
+/*
+ * Make a numeric of a word or a sum of words
+ */
+static Datum
+scaled_numeric(const GjAgg *agg, GjWideSum sum)
+{
+	int			display_scale = agg->spec.display_scale;
+	int			stored_scale = agg->spec.stored_scale;
+	char	   *buffer;
+	Datum		value;
+
+	if (sum.high == -(int64) ((int64) sum.low < 0) && (int64) sum.low != PG_INT64_MIN)
+	{
+		buffer = palloc(GJ_NUMERIC_BYTES);
+		GjNumericOfWord((int64) sum.low, display_scale, stored_scale, buffer);
+		return PointerGetDatum(buffer);
+	}
+
+	/* multiply by 10^-S, which is exact, and show D digits */
+	buffer = palloc(GJ_NUMERIC_BYTES);
+	GjNumericOfWord(1, stored_scale, stored_scale, buffer);
+	value = DirectFunctionCall2(numeric_mul, GjWideNumeric(sum), PointerGetDatum(buffer));
+	return DirectFunctionCall2(numeric_round, value, Int32GetDatum(display_scale));
+}
+
+/*
+ * Return the state of sum() or avg() of a group for a parallel plan, both of which have the kind
+ * of the latter: the output of numeric_avg_serialize()
+ */
+Datum
+GjNumericState(const GjAgg *agg, uint32 group)
+{
+	const GjWideAverage *average = (const GjWideAverage *) (agg->states.start +
+														   group * agg->state_size);
+	static const StraySum none = {0};
+	const StraySum *strays = find_sum(agg->stray_sums, group);
+	GjNumericParts parts;
+	StringInfoData buf;
+	int64		count;
+	Datum		sum = finite_sum(agg, average, average->count > 0, strays, &count);
+
+	GjNumericRead((const struct varlena *) DatumGetPointer(sum), &parts);
+	pq_begintypsend(&buf);
+	pq_sendint64(&buf, count);
+	pq_sendint32(&buf, parts.ndigits);
+	pq_sendint32(&buf, parts.weight);
+	pq_sendint32(&buf, parts.is_negative ? NEGATIVE : POSITIVE);
+	pq_sendint32(&buf, parts.display_scale);
+	for (int i = 0; i < parts.ndigits; i++)
+	{
+		int16		digit;
+
+		memcpy(&digit, parts.digits + i * sizeof(digit), sizeof(digit));
+		pq_sendint16(&buf, digit);
+	}
+	/* only moving aggregates use the greatest scale, and the number of values that have it */
+	pq_sendint32(&buf, parts.display_scale);
+	pq_sendint64(&buf, count);
+	strays = strays == NULL ? &none : strays;
+	pq_sendint64(&buf, strays->nans);
+	pq_sendint64(&buf, strays->infinities);
+	pq_sendint64(&buf, strays->negative_infinities);
+	return PointerGetDatum(pq_endtypsend(&buf));
 }

@@ -5,9 +5,9 @@
  *
  * It groups by values that are equal if and only if their bits are: integers, dates, times and
  * booleans, by the default equality of their types; and by uuids, as two words (pages/wide.c).  A
- * column of a join's small side may have another type that can be hashed: then its values are replaced by numbers (agg/reader.c).  A
- * numeric column of an index is an argument, but forms no groups (aggnumeric.c).  GpuAgg
- * computes those built-in aggregates over columns that node/aggplan.h lists.  All other queries
+ * column of a join's small side may have another type that can be hashed: then its values are
+ * replaced by numbers (agg/reader.c).  A numeric column of an index is an argument, but forms no
+ * groups (aggnumeric.c).  GpuAgg computes those built-in aggregates over columns that node/aggplan.h lists.  All other queries
  * are left to PostgreSQL.
  *
  * Rows are grouped by the GROUP BY columns, and by each other column that is used outside of
@@ -238,8 +238,8 @@ add_grouping(GjAggQuery *query, Expr *expr)
 }
 
 /*
- * Return true for a uuid, which takes two columns of a batch: each of them has a word.  Two uuids are
- * equal if and only if both their words are.
+ * Return true for a uuid, which takes two columns of a batch: each of them has a word.  Two uuids
+ * are equal if and only if both their words are.
  */
 static bool
 has_words(const Expr *expr)

@@ -12,7 +12,10 @@
  * Entries may belong to rows that are dead or invisible to the query, and they are tested before
  * other clauses.  So an operator must neither fail nor disclose its arguments: it must be
  * immutable and leakproof, and belong to the btree family of a built-in type.  For the same reason
- * security barriers do not matter here: core, too, evaluates leakproof clauses first.
+ * security barriers do not matter here: core, too, evaluates leakproof clauses first.  PostgreSQL
+ * does not declare the comparisons of numerics to be leakproof.  We compare integers in place of
+ * them, which neither fails nor discloses anything, but respect what is declared: they do not
+ * qualify if the table has security barriers.
  *
  * The value that a column is compared with is evaluated once for each scan, as in PostgreSQL's
  * index scans.  That must not raise an error which the clause would not have raised, as "x = 0 OR
@@ -100,8 +103,10 @@ static bool may_fail(Node *node, void *context);
 static bool function_may_fail(Oid function, void *context);
 static bool look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right,
 							 GjFilterOperator *operator);
-static bool find_operator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator);
+static bool find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right,
+						  GjFilterOperator *operator);
 static bool types_are_known(Oid left, Oid right);
+static bool has_no_barrier(const RelOptInfo *rel);
 static bool index_has(const IndexOptInfo *index, AttrNumber attno);
 static int	index_column(const IndexOptInfo *index, AttrNumber attno);
 static List *make_filter_plan(const IndexOptInfo *index, Index varno, List **quals,
@@ -314,6 +319,8 @@ add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
 static Cost
 test_cost(int width, double nvalues)
 {
+	if (width < 0)
+		width = sizeof(int64);	/* a word in place of a numeric */
 	return TEST_BYTE_COST * (nvalues <= FEW_LISTED ? nvalues * width : LOOK_UP_BYTES);
 }
 
@@ -476,7 +483,7 @@ look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator
 		note = &maker->notes[maker->next_note];
 		maker->next_note = 1 - maker->next_note;
 		note->opno = opno;
-		note->known = find_operator(opno, &note->left, &note->right, &note->operator);
+		note->known = find_operator(maker, opno, &note->left, &note->right, &note->operator);
 	}
 	*left = note->left;
 	*right = note->right;
@@ -485,7 +492,7 @@ look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator
 }
 
 static bool
-find_operator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
+find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
 {
 	static const GjFilterOperator operators[] = {GJ_FILTER_LT, GJ_FILTER_LE, GJ_FILTER_EQ,
 	GJ_FILTER_GE, GJ_FILTER_GT};
@@ -496,7 +503,9 @@ find_operator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
 
 	op_input_types(opno, left, right);
 	if (!types_are_known(*left, *right) || !OidIsValid(function) ||
-		!get_func_leakproof(function) || func_volatile(function) != PROVOLATILE_IMMUTABLE)
+		!(get_func_leakproof(function) ||
+		  (*left == NUMERICOID && has_no_barrier(maker->index->rel))) ||
+		func_volatile(function) != PROVOLATILE_IMMUTABLE)
 		return false;
 
 	family = lookup_type_cache(*left, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
@@ -537,10 +546,27 @@ types_are_known(Oid left, Oid right)
 		case TIMESTAMPOID:
 		case TIMESTAMPTZOID:
 		case UUIDOID:
+		case NUMERICOID:
 			return left == right;
 		default:
 			return false;
 	}
+}
+
+/*
+ * Return true if none of a table's clauses must be evaluated before others
+ */
+static bool
+has_no_barrier(const RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+	{
+		if (lfirst_node(RestrictInfo, lc)->security_level > 0)
+			return false;
+	}
+	return true;
 }
 
 /*-------------------------------------------------------------------------

@@ -8,6 +8,9 @@
  * AND, OR and NOT in three-valued logic take few bit operations.  An entry passes if the result is
  * TRUE.
  *
+ * A numeric column has words, which are tested as integers.  An entry may lack the word
+ * (base/numeric.c); then it passes, and the row is tested when it has been read from the table.
+ *
  * The values that columns are compared with are evaluated once per scan, when the first entries
  * arrive.  Without entries they are not evaluated, just as the executor evaluates a filter only if
  * it has a row.  Values that are available are read earlier, for a device that tests the conditions
@@ -24,6 +27,7 @@
 #include "executor/executor.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "port/pg_bitutils.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -61,6 +65,7 @@ typedef struct GjColumnTest
 	int64		low;
 	int64		high;
 	double		number;
+	uint8		stored_scale;	/* of a numeric column, whose values are words */
 	GjKeySet   *set;			/* elements; GjFloatKey() of floating-point numbers */
 	GjExact    *pairs;			/* elements of two words: a code and a part */
 } GjColumnTest;
@@ -103,6 +108,7 @@ typedef struct Condition
 	Oid			value_type;		/* type of the value, or of the array's elements */
 	GjFilterOperator operator;
 	ExprState  *value;			/* NULL if the condition has no value */
+	uint64		words;			/* numeric columns that it and its operands compare */
 	GjColumnTest test;			/* valid once the filter has been started */
 } Condition;
 
@@ -146,6 +152,7 @@ static void read_parts(GjEntryFilter *filter, List *parts);
 static int	add_column(GjEntryFilter *filter, int column);
 static void read_condition(Reader *reader, Condition *condition);
 static void read_operands(Reader *reader, Condition *condition, int noperands);
+static void note_words(Reader *reader, Condition *condition);
 static void read_column(Reader *reader, Condition *condition);
 static int	next_step(Reader *reader);
 static void read_value(Reader *reader, Condition *condition);
@@ -154,6 +161,8 @@ static void start(GjEntryFilter *filter);
 static void start_condition(GjEntryFilter *filter, Condition *condition);
 static bool add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter);
 static int	run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows);
+static void run_on_words(const Condition *root, const GjBatchColumn *columns, int n,
+						 uint8 *results);
 static int	drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n);
 static inline int64 read_word(const GjBatchColumn *column, int i);
 static void attach_filter(void *arg, GjEntrySet *set);
@@ -174,11 +183,13 @@ static int64 get_key(Oid type, const GjBatchColumn *column, int i);
 static bool add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high);
 static void compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value);
 static void compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value);
+static void compare_numeric(GjColumnTest *test, GjFilterOperator operator, Datum value);
 static void compare_float(GjColumnTest *test, GjFilterOperator operator, double value);
 static void get_limits(Oid type, int64 *min, int64 *max);
 static int64 read_integer(Oid type, Datum value);
 static double read_float(Oid type, Datum value);
 static void add_element(void *destination, Datum value);
+static int64 read_numeric(const GjColumnTest *test, Datum value);
 static void test_run(const Condition *condition, const GjBatchColumn *columns, int n,
 					 uint8 *pg_restrict results);
 static void run_pair(const GjColumnTest *test, const char *firsts, const char *seconds, int n,
@@ -277,12 +288,14 @@ read_condition(Reader *reader, Condition *condition)
 			condition->type = next_step(reader);
 			condition->value_type = next_step(reader);
 			condition->operator = next_step(reader);
+			note_words(reader, condition);
 			read_value(reader, condition);
 			break;
 		case GJ_FILTER_ANY:
 			read_column(reader, condition);
 			condition->type = next_step(reader);
 			condition->value_type = next_step(reader);
+			note_words(reader, condition);
 			read_value(reader, condition);
 			break;
 		case GJ_FILTER_NULL:
@@ -302,7 +315,26 @@ read_operands(Reader *reader, Condition *condition, int noperands)
 	condition->noperands = noperands;
 	condition->operands = palloc0(noperands * sizeof(Condition));
 	for (int i = 0; i < noperands; i++)
+	{
 		read_condition(reader, &condition->operands[i]);
+		condition->words |= condition->operands[i].words;
+	}
+}
+
+/*
+ * Note whether a column that is compared has words in place of numerics
+ */
+static void
+note_words(Reader *reader, Condition *condition)
+{
+	if (condition->type != NUMERICOID)
+		return;
+	if (condition->column == 0 ||
+		reader->filter->info.included[condition->column - 1].kind != GJ_COLUMN_NUMERIC)
+		elog(ERROR, "a filter compares a column that has no numerics");
+	condition->words = GJ_ENTRY_KEY << condition->column;
+	condition->test.stored_scale =
+		reader->filter->info.included[condition->column - 1].stored_scale;
 }
 
 static void
@@ -354,6 +386,16 @@ uint64
 GjEntryFilterColumns(const GjEntryFilter *filter)
 {
 	return filter != NULL ? filter->columns : 0;
+}
+
+/*
+ * Return those of them that may lack a value.  An entry that passes and lacks one is no row, as far
+ * as is known.
+ */
+uint64
+GjEntryFilterWords(const GjEntryFilter *filter)
+{
+	return filter != NULL ? filter->root.words : 0;
 }
 
 /*
@@ -425,7 +467,9 @@ run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)
 	Assert(n <= GJ_BATCH_ROWS);
 	if (!filter->started)
 		start(filter);
-	if (filter->root.noperands > 0)
+	if (filter->root.words != 0)
+		run_on_words(&filter->root, columns, n, results);
+	else if (filter->root.noperands > 0)
 		run(&filter->root, columns, n, results);
 	else
 		memset(results, GJ_RESULT_TRUE, n);
@@ -435,6 +479,35 @@ run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)
 		npassed += results[i] & GJ_RESULT_TRUE;
 	}
 	return filter->parts == NIL ? npassed : drop_unlisted(filter, columns, rows, npassed);
+}
+
+/*
+ * Run the filter's AND, some of whose operands compare numeric columns.  An operand is taken to be
+ * TRUE for an entry that lacks the value of one of these: the row must be read from the table, which
+ * decides (rows/rows.c, exec/ordered.c).
+ */
+static void
+run_on_words(const Condition *root, const GjBatchColumn *columns, int n, uint8 *results)
+{
+	uint8		others[GJ_BATCH_ROWS];
+
+	memset(results, GJ_RESULT_TRUE, n);
+	for (int k = 0; k < root->noperands; k++)
+	{
+		const Condition *operand = &root->operands[k];
+
+		run(operand, columns, n, others);
+		for (uint64 words = operand->words; words != 0; words &= words - 1)
+		{
+			int			column = pg_rightmost_one_pos64(words);
+			const int64 *values = (const int64 *) columns[column].values;
+
+			for (int i = 0; i < n; i++)
+				others[i] = values[i] == GJ_ABSENT ? GJ_RESULT_TRUE : others[i];
+		}
+		for (int i = 0; i < n; i++)
+			results[i] &= others[i];
+	}
 }
 
 /*
@@ -903,6 +976,9 @@ test_for_device(gjd_filter *filter, const Condition *condition, uint8 wanted)
 	const GjColumnTest *test = &condition->test;
 	int			column = condition->column;
 
+	/* a device cannot tell absent values, for which no test holds */
+	if (test->type == NUMERICOID)
+		return false;
 	switch (test->kind)
 	{
 		case GJ_TEST_CONSTANT:
@@ -980,6 +1056,8 @@ test_compare(GjColumnTest *test, Oid type, GjFilterOperator operator, Oid value_
 		compare_pair(test, operator, value);
 	else if (GjIsFloat(type))
 		compare_float(test, operator, read_float(value_type, value));
+	else if (type == NUMERICOID)
+		compare_numeric(test, operator, value);
 	else
 		compare_integer(test, operator, read_integer(value_type, value));
 }
@@ -1055,6 +1133,31 @@ compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value)
 	test->high = words[1];
 	if (operator == GJ_FILTER_NE)
 		negate(test);
+}
+
+/*
+ * Make a test of the words of a numeric column.  A value with more digits than these is between two
+ * words.
+ */
+static void
+compare_numeric(GjColumnTest *test, GjFilterOperator operator, Datum value)
+{
+	GjNumericParts parts;
+	bool		is_exact;
+	int64		word;
+
+	GjNumericRead(PG_DETOAST_DATUM_PACKED(value), &parts);
+	word = GjNumericFloor(&parts, test->stored_scale, &is_exact);
+	if (!is_exact)
+	{
+		if (operator == GJ_FILTER_LT)
+			operator = GJ_FILTER_LE;
+		else if (operator == GJ_FILTER_GE)
+			operator = GJ_FILTER_GT;
+		else if (operator == GJ_FILTER_EQ || operator == GJ_FILTER_NE)
+			word = GJ_WORD_LIMIT;	/* no column has it */
+	}
+	compare_integer(test, operator, word);
 }
 
 /*
@@ -1144,9 +1247,25 @@ add_element(void *destination, Datum value)
 		return;
 	}
 	get_limits(test->type, &min, &max);
-	key = read_integer(element_type, value);
+	key = test->type == NUMERICOID ? read_numeric(test, value) :
+		read_integer(element_type, value);
 	if (key >= min && key <= max)
 		GjKeySetAdd(test->set, key);
+}
+
+/*
+ * Return the word that equals a numeric, or the limit of words if there is none
+ */
+static int64
+read_numeric(const GjColumnTest *test, Datum value)
+{
+	GjNumericParts parts;
+	bool		is_exact;
+	int64		word;
+
+	GjNumericRead(PG_DETOAST_DATUM_PACKED(value), &parts);
+	word = GjNumericFloor(&parts, test->stored_scale, &is_exact);
+	return is_exact ? word : GJ_WORD_LIMIT;
 }
 
 /*
@@ -1196,6 +1315,10 @@ get_limits(Oid type, int64 *min, int64 *max)
 		case OIDOID:
 			*min = 0;
 			*max = PG_UINT32_MAX;
+			break;
+		case NUMERICOID:
+			*min = 1 - GJ_WORD_LIMIT;
+			*max = GJ_WORD_LIMIT - 1;
 			break;
 		default:
 			*min = PG_INT64_MIN;

@@ -48,6 +48,8 @@ value_datum(const TestColumn *column, int row)
 			return Float4GetDatum((float4) column->floats[row]);
 		case GJ_VALUE_FLOAT8:
 			return Float8GetDatum(column->floats[row]);
+		case GJ_VALUE_NUMERIC:
+			break;
 	}
 	return (Datum) 0;
 }

@@ -5,6 +5,7 @@ RESET client_min_messages;
 
 SET gpujoin.force = on;
 SET enable_seqscan = off;
+SET jit = off;
 SET max_parallel_workers_per_gather = 0;
 
 -- compares the rows of a query, as they are shown, with PostgreSQL's own

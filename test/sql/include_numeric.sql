@@ -5,6 +5,7 @@ RESET client_min_messages;
 
 SET gpujoin.force = on;
 SET enable_seqscan = off;
+SET jit = off;
 SET max_parallel_workers_per_gather = 0;
 
 -- compares rows from the index with those of the table, also how they are shown, bit by bit
