@@ -519,7 +519,9 @@ find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOpera
 		*operator = operators[strategy - 1];
 	else
 		return false;
-	return true;
+
+	/* words of uuids are only tested for equality */
+	return *left != UUIDOID || *operator == GJ_FILTER_EQ || *operator == GJ_FILTER_NE;
 }
 
 /*
@@ -543,6 +545,7 @@ types_are_known(Oid left, Oid right)
 		case DATEOID:
 		case TIMESTAMPOID:
 		case TIMESTAMPTZOID:
+		case UUIDOID:
 		case NUMERICOID:
 			return left == right;
 		default:
@@ -647,8 +650,8 @@ GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
  * be tested; NIL if they cannot be or need not be
  *
  * Codes that have rests are proved by these, which are behind the other columns of the index.  All
- * further parts of tuples must be in the index.  They must be integers or the like, since entries
- * include rows that the query must not see, for which no function may be called.
+ * further parts of tuples must be in the index.  They must be integers, uuids or the like, since
+ * entries include rows that the query must not see, for which no function may be called.
  */
 List *
 GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
@@ -672,7 +675,8 @@ GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
 		if (tuples->key_is_part && foreach_current_index(column) == 0)
 			continue;
 		if (!IsA(var, Var) ||
-			!GjExactPartInit(&part, lfirst_oid(opno), lfirst_oid(collation)) || !part.is_word)
+			!GjExactPartInit(&part, lfirst_oid(opno), lfirst_oid(collation)) ||
+			!GjExactPartIsBits(&part))
 			return NIL;
 		position = index_column(index, var->varattno);
 		if (position < 1)

@@ -31,6 +31,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/uuid.h"
 
 #include "base/arrays.h"
 #include "node/filterplan.h"
@@ -50,7 +51,9 @@ typedef enum GjTestKind
 	GJ_TEST_LESS_EQUAL,			/* column <= number */
 	GJ_TEST_EQUAL,				/* column = number */
 	GJ_TEST_NAN,				/* column is not a number */
-	GJ_TEST_LISTED				/* column is in the set */
+	GJ_TEST_LISTED,				/* column is in the set */
+	GJ_TEST_PAIR,				/* column = low, and its second word = high */
+	GJ_TEST_PAIRS				/* column and its second word are in the table */
 } GjTestKind;
 
 typedef struct GjColumnTest
@@ -64,6 +67,7 @@ typedef struct GjColumnTest
 	double		number;
 	uint8		stored_scale;	/* of a numeric column, whose values are words */
 	GjKeySet   *set;			/* elements; GjFloatKey() of floating-point numbers */
+	GjExact    *pairs;			/* elements of two words: a code and a part */
 } GjColumnTest;
 
 /*
@@ -99,6 +103,7 @@ typedef struct Condition
 	struct Condition *operands;
 	BoolTestType truth;			/* GJ_FILTER_TRUTH */
 	int			column;
+	int			second;			/* column with the second words of the values, or 0 */
 	Oid			type;			/* type as which the column is compared */
 	Oid			value_type;		/* type of the value, or of the array's elements */
 	GjFilterOperator operator;
@@ -110,6 +115,7 @@ typedef struct Condition
 struct GjEntryFilter
 {
 	Condition	root;			/* an AND */
+	GjIndexInfo info;
 	List	   *parts;			/* columns that are looked up in exact with the code, or NIL */
 	GjExact    *exact;
 	uint64		columns;
@@ -126,7 +132,6 @@ typedef struct Reader
 {
 	GjEntryFilter *filter;
 	PlanState  *parent;
-	const GjIndexInfo *info;
 	List	   *steps;
 	List	   *values;
 	int			step;			/* next step */
@@ -144,16 +149,13 @@ typedef struct Elements
 } Elements;
 
 static void read_parts(GjEntryFilter *filter, List *parts);
+static int	add_column(GjEntryFilter *filter, int column);
 static void read_condition(Reader *reader, Condition *condition);
 static void read_operands(Reader *reader, Condition *condition, int noperands);
 static void note_words(Reader *reader, Condition *condition);
 static void read_column(Reader *reader, Condition *condition);
 static int	next_step(Reader *reader);
 static void read_value(Reader *reader, Condition *condition);
-static bool is_computed(Node *value);
-static bool tells_time(Node *node);
-static bool is_of_time(Oid function);
-static bool collect_params(Node *node, void *params);
 static bool is_at_hand(const GjEntryFilter *filter);
 static void start(GjEntryFilter *filter);
 static void start_condition(GjEntryFilter *filter, Condition *condition);
@@ -180,6 +182,7 @@ static void run_few(const GjColumnTest *test, const GjBatchColumn *column, int n
 static int64 get_key(Oid type, const GjBatchColumn *column, int i);
 static bool add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high);
 static void compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value);
+static void compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value);
 static void compare_numeric(GjColumnTest *test, GjFilterOperator operator, Datum value);
 static void compare_float(GjColumnTest *test, GjFilterOperator operator, double value);
 static void get_limits(Oid type, int64 *min, int64 *max);
@@ -187,10 +190,11 @@ static int64 read_integer(Oid type, Datum value);
 static double read_float(Oid type, Datum value);
 static void add_element(void *destination, Datum value);
 static int64 read_numeric(const GjColumnTest *test, Datum value);
-static void test_run(const GjColumnTest *test, const GjBatchColumn *column, int n,
+static void test_run(const Condition *condition, const GjBatchColumn *columns, int n,
 					 uint8 *pg_restrict results);
-static bool test_for_device(gjd_filter *filter, int column, const GjColumnTest *test,
-							uint8 wanted);
+static void run_pair(const GjColumnTest *test, const char *firsts, const char *seconds, int n,
+					 uint8 *results);
+static bool test_for_device(gjd_filter *filter, const Condition *condition, uint8 wanted);
 static bool test_null_for_device(gjd_filter *filter, int column, bool isnull);
 static void test_compare(GjColumnTest *test, Oid type, GjFilterOperator operator,
 						 Oid value_type, Datum value, bool isnull);
@@ -200,21 +204,20 @@ static void test_true(GjColumnTest *test);
 static void test_constant(GjColumnTest *test, Datum value, bool isnull);
 
 /*
- * Prepare a filter plan, or return NULL if the plan is empty.  The planner has stored its values
- * separately.  The filter lives in the memory context of the query.
+ * Prepare a filter plan for an index, or return NULL if the plan is empty.  The planner has stored
+ * its values separately.  The filter lives in the memory context of the query.
  */
 GjEntryFilter *
 GjEntryFilterInit(Relation index, List *plan, List *values, PlanState *parent)
 {
 	GjEntryFilter *filter;
-	GjIndexInfo info;
-	Reader		reader = {.parent = parent,.info = &info,.values = values};
+	Reader		reader = {.parent = parent,.values = values};
 
 	if (plan == NIL)
 		return NULL;
-	GjIndexGetInfo(index, &info);
 	Assert(list_length(plan) == GJ_FILTER_PLAN_COUNT);
 	filter = palloc0(sizeof(GjEntryFilter));
+	GjIndexGetInfo(index, &filter->info);
 	filter->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin filter",
 											ALLOCSET_SMALL_SIZES);
 	filter->econtext = CreateExprContext(parent->state);
@@ -244,7 +247,22 @@ read_parts(GjEntryFilter *filter, List *parts)
 	if (parts != NIL)
 		filter->columns |= GJ_ENTRY_KEY;
 	foreach(lc, parts)
-		filter->columns |= GJ_ENTRY_KEY << lfirst_int(lc);
+		(void) add_column(filter, lfirst_int(lc));
+}
+
+/*
+ * Have the filter read a column, and the second words of its values, whose column is returned; 0 if
+ * they have none
+ */
+static int
+add_column(GjEntryFilter *filter, int column)
+{
+	int			second = column == 0 ? 0 : filter->info.included[column - 1].second;
+
+	filter->columns |= GJ_ENTRY_KEY << column;
+	if (second != 0)
+		filter->columns |= GJ_ENTRY_KEY << second;
+	return second;
 }
 
 static void
@@ -312,18 +330,18 @@ note_words(Reader *reader, Condition *condition)
 	if (condition->type != NUMERICOID)
 		return;
 	if (condition->column == 0 ||
-		reader->info->included[condition->column - 1].kind != GJ_COLUMN_NUMERIC)
+		reader->filter->info.included[condition->column - 1].kind != GJ_COLUMN_NUMERIC)
 		elog(ERROR, "a filter compares a column that has no numerics");
 	condition->words = GJ_ENTRY_KEY << condition->column;
 	condition->test.stored_scale =
-		reader->info->included[condition->column - 1].stored_scale;
+		reader->filter->info.included[condition->column - 1].stored_scale;
 }
 
 static void
 read_column(Reader *reader, Condition *condition)
 {
 	condition->column = next_step(reader);
-	reader->filter->columns |= GJ_ENTRY_KEY << condition->column;
+	condition->second = add_column(reader->filter, condition->column);
 }
 
 static int
@@ -338,100 +356,8 @@ read_value(Reader *reader, Condition *condition)
 	Expr	   *value = list_nth(reader->values, reader->value++);
 
 	condition->value = ExecInitExpr(value, reader->parent);
-	reader->filter->computes |= is_computed((Node *) value);
-	collect_params((Node *) value, &reader->filter->params);
-}
-
-/*
- * Return true if evaluating a value could fail.  A param alone cannot.  The planner has evaluated
- * what has no param, to estimate how many rows pass; but a stable function may fail when a cached
- * plan is executed again, unless only the time has changed.
- */
-static bool
-is_computed(Node *value)
-{
-	while (IsA(value, RelabelType))
-		value = (Node *) ((RelabelType *) value)->arg;
-	return !IsA(value, Param) && !tells_time(value);
-}
-
-/*
- * Return true if the expression has nothing but constants, the time, and functions that do not
- * fail as time goes by: "now() - interval '1 day'", "current_date"
- */
-static bool
-tells_time(Node *node)
-{
-	List	   *args;
-	ListCell   *lc;
-
-	switch (nodeTag(node))
-	{
-		case T_Const:
-		case T_SQLValueFunction:
-			return true;
-		case T_RelabelType:
-			return tells_time((Node *) ((RelabelType *) node)->arg);
-		case T_FuncExpr:
-			if (!is_of_time(((FuncExpr *) node)->funcid))
-				return false;
-			args = ((FuncExpr *) node)->args;
-			break;
-		case T_OpExpr:
-			if (!is_of_time(get_opcode(((OpExpr *) node)->opno)))
-				return false;
-			args = ((OpExpr *) node)->args;
-			break;
-		default:
-			return false;
-	}
-	foreach(lc, args)
-	{
-		if (!tells_time(lfirst(lc)))
-			return false;
-	}
-	return true;
-}
-
-static bool
-is_of_time(Oid function)
-{
-	switch (function)
-	{
-		case F_NOW:
-		case F_TRANSACTION_TIMESTAMP:
-		case F_STATEMENT_TIMESTAMP:
-		case F_DATE_TIMESTAMPTZ:
-		case F_TIMESTAMP_TIMESTAMPTZ:
-		case F_TIMESTAMP_DATE:
-		case F_TIMESTAMPTZ_DATE:
-		case F_TIMESTAMPTZ_TIMESTAMP:
-		case F_DATE_PLI:
-		case F_DATE_MII:
-		case F_DATE_PL_INTERVAL:
-		case F_DATE_MI_INTERVAL:
-		case F_TIMESTAMP_PL_INTERVAL:
-		case F_TIMESTAMP_MI_INTERVAL:
-		case F_TIMESTAMPTZ_PL_INTERVAL:
-		case F_TIMESTAMPTZ_MI_INTERVAL:
-		case F_DATE_TRUNC_TEXT_TIMESTAMP:
-		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ:
-			return true;
-		default:
-			return false;
-	}
-}
-
-static bool
-collect_params(Node *node, void *params)
-{
-	Bitmapset **set = params;
-
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
-		*set = bms_add_member(*set, ((Param *) node)->paramid);
-	return expression_tree_walker(node, collect_params, params);
+	reader->filter->computes |= GjValueMayFail((Node *) value);
+	GjCollectParams((Node *) value, &reader->filter->params);
 }
 
 /*
@@ -587,15 +513,16 @@ run_on_words(const Condition *root, const GjBatchColumn *columns, int n, uint8 *
 /*
  * Keep those of n entries that the exact table lists
  *
- * Entries of rows that are not visible are looked up, too, so only words may be compared: see
- * plan/entryfilter.c.
+ * Entries of rows that are not visible are looked up, too, so only words and uuids may be compared:
+ * see plan/entryfilter.c.
  */
 static int
 drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n)
 {
 	int			nparts = list_length(filter->parts);
 	MemoryContext old = MemoryContextSwitchTo(filter->econtext->ecxt_per_tuple_memory);
-	Datum	   *values = palloc(nparts * n * sizeof(Datum));
+	Datum	   *values = palloc(nparts * n * (sizeof(Datum) + UUID_LEN));
+	char	   *uuids = (char *) (values + nparts * n);
 	const Datum *arrays[INDEX_MAX_KEYS];
 	int64		codes[GJ_BATCH_ROWS];
 	uint32		numbers[GJ_BATCH_ROWS];
@@ -621,11 +548,19 @@ drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
 		codes[i] = read_word(&columns[0], rows[i]);
 	foreach(lc, filter->parts)
 	{
-		Datum	   *part = values + foreach_current_index(lc) * n;
+		int			k = foreach_current_index(lc);
+		Datum	   *part = values + k * n;
+		int			second = filter->info.included[lfirst_int(lc) - 1].second;
 
-		for (int i = 0; i < nread; i++)
-			part[i] = Int64GetDatum(read_word(&columns[lfirst_int(lc)], rows[i]));
-		arrays[foreach_current_index(lc)] = part;
+		if (second != 0)
+			GjReadUuids(columns[lfirst_int(lc)].values, columns[second].values, nread, rows,
+						uuids + k * n * UUID_LEN, part);
+		else
+		{
+			for (int i = 0; i < nread; i++)
+				part[i] = Int64GetDatum(read_word(&columns[lfirst_int(lc)], rows[i]));
+		}
+		arrays[k] = part;
 	}
 	GjExactFindMany(filter->exact, nread, codes, arrays, numbers);
 	for (int i = 0; i < nread; i++)
@@ -739,7 +674,7 @@ add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter)
 		case GJ_FILTER_ANY:
 		case GJ_FILTER_COLUMN:
 		case GJ_FILTER_VALUE:
-			return test_for_device(filter, condition->column, &condition->test, wanted);
+			return test_for_device(filter, condition, wanted);
 	}
 	return false;
 }
@@ -773,7 +708,7 @@ run(const Condition *condition, const GjBatchColumn *columns, int n, uint8 *resu
 		case GJ_FILTER_ANY:
 		case GJ_FILTER_COLUMN:
 		case GJ_FILTER_VALUE:
-			test_run(&condition->test, column, n, results);
+			test_run(condition, columns, n, results);
 			break;
 	}
 }
@@ -828,9 +763,12 @@ put_to_truth(BoolTestType truth, int n, uint8 *results)
  * Test n values of a column.  A constant test does not read them.
  */
 static void
-test_run(const GjColumnTest *test, const GjBatchColumn *column, int n,
+test_run(const Condition *condition, const GjBatchColumn *columns, int n,
 		 uint8 *pg_restrict results)
 {
+	const GjColumnTest *test = &condition->test;
+	const GjBatchColumn *column = &columns[condition->column];
+
 	switch (test->kind)
 	{
 		case GJ_TEST_CONSTANT:
@@ -850,6 +788,10 @@ test_run(const GjColumnTest *test, const GjBatchColumn *column, int n,
 			break;
 		case GJ_TEST_LISTED:
 			run_listed(test, column, n, results);
+			break;
+		case GJ_TEST_PAIR:
+		case GJ_TEST_PAIRS:
+			run_pair(test, column->values, columns[condition->second].values, n, results);
 			break;
 	}
 	if (column->nulls != NULL)
@@ -957,6 +899,20 @@ run_few(const GjColumnTest *test, const GjBatchColumn *column, int n,
 }
 
 /*
+ * Compare values of two words with one, or look them up
+ */
+static void
+run_pair(const GjColumnTest *test, const char *firsts, const char *seconds, int n, uint8 *results)
+{
+	if (test->kind == GJ_TEST_PAIR)
+		GjPairIsEqual(firsts, seconds, n, test->low, test->high, results);
+	else
+		GjPairsTest(test->pairs, n, (const int64 *) firsts, (const int64 *) seconds, results);
+	for (int i = 0; i < n; i++)
+		results[i] = results[i] != 0 ? test->yes : test->no;
+}
+
+/*
  * Return a value in the form in which it would be in a set
  */
 static int64
@@ -1015,8 +971,11 @@ get_key(Oid type, const GjBatchColumn *column, int i)
  * false if no such condition exists, or if there is no room for it.
  */
 static bool
-test_for_device(gjd_filter *filter, int column, const GjColumnTest *test, uint8 wanted)
+test_for_device(gjd_filter *filter, const Condition *condition, uint8 wanted)
 {
+	const GjColumnTest *test = &condition->test;
+	int			column = condition->column;
+
 	/* a device cannot tell absent values, for which no test holds */
 	if (test->type == NUMERICOID)
 		return false;
@@ -1033,11 +992,16 @@ test_for_device(gjd_filter *filter, int column, const GjColumnTest *test, uint8 
 				return false;
 			return add(filter, column, test->yes == wanted ? GJD_BETWEEN : GJD_OUTSIDE,
 					   test->low, test->high);
+		case GJ_TEST_PAIR:
+			return test->yes == wanted &&
+				add(filter, column, GJD_BETWEEN, test->low, test->low) &&
+				add(filter, condition->second, GJD_BETWEEN, test->high, test->high);
 		case GJ_TEST_LESS:
 		case GJ_TEST_LESS_EQUAL:
 		case GJ_TEST_EQUAL:
 		case GJ_TEST_NAN:
 		case GJ_TEST_LISTED:
+		case GJ_TEST_PAIRS:
 			break;
 	}
 	return false;
@@ -1088,6 +1052,8 @@ test_compare(GjColumnTest *test, Oid type, GjFilterOperator operator, Oid value_
 	test->no = GJ_RESULT_FALSE;
 	if (isnull)
 		test_constant(test, value, true);
+	else if (type == UUIDOID)
+		compare_pair(test, operator, value);
 	else if (GjIsFloat(type))
 		compare_float(test, operator, read_float(value_type, value));
 	else if (type == NUMERICOID)
@@ -1150,6 +1116,23 @@ compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value)
 		test->kind = GJ_TEST_SAME;
 		test->yes = test->no;
 	}
+}
+
+/*
+ * Make a test for a uuid.  The operator is = or <>: the planner takes no other.
+ */
+static void
+compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value)
+{
+	int64		words[2];
+
+	Assert(operator == GJ_FILTER_EQ || operator == GJ_FILTER_NE);
+	GjWordsOfUuid(DatumGetPointer(value), words);
+	test->kind = GJ_TEST_PAIR;
+	test->low = words[0];
+	test->high = words[1];
+	if (operator == GJ_FILTER_NE)
+		negate(test);
 }
 
 /*
@@ -1229,12 +1212,16 @@ test_any(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type, 
 		test_constant(test, BoolGetDatum(false), false);
 		return;
 	}
-	test->kind = GJ_TEST_LISTED;
-	test->set = GjKeySetCreate(context, sizeof(int64));
+	if (type == UUIDOID)
+		test->pairs = GjPairsCreate(context);
+	else
+		test->set = GjKeySetCreate(context, sizeof(int64));
+	test->kind = type == UUIDOID ? GJ_TEST_PAIRS : GJ_TEST_LISTED;
 	test->yes = GJ_RESULT_TRUE;
 	test->no = GjForEachElement(elements, add_element, &(Elements) {test, element_type}) ?
 		GJ_RESULT_NULL : GJ_RESULT_FALSE;
-	GjKeySetFinish(test->set);
+	if (type != UUIDOID)
+		GjKeySetFinish(test->set);
 }
 
 static void
@@ -1246,6 +1233,14 @@ add_element(void *destination, Datum value)
 	int64		max;
 	int64		key;
 
+	if (test->type == UUIDOID)
+	{
+		int64		words[2];
+
+		GjWordsOfUuid(DatumGetPointer(value), words);
+		GjPairsAdd(test->pairs, words[0], words[1]);
+		return;
+	}
 	if (GjIsFloat(test->type))
 	{
 		GjKeySetAdd(test->set, GjFloatKey(read_float(element_type, value)));
