@@ -6,7 +6,7 @@
  * It groups by values that are equal if and only if their bits are: integers, dates, times and
  * booleans, by the default equality of their types.  A column of a join's small side may have
  * another type that can be hashed: then its values are replaced by numbers (agg/reader.c).  A
- * numeric column of an index is an argument, but forms no groups (aggnumeric.c).  GpuAgg
+ * numeric column of an index is an argument, but forms no groups (words.c).  GpuAgg
  * computes those built-in aggregates over columns that node/aggplan.h lists.  All other queries
  * are left to PostgreSQL.
  *
