@@ -1,16 +1,19 @@
 /*-------------------------------------------------------------------------
  *
- * aggnumeric.c
- *	  Numeric columns as arguments of GpuAgg's aggregates.
+ * words.c
+ *	  Numeric columns of an index, which has words in place of the values (base/numeric.c).
  *
- * GpuAgg adds the words that an index has in place of numerics (base/numeric.c).  So the argument
- * must be a column that the input takes from an index alone.  The aggregates' words have the scales
- * of that index; of the indexes of partitions, those of the first one.  Values that have other
- * scales, from another partition or from the table, are converted, or handled one by one
- * (groups/strays.c): the scales decide only about speed.
+ * GpuAgg adds words.  So an argument that is numeric must be a column that the input takes from an
+ * index alone.  The aggregates' words have the scales of that index; of the indexes of partitions,
+ * those of the first one.  Values that have other scales, from another partition or from the table,
+ * are converted, or handled one by one (groups/strays.c): the scales decide only about speed.
  *
  * Numerics do not form groups: 1.5 and 1.50 would have to be one, which is shown as one of its
  * members is.
+ *
+ * Rows of values that have no word are read from the table.  How many these are is estimated from
+ * the values that ANALYZE has kept.  Only the values' scales and sizes are looked at, without any
+ * function of the type; so it does not matter whether the user may read the column.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -18,11 +21,14 @@
 #include "postgres.h"
 
 #include "access/genam.h"
+#include "access/htup_details.h"
+#include "catalog/pg_statistic.h"
 #include "catalog/pg_type_d.h"
 #include "nodes/value.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 
 #include "base/compat.h"
 #include "pages/pages.h"
@@ -33,6 +39,8 @@
 
 static bool has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel,
 					  const Var *column, int *scales);
+static double lacking_share(Oid table, AttrNumber attno, const GjIncludedColumn *column);
+static double lacking_values(const AttStatsSlot *slot, const GjIncludedColumn *column);
 static AttrNumber attno_of(PlannerInfo *root, const RelOptInfo *rel, const Var *column);
 
 /*
@@ -142,4 +150,76 @@ attno_of(PlannerInfo *root, const RelOptInfo *rel, const Var *column)
 		return InvalidAttrNumber;
 	return get_attnum(planner_rt_fetch(rel->relid, root)->relid,
 					  get_attname(parent->relid, column->varattno, false));
+}
+
+/*
+ * Estimate the fraction of an index's entries that lack a word for one of these attributes
+ */
+double
+GjWordsLacking(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *index, List *attnos)
+{
+	Oid			table = planner_rt_fetch(rel->relid, root)->relid;
+	double		present = 1.0;
+	GjIndexInfo info;
+	Relation	relation;
+
+	if (index->hypothetical)
+		return 0.0;
+	relation = index_open(index->indexoid, NoLock);
+	GjIndexGetInfo(relation, &info);
+	index_close(relation, NoLock);
+	for (int i = 1; i < index->ncolumns; i++)
+	{
+		if (info.included[i - 1].kind == GJ_COLUMN_NUMERIC &&
+			list_member_int(attnos, index->indexkeys[i]))
+			present *= 1.0 - lacking_share(table, index->indexkeys[i], &info.included[i - 1]);
+	}
+	return 1.0 - present;
+}
+
+static double
+lacking_share(Oid table, AttrNumber attno, const GjIncludedColumn *column)
+{
+	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(table),
+										Int16GetDatum(attno), BoolGetDatum(false));
+	double		others = 1.0;
+	double		share = 0.0;
+	AttStatsSlot slot;
+
+	if (!HeapTupleIsValid(tuple))
+		return 0.0;
+	others -= ((Form_pg_statistic) GETSTRUCT(tuple))->stanullfrac;
+	if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_MCV, InvalidOid,
+						 ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS))
+	{
+		for (int i = 0; i < Min(slot.nvalues, slot.nnumbers); i++)
+			others -= slot.numbers[i];
+		share += lacking_values(&slot, column);
+		free_attstatsslot(&slot);
+	}
+	if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_HISTOGRAM, InvalidOid,
+						 ATTSTATSSLOT_VALUES))
+	{
+		share += Max(others, 0.0) * lacking_values(&slot, column);
+		free_attstatsslot(&slot);
+	}
+	ReleaseSysCache(tuple);
+	return Min(share, 1.0);
+}
+
+/*
+ * Return the share of the slot's values that have no word: by their frequencies, or else by number
+ */
+static double
+lacking_values(const AttStatsSlot *slot, const GjIncludedColumn *column)
+{
+	double		share = 0.0;
+
+	for (int i = 0; i < slot->nvalues; i++)
+	{
+		if (GjNumericToWord(slot->values[i], column->display_scale, column->stored_scale) ==
+			GJ_ABSENT)
+			share += i < slot->nnumbers ? slot->numbers[i] : 1.0 / slot->nvalues;
+	}
+	return share;
 }
