@@ -466,20 +466,6 @@ gpujoin_hash_bytea(PG_FUNCTION_ARGS)
 }
 
 /*
- * Mix the bits of a word.  The results are on disk, so tables in memory have functions of their
- * own.
- */
-static inline uint64
-mix(uint64 h)
-{
-	h ^= h >> 32;
-	h *= UINT64CONST(0xD6E8FEB86659FD93);
-	h ^= h >> 32;
-	h *= UINT64CONST(0xD6E8FEB86659FD93);
-	return h ^ (h >> 32);
-}
-
-/*
  * uuid, in network byte order: the upper half, whose lower bits are mixed with the lower half
  *
  * Of versions 6 and 7 the lower 16 bits are mixed: the version itself and 12 bits that follow the
@@ -501,10 +487,10 @@ gpujoin_hash_uuid(PG_FUNCTION_ARGS)
 	memcpy(&high, uuid->data, sizeof(high));
 	memcpy(&low, uuid->data + sizeof(high), sizeof(low));
 	high = pg_ntoh64(high);
-	low = mix(pg_ntoh64(low));
+	low = GjMixStored(pg_ntoh64(low));
 	mask = (high >> 12 & 0xF) == 6 || (high >> 12 & 0xF) == 7 ? 0xFFFF : 0xFFFFFFFF;
 
-	low ^= mix(high & mask);
+	low ^= GjMixStored(high & mask);
 	PG_RETURN_INT64((int64) ((high & ~mask) | (low & mask)));
 }
 
@@ -535,7 +521,7 @@ code_of_uuid(const pg_uuid_t *uuid)
 	uint64		high;
 
 	memcpy(&high, uuid->data, sizeof(high));
-	high = mix_upper(pg_ntoh64(high), mix((uint64) rest_of_uuid(uuid)), 1);
+	high = mix_upper(pg_ntoh64(high), GjMixStored((uint64) rest_of_uuid(uuid)), 1);
 	return (int64) (high ^ UINT64CONST(0x8000000000000000));
 }
 
@@ -546,7 +532,7 @@ void
 GjUuidOfPair(int64 code, int64 rest, char *bytes)
 {
 	uint64		high = mix_upper((uint64) code ^ UINT64CONST(0x8000000000000000),
-								 mix((uint64) rest), -1);
+								 GjMixStored((uint64) rest), -1);
 	uint64		low = pg_hton64((uint64) rest);
 
 	high = pg_hton64(high);

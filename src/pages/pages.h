@@ -360,6 +360,26 @@ extern int64 GjCodeCompute(GjCodec *codec, Datum value);
 extern int64 GjRestOf(GjCodec *codec, Datum value);
 extern void GjUuidOfPair(int64 code, int64 rest, char *bytes);
 
+/* idtext.c: texts as a code and a rest */
+#define GJ_IDTEXT_MAX			36	/* length of the longest text that is packed */
+
+extern bool GjIdTextPack(const char *bytes, int length, int64 *code, int64 *rest);
+extern int	GjIdTextUnpack(int64 code, int64 rest, char *bytes);
+
+/*
+ * Mix the bits of a word.  The results are on disk, so tables in memory have functions of their
+ * own.
+ */
+static inline uint64
+GjMixStored(uint64 h)
+{
+	h ^= h >> 32;
+	h *= UINT64CONST(0xD6E8FEB86659FD93);
+	h ^= h >> 32;
+	h *= UINT64CONST(0xD6E8FEB86659FD93);
+	return h ^ (h >> 32);
+}
+
 /*
  * Return true if a code made by a codec of kind GJ_CODEC_HASH does not tell the value
  */
