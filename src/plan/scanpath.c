@@ -297,7 +297,8 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	foreach(lc, conditions)
 		input.complement &= node_is_complement(((GjKeyCondition *) lfirst(lc))->node);
 	cost_qual_eval(&input.quals, filters, root);
-	input.index_only = GjIndexOnlyCovers(rel, index, filters, has_images(root, index), &attnos);
+	input.index_only = GjIndexOnlyCovers(root, rel, index, filters, has_images(root, index),
+										 &attnos);
 	input.filtered = GjFilterShare(root, rel, index, filters, &entry_filters,
 								   &input.filter_cost);
 	input.per_row = count_per_row(root, &input, list_difference_ptr(filters,
@@ -420,7 +421,6 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 	List	   *order;
 	List	   *pathkeys = order_pathkeys(root, input->index, &order);
 	RelOptInfo *rel = input->rel;
-	bool		index_only = input->index_only;
 	double		bound;
 	CustomPath *path;
 	Cost		startup;
@@ -430,8 +430,6 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 		return;
 
 	bound = order_bound(root, input->per_row);
-	/* in an order, images are not distinguished from hashes */
-	input->index_only &= !has_images(root, input->index);
 	path = make_path(input, conditions, attnos, 0);
 	path->path.pathkeys = pathkeys;
 	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_ORDER)) = order;
@@ -441,7 +439,6 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 				  order_entry_bytes(rel, order, input->index_only ? attnos : NIL), &startup, &run);
 	startup += rel->reltarget->cost.startup;
 	run += rel->reltarget->cost.per_tuple * path->path.rows;
-	input->index_only = index_only;
 	GjAddPath(root, rel, path, startup, run);
 }
 

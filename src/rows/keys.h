@@ -102,14 +102,14 @@ typedef struct GjKeyReader
 	int			nparts;			/* columns that an exact table also compares */
 	AttrNumber *parts;
 	int		   *entry_parts;	/* the same as columns of the index, from 0; -1 if it lacks one */
-	bool		has_rests;		/* is the first part the rest of the key? */
+	bool		has_rests;		/* does the first part prove the key with its code? */
 } GjKeyReader;
 
 extern void GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
 							List *predicate, PlanState *parent);
 extern void GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns);
 extern uint64 GjKeyReaderPartColumns(const GjKeyReader *reader);
-extern bool GjReadParts(GjKeyReader *reader, TupleTableSlot *slot, Datum *values);
+extern bool GjReadParts(GjKeyReader *reader, TupleTableSlot *slot, int64 key, Datum *values);
 extern bool GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot,
 					  int64 *key, bool *isnull);
 extern bool GjRowIsListed(GjKeyReader *reader, const GjKeySet *set, TupleTableSlot *slot,

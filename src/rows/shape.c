@@ -59,17 +59,18 @@ create_shape(List *attributes)
  * rests of its keys, keys are made of codes and rests.
  */
 GjRowShape *
-GjShapeOfEntries(Relation index, bool has_rests, const Scan *plan, List *attnos)
+GjShapeOfEntries(Relation index, GjCodecKind codec, const Scan *plan, List *attnos)
 {
 	GjRowShape *shape = create_shape(attnos);
 	ListCell   *lc;
 
+	shape->key_is_text = codec == GJ_CODEC_TEXT;
 	check_plan(plan, attnos);
 	foreach(lc, attnos)
 	{
 		GjShapeOutput output = {.column = GjIndexColumnOf(index, lfirst_int(lc)),.by_value = true};
 
-		if (output.column == 0 && has_rests)
+		if (output.column == 0 && (codec == GJ_CODEC_UUID || codec == GJ_CODEC_TEXT))
 		{
 			output.rest = index->rd_index->indnatts;
 			output.by_value = false;
@@ -200,6 +201,7 @@ GjShapeOfTarget(const GjRowShape *row, List *tlist, Index varno)
 	ListCell   *lc;
 
 	shape->desc = row->desc;
+	shape->key_is_text = row->key_is_text;
 	foreach(lc, tlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
@@ -239,7 +241,7 @@ add_output(GjRowShape *shape, AttrNumber attno, const GjShapeOutput *output)
 		shape->columns |= GJ_ENTRY_KEY << output->rest;
 		shape->nkeys++;
 		if (shape->key == NULL)
-			shape->key = palloc(UUID_LEN);	/* each shape fills slots of its own */
+			shape->key = palloc(Max(UUID_LEN, VARHDRSZ + GJ_IDTEXT_MAX));	/* for its own slots */
 	}
 	shape->natts = Max(shape->natts, output->place.attno);
 }
@@ -309,8 +311,13 @@ GjFillKeys(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 	for (int i = shape->noutputs - shape->nkeys; i < shape->noutputs; i++)
 	{
 		const GjShapeOutput *output = &shape->outputs[i];
+		int64		code = ((const int64 *) output->values)[entry];
 
-		GjUuidOfPair(((const int64 *) output->values)[entry], shape->rests[entry], shape->key);
+		if (shape->key_is_text)
+			SET_VARSIZE(shape->key, VARHDRSZ + GjIdTextUnpack(code, shape->rests[entry],
+															  VARDATA(shape->key)));
+		else
+			GjUuidOfPair(code, shape->rests[entry], shape->key);
 		slot->tts_values[output->at] = PointerGetDatum(shape->key);
 		slot->tts_isnull[output->at] = false;
 	}

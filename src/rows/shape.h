@@ -18,6 +18,7 @@
 #include "nodes/plannodes.h"
 #include "utils/relcache.h"
 
+#include "pages/pages.h"
 #include "sets/sets.h"
 
 /*
@@ -59,13 +60,14 @@ typedef struct GjRowShape
 	int			nint4;			/* number of leading outputs of 4 bytes by value, without NULLs */
 	int			nkeys;			/* number of outputs at the end that are keys with rests */
 	const int64 *rests;			/* entries: of the current set, if there are such keys */
-	char	   *key;			/* the same: 16 bytes, the key of the slot's row */
+	char	   *key;			/* the same: the key of the slot's row */
+	bool		key_is_text;	/* the same: a text, not a uuid */
 	int			noutputs;
 	GjShapeOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjRowShape;
 
 /* shape.c: shapes are allocated in the current memory context */
-extern GjRowShape *GjShapeOfEntries(Relation index, bool has_rests, const Scan *plan,
+extern GjRowShape *GjShapeOfEntries(Relation index, GjCodecKind codec, const Scan *plan,
 									List *attnos);
 extern int	GjIndexColumnOf(Relation index, AttrNumber attno);
 extern GjRowShape *GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, bool to_arrays);

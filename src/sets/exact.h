@@ -20,6 +20,7 @@
 typedef struct GjExactPart
 {
 	bool		is_word;		/* equal if and only if their bits, as int64, are */
+	bool		is_rest;		/* likewise, unless the element's code is a hash */
 	int16		row_length;		/* typlen of a row's value and of an element's */
 	int16		value_length;
 	bool		value_byval;
@@ -37,12 +38,14 @@ typedef struct GjExact GjExact;
 
 extern bool GjExactPartInit(GjExactPart *part, Oid equality, Oid collation);
 extern void GjExactPartInitWord(GjExactPart *part);
+extern void GjExactPartUseRest(GjExactPart *part);
 extern GjExact *GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts,
 							  bool code_is_hash);
 extern uint32 GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *found);
 extern uint32 GjExactFind(GjExact *exact, int64 code, const Datum *values);
 extern void GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
 							uint32 *numbers);
+extern bool GjExactHasHashes(const GjExact *exact);
 extern uint32 GjExactCount(const GjExact *exact);
 extern int64 GjExactCode(const GjExact *exact, uint32 number);
 extern Size GjExactMemory(const GjExact *exact);
