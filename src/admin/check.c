@@ -626,8 +626,6 @@ check_data(CheckState *state, BlockNumber block, Page page)
 	for (int slot = 0; slot < state->info.slots; slot++)
 	{
 		char		row[GJ_MAX_ROW_WIDTH];
-	int64		code;
-	int64		rest;
 
 		if ((used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot)) == 0)
 			continue;

@@ -2,7 +2,7 @@
 -- Text keys of class text_id_ops: ids are stored as a code and a rest, which alone prove that they
 -- are wanted; other texts have hashes, and are read from the heap
 --
-CREATE EXTENSION IF NOT EXISTS gpujoin_test;
+CREATE EXTENSION gpujoin_test;
 CREATE SCHEMA text_id;
 SET search_path = text_id, public;
 SET gpujoin.force = on;
@@ -239,3 +239,4 @@ CREATE INDEX worse_t ON texts USING gpujoin (t worse_ops);
 
 SET client_min_messages = warning;
 DROP SCHEMA text_id CASCADE;
+DROP EXTENSION gpujoin_test;
