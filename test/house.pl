@@ -14,10 +14,10 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 161,
-	'lines' => 70900,
-	'lines of code' => 49900,
-	'global functions' => 700,
-	'used across folders' => 376,
+	'lines' => 71250,
+	'lines of code' => 50000,
+	'global functions' => 707,
+	'used across folders' => 378,
 	'single callers in the folder' => 196,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,

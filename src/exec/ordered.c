@@ -30,7 +30,8 @@
  *	  CPU, both copies have equal words and one is kept.
  * d. When its turn comes, it is either a row by the visibility map and the epoch, as in
  *	  match/visible.c: each group of entries is tested after it was found, and the epoch after
- *	  that; and its code must not be a hash.  Or T is fetched from the heap under the snapshot, along the HOT chain, which yields R.
+ *	  that; and its code must not be a hash.  Or T is fetched from the heap under the snapshot,
+ *	  along the HOT chain, which yields R.
  * e. Nothing else is returned.  An entry that passes the visibility map is a row with the entry's
  *	  values.  The key of a fetched row is looked up, and its sort columns must be those of the
  *	  entry: a row at a reused TID has an entry of its own, and is returned with that.

@@ -28,9 +28,10 @@
  * before its class had function 4 has no rests, and stores hashes.
  *
  * Texts that applications use as ids are pairs, too, under an operator class of their own
- * (idtext.c): code and rest together tell the text.  Others, which do not fit, have hashes as codes,
- * and zero as rests.  Such a code is below -2^62, as without pairs, so an entry tells whether it
- * proves its key.  Their equality is that of bytes, so a nondeterministic collation is refused.
+ * (idtext.c): code and rest together tell the text.  Others, which do not fit, have hashes as
+ * codes, and zero as rests.  Such a code is below -2^62, as without pairs, so an entry tells
+ * whether it proves its key.  Equality is that of bytes, so a nondeterministic collation is
+ * refused.
  *
  * A hash depends on the collation, if the type has any.  Images exist only under deterministic
  * collations, under which strings are equal if and only if their bytes are.

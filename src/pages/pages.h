@@ -17,7 +17,7 @@
 #include "utils/rel.h"
 #include "utils/snapshot.h"
 
-#include "base/code.h"
+#include "base/gpujoin.h"
 #include "base/tid.h"
 #include "format.h"
 

@@ -29,7 +29,6 @@
 #include "utils/memutils.h"
 
 #include "base/arrays.h"
-#include "base/code.h"
 #include "node/filterplan.h"
 #include "rows.h"
 
@@ -153,8 +152,6 @@ static void start_condition(GjEntryFilter *filter, Condition *condition);
 static bool add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter);
 static int	run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows);
 static int	drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n);
-static int	drop_null_parts(const GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
-							int n);
 static inline int64 read_word(const GjBatchColumn *column, int i);
 static void attach_filter(void *arg, GjEntrySet *set);
 static void run(const Condition *condition, const GjBatchColumn *columns, int n,
@@ -512,8 +509,7 @@ run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)
 }
 
 /*
- * Keep those of n entries that the exact table lists, and those that their columns cannot prove,
- * because their code is a hash
+ * Keep those of n entries that the exact table lists, or may list, as their code is a hash
  *
  * Entries of rows that are not visible are looked up, too, so only words may be compared: see
  * plan/entryfilter.c.
@@ -521,57 +517,17 @@ run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)
 static int
 drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n)
 {
+	int			nparts = list_length(filter->parts);
 	MemoryContext old = MemoryContextSwitchTo(filter->econtext->ecxt_per_tuple_memory);
-	Datum	   *values = palloc(list_length(filter->parts) * n * sizeof(Datum));
-	bool		has_hashes = filter->exact != NULL && GjExactHasHashes(filter->exact);
+	Datum	   *values = palloc(nparts * n * sizeof(Datum));
 	const Datum *arrays[INDEX_MAX_KEYS];
-	uint16		tested[GJ_BATCH_ROWS];
 	int64		codes[GJ_BATCH_ROWS];
 	uint32		numbers[GJ_BATCH_ROWS];
-	int			ntested = 0;
-	int			nkept = 0;
-	int			at = 0;
+	int			nread = 0;
+	int			nlisted = 0;
 	ListCell   *lc;
 
 	Assert(filter->exact != NULL || n == 0);
-	n = drop_null_parts(filter, columns, rows, n);
-	for (int i = 0; i < n; i++)
-	{
-		codes[ntested] = read_word(&columns[0], rows[i]);
-		tested[ntested] = rows[i];
-		ntested += !(has_hashes && GjCodeIsHash(codes[ntested]));
-	}
-	foreach(lc, filter->parts)
-	{
-		Datum	   *part = values + foreach_current_index(lc) * ntested;
-
-		for (int i = 0; i < ntested; i++)
-			part[i] = Int64GetDatum(read_word(&columns[lfirst_int(lc)], tested[i]));
-		arrays[foreach_current_index(lc)] = part;
-	}
-	GjExactFindMany(filter->exact, ntested, codes, arrays, numbers);
-	for (int i = 0; i < n; i++)
-	{
-		bool		is_tested = at < ntested && tested[at] == rows[i];
-
-		if (!is_tested || numbers[at] != GJ_EXACT_NONE)
-			rows[nkept++] = rows[i];
-		at += is_tested;
-	}
-	MemoryContextSwitchTo(old);
-	ResetExprContext(filter->econtext);
-	return nkept;
-}
-
-/*
- * Keep those of n entries of which no part is NULL
- */
-static int
-drop_null_parts(const GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n)
-{
-	int			nkept = 0;
-	ListCell   *lc;
-
 	for (int i = 0; i < n; i++)
 	{
 		bool		isnull = false;
@@ -583,9 +539,27 @@ drop_null_parts(const GjEntryFilter *filter, const GjBatchColumn *columns, uint1
 			isnull |= nulls != NULL && nulls[rows[i]];
 		}
 		if (!isnull)
-			rows[nkept++] = rows[i];
+			rows[nread++] = rows[i];
 	}
-	return nkept;
+	for (int i = 0; i < nread; i++)
+		codes[i] = read_word(&columns[0], rows[i]);
+	foreach(lc, filter->parts)
+	{
+		Datum	   *part = values + foreach_current_index(lc) * n;
+
+		for (int i = 0; i < nread; i++)
+			part[i] = Int64GetDatum(read_word(&columns[lfirst_int(lc)], rows[i]));
+		arrays[foreach_current_index(lc)] = part;
+	}
+	GjExactFindWords(filter->exact, nread, codes, arrays, numbers);
+	for (int i = 0; i < nread; i++)
+	{
+		if (numbers[i] != GJ_EXACT_NONE)
+			rows[nlisted++] = rows[i];
+	}
+	MemoryContextSwitchTo(old);
+	ResetExprContext(filter->econtext);
+	return nlisted;
 }
 
 /*

@@ -279,9 +279,8 @@ init_codec(GjConverter *converter, List *codec, Oid type, Oid equality)
 
 /*
  * Describe how rows with a listed hash are compared with the values: by the condition's operator.
- * Keys
- * that have rests are compared by these.  The planner has made sure that the family has all of these
- * functions.
+ * Keys that have rests are compared by these.  The planner has made sure that the family has all
+ * of these functions.
  */
 static GjExactPart *
 make_part(Oid family, Oid equality, Oid collation, bool has_rests)

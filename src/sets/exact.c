@@ -43,7 +43,7 @@
 #include "utils/memutils.h"
 #include "utils/typcache.h"
 
-#include "base/code.h"
+#include "base/gpujoin.h"
 #include "base/prefetch.h"
 #include "exact.h"
 
@@ -100,6 +100,7 @@ static bool is_equal(GjExact *exact, const uint64 *element, int64 code, const Da
 static void find_group(GjExact *exact, int start, int end, const int64 *codes,
 					   const Datum *const *values, uint32 *numbers);
 static uint32 hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row);
+static inline bool all_words(const GjExact *exact, int64 code);
 static bool call_equal(FmgrInfo *function, Oid collation, Datum left, Datum right);
 
 static inline uint64
@@ -542,6 +543,34 @@ GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *v
 }
 
 /*
+ * The same for entries, of which values[] has words only.  If the code is a hash, where a part
+ * would be a Datum, sets the number to GJ_EXACT_UNKNOWN.
+ */
+void
+GjExactFindWords(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
+				 uint32 *numbers)
+{
+	for (int start = 0, end; start < n; start = end)
+	{
+		const Datum *rest[INDEX_MAX_KEYS];
+
+		for (end = start; end < n && all_words(exact, codes[end]); end++)
+			;
+		for (int i = 0; i < exact->nparts; i++)
+			rest[i] = values[i] + start;
+		GjExactFindMany(exact, end - start, codes + start, rest, numbers + start);
+		if (end < n)
+			numbers[end++] = GJ_EXACT_UNKNOWN;
+	}
+}
+
+static inline bool
+all_words(const GjExact *exact, int64 code)
+{
+	return !exact->has_datums || has_word(&exact->parts[0], code);
+}
+
+/*
  * Find the elements of the rows from start to before end
  *
  * Cache misses overlap: the cells of all of them are prefetched, then the elements.
@@ -604,20 +633,6 @@ hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row)
 		hash = mix(hash + value);
 	}
 	return (uint32) (hash >> 32);
-}
-
-/*
- * Return true if elements whose code is a hash have a Datum where others have a word
- */
-bool
-GjExactHasHashes(const GjExact *exact)
-{
-	for (int i = 0; i < exact->nparts; i++)
-	{
-		if (exact->parts[i].is_rest)
-			return true;
-	}
-	return false;
 }
 
 /*

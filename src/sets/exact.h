@@ -33,8 +33,9 @@ typedef struct GjExactPart
 
 typedef struct GjExact GjExact;
 
-/* Result of a search that has found nothing */
+/* Result of a search that has found nothing, or that words do not decide */
 #define GJ_EXACT_NONE			PG_UINT32_MAX
+#define GJ_EXACT_UNKNOWN		(PG_UINT32_MAX - 1)
 
 extern bool GjExactPartInit(GjExactPart *part, Oid equality, Oid collation);
 extern void GjExactPartInitWord(GjExactPart *part);
@@ -45,7 +46,8 @@ extern uint32 GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *
 extern uint32 GjExactFind(GjExact *exact, int64 code, const Datum *values);
 extern void GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
 							uint32 *numbers);
-extern bool GjExactHasHashes(const GjExact *exact);
+extern void GjExactFindWords(GjExact *exact, int n, const int64 *codes,
+							 const Datum *const *values, uint32 *numbers);
 extern uint32 GjExactCount(const GjExact *exact);
 extern int64 GjExactCode(const GjExact *exact, uint32 number);
 extern Size GjExactMemory(const GjExact *exact);

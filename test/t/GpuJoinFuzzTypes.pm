@@ -63,7 +63,8 @@ our %types = (
 	'varchar(40)' => {
 		value => sub {
 			my $n = "($_[0])::int";
-			return "(CASE $n % 7 WHEN 0 THEN '00000000-0000-4000-8000-' || lpad(to_hex($n), 12, '0') "
+			return "(CASE $n % 7 "
+			  . "WHEN 0 THEN '00000000-0000-4000-8000-' || lpad(to_hex($n), 12, '0') "
 			  . "WHEN 1 THEN 'id-' || $n WHEN 2 THEN left(md5($n\::text), 24) "
 			  . "WHEN 3 THEN '01hz' || left(md5($n\::text), 22) "
 			  . "WHEN 4 THEN 'c' || left(md5($n\::text), 24) "
