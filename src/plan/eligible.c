@@ -27,7 +27,7 @@
 #include "pages/pages.h"
 #include "planner.h"
 
-/* The least fraction of packed keys for which an index is said to have the keys */
+/* The least fraction of packed keys that counts as nearly all */
 #define MIN_PACKED				0.9
 
 static bool is_packed(Datum value);
@@ -188,37 +188,37 @@ GjIndexRestProc(const IndexOptInfo *index)
 bool
 GjIndexTellsKeys(PlannerInfo *root, const IndexOptInfo *index)
 {
+	VariableStatData variable;
+	bool		result;
+
 	if (!OidIsValid(GjIndexRestProc(index)))
 		return GjIndexKeepsValues(index);
-	return index->opcintype[0] != TEXTOID ||
-		GjSharePacked(root, linitial_node(TargetEntry, index->indextlist)->expr) >= MIN_PACKED;
+	if (index->opcintype[0] != TEXTOID)
+		return true;
+	examine_variable(root, (Node *) linitial_node(TargetEntry, index->indextlist)->expr, 0,
+					 &variable);
+	result = !HeapTupleIsValid(variable.statsTuple) || GjTextsArePacked(variable.statsTuple);
+	ReleaseVariableStats(variable);
+	return result;
 }
 
 /*
- * Estimate the fraction of a column's values, or an expression's, that can be packed
+ * Return true if nearly all values of a column of texts, which has these statistics, can be packed
  */
-Selectivity
-GjSharePacked(PlannerInfo *root, Expr *key)
+bool
+GjTextsArePacked(HeapTuple statistics)
 {
-	VariableStatData variable;
+	Form_pg_statistic form = (Form_pg_statistic) GETSTRUCT(statistics);
 	AttStatsSlot common = {0};
 	AttStatsSlot histogram = {0};
-	Selectivity listed = 0.0;
-	Selectivity packed = 0.0;
-	Selectivity others = 1.0;
-	bool		are_long = false;
+	double		others = 1.0 - form->stanullfrac;
+	double		listed = 0.0;
+	double		packed = 0.0;
 
-	examine_variable(root, (Node *) key, 0, &variable);
-	if (HeapTupleIsValid(variable.statsTuple))
-	{
-		(void) get_attstatsslot(&common, variable.statsTuple, STATISTIC_KIND_MCV, InvalidOid,
-								ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS);
-		(void) get_attstatsslot(&histogram, variable.statsTuple, STATISTIC_KIND_HISTOGRAM,
-								InvalidOid, ATTSTATSSLOT_VALUES);
-		others -= ((Form_pg_statistic) GETSTRUCT(variable.statsTuple))->stanullfrac;
-		are_long = ((Form_pg_statistic) GETSTRUCT(variable.statsTuple))->stawidth >
-			VARHDRSZ + GJ_IDTEXT_MAX;
-	}
+	(void) get_attstatsslot(&common, statistics, STATISTIC_KIND_MCV, InvalidOid,
+							ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS);
+	(void) get_attstatsslot(&histogram, statistics, STATISTIC_KIND_HISTOGRAM, InvalidOid,
+							ATTSTATSSLOT_VALUES);
 	for (int i = 0; i < common.nvalues; i++)
 	{
 		listed += common.numbers[i];
@@ -231,9 +231,10 @@ GjSharePacked(PlannerInfo *root, Expr *key)
 		listed += others;
 	free_attstatsslot(&common);
 	free_attstatsslot(&histogram);
-	ReleaseVariableStats(variable);
+
 	/* statistics have no values that are very long */
-	return listed > 0.0 ? packed / listed : are_long ? 0.0 : 1.0;
+	return listed > 0.0 ? packed >= listed * MIN_PACKED :
+		form->stawidth <= VARHDRSZ + GJ_IDTEXT_MAX;
 }
 
 static bool

@@ -190,7 +190,10 @@ extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern bool GjIndexIsHashed(const IndexOptInfo *index);
 extern Oid	GjIndexRestProc(const IndexOptInfo *index);
 extern bool GjIndexTellsKeys(PlannerInfo *root, const IndexOptInfo *index);
-extern Selectivity GjSharePacked(PlannerInfo *root, Expr *key);
+/* Average width, in statistics, of strings that nearly all have an image: 7 bytes and a header */
+#define GJ_IMAGE_WIDTH			8
+
+extern bool GjTextsArePacked(HeapTuple statistics);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
 

@@ -56,9 +56,6 @@
 /* Cost of looking up a part of an entry's tuple, on the scale of filters: see cost.c */
 #define PART_COST				0.003
 
-/* Average width, in statistics, of strings that nearly all have an image: 7 bytes and a header */
-#define IMAGE_WIDTH				8
-
 /* The bits of a numeric's typmod that are its scale */
 #define NUMERIC_SCALE_BITS		0x7FF
 
@@ -341,7 +338,7 @@ has_images(PlannerInfo *root, const IndexOptInfo *index)
 	if (type == NUMERICOID)
 		return typmod >= (int32) VARHDRSZ && ((typmod - VARHDRSZ) & NUMERIC_SCALE_BITS) == 0;
 	width = get_attavgwidth(planner_rt_fetch(key->varno, root)->relid, key->varattno);
-	return width > 0 && width <= IMAGE_WIDTH;
+	return width > 0 && width <= GJ_IMAGE_WIDTH;
 }
 
 /*
