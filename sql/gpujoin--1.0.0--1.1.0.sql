@@ -50,12 +50,24 @@ CREATE FUNCTION gpujoin_rest(uuid) RETURNS int8
 	AS 'MODULE_PATHNAME', 'gpujoin_rest_uuid' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
 COMMENT ON FUNCTION gpujoin_rest(uuid) IS 'gpujoin support: what a key stores beside its code';
 
+CREATE FUNCTION gpujoin_rest(text) RETURNS int8
+	AS 'MODULE_PATHNAME', 'gpujoin_rest_text' LANGUAGE C IMMUTABLE STRICT LEAKPROOF PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_rest(text) IS 'gpujoin support: what a key stores beside its code';
+
 CREATE OPERATOR CLASS text_ops DEFAULT FOR TYPE text USING gpujoin AS
 	OPERATOR 1 =,
 	FUNCTION 2 hashtextextended(text, int8),
 	FUNCTION 3 gpujoin_image(text),
 	STORAGE int8;
 COMMENT ON OPERATOR CLASS text_ops USING gpujoin IS 'text and varchar keys, stored as hashes';
+
+CREATE OPERATOR CLASS text_id_ops FOR TYPE text USING gpujoin AS
+	OPERATOR 1 =,
+	FUNCTION 2 hashtextextended(text, int8),
+	FUNCTION 4 gpujoin_rest(text),
+	STORAGE int8;
+COMMENT ON OPERATOR CLASS text_id_ops USING gpujoin
+	IS 'text and varchar keys that are ids, stored in sixteen bytes, or as hashes';
 
 CREATE OPERATOR CLASS bpchar_ops DEFAULT FOR TYPE bpchar USING gpujoin AS
 	OPERATOR 1 =,

@@ -250,6 +250,8 @@ name_keys(Relation index)
 	GjCodec		codec;
 
 	GjCodecInitIndex(&codec, index);
+	if (codec.kind == GJ_CODEC_TEXT)
+		return "values or hashes";
 	if (codec.kind != GJ_CODEC_HASH)
 		return "values";
 	return OidIsValid(codec.image.fn_oid) ? "images or hashes" : "hashes";
@@ -1019,13 +1021,15 @@ check_heap_tuple(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	CheckState *state = arg;
 	MemoryContext old;
 	char		row[GJ_MAX_ROW_WIDTH];
+	int64		code;
+	int64		rest;
 
 	CHECK_FOR_INTERRUPTS();
 	if (isnull[0])
 		return;
 	old = MemoryContextSwitchTo(state->scratch);
-	GjRowForm(&state->info, GjCodeOf(&state->codec, values[0]),
-			  GjRestOf(&state->codec, values[0]), tid, values + 1, isnull + 1, row);
+	code = GjPairOf(&state->codec, values[0], &rest);
+	GjRowForm(&state->info, code, rest, tid, values + 1, isnull + 1, row);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->scratch);
 	if (bloom_lacks_element(state->filter, (unsigned char *) row, state->info.row_width))

@@ -18,6 +18,7 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_type.h"
+#include "commands/defrem.h"
 #include "commands/extension.h"
 #include "executor/spi.h"
 #include "funcapi.h"
@@ -29,6 +30,7 @@
 #include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/ruleutils.h"
 #include "utils/syscache.h"
 
 #include "base/compat.h"
@@ -71,6 +73,7 @@ typedef struct Names
 	const char *schema;
 	const char *table;
 	const char *key;
+	const char *opclass;		/* of the key, quoted; NULL if it is the default */
 	const char *included[GJ_MAX_INCLUDED];
 	int			n;
 } Names;
@@ -390,12 +393,18 @@ get_names(const GjNewIndex *index)
 {
 	Names	   *names = palloc0(sizeof(Names));
 	int			attno = -1;
+	Oid			opclass;
 
 	names->table = get_rel_name(index->table);
 	names->schema = get_namespace_name(get_rel_namespace(index->table));
 	names->key = get_column(index->table, index->key);
 	if (names->table == NULL || names->schema == NULL || names->key == NULL)
 		return NULL;
+	opclass = GjNewIndexClass(index->table, index->key);
+	if (OidIsValid(opclass) &&
+		opclass != GetDefaultOpClass(get_atttype(index->table, index->key),
+									 get_index_am_oid(GJ_NAME, false)))
+		names->opclass = generate_opclass_name(opclass);
 	while ((attno = bms_next_member(index->included, attno)) >= 0)
 	{
 		names->included[names->n] = get_column(index->table, attno);
@@ -435,9 +444,10 @@ make_command(const Names *names)
 	StringInfoData command;
 
 	initStringInfo(&command);
-	appendStringInfo(&command, "CREATE INDEX ON %s USING %s (%s)",
+	appendStringInfo(&command, "CREATE INDEX ON %s USING %s (%s%s%s)",
 					 quote_qualified_identifier(names->schema, names->table), GJ_NAME,
-					 quote_identifier(names->key));
+					 quote_identifier(names->key), names->opclass != NULL ? " " : "",
+					 names->opclass != NULL ? names->opclass : "");
 	for (int i = 0; i < names->n; i++)
 		appendStringInfo(&command, "%s%s", i == 0 ? " INCLUDE (" : ", ",
 						 quote_identifier(names->included[i]));

@@ -312,13 +312,15 @@ add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	GjBuildState *state = arg;
 	MemoryContext old;
 	char		row[GJ_MAX_ROW_WIDTH];
+	int64		code;
+	int64		rest;
 
 	if (isnull[0])
 		return;
 
 	old = MemoryContextSwitchTo(state->scratch);
-	GjRowForm(&state->info, GjCodeOf(&state->codec, values[0]),
-			  GjRestOf(&state->codec, values[0]), tid, values + 1, isnull + 1, row);
+	code = GjPairOf(&state->codec, values[0], &rest);
+	GjRowForm(&state->info, code, rest, tid, values + 1, isnull + 1, row);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->scratch);
 	GjRowSortAdd(state->sort, row);
@@ -458,7 +460,7 @@ make_key_set(IndexScanDesc scan)
 	{
 		GjKeySet   *set = GjKeySetCreate(CurrentMemoryContext, GjIndexKeyWidth(index));
 
-		add_scan_key(index, set, &scan->keyData[i], codec.kind == GJ_CODEC_UUID);
+		add_scan_key(index, set, &scan->keyData[i], GjCodecHasPairs(&codec));
 		GjKeySetFinish(set);
 		if (result == NULL)
 			result = set;

@@ -69,14 +69,16 @@ gjinsert(Relation index, Datum *values, bool *isnull, ItemPointer heap_tid,
 	GjIndexInfo info;
 	GjCodec    *codec;
 	char		row[GJ_MAX_ROW_WIDTH];
+	int64		code;
+	int64		rest;
 
 	if (isnull[0])
 		return false;
 
 	GjIndexGetInfo(index, &info);
 	codec = get_codec(index, indexInfo);
-	GjRowForm(&info, GjCodeOf(codec, values[0]), GjRestOf(codec, values[0]), heap_tid, values + 1,
-			  isnull + 1, row);
+	code = GjPairOf(codec, values[0], &rest);
+	GjRowForm(&info, code, rest, heap_tid, values + 1, isnull + 1, row);
 	insert_row(index, &info, row);
 	return false;
 }

@@ -119,4 +119,13 @@ extern double gj_device_search_cost;
 extern void GjGucInit(void);
 extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
 
+/*
+ * Return true if a code of a kind that may be a hash (pages/pages.h) does not tell the value
+ */
+static inline bool
+GjCodeIsHash(int64 code)
+{
+	return code < PG_INT64_MIN / 2;
+}
+
 #endif							/* GPUJOIN_H */

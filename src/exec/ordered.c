@@ -30,7 +30,8 @@
  *	  CPU, both copies have equal words and one is kept.
  * d. When its turn comes, it is either a row by the visibility map and the epoch, as in
  *	  match/visible.c: each group of entries is tested after it was found, and the epoch after
- *	  that.  Or T is fetched from the heap under the snapshot, along the HOT chain, which yields R.
+ *	  that; and its code must not be a hash.  Or T is fetched from the heap under the snapshot,
+ *	  along the HOT chain, which yields R.
  * e. Nothing else is returned.  An entry that passes the visibility map is a row with the entry's
  *	  values.  The key of a fetched row is looked up, and its sort columns must be those of the
  *	  entry: a row at a reused TID has an entry of its own, and is returned with that.
@@ -113,6 +114,7 @@ struct GjOrdered
 	GjEntryWidths widths;
 	uint64		matched;		/* columns of the index that a match must return */
 	bool		index_only;
+	bool		may_hash;		/* is an entry whose code is a hash no row? */
 	uint64		bound;			/* number of rows in the first batch */
 	bool		can_limit;		/* true if a device can put entries in the order of the first sort
 								 * column, and its limit has not been too low */
@@ -182,6 +184,7 @@ static void forget_match(GjOrdered *ordered);
 static void add_set(GjScanState *scan, const GjEntrySet *set);
 static void add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk);
 static bool is_row(GjScanState *scan, uint64 i);
+static bool has_hash(const GjOrdered *ordered, uint64 i);
 static void test_group(GjScanState *scan, uint64 first);
 static bool fetch(GjScanState *scan, uint64 i);
 static void prefetch(GjScanState *scan, uint64 i);
@@ -224,6 +227,9 @@ GjOrderedCreate(GjScanState *scan)
 	init_columns(ordered, scan->table.index, order, RelationGetDescr(node->ss_currentRelation));
 	if (ordered->index_only)
 		kept = scan->table.row_shape->columns | GjEntryFilterWords(scan->table.entry_filter);
+	ordered->may_hash = ordered->index_only && GjCodecMayHash(&scan->table.key_reader.codec);
+	if (ordered->may_hash)
+		kept |= GJ_ENTRY_KEY;
 	ordered->matched |= kept | GjEntryFilterColumns(scan->table.entry_filter);
 	ordered->top = GjTopCreate(CurrentMemoryContext, ordered->columns, ordered->ncolumns,
 							   &ordered->widths, kept);
@@ -653,11 +659,22 @@ is_row(GjScanState *scan, uint64 i)
 {
 	GjOrdered  *ordered = scan->ordered;
 
-	if (!ordered->certain)
+	if (!ordered->certain || (ordered->may_hash && has_hash(ordered, i)))
 		return false;
 	if (i >= ordered->end_tested)
 		test_group(scan, i);
 	return ordered->certain && ordered->visible[i - ordered->first_tested];
+}
+
+/*
+ * Return true if the code of an entry is a hash, which does not prove that its key is listed
+ */
+static bool
+has_hash(const GjOrdered *ordered, uint64 i)
+{
+	const GjEntryColumn *keys = &GjTopRows(ordered->top)->keys;
+
+	return GjCodeIsHash(((const int64 *) keys->values)[GjTopRow(ordered->top, i)]);
 }
 
 /*

@@ -109,12 +109,12 @@ may_reduce(const GjTableScan *table)
 {
 	const EState *estate = table->css.ss.ps.state;
 	const GjKeySet *keys = table->keys;
-	GjCodecKind kind = table->key_reader.codec.kind;
+	const GjCodec *codec = &table->key_reader.codec;
 
 	return gj_device_aggregate && table->row_shape != NULL && table->share.found == NULL &&
 		estate->es_epq_active == NULL && keys->nkeys > 0 && !keys->complement && !keys->nulls &&
 		keys->exact == NULL && table->key_reader.nparts == 0 &&
-		kind != GJ_CODEC_HASH && kind != GJ_CODEC_UUID &&
+		!GjCodecMayHash(codec) && !GjCodecHasPairs(codec) &&
 		GjEntriesMayBeRows(estate->es_snapshot) && GjServiceReady(NULL) &&
 		estimate_rows(table) >= gj_reduce_rows;
 }

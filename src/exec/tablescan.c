@@ -140,7 +140,7 @@ GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanSt
 void
 GjTableScanCheckRests(const GjTableScan *table, bool expected)
 {
-	if ((table->key_reader.codec.kind == GJ_CODEC_UUID) != expected)
+	if (GjCodecHasPairs(&table->key_reader.codec) != expected)
 		elog(ERROR, "index \"%s\" has been rebuilt in another form since the query was planned",
 			 RelationGetRelationName(table->index));
 }
@@ -167,7 +167,7 @@ open_index_only(GjTableScan *table, bool to_target)
 {
 	Scan	   *plan = (Scan *) table->css.ss.ps.plan;
 
-	table->row_shape = GjShapeOfEntries(table->index, plan,
+	table->row_shape = GjShapeOfEntries(table->index, table->key_reader.codec.kind, plan,
 										GjTableScanGetPrivate(table, GJ_TABLE_ATTNOS));
 	GjRowsFeed(table->rows, table->row_shape);
 	if (to_target && table->filter_is_all)
@@ -222,7 +222,7 @@ GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 	{
 		request.entries = GjEntriesMayBeRows(request.snapshot);
 		request.columns = columns;
-		if (table->key_reader.codec.kind == GJ_CODEC_HASH)
+		if (GjCodecMayHash(&table->key_reader.codec))
 			request.columns |= GJ_ENTRY_KEY;	/* rows/rows.c distinguishes images from hashes */
 	}
 	request.reduction = table->reduction;

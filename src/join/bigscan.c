@@ -286,7 +286,7 @@ find_partners(GjJoinScanState *scan, GjSmallSide *small, TupleTableSlot *slot)
 	bool		isnull;
 
 	if (GjReadKey(&table->key_reader, econtext, slot, &key, &isnull) && !isnull &&
-		GjReadParts(&table->key_reader, slot, parts))
+		GjReadParts(&table->key_reader, slot, key, parts))
 		partners = GjSmallLookup(small, key, parts);
 
 	if (partners == NULL)

@@ -163,11 +163,11 @@ begin_parts(GjJoinState *state)
 		if (!GjExactPartInit(&parts[state->nparts++], lfirst_oid(opno), lfirst_oid(collation)))
 			elog(ERROR, "operator %u cannot compare parts of a key", lfirst_oid(opno));
 	}
-	if (state->codec.kind == GJ_CODEC_UUID)
-		GjExactPartInitWord(&parts[0]);
+	if (GjCodecHasPairs(&state->codec))
+		GjExactPartUseRest(&parts[0]);
 	if (state->nparts > 0)
 		GjSmallSetParts(state->small, list_nth(scan->custom_private, GJ_JOIN_PART_COLUMNS), parts,
-						state->codec.kind == GJ_CODEC_UUID ? &state->codec : NULL);
+						GjCodecHasPairs(&state->codec) ? &state->codec : NULL);
 }
 
 /*
@@ -208,7 +208,7 @@ begin_scans(GjJoinState *state, EState *estate, int eflags)
 		Assert(((CustomScan *) scan->plan)->methods == &GjJoinScanPlanMethods);
 		GjJoinScanAttach(state->scans[i], state->joined);
 		if (state->scans[i]->table.index != NULL)
-			GjTableScanCheckRests(&state->scans[i]->table, state->codec.kind == GJ_CODEC_UUID);
+			GjTableScanCheckRests(&state->scans[i]->table, GjCodecHasPairs(&state->codec));
 		state->css.custom_ps = lappend(state->css.custom_ps, scan);
 	}
 }

@@ -319,7 +319,7 @@ find_first(GjSmallSide *side, const Datum *values, int64 key)
 	for (int i = 0; i < side->nparts; i++)
 		parts[i] = values[side->part_columns[i]];
 	if (side->rest != NULL)
-		parts[0] = Int64GetDatum(GjRestOf(side->rest, parts[0]));
+		parts[0] = GjProofOf(side->rest, key, parts[0]);
 	number = GjExactAdd(side->exact, key, parts, &found);
 	if (number >= side->nfirsts)
 	{

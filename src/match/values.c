@@ -141,9 +141,7 @@ add_code(GjKeySet *set, GjConverter *converter, Datum value)
 	GjKeySetAdd(set, code);
 	if (converter->part == NULL || !GjCodeNeedsProof(&converter->codec, code))
 		return;
-	if (converter->codec.kind == GJ_CODEC_UUID)
-		value = Int64GetDatum(GjRestOf(&converter->codec, value));
-	add_exact(set, converter->part, code, value);
+	add_exact(set, converter->part, code, GjProofOf(&converter->codec, code, value));
 }
 
 /*

@@ -27,6 +27,12 @@
  * and applications look up their newest rows, which then are on few pages.  An index that was built
  * before its class had function 4 has no rests, and stores hashes.
  *
+ * Texts that applications use as ids are pairs, too, under an operator class of their own
+ * (idtext.c): code and rest together tell the text.  Others, which do not fit, have hashes as
+ * codes, and zero as rests.  Such a code is below -2^62, as without pairs, so an entry tells
+ * whether it proves its key.  Equality is that of bytes, so a nondeterministic collation is
+ * refused.
+ *
  * A hash depends on the collation, if the type has any.  Images exist only under deterministic
  * collations, under which strings are equal if and only if their bytes are.
  *
@@ -53,6 +59,7 @@
 #include "parser/parse_coerce.h"
 #include "port/pg_bswap.h"
 #include "utils/builtins.h"
+#include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/numeric.h"
@@ -72,6 +79,7 @@ PG_FUNCTION_INFO_V1(gpujoin_hash_bpchar);
 PG_FUNCTION_INFO_V1(gpujoin_hash_bytea);
 PG_FUNCTION_INFO_V1(gpujoin_hash_uuid);
 PG_FUNCTION_INFO_V1(gpujoin_rest_uuid);
+PG_FUNCTION_INFO_V1(gpujoin_rest_text);
 PG_FUNCTION_INFO_V1(gpujoin_image_text);
 PG_FUNCTION_INFO_V1(gpujoin_image_bpchar);
 PG_FUNCTION_INFO_V1(gpujoin_image_numeric);
@@ -97,10 +105,13 @@ PG_FUNCTION_INFO_V1(gpujoin_image_numeric);
 /* Weight of the first digit of 2^63 */
 #define NUMERIC_INT8_WEIGHT		4
 
-static bool init_pair(GjCodec *codec, Oid rest_proc);
+static bool init_pair(GjCodec *codec, Oid family, Oid type);
+static bool is_own_equality(Oid family, Oid type);
 static bool init_key(GjCodec *codec, Oid proc);
 static bool init_hash(GjCodec *codec, Oid proc, Oid image_proc);
 static bool find_image(GjCodec *codec, Datum value, int64 *image);
+static int64 hash_code(GjCodec *codec, Datum value);
+static bool pack_text(Datum value, int64 *code, int64 *rest);
 static int64 hash_value(GjCodec *codec, Datum value);
 static uint64 get_identity(GjCodec *codec, Oid type);
 static uint64 hash_pair(GjCodec *codec, Datum value);
@@ -128,7 +139,7 @@ GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation, bool has_rests)
 	memset(codec, 0, sizeof(*codec));
 	codec->collation = collation;
 	if (has_rests)
-		return init_pair(codec, get_opfamily_proc(family, type, type, GJ_REST_PROC));
+		return init_pair(codec, family, type);
 	if (OidIsValid(key_proc) && !OidIsValid(hash_proc))
 		return init_key(codec, key_proc);
 	if (OidIsValid(hash_proc) && !OidIsValid(key_proc))
@@ -149,13 +160,25 @@ GjCodecHasRests(Oid family, Oid type)
  * Nobody but us can prove that a code and a rest tell a value, so we know all such functions
  */
 static bool
-init_pair(GjCodec *codec, Oid rest_proc)
+init_pair(GjCodec *codec, Oid family, Oid type)
 {
-	if (!OidIsValid(rest_proc))
+	Oid			rest_proc = get_opfamily_proc(family, type, type, GJ_REST_PROC);
+	Oid			hash_proc = get_opfamily_proc(family, type, type, GJ_HASH_PROC);
+
+	if (!OidIsValid(rest_proc) || !OidIsValid(hash_proc))
 		return false;
-	codec->kind = GJ_CODEC_UUID;
 	fmgr_info(rest_proc, &codec->proc);
-	return codec->proc.fn_addr == gpujoin_rest_uuid;
+	if (type == UUIDOID && codec->proc.fn_addr == gpujoin_rest_uuid)
+	{
+		codec->kind = GJ_CODEC_UUID;
+		return true;
+	}
+	if (type != TEXTOID || codec->proc.fn_addr != gpujoin_rest_text ||
+		!is_deterministic(codec->collation))
+		return false;
+	codec->kind = GJ_CODEC_TEXT;
+	fmgr_info(hash_proc, &codec->proc);
+	return true;
 }
 
 static bool
@@ -194,10 +217,10 @@ GjCodecInitIndex(GjCodec *codec, Relation index)
 	GjIndexInfo info;
 
 	GjCodecInitNew(codec, index);
-	if (codec->kind != GJ_CODEC_HASH && codec->kind != GJ_CODEC_UUID)
+	if (codec->kind != GJ_CODEC_HASH && !GjCodecHasPairs(codec))
 		return;
 	GjIndexGetInfo(index, &info);
-	if (codec->kind == GJ_CODEC_UUID && !info.has_rests)
+	if (GjCodecHasPairs(codec) && !info.has_rests)
 		(void) GjCodecInit(codec, index->rd_opfamily[0], index->rd_opcintype[0],
 						   index->rd_indcollation[0], false);
 	if (info.hash_identity == get_identity(codec, index->rd_opcintype[0]))
@@ -229,15 +252,36 @@ GjCodecInitNew(GjCodec *codec, Relation index)
 		problem = codec->kind == GJ_CODEC_HASH ?
 			"Its support function 2 needs STORAGE int8." :
 			"It must store keys as 4 or 8 bytes.";
-	else if (has_rests && (codec->kind != GJ_CODEC_HASH || type != UUIDOID ||
+	else if (has_rests && type == TEXTOID && !is_deterministic(collation))
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("the operator class of index \"%s\" does not support nondeterministic "
+						"collations", RelationGetRelationName(index)),
+				 errhint("Use operator class text_ops.")));
+	else if (has_rests && (codec->kind != GJ_CODEC_HASH ||
 						   !GjCodecInit(codec, family, type, collation, true)))
 		problem = "Its support function 4 is not one of gpujoin's for this type.";
+	else if (has_rests && !is_own_equality(family, type))
+		problem = "Its support function 4 needs the type's own equality.";
 	if (problem != NULL)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_OBJECT_DEFINITION),
 				 errmsg("the operator class of index \"%s\" is not valid",
 						RelationGetRelationName(index)),
 				 errdetail_internal("%s", problem)));
+}
+
+/*
+ * Return true if a family's equality for a type that has rests is PostgreSQL's, which compares all
+ * bytes
+ */
+static bool
+is_own_equality(Oid family, Oid type)
+{
+	Oid			equality = get_opfamily_member(family, type, type, GJ_EQUAL_STRATEGY);
+
+	return OidIsValid(equality) &&
+		get_opcode(equality) == (type == UUIDOID ? F_UUID_EQ : F_TEXTEQ);
 }
 
 /*
@@ -249,8 +293,8 @@ GjCodecIdentity(Relation index, bool *has_rests)
 	GjCodec		codec;
 
 	GjCodecInitNew(&codec, index);
-	*has_rests = codec.kind == GJ_CODEC_UUID;
-	return codec.kind == GJ_CODEC_HASH || codec.kind == GJ_CODEC_UUID ?
+	*has_rests = GjCodecHasPairs(&codec);
+	return codec.kind == GJ_CODEC_HASH || GjCodecHasPairs(&codec) ?
 		get_identity(&codec, index->rd_opcintype[0]) : 0;
 }
 
@@ -276,22 +320,73 @@ GjCodeCompute(GjCodec *codec, Datum value)
 {
 	int64		image;
 
-	if (codec->kind == GJ_CODEC_UUID)
-		return code_of_uuid(DatumGetUUIDP(value));
+	if (GjCodecHasPairs(codec))
+		return GjPairCompute(codec, value, &image);
 	if (codec->kind != GJ_CODEC_HASH)
 		return DatumGetInt64(FunctionCall1Coll(&codec->proc, codec->collation, value));
 	if (OidIsValid(codec->image.fn_oid) && find_image(codec, value, &image))
 		return image;
+	return hash_code(codec, value);
+}
+
+/*
+ * Return the code of a value, and its rest, for a codec that has pairs.  A hash function may leave
+ * garbage.
+ */
+int64
+GjPairCompute(GjCodec *codec, Datum value, int64 *rest)
+{
+	int64		code;
+
+	Assert(GjCodecHasPairs(codec));
+	if (codec->kind == GJ_CODEC_UUID)
+	{
+		*rest = rest_of_uuid(DatumGetUUIDP(value));
+		return code_of_uuid(DatumGetUUIDP(value));
+	}
+	if (pack_text(value, &code, rest))
+		return code;
+	*rest = 0;
+	return hash_code(codec, value);
+}
+
+/*
+ * Return what proves, with the code, that a value is another one: its rest; or the value itself, if
+ * the code is a hash
+ */
+Datum
+GjProofOf(GjCodec *codec, int64 code, Datum value)
+{
+	int64		rest;
+
+	if (!GjCodecHasPairs(codec) || (codec->kind == GJ_CODEC_TEXT && GjCodeIsHash(code)))
+		return value;
+	(void) GjPairCompute(codec, value, &rest);
+	return Int64GetDatum(rest);
+}
+
+static int64
+hash_code(GjCodec *codec, Datum value)
+{
 	return PG_INT64_MIN + (int64) ((uint64) hash_value(codec, value) >> 2);
 }
 
 /*
- * Return the rest of a value; 0 if the codec has none
+ * Pack a text, if it has a form that can be.  A long one is not even read.
  */
-int64
-GjRestOf(GjCodec *codec, Datum value)
+static bool
+pack_text(Datum value, int64 *code, int64 *rest)
 {
-	return codec->kind == GJ_CODEC_UUID ? rest_of_uuid(DatumGetUUIDP(value)) : 0;
+	struct varlena *plain;
+	bool		packed;
+
+	if (toast_raw_datum_size(value) - VARHDRSZ > GJ_IDTEXT_MAX)
+		return false;
+	plain = PG_DETOAST_DATUM_PACKED(value);
+	packed = GjIdTextPack(VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain), code, rest);
+	if ((Pointer) plain != DatumGetPointer(value))
+		pfree(plain);
+	return packed;
 }
 
 static bool
@@ -332,6 +427,8 @@ get_identity(GjCodec *codec, Oid type)
 
 	if (codec->kind == GJ_CODEC_UUID)
 		return hash_pair(codec, sample);
+	if (codec->kind == GJ_CODEC_TEXT)
+		identity = hash_pair(codec, CStringGetTextDatum("0192f3a4-5b6c-7d8e-9f01-23456789abcd"));
 	if (sample != (Datum) 0)
 		identity = hash_combine64(identity, (uint64) hash_value(codec, sample));
 	if (!is_deterministic(codec->collation))
@@ -360,8 +457,10 @@ get_identity(GjCodec *codec, Oid type)
 static uint64
 hash_pair(GjCodec *codec, Datum value)
 {
-	return hash_combine64((uint64) GjCodeCompute(codec, value),
-						  (uint64) GjRestOf(codec, value)) | 1;
+	int64		rest;
+	int64		code = GjPairCompute(codec, value, &rest);
+
+	return hash_combine64((uint64) code, (uint64) rest) | 1;
 }
 
 /*
@@ -466,20 +565,6 @@ gpujoin_hash_bytea(PG_FUNCTION_ARGS)
 }
 
 /*
- * Mix the bits of a word.  The results are on disk, so tables in memory have functions of their
- * own.
- */
-static inline uint64
-mix(uint64 h)
-{
-	h ^= h >> 32;
-	h *= UINT64CONST(0xD6E8FEB86659FD93);
-	h ^= h >> 32;
-	h *= UINT64CONST(0xD6E8FEB86659FD93);
-	return h ^ (h >> 32);
-}
-
-/*
  * uuid, in network byte order: the upper half, whose lower bits are mixed with the lower half
  *
  * Of versions 6 and 7 the lower 16 bits are mixed: the version itself and 12 bits that follow the
@@ -501,10 +586,10 @@ gpujoin_hash_uuid(PG_FUNCTION_ARGS)
 	memcpy(&high, uuid->data, sizeof(high));
 	memcpy(&low, uuid->data + sizeof(high), sizeof(low));
 	high = pg_ntoh64(high);
-	low = mix(pg_ntoh64(low));
+	low = GjMixStored(pg_ntoh64(low));
 	mask = (high >> 12 & 0xF) == 6 || (high >> 12 & 0xF) == 7 ? 0xFFFF : 0xFFFFFFFF;
 
-	low ^= mix(high & mask);
+	low ^= GjMixStored(high & mask);
 	PG_RETURN_INT64((int64) ((high & ~mask) | (low & mask)));
 }
 
@@ -527,6 +612,18 @@ rest_of_uuid(const pg_uuid_t *uuid)
 }
 
 /*
+ * The rest of a text that is packed; 0 for others, whose code is a hash
+ */
+Datum
+gpujoin_rest_text(PG_FUNCTION_ARGS)
+{
+	int64		code;
+	int64		rest;
+
+	PG_RETURN_INT64(pack_text(PG_GETARG_DATUM(0), &code, &rest) ? rest : 0);
+}
+
+/*
  * The code of a uuid, so that codes are sorted like the upper bits of uuids
  */
 static int64
@@ -535,7 +632,7 @@ code_of_uuid(const pg_uuid_t *uuid)
 	uint64		high;
 
 	memcpy(&high, uuid->data, sizeof(high));
-	high = mix_upper(pg_ntoh64(high), mix((uint64) rest_of_uuid(uuid)), 1);
+	high = mix_upper(pg_ntoh64(high), GjMixStored((uint64) rest_of_uuid(uuid)), 1);
 	return (int64) (high ^ UINT64CONST(0x8000000000000000));
 }
 
@@ -546,7 +643,7 @@ void
 GjUuidOfPair(int64 code, int64 rest, char *bytes)
 {
 	uint64		high = mix_upper((uint64) code ^ UINT64CONST(0x8000000000000000),
-								 mix((uint64) rest), -1);
+								 GjMixStored((uint64) rest), -1);
 	uint64		low = pg_hton64((uint64) rest);
 
 	high = pg_hton64(high);
@@ -565,7 +662,7 @@ GjWordOfPair(int64 code, int64 rest, int word)
 
 	if (word == 2)
 		return (int64) ((uint64) rest ^ sign);
-	return (int64) (mix_upper((uint64) code ^ sign, mix((uint64) rest), -1) ^ sign);
+	return (int64) (mix_upper((uint64) code ^ sign, GjMixStored((uint64) rest), -1) ^ sign);
 }
 
 /*

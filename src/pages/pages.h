@@ -17,6 +17,7 @@
 #include "utils/rel.h"
 #include "utils/snapshot.h"
 
+#include "base/gpujoin.h"
 #include "base/numeric.h"
 #include "base/tid.h"
 #include "format.h"
@@ -370,7 +371,8 @@ typedef enum GjCodecKind
 	GJ_CODEC_INT8,				/* or an int64 */
 	GJ_CODEC_KEY,				/* what support function 1 returns */
 	GJ_CODEC_HASH,				/* an image, or the hash that support function 2 returns */
-	GJ_CODEC_UUID				/* the upper half of a uuid, mixed with its rest, the lower one */
+	GJ_CODEC_UUID,				/* the upper half of a uuid, mixed with its rest, the lower one */
+	GJ_CODEC_TEXT				/* a text packed into code and rest; if it cannot be, a hash */
 } GjCodecKind;
 
 typedef struct GjCodec
@@ -378,7 +380,7 @@ typedef struct GjCodec
 	GjCodecKind kind;
 	bool		keeps_value;	/* the code is the value's own bits, so the value can be restored */
 	Oid			collation;
-	FmgrInfo	proc;			/* support function 1, or 2 */
+	FmgrInfo	proc;			/* support function 1, or 2; of a uuid 4 */
 	FmgrInfo	image;			/* support function 3, if it is used */
 } GjCodec;
 
@@ -389,7 +391,8 @@ extern void GjCodecInitNew(GjCodec *codec, Relation index);
 extern uint64 GjCodecIdentity(Relation index, bool *has_rests);
 extern bool GjClassIsOfType(Oid class_type, Oid column_type);
 extern int64 GjCodeCompute(GjCodec *codec, Datum value);
-extern int64 GjRestOf(GjCodec *codec, Datum value);
+extern int64 GjPairCompute(GjCodec *codec, Datum value, int64 *rest);
+extern Datum GjProofOf(GjCodec *codec, int64 code, Datum value);
 extern void GjUuidOfPair(int64 code, int64 rest, char *bytes);
 extern int64 GjWordOfPair(int64 code, int64 rest, int word);
 
@@ -405,13 +408,42 @@ GjUuidOfColumn(int column, int64 first, int64 second, char *bytes)
 		GjUuidOfWords(first, second, bytes);
 }
 
+/* idtext.c: texts as a code and a rest */
+#define GJ_IDTEXT_MAX			36	/* length of the longest text that is packed */
+
+extern bool GjIdTextPack(const char *bytes, int length, int64 *code, int64 *rest);
+extern int	GjIdTextUnpack(int64 code, int64 rest, char *bytes);
+
 /*
- * Return true if a code made by a codec of kind GJ_CODEC_HASH does not tell the value
+ * Mix the bits of a word.  The results are on disk, so tables in memory have functions of their
+ * own.
+ */
+static inline uint64
+GjMixStored(uint64 h)
+{
+	h ^= h >> 32;
+	h *= UINT64CONST(0xD6E8FEB86659FD93);
+	h ^= h >> 32;
+	h *= UINT64CONST(0xD6E8FEB86659FD93);
+	return h ^ (h >> 32);
+}
+
+/*
+ * Return true if the index stores rests beside its codes
  */
 static inline bool
-GjCodeIsHash(int64 code)
+GjCodecHasPairs(const GjCodec *codec)
 {
-	return code < PG_INT64_MIN / 2;
+	return codec->kind == GJ_CODEC_UUID || codec->kind == GJ_CODEC_TEXT;
+}
+
+/*
+ * Return true if codes can be hashes, so that an entry that has one is no proof of a row
+ */
+static inline bool
+GjCodecMayHash(const GjCodec *codec)
+{
+	return codec->kind == GJ_CODEC_HASH || codec->kind == GJ_CODEC_TEXT;
 }
 
 /*
@@ -420,7 +452,7 @@ GjCodeIsHash(int64 code)
 static inline bool
 GjCodeNeedsProof(const GjCodec *codec, int64 code)
 {
-	return codec->kind == GJ_CODEC_UUID || (codec->kind == GJ_CODEC_HASH && GjCodeIsHash(code));
+	return GjCodecHasPairs(codec) || (codec->kind == GJ_CODEC_HASH && GjCodeIsHash(code));
 }
 
 /*
@@ -435,6 +467,18 @@ GjCodeOf(GjCodec *codec, Datum value)
 	if (codec->kind == GJ_CODEC_INT8)
 		return DatumGetInt64(value);
 	return GjCodeCompute(codec, value);
+}
+
+/*
+ * Return the code of a value, and its rest, which is 0 if the codec has none
+ */
+static inline int64
+GjPairOf(GjCodec *codec, Datum value, int64 *rest)
+{
+	if (GjCodecHasPairs(codec))
+		return GjPairCompute(codec, value, rest);
+	*rest = 0;
+	return GjCodeOf(codec, value);
 }
 
 /* request.c: asking for a background worker that folds */

@@ -717,6 +717,8 @@ codec_fits(Fold *cx, Oid equality, Oid value_type)
 		return OidIsValid(get_opfamily_proc(family, value_type, value_type, GJ_KEY_PROC)) &&
 			!OidIsValid(get_opfamily_proc(family, value_type, value_type, GJ_HASH_PROC));
 
+	if (OidIsValid(get_opfamily_proc(family, type, type, GJ_REST_PROC)) && value_type != type)
+		return false;
 	same = get_opfamily_member(family, value_type, value_type, GJ_EQUAL_STRATEGY);
 	return OidIsValid(get_opfamily_proc(family, value_type, value_type, GJ_HASH_PROC)) &&
 		!OidIsValid(get_opfamily_proc(family, value_type, value_type, GJ_KEY_PROC)) &&

@@ -587,7 +587,9 @@ has_no_barrier(const RelOptInfo *rel)
  *
  * If the index has hashes of its keys, but images of nearly all, as the caller says, then entries
  * with an image can be rows: the image proves that the key is listed.  The scan reads the rows of
- * the others from the heap (rows/rows.c).  The key's value cannot be returned.
+ * the others from the heap (rows/rows.c).  The key's value cannot be returned.  The same is done if
+ * the codes of a few keys that are texts are hashes; their values can be returned, as rows from the
+ * heap have them.
  *
  * System columns are not in the index.  This excludes tables that are updated or whose rows are
  * locked: their plans need ctid.
@@ -606,15 +608,15 @@ has_no_barrier(const RelOptInfo *rel)
  * filters are the clauses that the scan tests.
  */
 bool
-GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters, bool has_images,
-				  List **attnos)
+GjIndexOnlyCovers(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *filters,
+				  bool has_images, List **attnos)
 {
 	List	   *exprs = list_copy(rel->reltarget->exprs);
 	ListCell   *lc;
 
 	*attnos = NIL;
 	if (!enable_indexonlyscan || IsolationIsSerializable() || index->indexkeys[0] == 0 ||
-		!(has_images || GjIndexKeepsValues(index) || OidIsValid(GjIndexRestProc(index))))
+		!(has_images || GjIndexTellsKeys(root, index)))
 		return false;
 
 	foreach(lc, filters)

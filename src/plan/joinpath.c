@@ -765,7 +765,7 @@ choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 		if (!scan_answers(root, cand, index, table, rinfo, &key))
 			continue;
 		keep_smaller(&scan, table, index, &key);
-		if (!GjIndexOnlyCovers(table, index, table->baserestrictinfo, false, &attnos))
+		if (!GjIndexOnlyCovers(root, table, index, table->baserestrictinfo, false, &attnos))
 			continue;
 		keep_smaller(&covering, table, index, &key);
 		if (covering->index == index)

@@ -214,9 +214,10 @@ are_words(const IndexOptInfo *index, List *parts)
 	foreach(lc, parts)
 	{
 		const Var  *column = lfirst_node(Var, lc);
+		bool		is_rest = column->varattno == index->indexkeys[0] &&
+			foreach_current_index(lc) == 0;
 
-		if (column->varattno != index->indexkeys[0] && !get_typbyval(column->vartype) &&
-			getBaseType(column->vartype) != UUIDOID)
+		if (!is_rest && !get_typbyval(column->vartype) && getBaseType(column->vartype) != UUIDOID)
 			return false;
 	}
 	return true;

@@ -31,10 +31,12 @@
 #include "catalog/pg_inherits.h"
 #include "catalog/pg_opclass.h"
 #include "catalog/pg_statistic.h"
+#include "catalog/pg_type_d.h"
 #include "commands/defrem.h"
 #include "nodes/makefuncs.h"
 #include "optimizer/plancat.h"
 #include "tcop/tcopprot.h"
+#include "utils/catcache.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -42,6 +44,9 @@
 #include "base/gpujoin.h"
 #include "pages/pages.h"
 #include "planner.h"
+
+/* Our operator class for texts that are ids */
+#define ID_CLASS				"text_id_ops"
 
 /* The parameters of the query that is being planned, and the indexes that are added */
 static ParamListInfo planning = NULL;
@@ -53,6 +58,9 @@ static GjNewIndex *translate(const GjNewIndex *index, Oid relid);
 static IndexOptInfo *make_info(RelOptInfo *rel, Relation table, const GjNewIndex *index);
 static void set_columns(IndexOptInfo *info, Relation table, const GjNewIndex *index);
 static void set_method(IndexOptInfo *info);
+static bool has_ids(Oid table, AttrNumber attno);
+static bool is_deterministic(Oid table, AttrNumber attno);
+static Oid	find_id_class(void);
 static Oid	stored_type(Oid opclass, Oid type);
 static bool make_layout(const GjNewIndex *index, GjLayout *layout);
 static BlockNumber count_pages(Relation table, const GjNewIndex *index, double tuples);
@@ -236,8 +244,81 @@ GjNewIndexClass(Oid table, AttrNumber attno)
 	Oid			type = get_atttype(table, attno);
 	Oid			opclass = GetDefaultOpClass(type, get_index_am_oid(GJ_NAME, false));
 
-	return OidIsValid(opclass) && GjClassIsOfType(get_opclass_input_type(opclass), type) ?
-		opclass : InvalidOid;
+	if (!OidIsValid(opclass) || !GjClassIsOfType(get_opclass_input_type(opclass), type))
+		return InvalidOid;
+	if (get_opclass_input_type(opclass) == TEXTOID && has_ids(table, attno))
+	{
+		Oid			id_class = find_id_class();
+
+		return OidIsValid(id_class) ? id_class : opclass;
+	}
+	return opclass;
+}
+
+/*
+ * Return true if nearly all values of a column of texts are ids that can be packed, but too long
+ * for images.  Without statistics, they are not.  All partitions of a table get the same answer.
+ */
+static bool
+has_ids(Oid table, AttrNumber attno)
+{
+	bool		result = false;
+	HeapTuple	statistics;
+
+	if (!is_deterministic(table, attno))
+		return false;
+	if (get_rel_relispartition(table))
+	{
+		char	   *name = get_attname(table, attno, false);
+
+		table = llast_oid(get_partition_ancestors(table));
+		attno = get_attnum(table, name);
+	}
+	statistics = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(table), Int16GetDatum(attno),
+								 BoolGetDatum(get_rel_relkind(table) == RELKIND_PARTITIONED_TABLE));
+	if (HeapTupleIsValid(statistics))
+	{
+		result = ((Form_pg_statistic) GETSTRUCT(statistics))->stawidth > GJ_IMAGE_WIDTH &&
+			GjTextsArePacked(statistics);
+		ReleaseSysCache(statistics);
+	}
+	return result;
+}
+
+static bool
+is_deterministic(Oid table, AttrNumber attno)
+{
+	HeapTuple	tuple = SearchSysCacheAttNum(table, attno);
+	Oid			collation = InvalidOid;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		collation = ((Form_pg_attribute) GETSTRUCT(tuple))->attcollation;
+		ReleaseSysCache(tuple);
+	}
+	return OidIsValid(collation) && get_collation_isdeterministic(collation);
+}
+
+/*
+ * Find our operator class for texts that are ids; InvalidOid if it has been dropped
+ */
+static Oid
+find_id_class(void)
+{
+	CatCList   *classes = SearchSysCacheList1(CLAAMNAMENSP,
+											  ObjectIdGetDatum(get_index_am_oid(GJ_NAME, false)));
+	Oid			result = InvalidOid;
+
+	for (int i = 0; i < classes->n_members; i++)
+	{
+		Form_pg_opclass opclass = (Form_pg_opclass) GETSTRUCT(&classes->members[i]->tuple);
+
+		if (strcmp(NameStr(opclass->opcname), ID_CLASS) == 0 &&
+			opclass->opcintype == TEXTOID && GjCodecHasRests(opclass->opcfamily, TEXTOID))
+			result = opclass->oid;
+	}
+	ReleaseCatCacheList(classes);
+	return result;
 }
 
 /*

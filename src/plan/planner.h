@@ -191,6 +191,11 @@ extern const char *GjRefuseIndex(const IndexOptInfo *index);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern bool GjIndexIsHashed(const IndexOptInfo *index);
 extern Oid	GjIndexRestProc(const IndexOptInfo *index);
+extern bool GjIndexTellsKeys(PlannerInfo *root, const IndexOptInfo *index);
+/* Average width, in statistics, of strings that nearly all have an image: 7 bytes and a header */
+#define GJ_IMAGE_WIDTH			8
+
+extern bool GjTextsArePacked(HeapTuple statistics);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
 
@@ -218,8 +223,8 @@ extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *r
 extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 								 List *rinfos, List **clauses, Cost *per_entry);
 extern List *GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples);
-extern bool GjIndexOnlyCovers(RelOptInfo *rel, IndexOptInfo *index, List *filters,
-							  bool has_images, List **attnos);
+extern bool GjIndexOnlyCovers(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+							  List *filters, bool has_images, List **attnos);
 extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
 extern void GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only,
 						List *attnos);

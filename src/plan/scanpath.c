@@ -56,9 +56,6 @@
 /* Cost of looking up a part of an entry's tuple, on the scale of filters: see cost.c */
 #define PART_COST				0.003
 
-/* Average width, in statistics, of strings that nearly all have an image: 7 bytes and a header */
-#define IMAGE_WIDTH				8
-
 /* The bits of a numeric's typmod that are its scale */
 #define NUMERIC_SCALE_BITS		0x7FF
 
@@ -297,7 +294,8 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	foreach(lc, conditions)
 		input.complement &= node_is_complement(((GjKeyCondition *) lfirst(lc))->node);
 	cost_qual_eval(&input.quals, filters, root);
-	input.index_only = GjIndexOnlyCovers(rel, index, filters, has_images(root, index), &attnos);
+	input.index_only = GjIndexOnlyCovers(root, rel, index, filters, has_images(root, index),
+										 &attnos);
 	if (input.index_only)
 		input.lacking = GjWordsLacking(root, rel, index, attnos);
 	input.filtered = GjFilterShare(root, rel, index, filters, &entry_filters,
@@ -342,7 +340,7 @@ has_images(PlannerInfo *root, const IndexOptInfo *index)
 	if (type == NUMERICOID)
 		return typmod >= (int32) VARHDRSZ && ((typmod - VARHDRSZ) & NUMERIC_SCALE_BITS) == 0;
 	width = get_attavgwidth(planner_rt_fetch(key->varno, root)->relid, key->varattno);
-	return width > 0 && width <= IMAGE_WIDTH;
+	return width > 0 && width <= GJ_IMAGE_WIDTH;
 }
 
 /*
@@ -422,7 +420,6 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 	List	   *order;
 	List	   *pathkeys = order_pathkeys(root, input->index, &order);
 	RelOptInfo *rel = input->rel;
-	bool		index_only = input->index_only;
 	double		bound;
 	CustomPath *path;
 	Cost		startup;
@@ -432,8 +429,6 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 		return;
 
 	bound = order_bound(root, input->per_row);
-	/* in an order, images are not distinguished from hashes */
-	input->index_only &= !has_images(root, input->index);
 	path = make_path(input, conditions, attnos, 0);
 	path->path.pathkeys = pathkeys;
 	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_ORDER)) = order;
@@ -443,7 +438,6 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 				  order_entry_bytes(rel, order, input->index_only ? attnos : NIL), &startup, &run);
 	startup += rel->reltarget->cost.startup;
 	run += rel->reltarget->cost.per_tuple * path->path.rows;
-	input->index_only = index_only;
 	GjAddPath(root, rel, path, startup, run);
 }
 

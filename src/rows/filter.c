@@ -407,7 +407,7 @@ run_on_words(const Condition *root, const GjBatchColumn *columns, int n, uint8 *
 }
 
 /*
- * Keep those of n entries that the exact table lists
+ * Keep those of n entries that the exact table lists, or may list, as their code is a hash
  *
  * Entries of rows that are not visible are looked up, too, so only words and uuids may be compared:
  * see plan/entryfilter.c.
@@ -458,7 +458,7 @@ drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
 		}
 		arrays[k] = part;
 	}
-	GjExactFindMany(filter->exact, nread, codes, arrays, numbers);
+	GjExactFindWords(filter->exact, nread, codes, arrays, numbers);
 	for (int i = 0; i < nread; i++)
 	{
 		if (numbers[i] != GJ_EXACT_NONE)

@@ -128,7 +128,7 @@ static int	drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls,
 static inline int64 compute_code(GjKeyReader *reader, Datum value);
 static int	drop_unlisted(GjFetch *fetch, const int64 *codes, int n);
 static int	find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls);
-static bool read_parts(GjFetch *fetch, HeapTuple tuple, Datum *values, int stride);
+static bool read_parts(GjFetch *fetch, HeapTuple tuple, int64 code, Datum *values, int stride);
 static int	max_pinned(Relation heap);
 static void fill_ring(GjBlocks *blocks);
 static bool take_block(GjBlocks *blocks);
@@ -379,8 +379,7 @@ drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls, int n)
 		hashes[nhashes] = codes[row];
 		values[nhashes] = heap_getattr(&fetch->tuples[row], fetch->key_reader->attno,
 									   RelationGetDescr(fetch->heap), &isnull);
-		if (codec->kind == GJ_CODEC_UUID)
-			values[nhashes] = Int64GetDatum(GjRestOf(codec, values[nhashes]));
+		values[nhashes] = GjProofOf(codec, codes[row], values[nhashes]);
 		nhashes++;
 	}
 	GjExactFindMany(fetch->probe.keys->exact, nhashes, hashes, parts, numbers);
@@ -414,7 +413,8 @@ drop_unlisted(GjFetch *fetch, const int64 *codes, int n)
 		arrays[i] = values + i * n;
 	for (int i = 0; i < n; i++)
 	{
-		if (!read_parts(fetch, &fetch->tuples[fetch->rows[i]], values + nread, n))
+		if (!read_parts(fetch, &fetch->tuples[fetch->rows[i]], codes[fetch->rows[i]],
+						values + nread, n))
 			continue;
 		selected[nread] = codes[fetch->rows[i]];
 		fetch->rows[nread++] = fetch->rows[i];
@@ -445,7 +445,8 @@ find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls)
 	for (int i = 0; i < keys->n; i++)
 	{
 		if (!nulls[i])
-			nulls[i] = !read_parts(fetch, &fetch->tuples[i], values + i, keys->n);
+			nulls[i] = !read_parts(fetch, &fetch->tuples[i], keys->codes[i], values + i,
+								   keys->n);
 	}
 	keys->parts = arrays;
 	nfound = fetch->probe.lookup(fetch->probe.arg, keys, fetch->rows, fetch->partners);
@@ -454,10 +455,11 @@ find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls)
 }
 
 /*
- * Read the parts of a tuple into values[0], values[stride], ...  Returns false if one is NULL.
+ * Read the parts of a tuple, whose key has this code, into values[0], values[stride], ...  Returns
+ * false if one is NULL.
  */
 static bool
-read_parts(GjFetch *fetch, HeapTuple tuple, Datum *values, int stride)
+read_parts(GjFetch *fetch, HeapTuple tuple, int64 code, Datum *values, int stride)
 {
 	GjKeyReader *reader = fetch->key_reader;
 	bool		isnull;
@@ -470,7 +472,7 @@ read_parts(GjFetch *fetch, HeapTuple tuple, Datum *values, int stride)
 			return false;
 	}
 	if (reader->has_rests)
-		values[0] = Int64GetDatum(GjRestOf(&reader->codec, values[0]));
+		values[0] = GjProofOf(&reader->codec, code, values[0]);
 	return true;
 }
 
@@ -911,7 +913,7 @@ GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *exp
 	reader->predicate = attno == 0 ? ExecInitQual(predicate, parent) : NULL;
 	GjCodecInitIndex(&reader->codec, index);
 	reader->place.attno = 0;
-	reader->scratch = reader->codec.kind != GJ_CODEC_HASH ? NULL :
+	reader->scratch = !GjCodecMayHash(&reader->codec) ? NULL :
 		AllocSetContextCreate(CurrentMemoryContext, "gpujoin hash", ALLOCSET_DEFAULT_SIZES);
 	if (reader->codec.keeps_value)
 		GjTupleFindPlace(RelationGetDescr(((ScanState *) parent)->ss_currentRelation), attno,
@@ -985,7 +987,7 @@ GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns)
 	if (columns == NIL)
 		return;
 	GjIndexGetInfo(index, &info);
-	reader->has_rests = reader->codec.kind == GJ_CODEC_UUID;
+	reader->has_rests = GjCodecHasPairs(&reader->codec);
 	reader->parts = palloc_array(AttrNumber, list_length(columns));
 	reader->entry_parts = palloc_array(int, list_length(columns));
 	reader->entry_seconds = palloc0_array(int, list_length(columns));
@@ -1024,10 +1026,11 @@ GjKeyReaderPartColumns(const GjKeyReader *reader)
 }
 
 /*
- * Read the parts of the tuple in the slot.  Returns false if one is NULL.
+ * Read the parts of the tuple in the slot, whose key GjReadKey() has just read.  Returns false if
+ * one is NULL.
  */
 bool
-GjReadParts(GjKeyReader *reader, TupleTableSlot *slot, Datum *values)
+GjReadParts(GjKeyReader *reader, TupleTableSlot *slot, int64 key, Datum *values)
 {
 	for (int i = 0; i < reader->nparts; i++)
 	{
@@ -1038,7 +1041,7 @@ GjReadParts(GjKeyReader *reader, TupleTableSlot *slot, Datum *values)
 			return false;
 	}
 	if (reader->has_rests)
-		values[0] = Int64GetDatum(GjRestOf(&reader->codec, values[0]));
+		values[0] = GjProofOf(&reader->codec, key, values[0]);
 	return true;
 }
 
@@ -1058,11 +1061,10 @@ GjRowIsListed(GjKeyReader *reader, const GjKeySet *set, TupleTableSlot *slot, in
 	{
 		if (!GjCodeNeedsProof(&reader->codec, key))
 			return true;
-		values[0] = reader->codec.kind != GJ_CODEC_UUID ? reader->value :
-			Int64GetDatum(GjRestOf(&reader->codec, reader->value));
+		values[0] = GjProofOf(&reader->codec, key, reader->value);
 		return GjExactFind(set->exact, key, values) != GJ_EXACT_NONE;
 	}
-	return GjReadParts(reader, slot, values) &&
+	return GjReadParts(reader, slot, key, values) &&
 		GjExactFind(set->exact, key, values) != GJ_EXACT_NONE;
 }
 

@@ -103,14 +103,14 @@ typedef struct GjKeyReader
 	AttrNumber *parts;
 	int		   *entry_parts;	/* the same as columns of the index, from 0; -1 if it lacks one */
 	int		   *entry_seconds;	/* columns with the second words of these; 0 if they have none */
-	bool		has_rests;		/* is the first part the rest of the key? */
+	bool		has_rests;		/* does the first part prove the key with its code? */
 } GjKeyReader;
 
 extern void GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *expr,
 							List *predicate, PlanState *parent);
 extern void GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns);
 extern uint64 GjKeyReaderPartColumns(const GjKeyReader *reader);
-extern bool GjReadParts(GjKeyReader *reader, TupleTableSlot *slot, Datum *values);
+extern bool GjReadParts(GjKeyReader *reader, TupleTableSlot *slot, int64 key, Datum *values);
 extern bool GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot,
 					  int64 *key, bool *isnull);
 extern bool GjRowIsListed(GjKeyReader *reader, const GjKeySet *set, TupleTableSlot *slot,

@@ -537,7 +537,7 @@ load_chunk(GjRows *rows)
 
 		if (nrows > 0 && !is_proved(rows))
 			rows->certain = false;
-		else if (rows->reader->codec.kind == GJ_CODEC_HASH)
+		else if (GjCodecMayHash(&rows->reader->codec))
 			batch->nrows = keep_images(rows, tids, rows->test != NULL ? places : NULL, nrows, rest,
 									   &nrest);
 		else

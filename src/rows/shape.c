@@ -33,7 +33,8 @@
 #include "shape.h"
 
 /* Room for a value that is made: a uuid or a numeric */
-#define MADE_BYTES				Max(UUID_LEN, GJ_NUMERIC_BYTES)
+#define MADE_BYTES \
+	Max(Max(UUID_LEN, GJ_NUMERIC_BYTES), VARHDRSZ + GJ_IDTEXT_MAX)
 
 static GjRowShape *create_shape(List *attributes);
 static void describe_column(GjShapeOutput *output, const GjIncludedColumn *column);
@@ -67,12 +68,13 @@ create_shape(List *attributes)
  * rests, keys are made of codes and rests.
  */
 GjRowShape *
-GjShapeOfEntries(Relation index, const Scan *plan, List *attnos)
+GjShapeOfEntries(Relation index, GjCodecKind codec, const Scan *plan, List *attnos)
 {
 	GjRowShape *shape = create_shape(attnos);
 	GjIndexInfo info;
 	ListCell   *lc;
 
+	shape->key_is_text = codec == GJ_CODEC_TEXT;
 	GjIndexGetInfo(index, &info);
 	check_plan(plan, attnos);
 	foreach(lc, attnos)
@@ -227,6 +229,7 @@ GjShapeOfTarget(const GjRowShape *row, List *tlist, Index varno)
 	ListCell   *lc;
 
 	shape->desc = row->desc;
+	shape->key_is_text = row->key_is_text;
 	foreach(lc, tlist)
 	{
 		TargetEntry *entry = lfirst_node(TargetEntry, lc);
@@ -339,7 +342,10 @@ GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 		const GjShapeOutput *output = &shape->outputs[i];
 		int64		word = ((const int64 *) output->values)[entry];
 
-		if (output->second != 0)
+		if (output->column == 0 && shape->key_is_text)
+			SET_VARSIZE(output->made, VARHDRSZ + GjIdTextUnpack(word, output->seconds[entry],
+																VARDATA(output->made)));
+		else if (output->second != 0)
 			GjUuidOfColumn(output->column, word, output->seconds[entry], output->made);
 		else
 			GjNumericOfWord(word, output->display_scale, output->stored_scale, output->made);
@@ -357,7 +363,6 @@ GjShapeLacksValue(const GjRowShape *shape, uint64 entry)
 	for (int i = shape->noutputs - shape->nmade; i < shape->noutputs; i++)
 	{
 		const GjShapeOutput *output = &shape->outputs[i];
-
 		if (output->kind == GJ_COLUMN_NUMERIC &&
 			((const int64 *) output->values)[entry] == GJ_ABSENT)
 			return true;

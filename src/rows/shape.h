@@ -18,6 +18,7 @@
 #include "nodes/plannodes.h"
 #include "utils/relcache.h"
 
+#include "pages/pages.h"
 #include "sets/sets.h"
 
 /*
@@ -65,12 +66,14 @@ typedef struct GjRowShape
 	TupleDesc	desc;			/* tuples: the table's descriptor */
 	int			nint4;			/* number of leading outputs of 4 bytes by value, without NULLs */
 	int			nmade;			/* number of outputs at the end whose values are made */
+	bool		key_is_text;	/* entries: a key that is made is a text, not a uuid */
 	int			noutputs;
 	GjShapeOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjRowShape;
 
 /* shape.c: shapes are allocated in the current memory context */
-extern GjRowShape *GjShapeOfEntries(Relation index, const Scan *plan, List *attnos);
+extern GjRowShape *GjShapeOfEntries(Relation index, GjCodecKind codec, const Scan *plan,
+									List *attnos);
 extern int	GjIndexColumnOf(Relation index, AttrNumber attno);
 extern GjRowShape *GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, bool to_arrays);
 extern GjRowShape *GjShapeOfTarget(const GjRowShape *row, List *tlist, Index varno);

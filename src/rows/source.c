@@ -126,8 +126,7 @@ typedef struct GjSharedKeys
 static List *get_part(List *key_plan, GjKeyPlanPart part);
 static void init_codec(GjConverter *converter, List *codec, Oid type, Oid equality);
 static bool codec_has_rests(List *codec);
-static GjExactPart *make_word_part(void);
-static GjExactPart *make_part(Oid family, Oid equality, Oid collation);
+static GjExactPart *make_part(Oid family, Oid equality, Oid collation, bool has_rests);
 static void init_arrays(KeySource *source, List *arrays, PlanState *parent);
 static void init_parts(GjKeyProgram *program, List *key_plan);
 static bool adds_to_list(GjSourceKind kind);
@@ -243,7 +242,7 @@ init_parts(GjKeyProgram *program, List *key_plan)
 			program->tests_entries = false;
 	}
 	if (program->key_is_part && program->has_rests)
-		GjExactPartInitWord(&program->parts[0]);
+		GjExactPartUseRest(&program->parts[0]);
 }
 
 /*
@@ -273,27 +272,18 @@ init_codec(GjConverter *converter, List *codec, Oid type, Oid equality)
 		equality = get_opfamily_member(family, type, type, GJ_EQUAL_STRATEGY);
 	if (!GjCodecInit(&converter->codec, family, type, collation, codec_has_rests(codec)))
 		elog(ERROR, "missing key extraction function for type %u", type);
-	if (converter->codec.kind == GJ_CODEC_HASH)
-		converter->part = make_part(family, equality, collation);
-	else if (converter->codec.kind == GJ_CODEC_UUID)
-		converter->part = make_word_part();
-}
-
-static GjExactPart *
-make_word_part(void)
-{
-	GjExactPart *part = palloc(sizeof(GjExactPart));
-
-	GjExactPartInitWord(part);
-	return part;
+	if (converter->codec.kind == GJ_CODEC_HASH || GjCodecHasPairs(&converter->codec))
+		converter->part = make_part(family, equality, collation,
+									GjCodecHasPairs(&converter->codec));
 }
 
 /*
  * Describe how rows with a listed hash are compared with the values: by the condition's operator.
- * The planner has made sure that the family has all of these functions.
+ * Keys that have rests are compared by these.  The planner has made sure that the family has all
+ * of these functions.
  */
 static GjExactPart *
-make_part(Oid family, Oid equality, Oid collation)
+make_part(Oid family, Oid equality, Oid collation, bool has_rests)
 {
 	GjExactPart *part = palloc0(sizeof(GjExactPart));
 	Oid			row_type;
@@ -309,6 +299,8 @@ make_part(Oid family, Oid equality, Oid collation)
 	fmgr_info(get_opfamily_proc(family, row_type, row_type, GJ_HASH_PROC), &part->row_hash);
 	fmgr_info(get_opfamily_proc(family, value_type, value_type, GJ_HASH_PROC),
 			  &part->value_hash);
+	if (has_rests)
+		GjExactPartUseRest(part);
 	return part;
 }
 
@@ -596,7 +588,7 @@ add_tuple(GjKeyProgram *program, KeySource *source, GjKeySet *set, const Element
 	key = GjCodeOf(&source->converter.codec, values[0]);
 	GjKeySetAdd(set, key);
 	if (program->key_is_part && program->has_rests)
-		values[0] = Int64GetDatum(GjRestOf(&source->converter.codec, values[0]));
+		values[0] = GjProofOf(&source->converter.codec, key, values[0]);
 	(void) GjExactAdd(set->exact, key, values + (program->key_is_part ? 0 : 1), &found);
 	if (program->tests_entries)
 		(void) GjExactAdd(set->entry_exact, key, values + 1, &found);

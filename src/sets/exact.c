@@ -14,6 +14,9 @@
  *	- The hash only selects the elements that are compared.
  *	- All operators are strict: callers neither add nor look up an element with a NULL.
  *
+ * The part that proves a key may be a word in some elements and a Datum in others: its rest, or, if
+ * the code is a hash, the key itself.  Elements with the same code have the same there.
+ *
  * Open addressing: a cell has 32 bits of an element's hash and its number.  The elements are in one
  * array, so that a search reads two cache lines, and several searches prefetch them.
  *
@@ -42,6 +45,7 @@
 #include "utils/typcache.h"
 #include "utils/uuid.h"
 
+#include "base/gpujoin.h"
 #include "base/prefetch.h"
 #include "batch.h"
 #include "exact.h"
@@ -100,6 +104,7 @@ static void find_group(GjExact *exact, int start, int end, const int64 *codes,
 					   const Datum *const *values, uint32 *numbers);
 static uint32 hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row);
 static bool parts_are_equal(GjExactPart *part, Datum value, Datum listed, bool of_row);
+static inline bool all_words(const GjExact *exact, int64 code);
 static bool call_equal(FmgrInfo *function, Oid collation, Datum left, Datum right);
 
 static inline uint64
@@ -144,13 +149,24 @@ to_word(Datum value, int16 length)
 }
 
 /*
+ * Return true if a part is a word in elements with this code
+ */
+static inline bool
+has_word(const GjExactPart *part, int64 code)
+{
+	return part->is_word || (part->is_rest && !GjCodeIsHash(code));
+}
+
+/*
  * Return a value as a word, or as a Datum that is not toasted
  */
 static inline Datum
-plain_value(Datum value, bool is_word, int16 length)
+plain_value(Datum value, const GjExactPart *part, int64 code, int16 length)
 {
-	if (is_word)
+	if (part->is_word)
 		return to_word(value, length);
+	if (has_word(part, code))
+		return value;
 	return length == -1 ? PointerGetDatum(PG_DETOAST_DATUM_PACKED(value)) : value;
 }
 
@@ -197,6 +213,19 @@ GjExactPartInitWord(GjExactPart *part)
 {
 	*part = (GjExactPart) {.is_word = true,.row_length = sizeof(int64),
 	.value_length = sizeof(int64),.value_byval = true};
+}
+
+/*
+ * Have a part for keys compare their rests, as pages/codec.c makes them.  Keys of variable length
+ * have a rest unless their code is a hash: then the part is the key.
+ */
+void
+GjExactPartUseRest(GjExactPart *part)
+{
+	if (part->row_length == -1)
+		part->is_rest = true;
+	else
+		GjExactPartInitWord(part);
 }
 
 /*
@@ -309,7 +338,8 @@ GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *found)
 	if (exact->nelements == exact->capacity)
 		grow(exact);
 	for (int i = 0; i < exact->nparts; i++)
-		plain[i] = plain_value(values[i], exact->parts[i].is_word, exact->parts[i].value_length);
+		plain[i] = plain_value(values[i], &exact->parts[i], code,
+							   exact->parts[i].value_length);
 
 	hash = hash_element(exact, code, plain, false);
 	number = find(exact, hash, code, plain, false, &nsame);
@@ -363,7 +393,7 @@ append(GjExact *exact, uint32 hash, int64 code, const Datum *values)
 	{
 		const GjExactPart *part = &exact->parts[i];
 
-		element[i + 1] = part->is_word ? values[i] :
+		element[i + 1] = has_word(part, code) ? values[i] :
 			datumCopy(values[i], part->value_byval, part->value_length);
 	}
 	if (exact->has_datums)
@@ -468,7 +498,7 @@ is_equal(GjExact *exact, const uint64 *element, int64 code, const Datum *values,
 		GjExactPart *part = &exact->parts[i];
 		Datum		listed = (Datum) element[i + 1];
 
-		if (part->is_word ? listed != values[i] :
+		if (has_word(part, code) ? listed != values[i] :
 			!parts_are_equal(part, values[i], listed, of_row))
 			return false;
 	}
@@ -543,6 +573,37 @@ GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *v
 }
 
 /*
+ * The same for entries, of which values[] has words only.  If the code is a hash, where a part
+ * would be a Datum, sets the number to GJ_EXACT_UNKNOWN.
+ */
+void
+GjExactFindWords(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
+				 uint32 *numbers)
+{
+	for (int start = 0, end; start < n; start = end)
+	{
+		const Datum *rest[INDEX_MAX_KEYS];
+
+		for (end = start; end < n && all_words(exact, codes[end]); end++)
+			;
+		for (int i = 0; i < exact->nparts; i++)
+			rest[i] = values[i] + start;
+		GjExactFindMany(exact, end - start, codes + start, rest, numbers + start);
+		if (end < n)
+			numbers[end++] = GJ_EXACT_UNKNOWN;
+	}
+}
+
+/*
+ * Return true if entries have all parts of elements with this code: words, uuids, or a rest
+ */
+static inline bool
+all_words(const GjExact *exact, int64 code)
+{
+	return !exact->parts[0].is_rest || !GjCodeIsHash(code);
+}
+
+/*
  * Find the elements of the rows from start to before end
  *
  * Cache misses overlap: the cells of all of them are prefetched, then the elements.
@@ -568,7 +629,7 @@ find_group(GjExact *exact, int start, int end, const int64 *codes, const Datum *
 		Datum	   *row = &plain[(i - start) * nparts];
 
 		for (int k = 0; k < nparts; k++)
-			row[k] = plain_value(values[k][i], exact->parts[k].is_word,
+			row[k] = plain_value(values[k][i], &exact->parts[k], codes[i],
 								 exact->parts[k].row_length);
 		hashes[i - start] = hash_element(exact, codes[i], row, true);
 		GjPrefetch(&exact->cells[hashes[i - start] & exact->mask]);
@@ -600,7 +661,7 @@ hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row)
 
 		if (part->is_uuid)
 			value = hash_uuid(hash, values[i]);
-		else if (!part->is_word)
+		else if (!has_word(part, code))
 			value = DatumGetUInt64(FunctionCall2Coll(of_row ? &part->row_hash : &part->value_hash,
 													 part->collation, values[i],
 													 UInt64GetDatum(exact->seed)));

@@ -21,6 +21,7 @@ typedef struct GjExactPart
 {
 	bool		is_word;		/* equal if and only if their bits, as int64, are */
 	bool		is_uuid;		/* equal if and only if the 16 bytes that Datums point to are */
+	bool		is_rest;		/* likewise, unless the element's code is a hash */
 	int16		row_length;		/* typlen of a row's value and of an element's */
 	int16		value_length;
 	bool		value_byval;
@@ -42,11 +43,13 @@ GjExactPartIsBits(const GjExactPart *part)
 
 typedef struct GjExact GjExact;
 
-/* Result of a search that has found nothing */
+/* Result of a search that has found nothing, or that words do not decide */
 #define GJ_EXACT_NONE			PG_UINT32_MAX
+#define GJ_EXACT_UNKNOWN		(PG_UINT32_MAX - 1)
 
 extern bool GjExactPartInit(GjExactPart *part, Oid equality, Oid collation);
 extern void GjExactPartInitWord(GjExactPart *part);
+extern void GjExactPartUseRest(GjExactPart *part);
 extern GjExact *GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts,
 							  bool code_is_hash);
 extern uint32 GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *found);
@@ -57,6 +60,8 @@ extern GjExact *GjPairsCreate(MemoryContext parent);
 extern void GjPairsAdd(GjExact *pairs, int64 first, int64 second);
 extern void GjPairsTest(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds,
 						uint8 *results);
+extern void GjExactFindWords(GjExact *exact, int n, const int64 *codes,
+							 const Datum *const *values, uint32 *numbers);
 extern uint32 GjExactCount(const GjExact *exact);
 extern int64 GjExactCode(const GjExact *exact, uint32 number);
 extern Size GjExactMemory(const GjExact *exact);

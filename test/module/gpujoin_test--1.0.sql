@@ -116,3 +116,21 @@ CREATE FUNCTION gpujoin_test_uuid(code bigint, rest bigint) RETURNS uuid
 COMMENT ON FUNCTION gpujoin_test_uuid(bigint, bigint)
 	IS 'make the uuid that an index stores as this code and rest';
 REVOKE ALL ON FUNCTION gpujoin_test_uuid(bigint, bigint) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_idtext_selftest(rounds bigint DEFAULT 20000) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_idtext_selftest(bigint)
+	IS 'pack and restore texts of each form, and texts that miss one';
+REVOKE ALL ON FUNCTION gpujoin_idtext_selftest(bigint) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_test_pack(value text, OUT code bigint, OUT rest bigint)
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_test_pack(text)
+	IS 'code and rest as which an index with text_id_ops stores a text; NULL for a hash';
+REVOKE ALL ON FUNCTION gpujoin_test_pack(text) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_test_unpack(code bigint, rest bigint) RETURNS text
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_test_unpack(bigint, bigint)
+	IS 'make the text that an index stores as this code and rest';
+REVOKE ALL ON FUNCTION gpujoin_test_unpack(bigint, bigint) FROM PUBLIC;

@@ -26,7 +26,7 @@ EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT v, w F
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT v FROM big WHERE n IN (1, 1e20, 100000000000000000007);
 EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT v FROM big WHERE s IN ('s1', 's2', 'a long string 7') AND v > 3;
 EXPLAIN (COSTS OFF) SELECT count(*), sum(v) FROM big WHERE c IN ('c1', 'c2 ');
--- not: the key itself is wanted, fractions, long strings, an order, joins
+-- not: the key itself is wanted, fractions, long strings, joins
 EXPLAIN (COSTS OFF) SELECT n, v FROM big WHERE n IN (1, 2);
 EXPLAIN (COSTS OFF) SELECT v FROM big WHERE n IN (1, 2) AND n <> 2;
 EXPLAIN (COSTS OFF) SELECT v FROM big WHERE d IN (1, 2.5);

@@ -365,7 +365,9 @@ sub create_tables
 		kind => pick(qw(plain plain plain plain unlogged temporary partitioned by_key by_hash
 			  by_list deep inherited)));
 	$round{type} = $ENV{GPUJOIN_KEY} if $ENV{GPUJOIN_KEY};
-	$round{class} = $classes{ $round{type} } && chance(0.3) ? $classes{ $round{type} } : '';
+	my $class = $classes{ $round{type} };
+
+	$round{class} = ref $class ? pick(@$class) : $class && chance(0.3) ? $class : '';
 	$round{collate} =
 	  $has_icu && !$round{class} && family() eq 'text' && $round{kind} !~ /by_|deep/ && chance(0.4)
 	  ? ' COLLATE nocase' : '';

@@ -58,7 +58,19 @@ our %types = (
 	'varchar(20)' => {
 		value => sub { "(CASE WHEN ($_[0]) % 11 = 3 THEN 'a longer key ' ELSE 'k' END || ($_[0]))"
 			  . "::varchar(20)" },
-		family => 'varchar20' });
+		family => 'varchar20' },
+	# the forms of ids that text_id_ops packs, and one that it does not
+	'varchar(40)' => {
+		value => sub {
+			my $n = "($_[0])::int";
+			return "(CASE $n % 7 "
+			  . "WHEN 0 THEN '00000000-0000-4000-8000-' || lpad(to_hex($n), 12, '0') "
+			  . "WHEN 1 THEN 'id-' || $n WHEN 2 THEN left(md5($n\::text), 24) "
+			  . "WHEN 3 THEN '01hz' || left(md5($n\::text), 22) "
+			  . "WHEN 4 THEN 'c' || left(md5($n\::text), 24) "
+			  . "WHEN 5 THEN left(md5($n\::text), 21) ELSE md5($n\::text) END)::varchar(40)";
+		},
+		family => 'varchar40' });
 our @int_types = qw(int2 int4 int8);
 our %extremes = (
 	int2 => ['-32768', '32767'],
@@ -71,10 +83,13 @@ our %extremes = (
 	uuid => ['00000000-0000-0000-0000-000000000000', 'ffffffff-ffff-ffff-ffff-ffffffffffff'],
 	'numeric(20,0)' => ['NaN', '99999999999999999999', '-4611686018427387905'],
 	'varchar(20)' => ['', 'seven 7', 'eight 88'],
+	'varchar(40)' => ['', 'ID-1', '00000000-0000-4000-8000-00000000000A', 'sixteen bytes 16'],
 	numeric => ['NaN', 'Infinity', '-4611686018427387905', '1e30', '-0.00']);
 
-# Operator classes with codes that collide on purpose, created with each round's tables
-our %classes = (int8 => ' seven_ops', text => ' one_text_ops', uuid => ' one_uuid_ops');
+# Operator classes with codes that collide on purpose, created with each round's tables; if a type
+# has a list of classes, it always has one of these
+our %classes = (int8 => ' seven_ops', text => ' one_text_ops', uuid => ' one_uuid_ops',
+	'varchar(40)' => [ ' text_id_ops', ' text_id_ops', ' one_id_ops' ]);
 
 # Does the server have nondeterministic collations?  Set by the test.
 our $has_icu = 0;
@@ -178,15 +193,16 @@ sub create_types
 	$sql .= "CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', "
 	  . "deterministic = false);\n"
 	  if $has_icu;
-	foreach ([ 'seven', 'int8', '($1 % 7) * 1000 + $2' ], [ 'one_text', 'text', '1::int8' ],
-		[ 'one_uuid', 'uuid', '$2' ])
+	foreach ([ 'seven', 'int8', '($1 % 7) * 1000 + $2', '' ],
+		[ 'one_text', 'text', '1::int8', '' ], [ 'one_uuid', 'uuid', '$2', '' ],
+		[ 'one_id', 'text', '1::int8', ', FUNCTION 4 gpujoin_rest(text)' ])
 	{
-		my ($name, $type, $code) = @$_;
+		my ($name, $type, $code, $more) = @$_;
 
 		$sql .= "CREATE FUNCTION hash_$name($type, int8) RETURNS int8 IMMUTABLE STRICT "
 		  . "PARALLEL SAFE LANGUAGE sql AS 'SELECT $code';\n"
 		  . "CREATE OPERATOR CLASS ${name}_ops FOR TYPE $type USING gpujoin AS "
-		  . "OPERATOR 1 =, FUNCTION 2 hash_$name($type, int8), STORAGE int8;\n";
+		  . "OPERATOR 1 =, FUNCTION 2 hash_$name($type, int8)$more, STORAGE int8;\n";
 	}
 	return $sql;
 }
