@@ -30,10 +30,14 @@
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
+#include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "access/sysattr.h"
 #include "access/xact.h"
+#include "catalog/index.h"
 #include "catalog/pg_proc_d.h"
+#include "catalog/pg_statistic.h"
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
 #include "nodes/bitmapset.h"
@@ -45,11 +49,13 @@
 #include "utils/array.h"
 #include "utils/float.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 #include "base/compat.h"
 #include "node/filterplan.h"
 #include "node/tableplan.h"
+#include "pages/pages.h"
 #include "sets/sets.h"
 #include "planner.h"
 
@@ -57,6 +63,9 @@
 #define TEST_BYTE_COST			2.2e-5
 #define LOOK_UP_BYTES			64.0
 #define FEW_LISTED				8.0
+
+/* Share of the rows that an index-only scan may have to read from the table because of long texts */
+#define MOST_LONG				0.05
 
 /* Result of looking up an operator */
 typedef struct OperatorNote
@@ -92,6 +101,7 @@ static bool add_truth(Maker *maker, BooleanTest *test, bool always);
 static bool add_null_test(Maker *maker, NullTest *test, bool always);
 static bool add_comparison(Maker *maker, OpExpr *op, bool always);
 static bool add_list(Maker *maker, ScalarArrayOpExpr *op, bool always);
+static bool compares_bytes(Oid type, Oid collation);
 static Cost test_cost(int width, double nvalues);
 static double count_elements(Expr *array);
 static bool add_column(Maker *maker, Expr *expr);
@@ -107,6 +117,8 @@ static bool find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right,
 						  GjFilterOperator *operator);
 static bool types_are_known(Oid left, Oid right);
 static bool has_no_barrier(const RelOptInfo *rel);
+static double count_long(HeapTuple tuple, int kind, double *seen);
+static bool is_long_text(const IndexOptInfo *index, AttrNumber attno);
 static bool index_has(const IndexOptInfo *index, AttrNumber attno);
 static int	index_column(const IndexOptInfo *index, AttrNumber attno);
 static List *make_filter_plan(const IndexOptInfo *index, Index varno, List **quals,
@@ -269,7 +281,8 @@ add_comparison(Maker *maker, OpExpr *op, bool always)
 			return false;
 	}
 	if (!value_is_usable(maker, value, always) ||
-		!look_up_operator(maker, opno, &left, &right, &operator))
+		!look_up_operator(maker, opno, &left, &right, &operator) ||
+		!compares_bytes(left, op->inputcollid))
 		return false;
 
 	add_step(maker, GJ_FILTER_COMPARE);
@@ -298,7 +311,8 @@ add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
 	if (!find_column(maker, linitial(op->args), &column) ||
 		!value_is_usable(maker, array, always) ||
 		!look_up_operator(maker, op->opno, &left, &right, &operator) ||
-		operator != (op->useOr ? GJ_FILTER_EQ : GJ_FILTER_NE))
+		operator != (op->useOr ? GJ_FILTER_EQ : GJ_FILTER_NE) ||
+		!compares_bytes(left, op->inputcollid))
 		return false;
 
 	if (!op->useOr)
@@ -314,11 +328,23 @@ add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
 }
 
 /*
- * Return the cost of comparing a value of width bytes with nvalues others
+ * Return false if texts are compared under a collation that takes different bytes for equal
+ */
+static bool
+compares_bytes(Oid type, Oid collation)
+{
+	return type != TEXTOID || get_collation_isdeterministic(collation);
+}
+
+/*
+ * Return the cost of comparing a value of width bytes with nvalues others.  Values whose width
+ * varies have words.
  */
 static Cost
 test_cost(int width, double nvalues)
 {
+	if (width < 0)
+		width = sizeof(int64);
 	if (width < 0)
 		width = sizeof(int64);	/* a word in place of a numeric */
 	return TEST_BYTE_COST * (nvalues <= FEW_LISTED ? nvalues * width : LOOK_UP_BYTES);
@@ -520,8 +546,9 @@ find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOpera
 	else
 		return false;
 
-	/* words of uuids are only tested for equality */
-	return *left != UUIDOID || *operator == GJ_FILTER_EQ || *operator == GJ_FILTER_NE;
+	/* pairs of words are only tested for equality */
+	return (*left != UUIDOID && *left != TEXTOID) || *operator == GJ_FILTER_EQ ||
+		*operator == GJ_FILTER_NE;
 }
 
 /*
@@ -547,6 +574,7 @@ types_are_known(Oid left, Oid right)
 		case TIMESTAMPTZOID:
 		case UUIDOID:
 		case NUMERICOID:
+		case TEXTOID:
 			return left == right;
 		default:
 			return false;
@@ -638,7 +666,7 @@ GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
 	{
 		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
 
-		if (attno <= 0 || !index_has(index, attno))
+		if (attno <= 0 || !index_has(index, attno) || is_long_text(index, attno))
 			return false;
 		*attnos = lappend_int(*attnos, attno);
 	}
@@ -684,6 +712,81 @@ GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
 		result = lappend_int(result, position);
 	}
 	return result;
+}
+
+/*
+ * Return true if a column is a text, not the key, and too many of its values are longer than those
+ * that an index stores: the rows of these must be read from the table
+ */
+static bool
+is_long_text(const IndexOptInfo *index, AttrNumber attno)
+{
+	int			column = index_column(index, attno);
+	Oid			type = exprType((Node *) list_nth_node(TargetEntry, index->indextlist, column)->expr);
+
+	/* a hypothetical index has the OID of its table */
+	return column > 0 && get_typlen(type) == -1 && getBaseType(type) != NUMERICOID &&
+		!GjTextIsShort(index->hypothetical ? index->indexoid :
+					   IndexGetRelation(index->indexoid, false), attno);
+}
+
+/*
+ * Return true if nearly all values of a text column are short enough to be stored in an index, by
+ * the statistics of the table, or else by the type
+ */
+bool
+GjTextIsShort(Oid table, AttrNumber attno)
+{
+	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(table),
+										Int16GetDatum(attno), BoolGetDatum(false));
+	double		rest;
+	double		nlong;
+	double		seen;
+
+	if (!HeapTupleIsValid(tuple))
+	{
+		Oid			type;
+		Oid			collation;
+		int32		typmod;
+
+		get_atttypetypmodcoll(table, attno, &type, &typmod, &collation);
+		return typmod >= (int32) VARHDRSZ && typmod <= (int32) (VARHDRSZ + GJ_TEXT_BYTES);
+	}
+	rest = 1.0 - ((Form_pg_statistic) GETSTRUCT(tuple))->stanullfrac;
+	nlong = count_long(tuple, STATISTIC_KIND_MCV, &seen);
+	rest -= seen;
+	nlong += count_long(tuple, STATISTIC_KIND_HISTOGRAM, &seen) * Max(rest, 0.0);
+	if (seen == 0.0 && rest > MOST_LONG)
+		nlong += ((Form_pg_statistic) GETSTRUCT(tuple))->stawidth > GJ_TEXT_BYTES + 1 ? rest : 0.0;
+	ReleaseSysCache(tuple);
+	return nlong <= MOST_LONG;
+}
+
+/*
+ * Return the share of long values among those of a kind of statistics, and the share of all values
+ * that these are: of the histogram, which has one value for many, 1, or 0 if it does not exist
+ */
+static double
+count_long(HeapTuple tuple, int kind, double *seen)
+{
+	bool		has_numbers = kind == STATISTIC_KIND_MCV;
+	AttStatsSlot slot;
+	double		nlong = 0.0;
+
+	*seen = 0.0;
+	if (!get_attstatsslot(&slot, tuple, kind, InvalidOid,
+						  ATTSTATSSLOT_VALUES | (has_numbers ? ATTSTATSSLOT_NUMBERS : 0)))
+		return 0.0;
+	for (int i = 0; i < slot.nvalues; i++)
+	{
+		double		share = has_numbers ? slot.numbers[i] : 1.0 / slot.nvalues;
+
+		*seen += share;
+		if (toast_raw_datum_size(slot.values[i]) - VARHDRSZ > GJ_TEXT_BYTES)
+			nlong += share;
+	}
+	free_attstatsslot(&slot);
+	return nlong;
 }
 
 static bool

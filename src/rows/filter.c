@@ -8,8 +8,8 @@
  * AND, OR and NOT in three-valued logic take few bit operations.  An entry passes if the result is
  * TRUE.
  *
- * A numeric column has words, which are tested as integers.  An entry may lack the word
- * (base/numeric.c); then it passes, and the row is tested when it has been read from the table.
+ * A numeric column has words, which are tested as integers, and a text column two words.  An entry
+ * may lack these (base/numeric.c, pages/wide.c); then it passes, and the row is tested when it has been read from the table.
  *
  * The values that columns are compared with are evaluated once per scan, when the first entries
  * arrive.  Without entries they are not evaluated, just as the executor evaluates a filter only if
@@ -77,6 +77,24 @@ static inline bool
 GjIsFloat(Oid type)
 {
 	return type == FLOAT4OID || type == FLOAT8OID;
+}
+
+/*
+ * Return true if values of a type are two words
+ */
+static inline bool
+has_pairs(Oid type)
+{
+	return type == UUIDOID || type == TEXTOID;
+}
+
+static inline void
+read_words(Oid type, Datum value, int64 *words)
+{
+	if (type == TEXTOID)
+		GjWordsOfText(value, words);
+	else
+		GjWordsOfUuid(DatumGetPointer(value), words);
 }
 
 /*
@@ -327,11 +345,11 @@ read_operands(Reader *reader, Condition *condition, int noperands)
 static void
 note_words(Reader *reader, Condition *condition)
 {
-	if (condition->type != NUMERICOID)
+	if (condition->type != NUMERICOID && condition->type != TEXTOID)
 		return;
 	if (condition->column == 0 ||
-		reader->filter->info.included[condition->column - 1].kind != GJ_COLUMN_NUMERIC)
-		elog(ERROR, "a filter compares a column that has no numerics");
+		!GjKindMayLack(reader->filter->info.included[condition->column - 1].kind))
+		elog(ERROR, "a filter compares a column that has no words");
 	condition->words = GJ_ENTRY_KEY << condition->column;
 	condition->test.stored_scale =
 		reader->filter->info.included[condition->column - 1].stored_scale;
@@ -977,7 +995,7 @@ test_for_device(gjd_filter *filter, const Condition *condition, uint8 wanted)
 	int			column = condition->column;
 
 	/* a device cannot tell absent values, for which no test holds */
-	if (test->type == NUMERICOID)
+	if (test->type == NUMERICOID || test->type == TEXTOID)
 		return false;
 	switch (test->kind)
 	{
@@ -1052,7 +1070,7 @@ test_compare(GjColumnTest *test, Oid type, GjFilterOperator operator, Oid value_
 	test->no = GJ_RESULT_FALSE;
 	if (isnull)
 		test_constant(test, value, true);
-	else if (type == UUIDOID)
+	else if (has_pairs(type))
 		compare_pair(test, operator, value);
 	else if (GjIsFloat(type))
 		compare_float(test, operator, read_float(value_type, value));
@@ -1119,7 +1137,8 @@ compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value)
 }
 
 /*
- * Make a test for a uuid.  The operator is = or <>: the planner takes no other.
+ * Make a test for a uuid or a text.  The operator is = or <>: the planner takes no other.  A text
+ * without words equals only absent ones, which are not decided here.
  */
 static void
 compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value)
@@ -1127,7 +1146,7 @@ compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value)
 	int64		words[2];
 
 	Assert(operator == GJ_FILTER_EQ || operator == GJ_FILTER_NE);
-	GjWordsOfUuid(DatumGetPointer(value), words);
+	read_words(test->type, value, words);
 	test->kind = GJ_TEST_PAIR;
 	test->low = words[0];
 	test->high = words[1];
@@ -1212,15 +1231,15 @@ test_any(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type, 
 		test_constant(test, BoolGetDatum(false), false);
 		return;
 	}
-	if (type == UUIDOID)
+	if (has_pairs(type))
 		test->pairs = GjPairsCreate(context);
 	else
 		test->set = GjKeySetCreate(context, sizeof(int64));
-	test->kind = type == UUIDOID ? GJ_TEST_PAIRS : GJ_TEST_LISTED;
+	test->kind = has_pairs(type) ? GJ_TEST_PAIRS : GJ_TEST_LISTED;
 	test->yes = GJ_RESULT_TRUE;
 	test->no = GjForEachElement(elements, add_element, &(Elements) {test, element_type}) ?
 		GJ_RESULT_NULL : GJ_RESULT_FALSE;
-	if (type != UUIDOID)
+	if (!has_pairs(type))
 		GjKeySetFinish(test->set);
 }
 
@@ -1233,11 +1252,11 @@ add_element(void *destination, Datum value)
 	int64		max;
 	int64		key;
 
-	if (test->type == UUIDOID)
+	if (has_pairs(test->type))
 	{
 		int64		words[2];
 
-		GjWordsOfUuid(DatumGetPointer(value), words);
+		read_words(test->type, value, words);
 		GjPairsAdd(test->pairs, words[0], words[1]);
 		return;
 	}

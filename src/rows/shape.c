@@ -328,7 +328,7 @@ swap_outputs(GjRowShape *shape, int i, int j)
 }
 
 /*
- * Store those values of an entry in the slot that are made: of two words, and numerics.  No numeric
+ * Store those values of an entry in the slot that are made: of two words, and numerics.  No value
  * may be absent.
  */
 void
@@ -339,7 +339,9 @@ GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 		const GjShapeOutput *output = &shape->outputs[i];
 		int64		word = ((const int64 *) output->values)[entry];
 
-		if (output->second != 0)
+		if (output->kind == GJ_COLUMN_WIDE_TEXT)
+			GjTextOfWords(word, output->seconds[entry], output->made);
+		else if (output->second != 0)
 			GjUuidOfColumn(output->column, word, output->seconds[entry], output->made);
 		else
 			GjNumericOfWord(word, output->display_scale, output->stored_scale, output->made);
@@ -358,7 +360,7 @@ GjShapeLacksValue(const GjRowShape *shape, uint64 entry)
 	{
 		const GjShapeOutput *output = &shape->outputs[i];
 
-		if (output->kind == GJ_COLUMN_NUMERIC &&
+		if (GjKindMayLack(output->kind) &&
 			((const int64 *) output->values)[entry] == GJ_ABSENT)
 			return true;
 	}
