@@ -13,11 +13,11 @@ use File::Basename;
 # (keys, fold workers, merges in steps, reductions).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 161,
-	'lines' => 70900,
-	'lines of code' => 49900,
-	'global functions' => 700,
-	'used across folders' => 376,
+	'files' => 167,
+	'lines' => 72400,
+	'lines of code' => 50850,
+	'global functions' => 728,
+	'used across folders' => 380,
 	'single callers in the folder' => 196,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,

@@ -556,10 +556,7 @@ columns_to_include(const Wish *wish, AttrNumber key)
 
 	while ((attno = bms_next_member(others, attno)) >= 0)
 	{
-		const FormData_pg_attribute *attribute = TupleDescAttr(RelationGetDescr(table), attno - 1);
-
-		if (GjCanInclude(attribute) &&
-			(!GjColumnIsText(attribute) || GjTextIsShort(wish->table, attno)) &&
+		if (GjCanInclude(TupleDescAttr(RelationGetDescr(table), attno - 1)) &&
 			!bms_is_member(attno, wish->updated))
 			result = bms_add_member(result, attno);
 	}

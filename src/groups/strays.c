@@ -4,9 +4,9 @@
  *	  Aggregates of numerics: the values that have no word.
  *
  * In a batch, the values of a numeric column are words: integers of one scale (base/numeric.c),
- * which the loops for int8 add and compare.  A row may have any other value, as NaN, or 1.5 in a column
- * of prices such as 1.50.  It comes from the table, or from another index.  Such a value is a
- * *stray*: a copy is kept here, and its code is in the place of the word.  Codes are below all
+ * which the loops for int8 add and compare.  A row may have any other value, as NaN, or 1.5 in a
+ * column of prices such as 1.50.  It comes from the table, or from another index.  Such a value is
+ * a *stray*: a copy is kept here, and its code is in the place of the word.  Codes are below all
  * words, so they are found by one comparison, which is made only if there are strays at all.
  *
  * An aggregate handles rows with strays one by one.  For each group that has some it keeps, beside
@@ -327,7 +327,7 @@ add_value(GjStraySums *sums, const GjAggSpec *spec, uint32 group, int64 code, ui
 	Datum		value = strays->strays[code - PG_INT64_MIN].value;
 	Numeric		numeric = DatumGetNumeric(value);
 	MemoryContext old;
-	StraySum *sum;
+	StraySum   *sum;
 	bool		found;
 
 	if (sums->table == NULL)
@@ -533,14 +533,14 @@ scaled_numeric(const GjAgg *agg, GjWideSum sum)
 Datum
 GjNumericState(const GjAgg *agg, uint32 group)
 {
-	const GjWideAverage *average = (const GjWideAverage *) (agg->states.start +
-														   group * agg->state_size);
+	const void *average = agg->states.start + group * agg->state_size;
 	static const StraySum none = {0};
 	const StraySum *strays = find_sum(agg->stray_sums, group);
 	GjNumericParts parts;
 	StringInfoData buf;
 	int64		count;
-	Datum		sum = finite_sum(agg, average, average->count > 0, strays, &count);
+	Datum		sum = finite_sum(agg, average, ((const GjWideAverage *) average)->count > 0, strays,
+								 &count);
 
 	GjNumericRead((const struct varlena *) DatumGetPointer(sum), &parts);
 	pq_begintypsend(&buf);

@@ -7,7 +7,8 @@
  * booleans, by the default equality of their types; and by uuids, as two words (pages/wide.c).  A
  * column of a join's small side may have another type that can be hashed: then its values are
  * replaced by numbers (agg/reader.c).  A numeric column of an index is an argument, but forms no
- * groups (aggnumeric.c).  GpuAgg computes those built-in aggregates over columns that node/aggplan.h lists.  All other queries
+ * groups (words.c).  GpuAgg computes those built-in aggregates over columns that node/aggplan.h
+ * lists.  All other queries
  * are left to PostgreSQL.
  *
  * Rows are grouped by the GROUP BY columns, and by each other column that is used outside of

@@ -260,6 +260,7 @@ static Cost cost_reading(const IndexOptInfo *index, double nkeys, double nmatche
 						 double *npages, double *nentries);
 static Cost cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device,
 						 int workers);
+static double share_of_heap(const GjCostInput *input);
 static Cost cost_set(double nkeys);
 static int	count_append_workers(PlannerInfo *root, const RelOptInfo *rel, const RelOptInfo *top,
 								 int workers);
@@ -382,6 +383,15 @@ cost_set(double nkeys)
 }
 
 /*
+ * Return the share of the TIDs whose rows are read from the heap
+ */
+static double
+share_of_heap(const GjCostInput *input)
+{
+	return input->index_only ? 1.0 - input->rel->allvisfrac * (1.0 - input->lacking) : 1.0;
+}
+
+/*
  * Estimate the cost of a match and of fetching the matching rows
  */
 void
@@ -401,7 +411,7 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 	double		nmatches = clamp_row_est(input->nmatches);
 	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
 	double		npassing = clamp_row_est(nmatches * (1.0 - input->filtered));
-	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
+	double		heap_share = share_of_heap(input);
 	Cost		per_tuple = cpu_tuple_cost + heap_share * 2.0 * cpu_operator_cost +
 		input->quals.per_tuple;
 	Cost		match = input->index_only || input->filtered > 0.0 ?
@@ -488,7 +498,7 @@ cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 {
 	bool		device = !input->complement && is_resident(input->index->indexoid);
 	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
-	double		heap_share = input->index_only ? 1.0 - input->rel->allvisfrac : 1.0;
+	double		heap_share = share_of_heap(input);
 	double		random_page;
 	double		npages;
 	double		nentries;
@@ -581,7 +591,7 @@ GjCountWorkers(const GjCostInput *input)
 	int			workers;
 
 	if (input->index_only)
-		heap_pages *= 1.0 - rel->allvisfrac;
+		heap_pages *= share_of_heap(input);
 	workers = compute_parallel_worker(rel, heap_pages, -1, max_parallel_workers_per_gather);
 	if (input->index_only)
 	{

@@ -30,14 +30,10 @@
  */
 #include "postgres.h"
 
-#include "access/detoast.h"
-#include "access/htup_details.h"
 #include "access/stratnum.h"
 #include "access/sysattr.h"
 #include "access/xact.h"
-#include "catalog/index.h"
 #include "catalog/pg_proc_d.h"
-#include "catalog/pg_statistic.h"
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
 #include "nodes/bitmapset.h"
@@ -49,13 +45,11 @@
 #include "utils/array.h"
 #include "utils/float.h"
 #include "utils/lsyscache.h"
-#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 #include "base/compat.h"
 #include "node/filterplan.h"
 #include "node/tableplan.h"
-#include "pages/pages.h"
 #include "sets/sets.h"
 #include "planner.h"
 
@@ -63,9 +57,6 @@
 #define TEST_BYTE_COST			2.2e-5
 #define LOOK_UP_BYTES			64.0
 #define FEW_LISTED				8.0
-
-/* Share of the rows that an index-only scan may have to read from the table because of long texts */
-#define MOST_LONG				0.05
 
 /* Result of looking up an operator */
 typedef struct OperatorNote
@@ -117,8 +108,6 @@ static bool find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right,
 						  GjFilterOperator *operator);
 static bool types_are_known(Oid left, Oid right);
 static bool has_no_barrier(const RelOptInfo *rel);
-static double count_long(HeapTuple tuple, int kind, double *seen);
-static bool is_long_text(const IndexOptInfo *index, AttrNumber attno);
 static bool index_has(const IndexOptInfo *index, AttrNumber attno);
 static int	index_column(const IndexOptInfo *index, AttrNumber attno);
 static List *make_filter_plan(const IndexOptInfo *index, Index varno, List **quals,
@@ -666,7 +655,7 @@ GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
 	{
 		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
 
-		if (attno <= 0 || !index_has(index, attno) || is_long_text(index, attno))
+		if (attno <= 0 || !index_has(index, attno))
 			return false;
 		*attnos = lappend_int(*attnos, attno);
 	}
@@ -712,81 +701,6 @@ GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
 		result = lappend_int(result, position);
 	}
 	return result;
-}
-
-/*
- * Return true if a column is a text, not the key, and too many of its values are longer than those
- * that an index stores: the rows of these must be read from the table
- */
-static bool
-is_long_text(const IndexOptInfo *index, AttrNumber attno)
-{
-	int			column = index_column(index, attno);
-	Oid			type = exprType((Node *) list_nth_node(TargetEntry, index->indextlist, column)->expr);
-
-	/* a hypothetical index has the OID of its table */
-	return column > 0 && get_typlen(type) == -1 && getBaseType(type) != NUMERICOID &&
-		!GjTextIsShort(index->hypothetical ? index->indexoid :
-					   IndexGetRelation(index->indexoid, false), attno);
-}
-
-/*
- * Return true if nearly all values of a text column are short enough to be stored in an index, by
- * the statistics of the table, or else by the type
- */
-bool
-GjTextIsShort(Oid table, AttrNumber attno)
-{
-	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(table),
-										Int16GetDatum(attno), BoolGetDatum(false));
-	double		rest;
-	double		nlong;
-	double		seen;
-
-	if (!HeapTupleIsValid(tuple))
-	{
-		Oid			type;
-		Oid			collation;
-		int32		typmod;
-
-		get_atttypetypmodcoll(table, attno, &type, &typmod, &collation);
-		return typmod >= (int32) VARHDRSZ && typmod <= (int32) (VARHDRSZ + GJ_TEXT_BYTES);
-	}
-	rest = 1.0 - ((Form_pg_statistic) GETSTRUCT(tuple))->stanullfrac;
-	nlong = count_long(tuple, STATISTIC_KIND_MCV, &seen);
-	rest -= seen;
-	nlong += count_long(tuple, STATISTIC_KIND_HISTOGRAM, &seen) * Max(rest, 0.0);
-	if (seen == 0.0 && rest > MOST_LONG)
-		nlong += ((Form_pg_statistic) GETSTRUCT(tuple))->stawidth > GJ_TEXT_BYTES + 1 ? rest : 0.0;
-	ReleaseSysCache(tuple);
-	return nlong <= MOST_LONG;
-}
-
-/*
- * Return the share of long values among those of a kind of statistics, and the share of all values
- * that these are: of the histogram, which has one value for many, 1, or 0 if it does not exist
- */
-static double
-count_long(HeapTuple tuple, int kind, double *seen)
-{
-	bool		has_numbers = kind == STATISTIC_KIND_MCV;
-	AttStatsSlot slot;
-	double		nlong = 0.0;
-
-	*seen = 0.0;
-	if (!get_attstatsslot(&slot, tuple, kind, InvalidOid,
-						  ATTSTATSSLOT_VALUES | (has_numbers ? ATTSTATSSLOT_NUMBERS : 0)))
-		return 0.0;
-	for (int i = 0; i < slot.nvalues; i++)
-	{
-		double		share = has_numbers ? slot.numbers[i] : 1.0 / slot.nvalues;
-
-		*seen += share;
-		if (toast_raw_datum_size(slot.values[i]) - VARHDRSZ > GJ_TEXT_BYTES)
-			nlong += share;
-	}
-	free_attstatsslot(&slot);
-	return nlong;
 }
 
 static bool

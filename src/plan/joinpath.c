@@ -515,7 +515,7 @@ count_workers(const GjJoinCandidate *cand)
 		GjJoinScan *scan = lfirst(lc);
 		GjCostInput input = {.rel = scan->table,.index = scan->index,
 			.nmatches = scan->nmatches,.filtered = scan->filtered,
-		.index_only = scan->index_only};
+		.index_only = scan->index_only,.lacking = scan->lacking};
 
 		workers = Max(workers, GjCountWorkers(&input));
 	}
@@ -757,6 +757,7 @@ choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
 		GjSource	key;
 		List	   *attnos;
+		double		lacking;
 
 		if (!is_eligible(index))
 			continue;
@@ -765,8 +766,14 @@ choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 		if (!scan_answers(root, cand, index, table, rinfo, &key))
 			continue;
 		keep_smaller(&scan, table, index, &key);
-		if (GjIndexOnlyCovers(table, index, table->baserestrictinfo, false, &attnos))
-			keep_smaller(&covering, table, index, &key);
+		if (!GjIndexOnlyCovers(table, index, table->baserestrictinfo, false, &attnos))
+			continue;
+		lacking = GjWordsLacking(root, table, index, attnos);
+		if (lacking > GJ_MOST_LACKING)
+			continue;
+		keep_smaller(&covering, table, index, &key);
+		if (covering->index == index)
+			covering->lacking = lacking;
 	}
 	if (covering == NULL)
 		return scan;
@@ -995,7 +1002,7 @@ cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 	GjCostInput input = {.rel = table,.index = scan->index,.nkeys = cand->nkeys,
 		.nmatches = Min(table->tuples * share, scan->index->tuples),
 		.quals = table->baserestrictcost,.workers = cand->workers,
-	.index_only = scan->index_only};
+	.index_only = scan->index_only,.lacking = scan->lacking};
 	double		searched = cand->by_key ?
 		1.0 - pow(1.0 - 1.0 / list_length(cand->tables), cand->nkeys) : 1.0;
 

@@ -55,9 +55,6 @@ extern int64 GjNewIndexSize(const GjNewIndex *index);
 extern bool GjNewIndexFits(const GjNewIndex *index);
 extern Oid	GjNewIndexClass(Oid table, AttrNumber attno);
 
-/* entryfilter.c: which texts an index stores */
-extern bool GjTextIsShort(Oid table, AttrNumber attno);
-
 /* scanpath.c: the number of keys that an array of unknown length is assumed to have */
 extern double GjAssumedKeys(double ndistinct);
 

@@ -82,7 +82,8 @@ typedef struct GjCostInput
 	double		per_row;		/* number of the remaining entries for each result row */
 	bool		complement;		/* true for keys not in a list: only the CPU can search */
 	QualCost	quals;			/* evaluated on each fetched tuple */
-	bool		index_only;		/* true if all-visible pages need not be read */
+	bool		index_only;		/* true if all-visible pages need not be read, */
+	double		lacking;		/* except for this fraction of the TIDs */
 	int			workers;		/* number of workers sharing the fetch, without the leader */
 } GjCostInput;
 
@@ -130,7 +131,8 @@ typedef struct GjJoinScan
 	RelOptInfo *table;
 	IndexOptInfo *index;
 	GjSource	key;			/* the join's clause, translated for this table */
-	bool		index_only;		/* true if the index has all columns that are needed */
+	bool		index_only;		/* true if the index has all columns that are needed, */
+	double		lacking;		/* but for this fraction of its entries only some values */
 	struct GjJoinScan *other;	/* alternative with another index, or NULL; one of the two
 								 * indexes is bigger and has all columns */
 	double		nmatches;		/* expected number of TIDs */
@@ -285,9 +287,14 @@ extern PathTarget *GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, Re
 extern const char *GjAggRefuseInput(PlannerInfo *root, const GjAggQuery *query, Path *child);
 extern Expr *GjAggregateArgument(const Aggref *aggref);
 
-/* aggnumeric.c: numeric columns as arguments; scales[] has the two of base/numeric.h */
+/* words.c: numeric columns of an index; scales[] has the two of base/numeric.h */
 extern const Var *GjNumericArgument(const Aggref *aggref);
 extern bool GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales);
+
+/* If more entries than these lack values, rows are read from the table at once */
+#define GJ_MOST_LACKING			0.5
+extern double GjWordsLacking(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *index,
+							 List *attnos);
 
 /* aggpath.c, distinctpath.c: GpuAgg, and SELECT DISTINCT of rows that are distinct */
 extern void GjAggShowCost(const GjAggQuery *query, Path *path, Plan *plan);

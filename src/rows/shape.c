@@ -24,6 +24,7 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
+#include "catalog/pg_type_d.h"
 #include "optimizer/optimizer.h"
 #include "utils/rel.h"
 #include "utils/uuid.h"
@@ -146,7 +147,7 @@ GjIndexColumnOf(Relation index, AttrNumber attno)
 /*
  * Prepare filling slots with the columns of a target list from tuples.  varno is that of the table.
  * Entries that are not Vars of the table, or whose place varies, are left out.  For arrays, the
- * place may vary, but the value must be by value or a uuid.
+ * place may vary, but the value must be by value, a uuid, or a numeric, which the caller converts.
  */
 GjRowShape *
 GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, bool to_arrays)
@@ -201,7 +202,8 @@ GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
 }
 
 /*
- * Describe an attribute whose place varies.  Returns false unless it is by value, or may be a uuid.
+ * Describe an attribute whose place varies.  Returns false if it is not by value, and neither a
+ * numeric nor, by its width, a uuid.
  */
 static bool
 describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
@@ -213,7 +215,7 @@ describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
 	att = TupleDescAttr(desc, attno - 1);
 	*place = (GjTuplePlace) {.attno = attno,.width = att->attlen,.by_value = att->attbyval,
 	.offset = GJ_NO_OFFSET};
-	return att->attbyval || att->attlen == UUID_LEN;
+	return att->attbyval || att->attlen == UUID_LEN || att->atttypid == NUMERICOID;
 }
 
 /*

@@ -23,9 +23,9 @@ sub upto { return GpuJoinFuzz::upto(@_); }
 sub chance { return GpuJoinFuzz::chance(@_); }
 
 my $next;
-my @columns = qw(id v k k2 a b c d s tz ok o f y);
-my @numbers = qw(id v k2 a b c f y);
-my @groupable = qw(id v k k k2 k2 a a b c d s tz ok ok o);
+my @columns = qw(id v k k2 a b c d s tz ok o f y m n);
+my @numbers = qw(id v k2 a b c f y m n);
+my @groupable = qw(id v k k k2 k2 a a b c d s tz ok ok o m n);
 
 # ---------------------------------------------------------------------------------------------
 # The table
@@ -54,7 +54,11 @@ sub facts_rows
 	  . "CASE i % 401 WHEN 0 THEN 'NaN' WHEN 1 THEN 'Infinity' WHEN 2 THEN '-Infinity' "
 	  . "WHEN 3 THEN NULL ELSE (i % 100 / 4.0)::text END::float4, "
 	  . "CASE i % 11 WHEN 0 THEN NULL WHEN 1 THEN -i / 4.0 ELSE 1 + i % 64 / 4.0 END, "
-	  . "'t' || i % 5, i % 7 / 7.0 FROM generate_series($first, $first + $n - 1) i;\n";
+	  . "'t' || i % 5, CASE i % 89 WHEN 0 THEN NULL WHEN 1 THEN 'NaN' "
+	  . "ELSE i % 5000 * 7919 % 40000 / 100.0 - 150 END, "
+	  # each value has one form, because the plan decides which one a group shows
+	  . "CASE i % 43 WHEN 0 THEN NULL WHEN 1 THEN 'Infinity' WHEN 2 THEN 1e30 WHEN 3 THEN 'NaN' "
+	  . "WHEN 4 THEN -1 - i % 20 ELSE 1 + i % 900 / 8.0 END FROM generate_series($first, $first + $n - 1) i;\n";
 }
 
 sub create_facts
@@ -64,11 +68,11 @@ sub create_facts
 	$next = 10001;
 	my $columns = "id int, k " . key_type() . ", k2 int, v int, a int2, b int4, c int8, "
 	  . "d date, s timestamp, tz timestamptz, ok bool, o oid, f float4, y float8, t text, "
-	  . "n numeric";
+	  . "m numeric(12,2), n numeric";
 	my $with = 'WITH (autovacuum_enabled = off)';
 	my $kind = pick(qw(TABLE TABLE TABLE TABLE), 'UNLOGGED TABLE', 'TEMP TABLE', 'partitioned');
-	my $all = ' INCLUDE (id, v, k2, a, b, c, d, s, tz, ok, o, f, y)';
-	my $include = pick('', $all, $all, ' INCLUDE (a, ok, c)');
+	my $all = ' INCLUDE (id, v, k2, a, b, c, d, s, tz, ok, o, f, y, m, n)';
+	my $include = pick('', $all, $all, ' INCLUDE (a, ok, c)', ' INCLUDE (m, a, n)');
 	my $sql = "CREATE $kind facts ($columns) $with;\n";
 
 	$sql = "CREATE TABLE facts ($columns) PARTITION BY HASH (id);\n" . join('', map {
@@ -88,7 +92,8 @@ sub change_facts
 	my $some = "id % " . pick(2, 5, 50) . " = " . upto(2);
 
 	return pick("UPDATE facts SET a = a + 1, ok = NOT ok WHERE $some;\n",
-		"UPDATE facts SET f = NULL, c = c WHERE $some;\n", "DELETE FROM facts WHERE $some;\n",
+		"UPDATE facts SET f = NULL, c = c WHERE $some;\n",
+		"UPDATE facts SET m = -m, n = m + 1000 WHERE $some;\n", "DELETE FROM facts WHERE $some;\n",
 		"UPDATE facts SET k = " . key_value(upto(20)) . " WHERE $some;\n", "VACUUM facts;\n",
 		"BEGIN;\nDELETE FROM facts WHERE $some;\nROLLBACK;\n",
 		facts_rows(next_rows(800), pick(1, 100, 800)));
@@ -120,7 +125,7 @@ sub aggregate
 		"count(DISTINCT b.$any)", "count(DISTINCT b.$any)",
 		# sometimes an aggregate that only PostgreSQL computes
 		chance(0.1)
-		? pick('max(b.t)', 'sum(b.n)', "sum(DISTINCT b.a)", "count(b.*)",
+		? pick('max(b.t)', 'sum(b.n + 1)', "sum(DISTINCT b.a)", "count(b.*)",
 			"array_agg(b.a ORDER BY b.id)")
 		: "count(b.a)") . (chance(0.15) ? ' FILTER (WHERE ' . condition() . ')' : '');
 }
@@ -137,7 +142,7 @@ sub computed
 sub condition
 {
 	return pick('b.ok', 'b.ok', 'NOT b.ok', 'b.a > 2', 'b.b % 3 = 1', 'b.a IS NULL OR b.k2 < 50',
-		'b.f > 3', 'b.d < b.s', 'b.o IN (1, 2, 3)', "b.t <> 't1'");
+		'b.f > 3', 'b.m > 1.005', 'b.n < 3', 'b.d < b.s', 'b.o IN (1, 2, 3)', "b.t <> 't1'");
 }
 
 sub aggregates { return join(', ', map { aggregate() } 1 .. pick(1, 1, 2, 4, 9)); }
@@ -150,7 +155,7 @@ sub group_columns
 	return map {
 		pick(@small, (map { "b.$_" } @groupable),
 			'b.a + 1', 'b.b % 7', 'b.ok IS NULL', 'b.d + 1', 'b.k2 % 3', '5', 'b.a + b.k2',
-			chance(0.1) ? pick('b.f', 'b.t', 'b.n') : 'b.a')
+			chance(0.1) ? pick('b.f', 'b.t') : 'b.a')
 	} 1 .. pick(1, 1, 2, 2, 3, 5);
 }
 
@@ -165,6 +170,7 @@ sub having
 sub filter
 {
 	return pick('', '', '', ' AND b.a > 0', ' AND b.ok', ' AND b.b % 3 = 1', ' AND b.f IS NOT NULL',
+		' AND b.m > 1.005', ' AND b.n BETWEEN 2 AND 60.5', " AND (b.n IN (2, 'NaN') OR b.m < 0)",
 		" AND b.t <> 't1'", ' AND b.k2 < 20', ' AND b.c > b.b', ' AND random() >= 0');
 }
 

@@ -1,0 +1,261 @@
+/*-------------------------------------------------------------------------
+ *
+ * words.c
+ *	  Numeric and text columns of an index, which has words in place of the values (base/numeric.c,
+ *	  pages/wide.c).
+ *
+ * GpuAgg adds words.  So an argument that is numeric must be a column that the input takes from an
+ * index alone.  The aggregates' words have the scales of that index; of the indexes of partitions,
+ * those of the first one.  Values that have other scales, from another partition or from the table,
+ * are converted, or handled one by one (groups/strays.c): the scales decide only about speed.
+ *
+ * Numerics do not form groups: 1.5 and 1.50 would have to be one, which is shown as one of its
+ * members is.
+ *
+ * Rows of values that have no word are read from the table.  How many these are is estimated from
+ * the values that ANALYZE has kept.  Only the values' scales and sizes are looked at, without any
+ * function of the type; so it does not matter whether the user may read the column.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/genam.h"
+#include "access/htup_details.h"
+#include "access/table.h"
+#include "catalog/pg_statistic.h"
+#include "catalog/pg_type_d.h"
+#include "nodes/value.h"
+#include "parser/parsetree.h"
+#include "utils/lsyscache.h"
+#include "utils/rel.h"
+#include "utils/syscache.h"
+
+#include "base/compat.h"
+#include "pages/pages.h"
+#include "planner.h"
+
+/* The scales of a hypothetical index, which is never executed */
+#define USUAL_SCALE				2
+
+static bool has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel,
+					  const Var *column, int *scales);
+static void get_kinds(const IndexOptInfo *index, Oid table, GjIndexInfo *info);
+static double lacking_share(Oid table, AttrNumber attno, const GjIncludedColumn *column);
+static bool is_absent(Datum value, const GjIncludedColumn *column);
+static double lacking_values(const AttStatsSlot *slot, const GjIncludedColumn *column);
+static AttrNumber attno_of(PlannerInfo *root, const RelOptInfo *rel, const Var *column);
+
+/*
+ * Return the column that is a numeric argument, or NULL
+ */
+const Var *
+GjNumericArgument(const Aggref *aggref)
+{
+	const Var  *argument = (const Var *) GjAggregateArgument(aggref);
+
+	if (argument == NULL || !IsA(argument, Var) || argument->vartype != NUMERICOID)
+		return NULL;
+	return argument;
+}
+
+/*
+ * Find the display scale and the stored scale of a column in an aggregate's input.  Returns false
+ * if the input does not take it from indexes.
+ */
+bool
+GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales)
+{
+	CustomPath *custom;
+	const GjJoinCandidate *cand;
+	ListCell   *lc;
+
+	while (IsA(path, ProjectionPath))
+		path = ((ProjectionPath *) path)->subpath;
+	if (IsA(path, AppendPath))
+	{
+		int			others[2];
+
+		foreach(lc, ((AppendPath *) path)->subpaths)
+		{
+			if (!GjNumericScales(root, lfirst(lc), column,
+								 foreach_current_index(lc) == 0 ? scales : others))
+				return false;
+		}
+		return ((AppendPath *) path)->subpaths != NIL;
+	}
+	if (!IsA(path, CustomPath))
+		return false;
+
+	custom = (CustomPath *) path;
+	if (custom->methods == &GjAlternativePathMethods)
+		return GjNumericScales(root, linitial(custom->custom_paths), column, scales);
+	if (custom->methods == &GjScanPathMethods)
+		return boolVal(list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX_ONLY)) &&
+			has_words(root, list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX), path->parent,
+					  column, scales);
+	if (custom->methods != &GjJoinPathMethods)
+		return false;
+	cand = list_nth(custom->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	if (bms_is_member(column->varno, cand->small->relids))
+		return false;
+	foreach(lc, cand->scans)
+	{
+		const GjJoinScan *scan = lfirst(lc);
+
+		if (!scan->index_only || !has_words(root, scan->index, scan->table, column, scales))
+			return false;
+	}
+	return cand->scans != NIL;
+}
+
+/*
+ * Return true if an index has words for a column, and set their scales
+ */
+static bool
+has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel, const Var *column,
+		  int *scales)
+{
+	AttrNumber	attno = attno_of(root, rel, column);
+	GjIndexInfo info;
+	Relation	relation;
+	int			i = 1;
+
+	if (attno <= 0)
+		return false;
+	while (i < index->ncolumns && index->indexkeys[i] != attno)
+		i++;
+	if (i == index->ncolumns)
+		return false;
+	scales[0] = scales[1] = USUAL_SCALE;
+	if (index->hypothetical)
+		return true;
+
+	relation = index_open(index->indexoid, NoLock);
+	GjIndexGetInfo(relation, &info);
+	index_close(relation, NoLock);
+	scales[0] = info.included[i - 1].display_scale;
+	scales[1] = info.included[i - 1].stored_scale;
+	return info.included[i - 1].kind == GJ_COLUMN_NUMERIC;
+}
+
+/*
+ * Return the number that a column has in a table or in its partition, or InvalidAttrNumber
+ */
+static AttrNumber
+attno_of(PlannerInfo *root, const RelOptInfo *rel, const Var *column)
+{
+	const RangeTblEntry *parent = planner_rt_fetch(column->varno, root);
+
+	if (rel->relid == column->varno)
+		return column->varattno;
+	if (parent->rtekind != RTE_RELATION || column->varattno <= 0)
+		return InvalidAttrNumber;
+	return get_attnum(planner_rt_fetch(rel->relid, root)->relid,
+					  get_attname(parent->relid, column->varattno, false));
+}
+
+/*
+ * Estimate the fraction of an index's entries that lack a word for one of these attributes
+ */
+double
+GjWordsLacking(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *index, List *attnos)
+{
+	Oid			table = planner_rt_fetch(rel->relid, root)->relid;
+	double		present = 1.0;
+	GjIndexInfo info;
+
+	get_kinds(index, table, &info);
+	for (int i = 1; i < index->ncolumns; i++)
+	{
+		if (GjKindMayLack(info.included[i - 1].kind) &&
+			list_member_int(attnos, index->indexkeys[i]))
+			present *= 1.0 - lacking_share(table, index->indexkeys[i], &info.included[i - 1]);
+	}
+	return 1.0 - present;
+}
+
+/*
+ * Get the kinds and scales of an index's columns.  Those of a hypothetical index follow from the
+ * types, and its numerics are all expected to have words.
+ */
+static void
+get_kinds(const IndexOptInfo *index, Oid table, GjIndexInfo *info)
+{
+	Relation	relation;
+
+	if (!index->hypothetical)
+	{
+		relation = index_open(index->indexoid, NoLock);
+		GjIndexGetInfo(relation, info);
+		index_close(relation, NoLock);
+		return;
+	}
+	memset(info, 0, sizeof(*info));
+	relation = table_open(table, NoLock);
+	for (int i = 1; i < index->ncolumns; i++)
+	{
+		if (GjColumnIsText(TupleDescAttr(RelationGetDescr(relation), index->indexkeys[i] - 1)))
+			info->included[i - 1].kind = GJ_COLUMN_WIDE_TEXT;
+	}
+	table_close(relation, NoLock);
+}
+
+static double
+lacking_share(Oid table, AttrNumber attno, const GjIncludedColumn *column)
+{
+	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(table),
+										Int16GetDatum(attno), BoolGetDatum(false));
+	double		others = 1.0;
+	double		share = 0.0;
+	AttStatsSlot slot;
+
+	if (!HeapTupleIsValid(tuple))
+		return 0.0;
+	others -= ((Form_pg_statistic) GETSTRUCT(tuple))->stanullfrac;
+	if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_MCV, InvalidOid,
+						 ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS))
+	{
+		for (int i = 0; i < Min(slot.nvalues, slot.nnumbers); i++)
+			others -= slot.numbers[i];
+		share += lacking_values(&slot, column);
+		free_attstatsslot(&slot);
+	}
+	if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_HISTOGRAM, InvalidOid,
+						 ATTSTATSSLOT_VALUES))
+	{
+		share += Max(others, 0.0) * lacking_values(&slot, column);
+		free_attstatsslot(&slot);
+	}
+	ReleaseSysCache(tuple);
+	return Min(share, 1.0);
+}
+
+static bool
+is_absent(Datum value, const GjIncludedColumn *column)
+{
+	int64		words[2];
+
+	if (column->kind == GJ_COLUMN_WIDE_TEXT)
+		GjWordsOfText(value, words);
+	else
+		words[0] = GjNumericToWord(value, column->display_scale, column->stored_scale);
+	return words[0] == GJ_ABSENT;
+}
+
+/*
+ * Return the share of the slot's values that have no word: by their frequencies, or else by number
+ */
+static double
+lacking_values(const AttStatsSlot *slot, const GjIncludedColumn *column)
+{
+	double		share = 0.0;
+
+	for (int i = 0; i < slot->nvalues; i++)
+	{
+		if (is_absent(slot->values[i], column))
+			share += i < slot->nnumbers ? slot->numbers[i] : 1.0 / slot->nvalues;
+	}
+	return share;
+}
