@@ -129,6 +129,8 @@ static void put_row(GjReader *reader, TupleTableSlot *slot, int row);
 static void own_columns(GjReader *reader, int nrows);
 static void take_tuples(GjReader *reader, GjRowBatch *batch);
 static int	take_block(GjReader *reader, GjRowBatch *batch);
+static bool put_numerics(GjReader *reader, GjReaderColumn *column, int first,
+						 const GjRowBatch *batch, const uint16 *rows, int n);
 static bool put_partners(GjReader *reader, int i, int first, const GjRowBatch *batch, int n);
 static int32 encode(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, Datum value);
 static void note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int32 code);
@@ -796,6 +798,8 @@ take_block(GjReader *reader, GjRowBatch *batch)
 
 		if (column->partner >= 0)
 			has_nulls[i] |= put_partners(reader, i, first, batch, n);
+		else if (column->is_numeric)
+			has_nulls[i] |= put_numerics(reader, column, first, batch, rows, n);
 		else
 			has_nulls[i] |= GjReadTupleColumn(batch->tuples, batch->shape,
 											  find_output(batch->shape, column->at),
@@ -811,6 +815,32 @@ take_block(GjReader *reader, GjRowBatch *batch)
 	batch->next += n;
 	count_rows(reader, weights, n);
 	return n;
+}
+
+/*
+ * Copy a numeric column of n tuples as words, starting at row `first`.  Returns true if any value
+ * is NULL.
+ */
+static bool
+put_numerics(GjReader *reader, GjReaderColumn *column, int first, const GjRowBatch *batch,
+			 const uint16 *rows, int n)
+{
+	AttrNumber	attno = find_output(batch->shape, column->at)->place.attno;
+	bool		any_null = false;
+
+	for (int i = 0; i < n; i++)
+	{
+		HeapTuple	tuple = unconstify(HeapTupleData *, &batch->tuples[rows[i]]);
+		bool		isnull;
+		Datum		value = heap_getattr(tuple, attno, batch->shape->desc, &isnull);
+
+		if (!isnull)
+			value = Int64GetDatum(GjStraysWord(reader->strays, value, column->display_scale,
+											   column->stored_scale));
+		put_value(column, first + i, value, isnull);
+		any_null |= isnull;
+	}
+	return any_null;
 }
 
 /*-------------------------------------------------------------------------

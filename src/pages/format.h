@@ -149,7 +149,7 @@ typedef enum GjColumnKind
 	GJ_COLUMN_PLAIN,			/* a Datum, by value */
 	GJ_COLUMN_NUMERIC,			/* an int64: a numeric, times a power of ten */
 	GJ_COLUMN_WIDE_UUID,		/* the first of the two words of a uuid: wide.c */
-	GJ_COLUMN_WIDE_TEXT,		/* reserved: the same of a short string */
+	GJ_COLUMN_WIDE_TEXT,		/* the same of a text of at most 15 bytes */
 	GJ_COLUMN_SECOND_WORD		/* the second word of an attribute that has two */
 } GjColumnKind;
 
@@ -160,6 +160,16 @@ static inline bool
 GjKindIsWide(GjColumnKind kind)
 {
 	return kind == GJ_COLUMN_WIDE_UUID || kind == GJ_COLUMN_WIDE_TEXT;
+}
+
+/*
+ * Return true if an entry may lack the value of an attribute of this kind: then its word, or the
+ * first one, is GJ_ABSENT
+ */
+static inline bool
+GjKindMayLack(GjColumnKind kind)
+{
+	return kind == GJ_COLUMN_NUMERIC || kind == GJ_COLUMN_WIDE_TEXT;
 }
 
 #define GJ_MAX_COLUMN_SCALE		63

@@ -24,7 +24,7 @@
  * bytes (base/numeric.c).  The kind of each column is in the metapage, and with the type's width
  * it decides the layout.
  *
- * A uuid has two words (wide.c).  The first one is in the attribute's own column; the second words
+ * A uuid, or a short text, has two words (wide.c).  The first one is in the attribute's own column; the second words
  * of all such attributes are further columns of 8 bytes, behind the rests.  If a value is NULL,
  * both of its words are.
  *-------------------------------------------------------------------------
@@ -67,12 +67,26 @@ GjColumnIsNumeric(const FormData_pg_attribute *attribute)
 }
 
 /*
+ * Return true if a new index stores an attribute as a short text
+ */
+bool
+GjColumnIsText(const FormData_pg_attribute *attribute)
+{
+	Oid			type = attribute->atttypid;
+
+	if (attribute->attlen == -1 && type >= FirstNormalObjectId)
+		type = getBaseType(type);
+	return type == TEXTOID || type == VARCHAROID;
+}
+
+/*
  * Return true if an index can include a column like this
  */
 bool
 GjCanInclude(const FormData_pg_attribute *attribute)
 {
-	return is_plain(attribute) || is_uuid(attribute) || GjColumnIsNumeric(attribute);
+	return is_plain(attribute) || is_uuid(attribute) || GjColumnIsNumeric(attribute) ||
+		GjColumnIsText(attribute);
 }
 
 /*
@@ -83,7 +97,8 @@ uint16
 GjColumnNewFlags(const FormData_pg_attribute *attribute)
 {
 	return GJ_COLUMN_FLAGS(GjColumnIsNumeric(attribute) ? GJ_COLUMN_NUMERIC :
-						   is_uuid(attribute) ? GJ_COLUMN_WIDE_UUID : GJ_COLUMN_PLAIN, 0, 0);
+						   is_uuid(attribute) ? GJ_COLUMN_WIDE_UUID :
+						   GjColumnIsText(attribute) ? GJ_COLUMN_WIDE_TEXT : GJ_COLUMN_PLAIN, 0, 0);
 }
 
 static bool
@@ -118,6 +133,8 @@ can_be(const FormData_pg_attribute *attribute, uint16 flags)
 		case GJ_COLUMN_WIDE_UUID:
 			return attribute->attlen == UUID_LEN && !attribute->attbyval &&
 				flags == GJ_COLUMN_FLAGS(GJ_COLUMN_WIDE_UUID, 0, 0);
+		case GJ_COLUMN_WIDE_TEXT:
+			return attribute->attlen == -1 && flags == GJ_COLUMN_FLAGS(GJ_COLUMN_WIDE_TEXT, 0, 0);
 		default:
 			return false;
 	}
@@ -245,6 +262,8 @@ store_words(const GjIndexInfo *info, const GjIncludedColumn *column, Datum value
 
 	if (isnull)
 		row[info->row_nulls_offset + second / 8] |= 1 << (second % 8);
+	else if (column->kind == GJ_COLUMN_WIDE_TEXT)
+		GjWordsOfText(value, words);
 	else
 		GjWordsOfUuid(DatumGetPointer(value), words);
 	store_value(row + column->row_offset, sizeof(int64), (uint64) words[0]);

@@ -252,6 +252,7 @@ typedef struct GjOptions
 
 /* layout.c: layout of columns in pages and rows */
 extern bool GjColumnIsNumeric(const FormData_pg_attribute *attribute);
+extern bool GjColumnIsText(const FormData_pg_attribute *attribute);
 extern bool GjCanInclude(const FormData_pg_attribute *attribute);
 extern uint16 GjColumnNewFlags(const FormData_pg_attribute *attribute);
 extern bool GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags,
@@ -261,9 +262,13 @@ extern void GjRowForm(const GjIndexInfo *info, int64 key, int64 rest, const Item
 extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row);
 
 /* wide.c: values of two words */
+#define GJ_TEXT_BYTES			15	/* of the longest text that has words */
+
 extern void GjWordsOfUuid(const char *bytes, int64 *words);
 extern Datum GjWordOfUuid(Datum uuid, int word);
 extern void GjUuidOfWords(int64 first, int64 second, char *bytes);
+extern void GjWordsOfText(Datum text, int64 *words);
+extern void GjTextOfWords(int64 first, int64 second, char *buffer);
 extern void GjReadUuids(const char *firsts, const char *seconds, int n, const uint16 *rows,
 						char *bytes, Datum *values);
 extern void GjPairIsEqual(const char *firsts, const char *seconds, int n, int64 first,

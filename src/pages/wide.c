@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * wide.c
- *	  Values of 16 bytes in INCLUDE columns, as two words.
+ *	  Values of up to 16 bytes in INCLUDE columns, as two words.
  *
  * A uuid's first word is its upper half, the second one its lower half, both read in network byte
  * order, with the sign bit inverted: then comparing first words, and second words if these are
@@ -11,17 +11,29 @@
  * So uuids are equal if and only if both words are: filters, groups and tuples compare the words,
  * and need no function of the type.
  *
+ * A text of at most 15 bytes is stored as these, filled up with zeroes, and its length in the last
+ * byte, read in the same way.  No text has a zero byte, so a first word that is 0 before the sign bit
+ * is inverted is of no text but the empty one, which is stored as 1 instead.  A longer text is
+ * *absent*: its first word is GJ_ABSENT, and its row is read from the table, like that of a numeric
+ * that has no word (base/numeric.c).  Two texts are the same bytes if and only if both words are
+ * equal, which under a deterministic collation is equality; comparing words as signed integers is
+ * comparing bytes, as under the C collation.  The collation itself plays no part in what is stored.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "port/pg_bswap.h"
 #include "utils/uuid.h"
 
+#include "base/numeric.h"
 #include "pages.h"
 
 #define SIGN_BIT		UINT64CONST(0x8000000000000000)
+
+#define EMPTY_TEXT		1
 
 /*
  * Convert the bytes of a uuid to words
@@ -85,4 +97,44 @@ GjPairIsEqual(const char *firsts, const char *seconds, int n, int64 first, int64
 	for (int i = 0; i < n; i++)
 		results[i] = ((((const int64 *) firsts)[i] ^ first) |
 					  (((const int64 *) seconds)[i] ^ second)) == 0;
+}
+
+/*
+ * Convert a text to words.  Leaves nothing allocated.
+ */
+void
+GjWordsOfText(Datum text, int64 *words)
+{
+	char		bytes[GJ_TEXT_BYTES + 1] = {0};
+	struct varlena *value;
+	int			length;
+
+	words[0] = GJ_ABSENT;
+	words[1] = 0;
+	if (toast_raw_datum_size(text) - VARHDRSZ > GJ_TEXT_BYTES)
+		return;
+	value = PG_DETOAST_DATUM_PACKED(text);
+	length = VARSIZE_ANY_EXHDR(value);
+	memcpy(bytes, VARDATA_ANY(value), length);
+	bytes[GJ_TEXT_BYTES] = length;
+	GjWordsOfUuid(bytes, words);
+	if (length == 0)
+		words[0] = (int64) (SIGN_BIT | EMPTY_TEXT);
+	if ((Pointer) value != DatumGetPointer(text))
+		pfree(value);
+}
+
+/*
+ * Restore a text, which is not absent, in a buffer of GJ_TEXT_BYTES + 1 bytes
+ */
+void
+GjTextOfWords(int64 first, int64 second, char *buffer)
+{
+	char		bytes[GJ_TEXT_BYTES + 1];
+	int			length;
+
+	GjUuidOfWords(first, second, bytes);
+	length = Min((uint8) bytes[GJ_TEXT_BYTES], GJ_TEXT_BYTES);
+	SET_VARSIZE_SHORT(buffer, VARHDRSZ_SHORT + length);
+	memcpy(VARDATA_SHORT(buffer), bytes, length);
 }

@@ -16,6 +16,7 @@
 #include "catalog/pg_type_d.h"
 
 #include "base/arrays.h"
+#include "pages/pages.h"
 #include "columntest.h"
 
 /* Up to this number of elements, each is compared with all values in a loop */
@@ -60,6 +61,24 @@ GjIsFloat(Oid type)
 }
 
 /*
+ * Return true if values of a type are two words
+ */
+static inline bool
+has_pairs(Oid type)
+{
+	return type == UUIDOID || type == TEXTOID;
+}
+
+static inline void
+read_words(Oid type, Datum value, int64 *words)
+{
+	if (type == TEXTOID)
+		GjWordsOfText(value, words);
+	else
+		GjWordsOfUuid(DatumGetPointer(value), words);
+}
+
+/*
  * Return the bits of a number, normalized so that equal numbers have equal bits
  */
 static inline int64
@@ -85,14 +104,13 @@ GjFloatKey(double value)
  */
 
 /*
- * Test n values of a column of a batch.  A constant test does not read them.
+ * Test n values of a column, and their second words, if they have any.  A constant test does not
+ * read them.
  */
 void
-GjTestRun(const GjColumnTest *test, const GjBatchColumn *columns, int tested, int n,
+GjTestRun(const GjColumnTest *test, const GjBatchColumn *column, const GjBatchColumn *second, int n,
 		  uint8 *pg_restrict results)
 {
-	const GjBatchColumn *column = &columns[tested];
-
 	switch (test->kind)
 	{
 		case GJ_TEST_CONSTANT:
@@ -115,7 +133,7 @@ GjTestRun(const GjColumnTest *test, const GjBatchColumn *columns, int tested, in
 			break;
 		case GJ_TEST_PAIR:
 		case GJ_TEST_PAIRS:
-			run_pair(test, column->values, columns[test->second].values, n, results);
+			run_pair(test, column->values, second->values, n, results);
 			break;
 	}
 	if (column->nulls != NULL)
@@ -291,14 +309,14 @@ get_key(Oid type, const GjBatchColumn *column, int i)
  */
 
 /*
- * Add a condition under which the test of a column has the wanted result, TRUE or FALSE.  Returns
- * false if no such condition exists, or if there is no room for it.
+ * Add a condition under which the test of a column has the wanted result, TRUE or FALSE.  second is
+ * the column with the second words of its values, or 0.  Returns false if no such condition exists, or if there is no room for it.
  */
 bool
-GjTestForDevice(gjd_filter *filter, int column, const GjColumnTest *test, uint8 wanted)
+GjTestForDevice(gjd_filter *filter, int column, int second, const GjColumnTest *test, uint8 wanted)
 {
 	/* a device cannot tell absent values, for which no test holds */
-	if (test->type == NUMERICOID)
+	if (test->type == NUMERICOID || test->type == TEXTOID)
 		return false;
 	switch (test->kind)
 	{
@@ -316,7 +334,7 @@ GjTestForDevice(gjd_filter *filter, int column, const GjColumnTest *test, uint8 
 		case GJ_TEST_PAIR:
 			return test->yes == wanted &&
 				add(filter, column, GJD_BETWEEN, test->low, test->low) &&
-				add(filter, test->second, GJD_BETWEEN, test->high, test->high);
+				add(filter, second, GJD_BETWEEN, test->high, test->high);
 		case GJ_TEST_LESS:
 		case GJ_TEST_LESS_EQUAL:
 		case GJ_TEST_EQUAL:
@@ -373,7 +391,7 @@ GjTestCompare(GjColumnTest *test, Oid type, GjFilterOperator operator, Oid value
 	test->no = GJ_RESULT_FALSE;
 	if (isnull)
 		GjTestConstant(test, value, true);
-	else if (type == UUIDOID)
+	else if (has_pairs(type))
 		compare_pair(test, operator, value);
 	else if (GjIsFloat(type))
 		compare_float(test, operator, read_float(value_type, value));
@@ -440,7 +458,8 @@ compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value)
 }
 
 /*
- * Make a test for a uuid.  The operator is = or <>: the planner takes no other.
+ * Make a test for a uuid or a text.  The operator is = or <>: the planner takes no other.  A text
+ * without words equals only absent ones, which are not decided here.
  */
 static void
 compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value)
@@ -448,7 +467,7 @@ compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value)
 	int64		words[2];
 
 	Assert(operator == GJ_FILTER_EQ || operator == GJ_FILTER_NE);
-	GjWordsOfUuid(DatumGetPointer(value), words);
+	read_words(test->type, value, words);
 	test->kind = GJ_TEST_PAIR;
 	test->low = words[0];
 	test->high = words[1];
@@ -533,15 +552,15 @@ GjTestAny(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type,
 		GjTestConstant(test, BoolGetDatum(false), false);
 		return;
 	}
-	if (type == UUIDOID)
+	if (has_pairs(type))
 		test->pairs = GjPairsCreate(context);
 	else
 		test->set = GjKeySetCreate(context, sizeof(int64));
-	test->kind = type == UUIDOID ? GJ_TEST_PAIRS : GJ_TEST_LISTED;
+	test->kind = has_pairs(type) ? GJ_TEST_PAIRS : GJ_TEST_LISTED;
 	test->yes = GJ_RESULT_TRUE;
 	test->no = GjForEachElement(elements, add_element, &(Elements) {test, element_type}) ?
 		GJ_RESULT_NULL : GJ_RESULT_FALSE;
-	if (type != UUIDOID)
+	if (!has_pairs(type))
 		GjKeySetFinish(test->set);
 }
 
@@ -554,11 +573,11 @@ add_element(void *destination, Datum value)
 	int64		max;
 	int64		key;
 
-	if (test->type == UUIDOID)
+	if (has_pairs(test->type))
 	{
 		int64		words[2];
 
-		GjWordsOfUuid(DatumGetPointer(value), words);
+		read_words(test->type, value, words);
 		GjPairsAdd(test->pairs, words[0], words[1]);
 		return;
 	}

@@ -41,15 +41,14 @@ typedef struct GjColumnTest
 	int64		high;
 	double		number;
 	uint8		stored_scale;	/* of a numeric column, whose values are words */
-	int			second;			/* column with the second words of the values, or 0 */
 	GjKeySet   *set;			/* elements; GjFloatKey() of floating-point numbers */
 	GjExact    *pairs;			/* elements of two words: a code and a part */
 } GjColumnTest;
 
-extern void GjTestRun(const GjColumnTest *test, const GjBatchColumn *columns, int tested, int n,
-					  uint8 *pg_restrict results);
-extern bool GjTestForDevice(gjd_filter *filter, int column, const GjColumnTest *test,
-							uint8 wanted);
+extern void GjTestRun(const GjColumnTest *test, const GjBatchColumn *column,
+					  const GjBatchColumn *second, int n, uint8 *pg_restrict results);
+extern bool GjTestForDevice(gjd_filter *filter, int column, int second,
+							const GjColumnTest *test, uint8 wanted);
 extern bool GjTestNullForDevice(gjd_filter *filter, int column, bool isnull);
 extern void GjTestCompare(GjColumnTest *test, Oid type, GjFilterOperator operator,
 						  Oid value_type, Datum value, bool isnull);

@@ -8,8 +8,8 @@
  * AND, OR and NOT in three-valued logic take few bit operations.  An entry passes if the result is
  * TRUE.
  *
- * A numeric column has words, which are tested as integers.  An entry may lack the word
- * (base/numeric.c); then it passes, and the row is tested when it has been read from the table.
+ * A numeric column has words, which are tested as integers, and a text column two words.  An entry
+ * may lack these (base/numeric.c, pages/wide.c); then it passes, and the row is tested when it has been read from the table.
  *
  * The values that columns are compared with are evaluated once per scan, when the first entries
  * arrive.  Without entries they are not evaluated, just as the executor evaluates a filter only if
@@ -41,6 +41,7 @@ typedef struct Condition
 	struct Condition *operands;
 	BoolTestType truth;			/* GJ_FILTER_TRUTH */
 	int			column;
+	int			second;			/* column with the second words of the values, or 0 */
 	Oid			type;			/* type as which the column is compared */
 	Oid			value_type;		/* type of the value, or of the array's elements */
 	GjFilterOperator operator;
@@ -223,11 +224,11 @@ read_operands(Reader *reader, Condition *condition, int noperands)
 static void
 note_words(Reader *reader, Condition *condition)
 {
-	if (condition->type != NUMERICOID)
+	if (condition->type != NUMERICOID && condition->type != TEXTOID)
 		return;
 	if (condition->column == 0 ||
-		reader->filter->info.included[condition->column - 1].kind != GJ_COLUMN_NUMERIC)
-		elog(ERROR, "a filter compares a column that has no numerics");
+		!GjKindMayLack(reader->filter->info.included[condition->column - 1].kind))
+		elog(ERROR, "a filter compares a column that has no words");
 	condition->words = GJ_ENTRY_KEY << condition->column;
 	condition->test.stored_scale =
 		reader->filter->info.included[condition->column - 1].stored_scale;
@@ -237,7 +238,7 @@ static void
 read_column(Reader *reader, Condition *condition)
 {
 	condition->column = next_step(reader);
-	condition->test.second = add_column(reader->filter, condition->column);
+	condition->second = add_column(reader->filter, condition->column);
 }
 
 static int
@@ -570,7 +571,8 @@ add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter)
 		case GJ_FILTER_ANY:
 		case GJ_FILTER_COLUMN:
 		case GJ_FILTER_VALUE:
-			return GjTestForDevice(filter, condition->column, &condition->test, wanted);
+			return GjTestForDevice(filter, condition->column, condition->second, &condition->test,
+								   wanted);
 	}
 	return false;
 }
@@ -604,7 +606,7 @@ run(const Condition *condition, const GjBatchColumn *columns, int n, uint8 *resu
 		case GJ_FILTER_ANY:
 		case GJ_FILTER_COLUMN:
 		case GJ_FILTER_VALUE:
-			GjTestRun(&condition->test, columns, condition->column, n, results);
+			GjTestRun(&condition->test, column, &columns[condition->second], n, results);
 			break;
 	}
 }

@@ -138,7 +138,7 @@ GjRowsCreate(const ScanState *node, Relation index, GjKeyReader *reader, GjEntry
 	GjIndexGetInfo(index, &info);
 	for (int i = 0; i < info.nincluded; i++)
 	{
-		if (info.included[i].kind == GJ_COLUMN_NUMERIC)
+		if (GjKindMayLack(info.included[i].kind))
 			rows->lacking[rows->nlacking++] = i;
 	}
 	return rows;

@@ -24,6 +24,7 @@
 #include "postgres.h"
 
 #include "access/sysattr.h"
+#include "catalog/pg_type_d.h"
 #include "optimizer/optimizer.h"
 #include "utils/rel.h"
 #include "utils/uuid.h"
@@ -148,7 +149,7 @@ GjIndexColumnOf(Relation index, AttrNumber attno)
 /*
  * Prepare filling slots with the columns of a target list from tuples.  varno is that of the table.
  * Entries that are not Vars of the table, or whose place varies, are left out.  For arrays, the
- * place may vary, but the value must be by value or a uuid.
+ * place may vary, but the value must be by value, a uuid, or a numeric, which the caller converts.
  */
 GjRowShape *
 GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, bool to_arrays)
@@ -203,7 +204,8 @@ GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
 }
 
 /*
- * Describe an attribute whose place varies.  Returns false unless it is by value, or may be a uuid.
+ * Describe an attribute whose place varies.  Returns false if it is not by value, and neither a
+ * numeric nor, by its width, a uuid.
  */
 static bool
 describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
@@ -215,7 +217,7 @@ describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
 	att = TupleDescAttr(desc, attno - 1);
 	*place = (GjTuplePlace) {.attno = attno,.width = att->attlen,.by_value = att->attbyval,
 	.offset = GJ_NO_OFFSET};
-	return att->attbyval || att->attlen == UUID_LEN;
+	return att->attbyval || att->attlen == UUID_LEN || att->atttypid == NUMERICOID;
 }
 
 /*
@@ -331,7 +333,7 @@ swap_outputs(GjRowShape *shape, int i, int j)
 }
 
 /*
- * Store those values of an entry in the slot that are made: of two words, and numerics.  No numeric
+ * Store those values of an entry in the slot that are made: of two words, and numerics.  No value
  * may be absent.
  */
 void
@@ -342,7 +344,9 @@ GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 		const GjShapeOutput *output = &shape->outputs[i];
 		int64		word = ((const int64 *) output->values)[entry];
 
-		if (output->column == 0 && shape->key_is_text)
+		if (output->kind == GJ_COLUMN_WIDE_TEXT)
+			GjTextOfWords(word, output->seconds[entry], output->made);
+		else if (output->column == 0 && shape->key_is_text)
 			SET_VARSIZE(output->made, VARHDRSZ + GjIdTextUnpack(word, output->seconds[entry],
 																VARDATA(output->made)));
 		else if (output->second != 0)
@@ -363,7 +367,8 @@ GjShapeLacksValue(const GjRowShape *shape, uint64 entry)
 	for (int i = shape->noutputs - shape->nmade; i < shape->noutputs; i++)
 	{
 		const GjShapeOutput *output = &shape->outputs[i];
-		if (output->kind == GJ_COLUMN_NUMERIC &&
+
+		if (GjKindMayLack(output->kind) &&
 			((const int64 *) output->values)[entry] == GJ_ABSENT)
 			return true;
 	}
