@@ -509,8 +509,7 @@ run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)
 }
 
 /*
- * Keep those of n entries that the exact table lists, or may list, as their code is a hash
- *
+ * Keep those of n entries that the exact table lists, or may list, as their code is a hash.
  * Entries of rows that are not visible are looked up, too, so only words may be compared: see
  * plan/entryfilter.c.
  */
@@ -546,9 +545,10 @@ drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
 	foreach(lc, filter->parts)
 	{
 		Datum	   *part = values + foreach_current_index(lc) * n;
+		GjBatchColumn column = columns[lfirst_int(lc)];
 
 		for (int i = 0; i < nread; i++)
-			part[i] = Int64GetDatum(read_word(&columns[lfirst_int(lc)], rows[i]));
+			part[i] = Int64GetDatum(read_word(&column, rows[i]));
 		arrays[foreach_current_index(lc)] = part;
 	}
 	GjExactFindWords(filter->exact, nread, codes, arrays, numbers);
