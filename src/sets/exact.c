@@ -104,6 +104,8 @@ static void find_group(GjExact *exact, int start, int end, const int64 *codes,
 					   const Datum *const *values, uint32 *numbers);
 static uint32 hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row);
 static bool parts_are_equal(GjExactPart *part, Datum value, Datum listed, bool of_row);
+static inline bool is_repeated(int nparts, int i, const int64 *codes,
+							   const Datum *const *values);
 static inline bool all_words(const GjExact *exact, int64 code);
 static bool call_equal(FmgrInfo *function, Oid collation, Datum left, Datum right);
 
@@ -606,7 +608,8 @@ all_words(const GjExact *exact, int64 code)
 /*
  * Find the elements of the rows from start to before end
  *
- * Cache misses overlap: the cells of all of them are prefetched, then the elements.
+ * Cache misses overlap: the cells of all of them are prefetched, then the elements.  Entries are
+ * mostly in the order of their codes, so a row often has the values of the one before it.
  */
 static void
 find_group(GjExact *exact, int start, int end, const int64 *codes, const Datum *const *values,
@@ -614,6 +617,7 @@ find_group(GjExact *exact, int start, int end, const int64 *codes, const Datum *
 {
 	Datum		plain[GJ_EXACT_GROUP];
 	uint32		hashes[GJ_EXACT_GROUP];
+	bool		repeated[GJ_EXACT_GROUP];
 	int			nparts = exact->nparts;
 	uint32		nsame;
 
@@ -628,6 +632,9 @@ find_group(GjExact *exact, int start, int end, const int64 *codes, const Datum *
 	{
 		Datum	   *row = &plain[(i - start) * nparts];
 
+		repeated[i - start] = i > start && is_repeated(nparts, i, codes, values);
+		if (repeated[i - start])
+			continue;
 		for (int k = 0; k < nparts; k++)
 			row[k] = plain_value(values[k][i], &exact->parts[k], codes[i],
 								 exact->parts[k].row_length);
@@ -636,14 +643,33 @@ find_group(GjExact *exact, int start, int end, const int64 *codes, const Datum *
 	}
 	for (int i = start; i < end; i++)
 	{
-		const Cell *cell = &exact->cells[hashes[i - start] & exact->mask];
+		const Cell *cell;
 
+		if (repeated[i - start])
+			continue;
+		cell = &exact->cells[hashes[i - start] & exact->mask];
 		if (cell->hash == hashes[i - start] && cell->number != GJ_EXACT_NONE)
 			GjPrefetch(element_at(exact, cell->number));
 	}
 	for (int i = start; i < end; i++)
-		numbers[i] = find(exact, hashes[i - start], codes[i], &plain[(i - start) * nparts], true,
-						  &nsame);
+		numbers[i] = repeated[i - start] ? numbers[i - 1] :
+			find(exact, hashes[i - start], codes[i], &plain[(i - start) * nparts], true, &nsame);
+}
+
+/*
+ * Return true if a row has the code of the one before it, and the same Datums
+ */
+static inline bool
+is_repeated(int nparts, int i, const int64 *codes, const Datum *const *values)
+{
+	if (codes[i] != codes[i - 1])
+		return false;
+	for (int k = 0; k < nparts; k++)
+	{
+		if (values[k][i] != values[k][i - 1])
+			return false;
+	}
+	return true;
 }
 
 /*

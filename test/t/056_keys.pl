@@ -1,6 +1,7 @@
-# Keys that an index stores as a code and a rest (uuid): a crash, a standby, dump and restore, an
-# index that was built before its operator class had rests, and the mirror, which searches for codes
-# only. Two thousand uuids have one code, so that each search finds strangers.
+# Keys that an index stores as a code and a rest (uuid, ids that are texts): a crash, a standby,
+# dump and restore, an index that was built before its operator class had rests, and the mirror,
+# which searches for codes only. Two thousand uuids have one code, so that each search finds
+# strangers; and so have the texts, of which one in twenty is no id.
 use strict;
 use warnings;
 
@@ -30,11 +31,18 @@ $node->safe_psql('postgres', q{
 	CREATE TABLE old (id int, u uuid, v int);
 	INSERT INTO old SELECT id, u, v FROM t WHERE id < 10000;
 	CREATE INDEX old_u ON old USING gpujoin (u old_ops) INCLUDE (v);
-	ALTER OPERATOR FAMILY old_ops USING gpujoin ADD FUNCTION 4 (uuid, uuid) gpujoin_rest(uuid)});
-vacuum_until_visible($node, $_) foreach 't', 'old';
+	ALTER OPERATOR FAMILY old_ops USING gpujoin ADD FUNCTION 4 (uuid, uuid) gpujoin_rest(uuid);
+	CREATE FUNCTION text_id(i int) RETURNS text IMMUTABLE LANGUAGE sql AS
+		$$ SELECT CASE WHEN i % 20 = 0 THEN 'a text that is no id ' || i WHEN i % 20 < 10
+			THEN gpujoin_test_unpack(-3100000000000000000, i) ELSE 'id-' || i END $$;
+	CREATE TABLE ids (id int, u text, v int);
+	INSERT INTO ids SELECT i, text_id(i % 4000), i % 50 FROM generate_series(1, 30000) i;
+	CREATE INDEX ids_u ON ids USING gpujoin (u text_id_ops) INCLUDE (v)});
+vacuum_until_visible($node, $_) foreach 't', 'old', 'ids';
 
 my $list = 'ARRAY(SELECT id(i) FROM generate_series(1, 5000, 7) i)'
   . ' || ARRAY(SELECT alike(i) FROM generate_series(1, 3000, 7) i)';
+my $texts = 'ARRAY(SELECT text_id(i) FROM generate_series(1, 5000, 3) i)';
 my @queries = (
 	"SELECT u, v FROM t WHERE u = ANY ($list)",
 	"SELECT * FROM t WHERE u = ANY ($list)",
@@ -46,7 +54,11 @@ my @queries = (
 	"SELECT s, v FROM unnest($list) s LEFT JOIN t ON u = s",
 	"SELECT u, v FROM t WHERE u = ANY ($list) ORDER BY v LIMIT 100",
 	"SELECT u, v FROM old WHERE u = ANY ($list)",
-	"SELECT s, v FROM unnest($list) s JOIN old ON u = s");
+	"SELECT s, v FROM unnest($list) s JOIN old ON u = s",
+	"SELECT u, v FROM ids WHERE u = ANY ($texts)",
+	"SELECT count(*), sum(v) FROM ids WHERE u = ANY ($texts)",
+	"SELECT s, sum(v) FROM unnest($texts) s JOIN ids ON u = s GROUP BY s",
+	"SELECT u, v FROM ids WHERE u = ANY ($texts) ORDER BY v LIMIT 100");
 
 # Return how the indexes store their keys
 sub stored_keys
@@ -54,7 +66,7 @@ sub stored_keys
 	my ($server, $database) = @_;
 
 	return $server->safe_psql($database // 'postgres', q{
-		SELECT keys FROM unnest('{t_u,old_u}'::regclass[]) i, gpujoin_index_info(i)});
+		SELECT keys FROM unnest('{t_u,old_u,ids_u}'::regclass[]) i, gpujoin_index_info(i)});
 }
 
 # Test that all answers are PostgreSQL's own, and no row lacks its entry
@@ -65,9 +77,11 @@ sub is_right
 	is(join("\n", differing($server, @queries)), '', "$name: answers are PostgreSQL's own");
 	is($server->safe_psql('postgres', q{
 		SELECT gpujoin_check('t_u', true) >= count(u) FROM t
-		UNION ALL SELECT gpujoin_check('old_u', true) >= count(u) FROM old}),
-		"t\nt", "$name: no row lacks its entry");
-	is(stored_keys($server), "values\nhashes", "$name: the older index still has hashes");
+		UNION ALL SELECT gpujoin_check('old_u', true) >= count(u) FROM old
+		UNION ALL SELECT gpujoin_check('ids_u', true) >= count(u) FROM ids}),
+		"t\nt\nt", "$name: no row lacks its entry");
+	is(stored_keys($server), "values\nhashes\nvalues or hashes",
+		"$name: the older index still has hashes");
 	return;
 }
 
@@ -84,7 +98,8 @@ sub plan_of
 }
 
 wait_ready($node);
-$node->safe_psql('postgres', q{SELECT gpujoin_load('t_u'), gpujoin_load('old_u')});
+$node->safe_psql('postgres', q{
+	SELECT gpujoin_load('t_u'), gpujoin_load('old_u'), gpujoin_load('ids_u')});
 is_right($node, 'with a mirror');
 like(plan_of($queries[4]),
 	qr/(?=.*Removed by Index Filter: 9995)(?=.*Heap Fetches: 0).*Device: reference/s,
@@ -93,13 +108,21 @@ like(plan_of($queries[1]), qr/(?=.*Removed by Index Filter).*Device: reference/s
 	'before the heap is read, too');
 like(plan_of($queries[3]), qr/GpuAgg.*Device: reference/s,
 	'an aggregate uses entries of the device');
+like(plan_of($queries[12]),
+	qr/(?=.*Index Only: true)(?=.*Heap Fetches: [1-9]).*Device: reference/s,
+	'texts that are no ids are read from the heap, one by one');
 unlike(plan_of($queries[3]), qr/Reduced/, 'which has not made groups of them');
 $node->safe_psql('postgres', q{
 	INSERT INTO t SELECT i, alike(i % 3000), i % 50, 'z' FROM generate_series(1, 3000) i;
 	DELETE FROM t WHERE u = alike(7) OR id % 17 = 3;
-	UPDATE t SET u = alike(id % 100) WHERE id % 19 = 5});
+	UPDATE t SET u = alike(id % 100) WHERE id % 19 = 5;
+	INSERT INTO ids SELECT i, text_id(i % 4100), i % 50 FROM generate_series(1, 3000) i;
+	DELETE FROM ids WHERE id % 17 = 3;
+	UPDATE ids SET u = text_id(id % 100) WHERE id % 19 = 5});
 is_right($node, 'after changes that the mirror lacks');
-$node->safe_psql('postgres', q{SELECT gpujoin_fold('t_u', true); VACUUM (INDEX_CLEANUP ON) t});
+$node->safe_psql('postgres', q{
+	SELECT gpujoin_fold('t_u', true), gpujoin_fold('ids_u', true);
+	VACUUM (INDEX_CLEANUP ON) t, ids});
 is_right($node, 'after a fold');
 
 # ---- a standby, and a crash -----------------------------------------------------------------
@@ -111,7 +134,8 @@ $standby->start;
 $node->safe_psql('postgres', q{
 	INSERT INTO t SELECT i, alike(i % 3000), i % 50, 'z' FROM generate_series(1, 3000) i;
 	INSERT INTO old SELECT i, alike(i % 3000), i % 50 FROM generate_series(1, 3000) i;
-	SELECT gpujoin_fold('t_u'), gpujoin_fold('old_u')});
+	INSERT INTO ids SELECT i, text_id(i % 4200), i % 50 FROM generate_series(1, 3000) i;
+	SELECT gpujoin_fold('t_u'), gpujoin_fold('old_u'), gpujoin_fold('ids_u')});
 $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 is_right($standby, 'on a standby');
 
@@ -127,14 +151,15 @@ my $dump = $node->basedir . '/dump';
 $node->command_ok([ 'pg_dump', '-Fc', '-f', $dump, 'postgres' ], 'dump');
 $node->safe_psql('postgres', 'CREATE DATABASE copy');
 $node->command_ok([ 'pg_restore', '-d', 'copy', $dump ], 'restore');
-is(stored_keys($node, 'copy'), "values\nvalues", 'restored indexes have rests');
+is(stored_keys($node, 'copy'), "values\nvalues\nvalues or hashes", 'restored indexes have rests');
 my $digest = "SELECT count(*), md5(string_agg(u::text || v, ',' ORDER BY u, v))
 	FROM t WHERE u = ANY ($list)";
 is($node->safe_psql('copy', $digest), $node->safe_psql('postgres', $digest),
 	'and give the same answer');
 $node->safe_psql('postgres', q{REINDEX INDEX old_u});
 is(join("\n", differing($node, @queries)), '', 'REINDEX: answers stay right');
-is(stored_keys($node), "values\nvalues", 'REINDEX: the older index has rests now');
+is(stored_keys($node), "values\nvalues\nvalues or hashes",
+	'REINDEX: the older index has rests now');
 
 $standby->stop;
 log_is_clean($node, 'the log shows neither a crash nor a leak');
