@@ -89,6 +89,9 @@
  */
 #define MERGED_RUNS				5
 
+/* VACUUM's folds merge runs of at most this part of what a worker flushes at a time */
+#define VACUUM_PART				4
+
 /* Number of runs from which on VACUUM merges, even if the index has a worker */
 #define MANY_RUNS				12
 
@@ -110,6 +113,7 @@ static void drop_dead_runs(GjFold *fold);
 static bool is_worth_it(const GjFold *fold, GjFoldMode mode);
 static int	first_merged(const GjFold *fold);
 static bool may_merge(const GjFold *fold, int i, uint64 size, bool is_full);
+static uint64 most_merged(const GjFold *fold);
 static void fold_once(GjFold *fold);
 static void take_delta(GjFold *fold);
 static void write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end);
@@ -351,21 +355,36 @@ first_merged(const GjFold *fold)
 /*
  * Return true if a run may be merged with the delta, and with younger runs, if it has no more
  * entries than size
- *
- * A flush leaves bigger runs to other folds, unless the list has no room.
  */
 static bool
 may_merge(const GjFold *fold, int i, uint64 size, bool is_full)
 {
-	bool		is_limited = fold->mode == GJ_FOLD_FLUSH && !is_full;
+	int			oldest = fold->mode == GJ_FOLD_FLUSH && !is_full ? 0 : 1;
 	uint64		alive;
 
-	if (i < (is_limited ? 0 : 1) || GjRunIsSource(&fold->state.runs[i]))
+	if (i < oldest || GjRunIsSource(&fold->state.runs[i]))
 		return false;
 	alive = count_alive(&fold->state.runs[i]);
-	if (is_limited && alive > (uint64) GJ_FLUSH_UNITS * fold->flush_pages * fold->info.slots)
-		return false;
-	return alive <= size;
+	return alive <= size && (is_full || alive <= most_merged(fold));
+}
+
+/*
+ * Return the number of entries of the biggest run that this fold may merge, unless the list has no
+ * room
+ *
+ * A flush leaves bigger runs to merges.  VACUUM leaves nearly all to the flushes of a worker, if
+ * the index may have one: merging would make it take longer than the insertions deserve.
+ */
+static uint64
+most_merged(const GjFold *fold)
+{
+	uint64		unit = (uint64) fold->flush_pages * fold->info.slots;
+
+	if (fold->mode == GJ_FOLD_FLUSH)
+		return GJ_FLUSH_UNITS * unit;
+	if (fold->mode == GJ_FOLD_IF_WORTH_IT && unit > 0 && gj_fold_workers > 0)
+		return unit / VACUUM_PART;
+	return PG_UINT64_MAX;
 }
 
 static void
