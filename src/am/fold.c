@@ -89,7 +89,7 @@
  */
 #define MERGED_RUNS				5
 
-/* VACUUM's folds merge runs of at most this part of what a worker flushes at a time */
+/* VACUUM's folds merge runs of at most this part of the size of a flush */
 #define VACUUM_PART				4
 
 /* Number of runs from which on VACUUM merges, even if the index has a worker */

@@ -166,6 +166,29 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_gpujoin_indexes
 	no_worker('WAL');
 }
 
+# VACUUM merges small runs only, if the index may have a worker
+{
+	my $runs = "SELECT runs FROM gpujoin_index_info('grown_k')";
+	my $round = 'INSERT INTO grown SELECT i % 1000 FROM generate_series(1, 60000) i';
+
+	$node->safe_psql('postgres', 'CREATE TABLE grown (k int);
+		INSERT INTO grown SELECT i % 1000 FROM generate_series(1, 600000) i;
+		CREATE INDEX grown_k ON grown USING gpujoin (k) WITH (lanes = 2, fold_pages = 100)');
+	foreach (1 .. 6)
+	{
+		$node->safe_psql('postgres', $round);
+		$node->safe_psql('postgres', 'VACUUM grown');
+	}
+	is($node->safe_psql('postgres', $runs), '7', 'VACUUM leaves runs to a worker');
+	set_workers('SET gpujoin.fold_workers = 0');
+	$node->safe_psql('postgres', $round);
+	$node->safe_psql('postgres', 'VACUUM grown');
+	is($node->safe_psql('postgres', $runs), '2', 'without workers it merges them');
+	set_workers('RESET gpujoin.fold_workers');
+	$node->safe_psql('postgres', 'DROP TABLE grown');
+	no_worker('VACUUM');
+}
+
 # Rights: an owner without privileges; limits of time; a database's read-only default
 $node->safe_psql('postgres', q{CREATE ROLE poor; CREATE DATABASE limits;
 	ALTER DATABASE limits SET statement_timeout = '1ms';

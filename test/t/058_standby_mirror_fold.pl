@@ -1,4 +1,4 @@
-# Mirrors of a standby catch up with what folds of the primary change, and read few pages for that:
+# Mirrors of a standby catch up with folds of the primary, and read few pages for that:
 # flushes by gpujoin_fold() and by a background worker, a merge before, between and after its steps,
 # an unfinished fold, deletions. So they do after promotion, with folds of their own.
 use strict;

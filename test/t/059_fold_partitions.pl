@@ -26,7 +26,7 @@ my $is_worker = "backend_type = 'gpujoin fold worker'";
 my $workers = "SELECT count(*) FROM pg_stat_activity WHERE $is_worker";
 my $file = PostgreSQL::Test::Utils::tempdir . '/rows';
 
-# One in so many rows is for the same partition, so that all of them are filled at the same time.
+# The rows are for the partitions in turn, so that all of them are filled at the same time.
 # Two pages have about 1,600 entries.
 $node->safe_psql('postgres', qq{
 	CREATE TABLE big (part int, k int) PARTITION BY LIST (part);
