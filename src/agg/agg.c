@@ -109,11 +109,12 @@ typedef struct GjAggState
 	List	   *coded;			/* integer list: group columns that hold codes */
 
 	/* Columns of the node's row that are made of two columns of the groups: see show_uuids() */
-	bool		has_uuids;
+	bool		has_uuids;		/* or texts */
+	bool		has_texts;
 	int			ngroups;		/* group columns of the node's row */
 	int			ncolumns;		/* these, and the aggregates */
 	int		   *columns;		/* for each of them, the first column of the groups */
-	bool	   *are_uuids;		/* for each group column */
+	uint8	   *words;			/* for each group column: 1 for a uuid, 3 for a text, else 0 */
 	char	   *uuids;			/* the node's current row: UUID_LEN bytes for each group column */
 
 	/* Used only if partial */
@@ -272,7 +273,7 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	create_groups(agg, plan, estate);
 	map_groups(agg, plan);
 	encode_columns(agg, plan);
-	agg->is_plain = agg->coded == NIL && is_plain(plan->scan.plan.targetlist);
+	agg->is_plain = agg->coded == NIL && !agg->has_texts && is_plain(plan->scan.plan.targetlist);
 }
 
 /*
@@ -445,21 +446,22 @@ map_groups(GjAggState *agg, CustomScan *plan)
 	agg->has_uuids = agg->ngroups < ngroupings;
 	agg->ncolumns = agg->ngroups + naggs;
 	agg->columns = palloc_array(int, agg->ncolumns);
-	agg->are_uuids = palloc_array(bool, agg->ngroups);
+	agg->words = palloc_array(uint8, agg->ngroups);
 	for (int i = 0; i < agg->ncolumns; i++)
 	{
 		agg->columns[i] = column++;
 		if (i >= agg->ngroups)
 			continue;
-		agg->are_uuids[i] = word_of(plan, agg->columns[i]) == 1;
-		column += agg->are_uuids[i];
+		agg->words[i] = word_of(plan, agg->columns[i]);
+		agg->has_texts |= agg->words[i] == 3;
+		column += agg->words[i] != 0;
 	}
 	if (agg->has_uuids)
 		agg->uuids = palloc(agg->ngroups * UUID_LEN);
 }
 
 /*
- * Return which word of a uuid a group column has: 1 or 2, or 0 if it has a whole value
+ * Return which word of a uuid or text a group column has, or 0 if it has a whole value
  */
 static int
 word_of(const CustomScan *plan, int grouping)
@@ -479,7 +481,7 @@ count_group_keys(const CustomScan *plan)
 	int			n = 0;
 
 	for (int i = 0; i < ngroupings; i++)
-		n += word_of(plan, i) < 2;
+		n += word_of(plan, i) == 0 || word_of(plan, i) % 2 == 1;
 	return n;
 }
 
@@ -489,7 +491,7 @@ count_group_keys(const CustomScan *plan)
 static inline bool
 is_uuid(const GjAggState *agg, int column)
 {
-	return column < agg->ngroups && agg->are_uuids[column];
+	return column < agg->ngroups && agg->words[column] != 0;
 }
 
 /*
@@ -508,8 +510,16 @@ show_uuids(GjAggState *agg, TupleTableSlot *slot, const Datum *values, const boo
 		{
 			char	   *bytes = agg->uuids + i * UUID_LEN;
 
-			GjUuidOfWords(DatumGetInt64(values[column]), DatumGetInt64(values[column + 1]), bytes);
-			slot->tts_values[i] = PointerGetDatum(bytes);
+			int64		first = DatumGetInt64(values[column]);
+			int64		second = DatumGetInt64(values[column + 1]);
+
+			if (agg->words[i] == 3)
+				slot->tts_values[i] = GjReaderText(agg->reader, first, second, bytes);
+			else
+			{
+				GjUuidOfWords(first, second, bytes);
+				slot->tts_values[i] = PointerGetDatum(bytes);
+			}
 		}
 	}
 }

@@ -44,6 +44,7 @@ extern GjReader *GjReaderCreate(PlanState *node, List *attnos, List *types, GjSt
  * get the same code.  The node must be a join, and the column must belong to its small side.
  */
 extern void GjReaderEncode(GjReader *reader, int column);
+extern Datum GjReaderText(const GjReader *reader, int64 first, int64 second, char *buffer);
 extern Datum GjReaderDecode(const GjReader *reader, int column, Datum code);
 
 /*

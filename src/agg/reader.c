@@ -30,7 +30,9 @@
 
 #include "access/tupmacs.h"
 #include "catalog/objectaccess.h"
+#include "catalog/pg_collation_d.h"
 #include "catalog/pg_proc.h"
+#include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "executor/execPartition.h"
 #include "executor/instrument.h"
@@ -62,7 +64,7 @@ typedef struct GjReaderColumn
 	bool		is_numeric;		/* are the values words? */
 	uint8		display_scale;	/* if so, their scales */
 	uint8		stored_scale;
-	uint8		word;			/* of uuids: 1, 2; 0: whole values */
+	uint8		word;			/* of uuids: 1, 2; of texts: 3, 4; 0: whole values */
 	GjCodes    *codes;			/* codes to use instead of the values, or NULL */
 	int32	   *known;			/* codes of small rows, by row number; -1: not known yet */
 	uint32		nknown;
@@ -88,6 +90,7 @@ struct GjReader
 	uint32	   *weights;
 	bool	   *has_nulls;		/* for each column: has the current batch of tuples any NULL? */
 	GjStrays   *strays;			/* numerics that have no word */
+	GjCodes    *texts;			/* texts that have no words, or NULL without text columns */
 	GjBatch		batch;
 	GjReaderStats *stats;
 };
@@ -101,6 +104,8 @@ put_value(GjReaderColumn *column, int row, Datum value, bool isnull)
 }
 
 #define FIRST_KNOWN				((uint32) 256)
+
+#define FIRST_TEXT_CODE			2
 
 static bool read_arrays(GjReader *reader);
 static int	list_nodes(GjReader *reader, PlanState **nodes);
@@ -126,6 +131,7 @@ static void stop_nodes(PlanState **nodes, int n, double nrows);
 static bool read_slots(GjReader *reader);
 static bool source_changes(GjReader *reader);
 static void put_row(GjReader *reader, TupleTableSlot *slot, int row);
+static Datum word_of_text(GjReader *reader, Datum text, int word);
 static void own_columns(GjReader *reader, int nrows);
 static void take_tuples(GjReader *reader, GjRowBatch *batch);
 static int	take_block(GjReader *reader, GjRowBatch *batch);
@@ -166,6 +172,8 @@ GjReaderCreate(PlanState *node, List *attnos, List *types, GjStrays *strays,
 		column->display_scale = GJ_DISPLAY_SCALE_OF(lfirst_int(lc2));
 		column->stored_scale = GJ_STORED_SCALE_OF(lfirst_int(lc2));
 		column->word = GJ_WORD_OF(lfirst_int(lc2));
+		if (column->word > 2 && reader->texts == NULL)
+			reader->texts = codes_create(CurrentMemoryContext, TEXTOID, C_COLLATION_OID);
 		column->values = palloc(GJ_BATCH_ROWS * sizeof(int64));
 		column->nulls = palloc(GJ_BATCH_ROWS);
 		reader->natts = Max(reader->natts, lfirst_int(lc));
@@ -427,13 +435,13 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
 }
 
 /*
- * Take a word of the uuids of entries.  Keys are stored in another form, and are never NULL.
+ * Take a word of the uuids or texts of entries.  Keys are stored in another form, and are never NULL.
  */
 static GjBatchColumn
 take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first, const uint16 *rows,
 		  int n, bool in_place)
 {
-	const int64 *words = column->word == 1 ? (const int64 *) output->values : output->seconds;
+	const int64 *words = column->word % 2 == 1 ? (const int64 *) output->values : output->seconds;
 	const uint8 *nulls = output->nulls;
 
 	if (output->column == 0)
@@ -711,10 +719,40 @@ put_row(GjReader *reader, TupleTableSlot *slot, int row)
 		else if (column->is_numeric && !isnull)
 			value = Int64GetDatum(GjStraysWord(reader->strays, value, column->display_scale,
 											   column->stored_scale));
+		else if (column->word > 2 && !isnull)
+			value = word_of_text(reader, value, column->word);
 		else if (column->word != 0 && !isnull)
 			value = GjWordOfUuid(value, column->word);
 		put_value(column, row, value, isnull);
 	}
+}
+
+/*
+ * Return a word of a text, 3 or 4.  A text without words has a code instead, from 2 on, before the
+ * sign bit is inverted: no text has such a first word (pages/wide.c).  The memory for such texts is
+ * not limited; a plan expects few, since the columns are read from an index.
+ */
+static Datum
+word_of_text(GjReader *reader, Datum text, int word)
+{
+	int64		words[2];
+
+	GjWordsOfText(text, words);
+	if (words[0] == GJ_ABSENT)
+		words[0] = GJ_ABSENT + FIRST_TEXT_CODE + codes_find(reader->texts, text);
+	return Int64GetDatum(words[word - 3]);
+}
+
+/*
+ * Return the text that two words are.  The buffer has room for a value of two words.
+ */
+Datum
+GjReaderText(const GjReader *reader, int64 first, int64 second, char *buffer)
+{
+	if (first >= GJ_ABSENT + FIRST_TEXT_CODE && first <= GJ_ABSENT + PG_UINT32_MAX)
+		return codes_value(reader->texts, (int32) (first - GJ_ABSENT - FIRST_TEXT_CODE));
+	GjTextOfWords(first, second, buffer);
+	return PointerGetDatum(buffer);
 }
 
 /*
@@ -877,6 +915,8 @@ GjReaderRestart(GjReader *reader)
 {
 	reader->ended = false;
 	GjStraysClear(reader->strays);
+	if (reader->texts != NULL)
+		codes_clear(reader->texts);
 	reader->old_numbers = reader->last_number;
 	for (int i = 0; i < reader->ncolumns; i++)
 	{

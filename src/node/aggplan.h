@@ -55,9 +55,12 @@ typedef enum GjValueType
 #define GJ_DISPLAY_SCALE_OF(item)	((item) >> 8 & 0xFF)
 #define GJ_STORED_SCALE_OF(item)	((item) >> 16 & 0xFF)
 
-/* The same of the first word or the second word of a uuid: 1 or 2; 0 for a whole value */
+/*
+ * The same of the first word or the second word of a uuid, 1 or 2, or of a text, 3 or 4; 0 for a
+ * whole value
+ */
 #define GJ_TYPE_OF_WORD(word)		((int) GJ_VALUE_INT8 | (word) << 24)
-#define GJ_WORD_OF(item)			((item) >> 24 & 0x3)
+#define GJ_WORD_OF(item)			((item) >> 24 & 0x7)
 
 /* Indexes into the custom_private list of a plan */
 typedef enum GjAggPrivate

@@ -39,6 +39,7 @@
 #include "optimizer/prep.h"
 #include "optimizer/tlist.h"
 #include "port/pg_bitutils.h"
+#include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 
 #include "base/compat.h"
@@ -557,7 +558,7 @@ reduced_share(const GjAggQuery *query, Path *path)
 			return 0.0;
 		if (bms_is_member(lfirst_node(Var, lc)->varno, small))
 			continue;
-		if (lfirst_node(Var, lc)->vartype == UUIDOID)
+		if (!get_typbyval(lfirst_node(Var, lc)->vartype))
 			return 0.0;
 		ncolumns++;
 	}
@@ -604,7 +605,7 @@ is_reducible(const GjAggQuery *query, const Aggref *aggref, Index table)
 	if (argument == NULL)
 		return true;
 	return IsA(argument, Var) && argument->varno == table && argument->vartype != OIDOID &&
-		argument->vartype != NUMERICOID && argument->vartype != UUIDOID &&
+		get_typbyval(argument->vartype) &&
 		argument->vartype != FLOAT4OID && argument->vartype != FLOAT8OID;
 }
 

@@ -62,12 +62,14 @@ static bool refuse(GjAggQuery *query, const char *reason);
 static bool read_expr(Node *node, GjAggQuery *query);
 static bool add_grouping(GjAggQuery *query, Expr *expr);
 static bool has_words(const Expr *expr);
+static bool is_text(const Expr *expr);
+static int	first_word(const Building *building, const Expr *expr);
 static bool is_encodable(Expr *expr);
 static const char *aggregate_problem(const Aggref *aggref);
-static bool is_counted_uuid(const Aggref *aggref);
+static bool is_counted_pair(const Aggref *aggref);
 static const char *say(const Aggref *aggref, const char *problem);
 static const char *computation_problem(Expr *expr);
-static bool encodes(const GjAggQuery *query, const Path *child);
+static bool encodes(PlannerInfo *root, const GjAggQuery *query, Path *child);
 static bool takes_from(const GjAggQuery *query, const PathTarget *target);
 static bool has_expr(const PathTarget *target, Expr *expr);
 static bool value_type_of(Oid type, GjValueType *value_type);
@@ -83,7 +85,7 @@ static List *list_groupings(Building *building);
 static List *list_aggregates(Building *building);
 static List *describe_row(const Building *building);
 static List *list_row_inputs(const Building *building, List *row);
-static List *list_coded(const GjAggQuery *query);
+static List *list_coded(const Building *building);
 
 const CustomPathMethods GjAggPathMethods = {
 	.CustomName = GJ_AGG_NAME,
@@ -249,6 +251,32 @@ has_words(const Expr *expr)
 }
 
 /*
+ * Return true for a text column that is equal to another one if and only if the bytes are.  It takes
+ * two columns of a batch, too, if the child has words for it (words.c).
+ */
+static bool
+is_text(const Expr *expr)
+{
+	const Var  *column = (const Var *) expr;
+
+	return IsA(column, Var) && (column->vartype == TEXTOID || column->vartype == VARCHAROID) &&
+		get_collation_isdeterministic(column->varcollid);
+}
+
+/*
+ * Return the number of the first word of an expression that takes two columns of a batch: 1 for a
+ * uuid, 3 for a text; 0 for others
+ */
+static int
+first_word(const Building *building, const Expr *expr)
+{
+	if (has_words(expr))
+		return 1;
+	return is_text(expr) &&
+		GjTextHasWords(building->root, building->child, (const Var *) expr) ? 3 : 0;
+}
+
+/*
  * Return true for a column whose values can be replaced by numbers, and must be: its type is not
  * one whose values aggregates or filters can use
  */
@@ -265,24 +293,31 @@ is_encodable(Expr *expr)
 }
 
 /*
- * Return true if the columns whose values are replaced by numbers belong to the child's small side
+ * Return true if the columns whose values are replaced by numbers belong to the child's small side,
+ * or are texts that have words
  *
  * The small side must fit in memory, so that all of its values do.
  */
 static bool
-encodes(const GjAggQuery *query, const Path *child)
+encodes(PlannerInfo *root, const GjAggQuery *query, Path *child)
 {
 	const GjJoinCandidate *cand;
+	List	   *coded = NIL;
 	ListCell   *lc;
 
-	if (query->coded == NIL)
+	foreach(lc, query->coded)
+	{
+		if (!is_text(lfirst(lc)) || !GjTextHasWords(root, child, lfirst(lc)))
+			coded = lappend(coded, lfirst(lc));
+	}
+	if (coded == NIL)
 		return true;
 	while (IsA(child, ProjectionPath))
-		child = ((const ProjectionPath *) child)->subpath;
+		child = ((ProjectionPath *) child)->subpath;
 	if (!IsA(child, CustomPath) || ((const CustomPath *) child)->methods != &GjJoinPathMethods)
 		return false;
 	cand = list_nth(((const CustomPath *) child)->custom_private, GJ_JOIN_PATH_CANDIDATE);
-	foreach(lc, query->coded)
+	foreach(lc, coded)
 	{
 		if (!bms_is_member(lfirst_node(Var, lc)->varno, cand->small->relids))
 			return false;
@@ -314,12 +349,12 @@ aggregate_problem(const Aggref *aggref)
 
 		if (kind != GJ_AGG_COUNT_DISTINCT ||
 			!(value_type_of(argtype, &type) || GjNumericArgument(aggref) != NULL ||
-			  is_counted_uuid(aggref)) ||
+			  is_counted_pair(aggref)) ||
 			type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8 ||
 			lookup_type_cache(argtype, TYPECACHE_EQ_OPR)->eq_opr != clause->eqop)
 			return say(aggref, " with DISTINCT is not computed by gpujoin");
 	}
-	argument = GjNumericArgument(aggref) != NULL || is_counted_uuid(aggref) ? NULL :
+	argument = GjNumericArgument(aggref) != NULL || is_counted_pair(aggref) ? NULL :
 		GjAggregateArgument(aggref);
 	if (argument != NULL && !value_type_of(exprType((Node *) argument), &type))
 		return say(aggref, " is not computed by gpujoin");
@@ -330,15 +365,15 @@ aggregate_problem(const Aggref *aggref)
 }
 
 /*
- * Return true if a column of uuids is counted
+ * Return true if a column of uuids or texts is counted
  */
 static bool
-is_counted_uuid(const Aggref *aggref)
+is_counted_pair(const Aggref *aggref)
 {
 	const Expr *argument = GjAggregateArgument(aggref);
 
 	return aggref->aggfnoid == F_COUNT_ANY && argument != NULL && IsA(argument, Var) &&
-		has_words(argument);
+		(has_words(argument) || is_text(argument));
 }
 
 /*
@@ -424,7 +459,15 @@ GjAggRefuseInput(PlannerInfo *root, const GjAggQuery *query, Path *child)
 		if (column != NULL && !GjNumericScales(root, child, column, scales))
 			return say(lfirst_node(Aggref, lc), " has an argument that is not read from the index");
 	}
-	if (!encodes(query, child))
+	foreach(lc, query->aggregates)
+	{
+		const Expr *argument = GjAggregateArgument(lfirst_node(Aggref, lc));
+
+		if (argument != NULL && is_text(argument) &&
+			!GjTextHasWords(root, child, (const Var *) argument))
+			return say(lfirst_node(Aggref, lc), " has an argument that is not read from the index");
+	}
+	if (!encodes(root, query, child))
 		return "a group column's type, whose equality is not that of bits";
 	return NULL;
 }
@@ -621,7 +664,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 								   list_row_inputs(&building, scan->custom_scan_tlist));
 	scan->custom_private = lappend(scan->custom_private,
 								   makeInteger((int) Min(query->ngroups, INT_MAX)));
-	scan->custom_private = lappend(scan->custom_private, list_coded(query));
+	scan->custom_private = lappend(scan->custom_private, list_coded(&building));
 	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
 	scan->flags = path->flags;
 	scan->methods = GjNodeMethods(path->methods->CustomName);
@@ -642,7 +685,7 @@ add_inputs(Building *building, Expr *expr)
 	entry = tlist_member(expr, building->child_tlist);
 	if (entry != NULL)
 	{
-		if (has_words(expr))
+		if (first_word(building, expr) != 0)
 		{
 			add_words(building, expr, entry->resno);
 			return;
@@ -662,12 +705,14 @@ add_inputs(Building *building, Expr *expr)
 }
 
 /*
- * Add the two words of a uuid, which is a column of the child's result
+ * Add the two words of a uuid or text, which is a column of the child's result
  */
 static void
 add_words(Building *building, Expr *expr, AttrNumber attno)
 {
-	for (int word = 1; word <= 2; word++)
+	int			first = first_word(building, expr);
+
+	for (int word = first; word <= first + 1; word++)
 	{
 		building->inputs = lappend(building->inputs, expr);
 		building->columns = lappend_int(building->columns, attno);
@@ -677,7 +722,7 @@ add_words(Building *building, Expr *expr, AttrNumber attno)
 
 /*
  * Return the number of an expression among the batch's columns that the child returns, from 0, or
- * -1; of a uuid, that of its first word
+ * -1; of two words, that of the first one
  */
 static int
 find_argument(const Building *building, Expr *expr)
@@ -745,7 +790,7 @@ list_groupings(Building *building)
 		int			column = find_argument(building, lfirst(lc));
 
 		groupings = lappend_int(groupings, column);
-		if (has_words(lfirst(lc)))
+		if (first_word(building, lfirst(lc)) != 0)
 			groupings = lappend_int(groupings, column + 1);
 	}
 	return groupings;
@@ -769,7 +814,7 @@ list_aggregates(Building *building)
 		if (building->query->is_partial &&
 			(aggref->aggfnoid == F_SUM_INT8 || aggref->aggfnoid == F_SUM_NUMERIC))
 			kind = GJ_AGG_AVG;
-		if (kind == GJ_AGG_COUNT_DISTINCT && is_counted_uuid(aggref))
+		if (kind == GJ_AGG_COUNT_DISTINCT && is_counted_pair(aggref))
 			kind = GJ_AGG_COUNT_PAIRS;
 		aggregates = lappend_int(aggregates, kind);
 		aggregates = lappend_int(aggregates, argument);
@@ -814,14 +859,15 @@ list_row_inputs(const Building *building, List *row)
  * List the group columns whose values are replaced by numbers
  */
 static List *
-list_coded(const GjAggQuery *query)
+list_coded(const Building *building)
 {
+	const GjAggQuery *query = building->query;
 	List	   *coded = NIL;
 	ListCell   *lc;
 
 	foreach(lc, query->groupings)
 	{
-		if (list_member(query->coded, lfirst(lc)))
+		if (list_member(query->coded, lfirst(lc)) && first_word(building, lfirst(lc)) == 0)
 			coded = lappend_int(coded, foreach_current_index(lc));
 	}
 	return coded;

@@ -769,7 +769,7 @@ choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 		if (!GjIndexOnlyCovers(root, table, index, table->baserestrictinfo, false, &attnos))
 			continue;
 		lacking = GjWordsLacking(root, table, index, attnos);
-		if (lacking > GJ_MOST_LACKING)
+		if (lacking > GJ_MOST_LACKING && !gj_force)
 			continue;
 		keep_smaller(&covering, table, index, &key);
 		if (covering->index == index)

@@ -39,8 +39,10 @@
 /* The scales of a hypothetical index, which is never executed */
 #define USUAL_SCALE				2
 
+static bool find_words(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind,
+					   int *scales);
 static bool has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel,
-					  const Var *column, int *scales);
+					  const Var *column, GjColumnKind kind, int *scales);
 static void get_kinds(const IndexOptInfo *index, Oid table, GjIndexInfo *info);
 static double lacking_share(Oid table, AttrNumber attno, const GjIncludedColumn *column);
 static bool is_absent(Datum value, const GjIncludedColumn *column);
@@ -67,6 +69,24 @@ GjNumericArgument(const Aggref *aggref)
 bool
 GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales)
 {
+	return find_words(root, path, column, GJ_COLUMN_NUMERIC, scales);
+}
+
+/*
+ * Return true if the rows of an aggregate's input have words of a text column, at most 15 bytes of
+ * it, or come from the table because they lack these
+ */
+bool
+GjTextHasWords(PlannerInfo *root, Path *path, const Var *column)
+{
+	int			scales[2];
+
+	return find_words(root, path, column, GJ_COLUMN_WIDE_TEXT, scales);
+}
+
+static bool
+find_words(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind, int *scales)
+{
 	CustomPath *custom;
 	const GjJoinCandidate *cand;
 	ListCell   *lc;
@@ -79,8 +99,8 @@ GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales)
 
 		foreach(lc, ((AppendPath *) path)->subpaths)
 		{
-			if (!GjNumericScales(root, lfirst(lc), column,
-								 foreach_current_index(lc) == 0 ? scales : others))
+			if (!find_words(root, lfirst(lc), column, kind,
+							foreach_current_index(lc) == 0 ? scales : others))
 				return false;
 		}
 		return ((AppendPath *) path)->subpaths != NIL;
@@ -90,11 +110,11 @@ GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales)
 
 	custom = (CustomPath *) path;
 	if (custom->methods == &GjAlternativePathMethods)
-		return GjNumericScales(root, linitial(custom->custom_paths), column, scales);
+		return find_words(root, linitial(custom->custom_paths), column, kind, scales);
 	if (custom->methods == &GjScanPathMethods)
 		return boolVal(list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX_ONLY)) &&
 			has_words(root, list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX), path->parent,
-					  column, scales);
+					  column, kind, scales);
 	if (custom->methods != &GjJoinPathMethods)
 		return false;
 	cand = list_nth(custom->custom_private, GJ_JOIN_PATH_CANDIDATE);
@@ -104,7 +124,8 @@ GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales)
 	{
 		const GjJoinScan *scan = lfirst(lc);
 
-		if (!scan->index_only || !has_words(root, scan->index, scan->table, column, scales))
+		if (!scan->index_only || !has_words(root, scan->index, scan->table, column, kind,
+												 scales))
 			return false;
 	}
 	return cand->scans != NIL;
@@ -115,14 +136,14 @@ GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales)
  */
 static bool
 has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel, const Var *column,
-		  int *scales)
+		  GjColumnKind kind, int *scales)
 {
 	AttrNumber	attno = attno_of(root, rel, column);
 	GjIndexInfo info;
 	Relation	relation;
 	int			i = 1;
 
-	if (attno <= 0)
+	if (attno <= 0 || index->indexkeys[0] == attno)
 		return false;
 	while (i < index->ncolumns && index->indexkeys[i] != attno)
 		i++;
@@ -137,7 +158,7 @@ has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel, c
 	index_close(relation, NoLock);
 	scales[0] = info.included[i - 1].display_scale;
 	scales[1] = info.included[i - 1].stored_scale;
-	return info.included[i - 1].kind == GJ_COLUMN_NUMERIC;
+	return info.included[i - 1].kind == kind;
 }
 
 /*

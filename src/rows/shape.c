@@ -409,7 +409,7 @@ bool
 GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *shape, const GjShapeOutput *output,
 				  int word, const uint16 *rows, int n, char *values, uint8 *nulls)
 {
-	Assert(output->by_value || word != 0);
+	Assert(output->by_value || word == 1 || word == 2);
 	if (word != 0)
 		return read_words(tuples, shape, output, word, rows, n, (int64 *) values, nulls);
 	if (output->place.offset == GJ_NO_OFFSET ||

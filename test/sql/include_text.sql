@@ -99,7 +99,7 @@ ALTER TABLE big ALTER c TYPE text;
 SELECT pg_relation_filenode('big_k') = :node AS kept;
 UPDATE big SET c = 'a code of more than fifteen bytes' WHERE id % 90 = 0;
 SELECT compare_entries('SELECT c, w FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 99)))');
--- only long values: the table is read
+-- only long values: without the setting, rows are read from the table at once
 UPDATE big SET t = 'much longer than fifteen bytes';
 VACUUM ANALYZE big;
 SELECT compare_entries('SELECT t, w FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 99)))');
