@@ -229,7 +229,7 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	values[8] = Int64GetDatum((int64) state.now.sequence);
 	values[9] = Int64GetDatum((int64) state.now.vacuum_epoch);
 	values[10] = Int32GetDatum(state.now.format);
-	values[11] = Int32GetDatum(state.info.nincluded - (state.info.has_rests ? 1 : 0));
+	values[11] = Int32GetDatum(state.info.nvalues);
 	values[12] = Int32GetDatum(state.now.nruns);
 	values[13] = make_bigints(entries, state.now.nruns);
 	values[14] = make_bigints(pages, state.now.nruns);

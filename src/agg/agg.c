@@ -37,6 +37,7 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
+#include "utils/uuid.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
@@ -103,8 +104,17 @@ typedef struct GjAggState
 	GjReaderStats reader_stats;
 	GjRowBatch	batch;			/* groups returned to a batch consumer */
 	GjBatchColumn *arrays;		/* their columns, or NULL until they are needed */
+	GjBatchColumn *seconds;		/* second words of those that are uuids */
 
 	List	   *coded;			/* integer list: group columns that hold codes */
+
+	/* Columns of the node's row that are made of two columns of the groups: see show_uuids() */
+	bool		has_uuids;
+	int			ngroups;		/* group columns of the node's row */
+	int			ncolumns;		/* these, and the aggregates */
+	int		   *columns;		/* for each of them, the first column of the groups */
+	bool	   *are_uuids;		/* for each group column */
+	char	   *uuids;			/* the node's current row: UUID_LEN bytes for each group column */
 
 	/* Used only if partial */
 	bool		is_partial;
@@ -130,13 +140,21 @@ static GjValueType column_type(CustomScan *plan, int column);
 static TupleTableSlot *exec_agg(CustomScanState *node);
 static bool next_group(GjAggState *agg);
 static inline void show_group(TupleTableSlot *slot);
+static void map_groups(GjAggState *agg, CustomScan *plan);
+static inline bool is_uuid(const GjAggState *agg, int column);
+static void show_uuids(GjAggState *agg, TupleTableSlot *slot, const Datum *values,
+					   const bool *isnull);
+static int	count_group_keys(const CustomScan *plan);
+static int	word_of(const CustomScan *plan, int grouping);
 static void decode_columns(GjAggState *agg, TupleTableSlot *slot);
 static bool is_plain(List *target);
 static GjRowBatch *next_batch(PlanState *node, bool want_partners);
 static bool count_groups(PlanState *node, GjReduceRequest *request);
 static void next_count(PlanState *node, GjReduceRequest *request);
 static void load_batch(GjAggState *agg);
+static void load_seconds(GjAggState *agg, GjBatchColumn *array, int column, int nrows);
 static void create_arrays(GjAggState *agg);
+static GjBatchColumn create_array(MemoryContext context, uint16 width);
 static void fill(GjAggState *agg);
 static void begin_groups(GjAggState *agg, uint64 *count);
 static bool read_batch(GjAggState *agg);
@@ -252,6 +270,7 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
 		   node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
 	create_groups(agg, plan, estate);
+	map_groups(agg, plan);
 	encode_columns(agg, plan);
 	agg->is_plain = agg->coded == NIL && is_plain(plan->scan.plan.targetlist);
 }
@@ -267,7 +286,7 @@ encode_columns(GjAggState *agg, CustomScan *plan)
 
 	agg->coded = get_private(plan, GJ_AGG_CODED);
 	foreach(lc, agg->coded)
-		GjReaderEncode(agg->reader, list_nth_int(groupings, lfirst_int(lc)));
+		GjReaderEncode(agg->reader, list_nth_int(groupings, agg->columns[lfirst_int(lc)]));
 }
 
 /*
@@ -370,6 +389,8 @@ next_group(GjAggState *agg)
 	ExprContext *econtext = agg->css.ss.ps.ps_ExprContext;
 	TupleTableSlot *slot = agg->css.ss.ss_ScanTupleSlot;
 	MemoryContext old_context;
+	Datum	   *values;
+	bool	   *isnull;
 	bool		found;
 
 	CHECK_FOR_INTERRUPTS();
@@ -379,11 +400,18 @@ next_group(GjAggState *agg)
 		if (!agg->filled)
 			fill(agg);
 		old_context = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
-		found = GjGroupsNext(agg->groups, &slot->tts_values, &slot->tts_isnull);
+		found = GjGroupsNext(agg->groups, &values, &isnull);
 		MemoryContextSwitchTo(old_context);
 	} while (!found && next_pass(agg));
 	if (!found)
 		return false;
+	if (agg->has_uuids)
+		show_uuids(agg, slot, values, isnull);
+	else
+	{
+		slot->tts_values = values;
+		slot->tts_isnull = isnull;
+	}
 	if (agg->coded != NIL)
 		decode_columns(agg, slot);
 	show_group(slot);
@@ -403,6 +431,89 @@ show_group(TupleTableSlot *slot)
 	ExecStoreVirtualTuple(slot);
 }
 
+/*
+ * Find the columns of the groups from which those of the node's row are made
+ */
+static void
+map_groups(GjAggState *agg, CustomScan *plan)
+{
+	int			ngroupings = list_length(get_private(plan, GJ_AGG_GROUPINGS));
+	int			naggs = list_length(get_private(plan, GJ_AGG_AGGREGATES)) / 3;
+	int			column = 0;
+
+	agg->ngroups = count_group_keys(plan);
+	agg->has_uuids = agg->ngroups < ngroupings;
+	agg->ncolumns = agg->ngroups + naggs;
+	agg->columns = palloc_array(int, agg->ncolumns);
+	agg->are_uuids = palloc_array(bool, agg->ngroups);
+	for (int i = 0; i < agg->ncolumns; i++)
+	{
+		agg->columns[i] = column++;
+		if (i >= agg->ngroups)
+			continue;
+		agg->are_uuids[i] = word_of(plan, agg->columns[i]) == 1;
+		column += agg->are_uuids[i];
+	}
+	if (agg->has_uuids)
+		agg->uuids = palloc(agg->ngroups * UUID_LEN);
+}
+
+/*
+ * Return which word of a uuid a group column has: 1 or 2, or 0 if it has a whole value
+ */
+static int
+word_of(const CustomScan *plan, int grouping)
+{
+	int			column = list_nth_int(get_private(plan, GJ_AGG_GROUPINGS), grouping);
+
+	return GJ_WORD_OF(list_nth_int(get_private(plan, GJ_AGG_TYPES), column));
+}
+
+/*
+ * Return the number of group columns of the node's row.  A uuid is one column there.
+ */
+static int
+count_group_keys(const CustomScan *plan)
+{
+	int			ngroupings = list_length(get_private(plan, GJ_AGG_GROUPINGS));
+	int			n = 0;
+
+	for (int i = 0; i < ngroupings; i++)
+		n += word_of(plan, i) < 2;
+	return n;
+}
+
+/*
+ * Return true if a column of the node's row is made of two columns of the groups
+ */
+static inline bool
+is_uuid(const GjAggState *agg, int column)
+{
+	return column < agg->ngroups && agg->are_uuids[column];
+}
+
+/*
+ * Copy a group, which has uuids as two words each, to the slot
+ */
+static void
+show_uuids(GjAggState *agg, TupleTableSlot *slot, const Datum *values, const bool *isnull)
+{
+	for (int i = 0; i < agg->ncolumns; i++)
+	{
+		int			column = agg->columns[i];
+
+		slot->tts_values[i] = values[column];
+		slot->tts_isnull[i] = isnull[column];
+		if (is_uuid(agg, i) && !isnull[column])
+		{
+			char	   *bytes = agg->uuids + i * UUID_LEN;
+
+			GjUuidOfWords(DatumGetInt64(values[column]), DatumGetInt64(values[column + 1]), bytes);
+			slot->tts_values[i] = PointerGetDatum(bytes);
+		}
+	}
+}
+
 static void
 decode_columns(GjAggState *agg, TupleTableSlot *slot)
 {
@@ -415,7 +526,8 @@ decode_columns(GjAggState *agg, TupleTableSlot *slot)
 		Datum	   *value = &slot->tts_values[group];
 
 		if (!slot->tts_isnull[group])
-			*value = GjReaderDecode(agg->reader, list_nth_int(groupings, group), *value);
+			*value = GjReaderDecode(agg->reader, list_nth_int(groupings, agg->columns[group]),
+									*value);
 	}
 }
 
@@ -497,10 +609,12 @@ load_batch(GjAggState *agg)
 
 		if (values == NULL)
 			continue;
+		if (is_uuid(agg, column))
+			load_seconds(agg, &agg->seconds[foreach_current_index(lc)], column, nrows);
 		for (int row = 0; row < nrows; row++)
 		{
 			bool		isnull;
-			Datum		value = GjGroupsValue(agg->groups, row, column, &isnull);
+			Datum		value = GjGroupsValue(agg->groups, row, agg->columns[column], &isnull);
 
 			nulls[row] = isnull;
 			store_att_byval(values + row * array->width, isnull ? (Datum) 0 : value,
@@ -508,7 +622,23 @@ load_batch(GjAggState *agg)
 		}
 	}
 	GjGroupsSkip(agg->groups, nrows);
-	agg->batch = (GjRowBatch) {.nrows = nrows,.arrays = agg->arrays};
+	agg->batch = (GjRowBatch) {.nrows = nrows,.arrays = agg->arrays,.seconds = agg->seconds};
+}
+
+/*
+ * Copy the second words of the next groups' uuids
+ */
+static void
+load_seconds(GjAggState *agg, GjBatchColumn *array, int column, int nrows)
+{
+	for (int row = 0; row < nrows; row++)
+	{
+		bool		isnull;
+		Datum		value = GjGroupsValue(agg->groups, row, agg->columns[column] + 1, &isnull);
+
+		unconstify(int64 *, (const int64 *) array->values)[row] = DatumGetInt64(value);
+		unconstify(uint8 *, array->nulls)[row] = isnull;
+	}
 }
 
 static void
@@ -516,20 +646,32 @@ create_arrays(GjAggState *agg)
 {
 	MemoryContext context = agg->css.ss.ps.state->es_query_cxt;
 	TupleDesc	desc = ExecGetResultType(&agg->css.ss.ps);
+	List	   *target = agg->css.ss.ps.plan->targetlist;
 
 	agg->arrays = MemoryContextAllocZero(context, desc->natts * sizeof(GjBatchColumn));
+	agg->seconds = MemoryContextAllocZero(context, desc->natts * sizeof(GjBatchColumn));
 	for (int i = 0; i < desc->natts; i++)
 	{
 		Form_pg_attribute att = TupleDescAttr(desc, i);
 
-		if (!att->attbyval)
-			continue;
-		agg->arrays[i] = (GjBatchColumn) {
-			.values = MemoryContextAlloc(context, GJ_BATCH_ROWS * att->attlen),
-			.nulls = MemoryContextAlloc(context, GJ_BATCH_ROWS),
-			.width = att->attlen
-		};
+		if (att->attbyval)
+			agg->arrays[i] = create_array(context, att->attlen);
+		else if (is_uuid(agg, ((Var *) list_nth_node(TargetEntry, target, i)->expr)->varattno - 1))
+		{
+			agg->arrays[i] = create_array(context, sizeof(int64));
+			agg->seconds[i] = create_array(context, sizeof(int64));
+		}
 	}
+}
+
+static GjBatchColumn
+create_array(MemoryContext context, uint16 width)
+{
+	return (GjBatchColumn) {
+		.values = MemoryContextAlloc(context, GJ_BATCH_ROWS * width),
+		.nulls = MemoryContextAlloc(context, GJ_BATCH_ROWS),
+		.width = width
+	};
 }
 
 /*
@@ -664,7 +806,7 @@ explain_agg(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	GjAggState *agg = (GjAggState *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
-	int			ngroupings = list_length(get_private(plan, GJ_AGG_GROUPINGS));
+	int			ngroupings = count_group_keys(plan);
 	GjAggReport report = {.is_partial = agg->is_partial};
 
 	for (int i = 0; i < ngroupings; i++)

@@ -62,6 +62,7 @@ typedef struct GjReaderColumn
 	bool		is_numeric;		/* are the values words? */
 	uint8		display_scale;	/* if so, their scales */
 	uint8		stored_scale;
+	uint8		word;			/* of uuids: 1, 2; 0: whole values */
 	GjCodes    *codes;			/* codes to use instead of the values, or NULL */
 	int32	   *known;			/* codes of small rows, by row number; -1: not known yet */
 	uint32		nknown;
@@ -112,6 +113,8 @@ static void take_arrays(GjReader *reader, GjRowBatch *batch);
 static void take_entries(GjReader *reader, GjRowBatch *batch);
 static GjBatchColumn take_column(GjReader *reader, int i, const GjRowBatch *batch,
 								 const uint16 *rows, int n, bool in_place);
+static GjBatchColumn take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first,
+							   const uint16 *rows, int n, bool in_place);
 static GjBatchColumn convert_words(GjReader *reader, GjReaderColumn *column,
 								   const GjShapeOutput *output, uint64 first, const uint16 *rows,
 								   int n);
@@ -162,6 +165,7 @@ GjReaderCreate(PlanState *node, List *attnos, List *types, GjStrays *strays,
 		column->is_numeric = GJ_TYPE_OF(lfirst_int(lc2)) == GJ_VALUE_NUMERIC;
 		column->display_scale = GJ_DISPLAY_SCALE_OF(lfirst_int(lc2));
 		column->stored_scale = GJ_STORED_SCALE_OF(lfirst_int(lc2));
+		column->word = GJ_WORD_OF(lfirst_int(lc2));
 		column->values = palloc(GJ_BATCH_ROWS * sizeof(int64));
 		column->nulls = palloc(GJ_BATCH_ROWS);
 		reader->natts = Max(reader->natts, lfirst_int(lc));
@@ -351,7 +355,10 @@ take_arrays(GjReader *reader, GjRowBatch *batch)
 	Assert(batch->next == 0);
 	for (int i = 0; i < reader->ncolumns; i++)
 	{
-		reader->batch.columns[i] = batch->arrays[reader->columns[i].at];
+		const GjReaderColumn *column = &reader->columns[i];
+
+		reader->batch.columns[i] = column->word == 2 ? batch->seconds[column->at] :
+			batch->arrays[column->at];
 		Assert(reader->batch.columns[i].values != NULL);
 	}
 	reader->batch.nrows = batch->next = batch->nrows;
@@ -395,6 +402,8 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
 	}
 
 	output = find_output(batch->shape, column->at);
+	if (column->word != 0)
+		return take_word(column, output, first, rows, n, in_place);
 	if (column->is_numeric && (output->display_scale != column->display_scale ||
 							   output->stored_scale != column->stored_scale))
 		return convert_words(reader, column, output, first, rows, n);
@@ -414,6 +423,43 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
 		.values = column->values,
 		.nulls = output->nulls == NULL ? NULL : column->nulls,
 		.width = output->width
+	};
+}
+
+/*
+ * Take a word of the uuids of entries.  Keys are stored in another form, and are never NULL.
+ */
+static GjBatchColumn
+take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first, const uint16 *rows,
+		  int n, bool in_place)
+{
+	const int64 *words = column->word == 1 ? (const int64 *) output->values : output->seconds;
+	const uint8 *nulls = output->nulls;
+
+	if (output->column == 0)
+	{
+		const int64 *codes = (const int64 *) output->values + first;
+		const int64 *rests = output->seconds + first;
+
+		for (int i = 0; i < n; i++)
+			((int64 *) column->values)[i] = GjWordOfPair(codes[rows[i]], rests[rows[i]],
+														 column->word);
+		return (GjBatchColumn) {.values = column->values,.width = sizeof(int64)};
+	}
+	if (in_place)
+	{
+		first += rows[0];
+		return (GjBatchColumn) {
+			.values = (const char *) (words + first),
+			.nulls = nulls == NULL ? NULL : nulls + first,.width = sizeof(int64)
+		};
+	}
+	GjGather(column->values, words + first, sizeof(int64), rows, n);
+	if (nulls != NULL)
+		GjGather(column->nulls, nulls + first, sizeof(uint8), rows, n);
+	return (GjBatchColumn) {
+		.values = column->values,.nulls = nulls == NULL ? NULL : column->nulls,
+		.width = sizeof(int64)
 	};
 }
 
@@ -665,6 +711,8 @@ put_row(GjReader *reader, TupleTableSlot *slot, int row)
 		else if (column->is_numeric && !isnull)
 			value = Int64GetDatum(GjStraysWord(reader->strays, value, column->display_scale,
 											   column->stored_scale));
+		else if (column->word != 0 && !isnull)
+			value = GjWordOfUuid(value, column->word);
 		put_value(column, row, value, isnull);
 	}
 }
@@ -754,7 +802,8 @@ take_block(GjReader *reader, GjRowBatch *batch)
 			has_nulls[i] |= put_numerics(reader, column, first, batch, rows, n);
 		else
 			has_nulls[i] |= GjReadTupleColumn(batch->tuples, batch->shape,
-											  find_output(batch->shape, column->at), rows, n,
+											  find_output(batch->shape, column->at),
+											  column->word, rows, n,
 											  column->values + first * column->width,
 											  column->nulls + first);
 	}
@@ -858,6 +907,8 @@ put_partners(GjReader *reader, int i, int first, const GjRowBatch *batch, int n)
 
 		if (to->codes != NULL && !isnull)
 			value = Int32GetDatum(encode(reader, to, partner, value));
+		else if (to->word != 0 && !isnull)
+			value = GjWordOfUuid(value, to->word);
 		put_value(to, first + p, value, isnull);
 		any_null |= isnull;
 	}

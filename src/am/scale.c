@@ -78,6 +78,8 @@ GjColumnsDescribe(Relation index, Relation heap, uint16 *flags)
 	{
 		if (GjColumnIsNumeric(TupleDescAttr(desc, i)))
 			flags[i - 1] = choose_scales(index, TupleDescAttr(desc, i), samples[i]);
+		else
+			flags[i - 1] = GjColumnNewFlags(TupleDescAttr(desc, i));
 	}
 	pfree(samples);
 }

@@ -167,8 +167,7 @@ open_index_only(GjTableScan *table, bool to_target)
 {
 	Scan	   *plan = (Scan *) table->css.ss.ps.plan;
 
-	table->row_shape = GjShapeOfEntries(table->index,
-										table->key_reader.codec.kind == GJ_CODEC_UUID, plan,
+	table->row_shape = GjShapeOfEntries(table->index, plan,
 										GjTableScanGetPrivate(table, GJ_TABLE_ATTNOS));
 	GjRowsFeed(table->rows, table->row_shape);
 	if (to_target && table->filter_is_all)

@@ -85,9 +85,10 @@ init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped)
 {
 	agg->context = context;
 	choose_state(agg);
+	if (agg->spec.kind == GJ_AGG_COUNT_DISTINCT || agg->spec.kind == GJ_AGG_COUNT_PAIRS)
+		agg->distinct = GjDistinctCreate(context, file, is_grouped, GjValueWidth(agg->spec.type),
+										 agg->spec.kind == GJ_AGG_COUNT_PAIRS);
 	choose_result(agg);
-	if (agg->spec.kind == GJ_AGG_COUNT_DISTINCT)
-		agg->distinct = GjDistinctCreate(context, file, is_grouped, GjValueWidth(agg->spec.type));
 	if (agg->spec.type == GJ_VALUE_NUMERIC && agg->spec.kind != GJ_AGG_COUNT)
 		agg->stray_sums = GjStraySumsCreate(context);
 }
@@ -123,6 +124,8 @@ choose_state(GjAgg *agg)
 		case GJ_AGG_COUNT_DISTINCT:
 			if (is_float(type))
 				break;
+			return;
+		case GJ_AGG_COUNT_PAIRS:
 			return;
 		case GJ_AGG_AVG:
 			break;
@@ -219,7 +222,7 @@ choose_result(GjAgg *agg)
 	GjValueType type = agg->spec.type;
 	bool		is_sum = kind == GJ_AGG_SUM || kind == GJ_AGG_AVG;
 
-	agg->may_merge = is_sum ? !is_float(type) : kind != GJ_AGG_COUNT_DISTINCT;
+	agg->may_merge = is_sum ? !is_float(type) : agg->distinct == NULL;
 	agg->is_state = kind != GJ_AGG_AVG && (kind != GJ_AGG_SUM || type != GJ_VALUE_INT8);
 	if (agg->spec.type == GJ_VALUE_NUMERIC && kind != GJ_AGG_COUNT)
 	{
@@ -231,6 +234,7 @@ choose_result(GjAgg *agg)
 		case GJ_AGG_COUNT_ROWS:
 		case GJ_AGG_COUNT:
 		case GJ_AGG_COUNT_DISTINCT:
+		case GJ_AGG_COUNT_PAIRS:
 			agg->state_type = GJ_VALUE_INT8;
 			break;
 		case GJ_AGG_SUM:
@@ -515,12 +519,14 @@ select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers, GjSelectio
 			 GjAggInput *selected)
 {
 	const GjInputColumn *argument = agg->argument < 0 ? NULL : &input->columns[agg->argument];
+	const GjInputColumn *second = agg->second < 0 ? NULL : &input->columns[agg->second];
 	const GjInputColumn *filter = agg->filter < 0 ? NULL : &input->columns[agg->filter];
 	const GjInputColumn *nullable = argument != NULL && argument->nulls != NULL ? argument : NULL;
 
 	selected->nrows = input->nrows;
 	selected->groups = numbers;
 	selected->values = argument != NULL ? argument->values : NULL;
+	selected->seconds = second != NULL ? second->values : NULL;
 	selected->weights = input->weights;
 	if (filter == NULL && nullable == NULL)
 		return;
@@ -543,6 +549,12 @@ select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers, GjSelectio
 		GjGather(selection->values, argument->values, argument->width, selection->rows,
 				 selection->nrows);
 		selected->values = selection->values;
+	}
+	if (second != NULL)
+	{
+		GjGather(selection->seconds, second->values, second->width, selection->rows,
+				 selection->nrows);
+		selected->seconds = selection->seconds;
 	}
 }
 

@@ -32,17 +32,22 @@
 
 #define GJ_DISTINCT_ROWS		256 /* rows entered at once */
 
+#define MAX_WORDS				3	/* of an entry */
+
 /*
  * The set of values seen, for each group.  A narrow entry is one word: the group number plus 1 in
  * its upper half and a value of up to four bytes in the lower one, or just the value if there are
- * no groups.  A wide entry has two words.  A word of zeros (the second one of a wide entry) is a
- * free slot; without groups, the value zero is recorded separately in has_zero.
+ * no groups.  A wide entry has two words, or three if values are pairs of words.  A word of zeros
+ * (the last one of a wide entry) is a free slot; without groups, the value zero is recorded
+ * separately in has_zero.  All entries of pairs are wide: without groups, the last word is 1.
  */
 struct GjDistinct
 {
 	MemoryContext context;
 	bool		is_grouped;
 	bool		is_wide;
+	bool		is_pair;		/* are values pairs of words? */
+	int			nwords;			/* of an entry */
 	uint16		width;			/* width of the values */
 	bool		has_zero;
 	bool		has_bits;		/* are bits used instead of slots? */
@@ -63,6 +68,7 @@ struct GjDistinct
 static void clear(GjDistinct *set);
 static bool grow(GjDistinct *set);
 static void grow_to(GjDistinct *set, uint64 nslots);
+static void add_pairs(GjDistinct *set, const GjAggInput *input, int64 *counts);
 static int	find_at_once(const GjDistinct *set, int nrows, uint16 *missed);
 static bool leave_bits(GjDistinct *set, int nrows);
 static int	add_from(GjDistinct *set, const GjAggInput *input, int row, int64 *count);
@@ -90,20 +96,29 @@ static void distinct_add_to_full(GjDistinct *set, const GjAggInput *input, int64
 static inline Size
 slot_size(const GjDistinct *set)
 {
-	return (set->is_wide ? 2 : 1) * sizeof(uint64);
+	return set->nwords * sizeof(uint64);
+}
+
+static inline bool
+has_bits(const GjDistinct *set)
+{
+	return !set->is_grouped && !set->is_pair;
 }
 
 GjDistinct *
-GjDistinctCreate(MemoryContext context, GjSpillFile *file, bool is_grouped, uint16 width)
+GjDistinctCreate(MemoryContext context, GjSpillFile *file, bool is_grouped, uint16 width,
+				 bool is_pair)
 {
 	GjDistinct *set = MemoryContextAllocZero(context, sizeof(GjDistinct));
 
 	set->context = context;
 	set->is_grouped = is_grouped;
 	set->width = width;
-	set->is_wide = is_grouped && width == sizeof(uint64);
-	set->has_bits = !is_grouped;
-	set->batch_entries = MemoryContextAlloc(context, GJ_DISTINCT_ROWS * 2 * sizeof(uint64));
+	set->is_pair = is_pair;
+	set->is_wide = is_pair || (is_grouped && width == sizeof(uint64));
+	set->nwords = is_pair ? 3 : set->is_wide ? 2 : 1;
+	set->has_bits = has_bits(set);
+	set->batch_entries = MemoryContextAlloc(context, GJ_DISTINCT_ROWS * MAX_WORDS * sizeof(uint64));
 	set->batch_hashes = MemoryContextAlloc(context, GJ_DISTINCT_ROWS * sizeof(uint64));
 	set->spill = GjSpillCreate(context, file, slot_size(set));
 	return set;
@@ -127,7 +142,7 @@ clear(GjDistinct *set)
 {
 	set->nused = 0;
 	set->has_zero = false;
-	set->has_bits = !set->is_grouped;
+	set->has_bits = has_bits(set);
 	set->is_full = false;
 	bits_free(set);
 	if (set->nslots > GJ_DISTINCT_FLOOR)
@@ -219,6 +234,35 @@ add_wide(GjDistinct *set, const uint64 *entry, uint64 hash)
 	return 1;
 }
 
+static inline uint64
+hash_pair(const uint64 *entry)
+{
+	return GjHashFinish(GjHashStep(GjHashStep(GjHashStep(0, entry[0]), entry[1]), entry[2]));
+}
+
+static inline bool
+pairs_differ(const uint64 *a, const uint64 *b)
+{
+	return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2])) != 0;
+}
+
+static inline int
+add_pair(GjDistinct *set, const uint64 *entry, uint64 hash)
+{
+	uint64	   *slots = (uint64 *) set->slots.start;
+	uint64		mask = set->nslots - 1;
+	uint64		at = hash & mask;
+
+	while (slots[at * 3 + 2] != 0)
+	{
+		if (!pairs_differ(&slots[at * 3], entry))
+			return 0;
+		at = (at + 1) & mask;
+	}
+	memcpy(&slots[at * 3], entry, 3 * sizeof(uint64));
+	return 1;
+}
+
 /*
  * Add slots, if there is enough memory for them and, during copying, the old ones.  A small set
  * grows faster, because it will probably become large, and each step copies.
@@ -255,7 +299,12 @@ grow_to(GjDistinct *set, uint64 nslots)
 	{
 		if (i % GJ_UNINTERRUPTED_SLOTS == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (set->is_wide && from[i * 2 + 1] != 0)
+		if (set->is_pair)
+		{
+			if (from[i * 3 + 2] != 0)
+				add_pair(set, &from[i * 3], hash_pair(&from[i * 3]));
+		}
+		else if (set->is_wide && from[i * 2 + 1] != 0)
 			add_wide(set, &from[i * 2], hash_entry(from[i * 2], from[i * 2 + 1]));
 		else if (!set->is_wide && from[i] != 0)
 			add_narrow(set, from[i], hash_entry(from[i], 0));
@@ -317,6 +366,11 @@ GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts)
 		distinct_add_to_full(set, input, counts);
 		return;
 	}
+	if (set->is_pair)
+	{
+		add_pairs(set, input, counts);
+		return;
+	}
 	for (int first = 0; first < input->nrows; first += GJ_DISTINCT_ROWS)
 	{
 		int			nrows = Min(GJ_DISTINCT_ROWS, input->nrows - first);
@@ -339,6 +393,28 @@ GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts)
 		}
 		if (!set->is_wide && !set->is_grouped && !set->has_zero)
 			distinct_find_zero(set, nrows, counts);
+	}
+}
+
+/*
+ * The same for pairs of words
+ */
+static void
+add_pairs(GjDistinct *set, const GjAggInput *input, int64 *counts)
+{
+	for (int first = 0; first < input->nrows; first += GJ_DISTINCT_ROWS)
+	{
+		int			nrows = Min(GJ_DISTINCT_ROWS, input->nrows - first);
+
+		distinct_make_entries(set, input, first, nrows);
+		if (set->slots.size > GJ_CACHED_SIZE)
+		{
+			for (int i = 0; i < nrows; i++)
+				GjPrefetchForWrite((uint64 *) set->slots.start +
+								   (set->batch_hashes[i] & (set->nslots - 1)) * 3);
+		}
+		for (int i = 0; i < nrows; i++)
+			counts[input->groups == NULL ? 0 : input->groups[first + i]] += distinct_enter(set, i);
 	}
 }
 
@@ -414,6 +490,17 @@ distinct_make_entries(GjDistinct *set, const GjAggInput *input, int first, int n
 	const uint32 *groups = input->groups == NULL ? NULL : input->groups + first;
 	uint64	   *entries = set->batch_entries;
 
+	if (set->is_pair)
+	{
+		for (int i = 0; i < nrows; i++)
+		{
+			entries[i * 3] = ((const uint64 *) input->values)[first + i];
+			entries[i * 3 + 1] = ((const uint64 *) input->seconds)[first + i];
+			entries[i * 3 + 2] = groups == NULL ? 1 : (uint64) groups[i] + 1;
+		}
+		distinct_hash_entries(set, nrows);
+		return;
+	}
 	if (set->is_wide)
 	{
 		for (int i = 0; i < nrows; i++)
@@ -452,7 +539,8 @@ distinct_hash_entries(GjDistinct *set, int nrows)
 	const uint64 *entries = set->batch_entries;
 
 	for (int i = 0; i < nrows; i++)
-		set->batch_hashes[i] = set->is_wide ? hash_entry(entries[i * 2], entries[i * 2 + 1]) :
+		set->batch_hashes[i] = set->is_pair ? hash_pair(&entries[i * 3]) :
+			set->is_wide ? hash_entry(entries[i * 2], entries[i * 2 + 1]) :
 			hash_entry(entries[i], 0);
 }
 
@@ -463,7 +551,7 @@ static bool
 distinct_has(const GjDistinct *set, int row)
 {
 	const uint64 *slots = (const uint64 *) set->slots.start;
-	const uint64 *entry = set->batch_entries + (set->is_wide ? row * 2 : row);
+	const uint64 *entry = set->batch_entries + row * set->nwords;
 	uint64		mask = set->nslots - 1;
 	uint64		at = set->batch_hashes[row] & mask;
 
@@ -474,6 +562,12 @@ distinct_has(const GjDistinct *set, int row)
 		while (slots[at] != 0 && slots[at] != entry[0])
 			at = (at + 1) & mask;
 		return slots[at] != 0;
+	}
+	if (set->is_pair)
+	{
+		while (slots[at * 3 + 2] != 0 && pairs_differ(&slots[at * 3], entry))
+			at = (at + 1) & mask;
+		return slots[at * 3 + 2] != 0;
 	}
 	while (slots[at * 2 + 1] != 0 &&
 		   (slots[at * 2] != entry[0] || slots[at * 2 + 1] != entry[1]))
@@ -487,7 +581,8 @@ distinct_has(const GjDistinct *set, int row)
 static int
 distinct_enter(GjDistinct *set, int row)
 {
-	int			added = set->is_wide ?
+	int			added = set->is_pair ?
+		add_pair(set, set->batch_entries + row * 3, set->batch_hashes[row]) : set->is_wide ?
 		add_wide(set, set->batch_entries + row * 2, set->batch_hashes[row]) :
 		add_narrow(set, set->batch_entries[row], set->batch_hashes[row]);
 
@@ -829,8 +924,8 @@ add_rows(GjDistinct *set, const GjAggInput *input, int64 *counts)
 static void
 spill_entries(GjDistinct *set, const uint16 *rows, int n)
 {
-	int			nwords = set->is_wide ? 2 : 1;
-	uint64		entries[GJ_DISTINCT_ROWS * 2];
+	int			nwords = set->nwords;
+	uint64		entries[GJ_DISTINCT_ROWS * MAX_WORDS];
 	uint64		hashes[GJ_DISTINCT_ROWS];
 
 	if (n == 0)
@@ -895,6 +990,6 @@ count_of(const GjDistinct *set, int row, int64 *counts)
 	if (!set->is_grouped)
 		return counts;
 	if (set->is_wide)
-		return &counts[set->batch_entries[row * 2 + 1] - 1];
+		return &counts[set->batch_entries[(row + 1) * set->nwords - 1] - 1];
 	return &counts[(set->batch_entries[row] >> 32) - 1];
 }

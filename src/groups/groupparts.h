@@ -375,11 +375,12 @@ typedef struct GjAggInput
 	int			nrows;
 	const uint32 *groups;		/* group numbers; NULL if all rows belong to group 0 */
 	const void *values;
+	const void *seconds;		/* second words of uuids; else NULL */
 	const uint32 *weights;		/* NULL if all weights are 1 */
 } GjAggInput;
 
 extern GjDistinct *GjDistinctCreate(MemoryContext context, GjSpillFile *file, bool is_grouped,
-									uint16 width);
+									uint16 width, bool is_pair);
 extern void GjDistinctClear(GjDistinct *set);
 extern void GjDistinctMakeRoom(GjDistinct *set, int nrows, Size room);
 extern void GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts);
@@ -443,6 +444,7 @@ typedef struct GjAgg
 {
 	GjAggSpec	spec;
 	int			argument;		/* number of the GjInputColumn, or -1 */
+	int			second;			/* the same of the argument's second words */
 	int			filter;
 	MemoryContext context;
 	GjAggUpdate update;
@@ -478,6 +480,7 @@ typedef struct GjSelection
 	uint32	   *groups;
 	uint32	   *weights;
 	char	   *values;
+	char	   *seconds;		/* second words */
 } GjSelection;
 
 extern void GjAggsInit(GjAgg *aggs, int naggs, MemoryContext context, GjSpillFile *file,

@@ -186,9 +186,11 @@ create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped
 		GjAgg	   *agg = &groups->aggs[i];
 
 		agg->spec = *spec;
-		agg->argument = agg->filter = -1;
+		agg->argument = agg->second = agg->filter = -1;
 		if (spec->kind != GJ_AGG_COUNT_ROWS)
 			agg->argument = add_column(&groups->input, spec->column, spec->type, true);
+		if (spec->kind == GJ_AGG_COUNT_PAIRS)
+			agg->second = add_column(&groups->input, spec->column + 1, spec->type, true);
 		if (spec->filter >= 0)
 			agg->filter = add_column(&groups->input, spec->filter, GJ_VALUE_BOOL, true);
 	}
@@ -250,6 +252,7 @@ init_selection(GjSelection *selection, MemoryContext context)
 	selection->groups = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
 	selection->weights = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
 	selection->values = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint64));
+	selection->seconds = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint64));
 }
 
 void

@@ -30,7 +30,9 @@ typedef enum GjAggKind
 	GJ_AGG_MIN,
 	GJ_AGG_MAX,
 	GJ_AGG_BOOL_AND,
-	GJ_AGG_BOOL_OR
+	GJ_AGG_BOOL_OR,
+	GJ_AGG_COUNT_PAIRS			/* count(DISTINCT c) of uuids; c has their first words, the column
+								 * after it the second ones */
 } GjAggKind;
 
 /* Interpretation of the bits of a value; date is int4, timestamp[tz] is int8 */
@@ -53,13 +55,18 @@ typedef enum GjValueType
 #define GJ_DISPLAY_SCALE_OF(item)	((item) >> 8 & 0xFF)
 #define GJ_STORED_SCALE_OF(item)	((item) >> 16 & 0xFF)
 
+/* The same of the first word or the second word of a uuid: 1 or 2; 0 for a whole value */
+#define GJ_TYPE_OF_WORD(word)		((int) GJ_VALUE_INT8 | (word) << 24)
+#define GJ_WORD_OF(item)			((item) >> 24 & 0x3)
+
 /* Indexes into the custom_private list of a plan */
 typedef enum GjAggPrivate
 {
 	GJ_AGG_COLUMNS,				/* int list: attributes of the child that a batch contains */
 	GJ_AGG_TYPES,				/* int list: GjValueType of each of them, with scales, and of each
 								 * computed column */
-	GJ_AGG_GROUPINGS,			/* int list: columns of the batch by which rows are grouped */
+	GJ_AGG_GROUPINGS,			/* int list: columns of the batch by which rows are grouped; the words
+								 * of a uuid are two */
 	GJ_AGG_AGGREGATES,			/* int list, for each aggregate: kind, column and filter (columns
 								 * of the batch, or -1) */
 	GJ_AGG_CONDITIONS,			/* int list: for each computed column, an earlier column that

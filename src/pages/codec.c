@@ -555,6 +555,20 @@ GjUuidOfPair(int64 code, int64 rest, char *bytes)
 }
 
 /*
+ * Return the first or the second word, for a word of 1 or 2, that the uuid would have in an INCLUDE
+ * column (wide.c)
+ */
+int64
+GjWordOfPair(int64 code, int64 rest, int word)
+{
+	const uint64 sign = UINT64CONST(0x8000000000000000);
+
+	if (word == 2)
+		return (int64) ((uint64) rest ^ sign);
+	return (int64) (mix_upper((uint64) code ^ sign, mix((uint64) rest), -1) ^ sign);
+}
+
+/*
  * Mix the upper half of a uuid with its mixed rest; or undo that, if turn is -1
  *
  * Of versions 6 and 7 the 12 bits below the version are mixed, which follow the time in its common

@@ -33,7 +33,8 @@
  * the metapage, publishes a new run and frees all pages that it replaces.  read.c has the rules.
  *
  * A key of 16 bytes is stored as a code and a rest (codec.c).  The rest is one more column behind
- * the INCLUDE columns, which the catalogs do not know, and which is never NULL.
+ * the INCLUDE columns, which the catalogs do not know, and which is never NULL.  An INCLUDE column
+ * of 16 bytes is stored as two words; the second words are further columns, behind the rest.
  *
  * NULL keys are not stored.  am/insert.c explains why rows are stored in tails first, write.c
  * has the lock order.
@@ -147,10 +148,29 @@ typedef enum GjColumnKind
 {
 	GJ_COLUMN_PLAIN,			/* a Datum, by value */
 	GJ_COLUMN_NUMERIC,			/* an int64: a numeric, times a power of ten */
-	GJ_COLUMN_WIDE_UUID,		/* reserved: the first of two words */
-	GJ_COLUMN_WIDE_TEXT,		/* reserved: the same */
-	GJ_COLUMN_SECOND_WORD		/* reserved: the second word of the column before */
+	GJ_COLUMN_WIDE_UUID,		/* the first of the two words of a uuid: wide.c */
+	GJ_COLUMN_WIDE_TEXT,		/* the same of a text of at most 15 bytes */
+	GJ_COLUMN_SECOND_WORD		/* the second word of an attribute that has two */
 } GjColumnKind;
+
+/*
+ * Return true if an attribute of this kind has two words
+ */
+static inline bool
+GjKindIsWide(GjColumnKind kind)
+{
+	return kind == GJ_COLUMN_WIDE_UUID || kind == GJ_COLUMN_WIDE_TEXT;
+}
+
+/*
+ * Return true if an entry may lack the value of an attribute of this kind: then its word, or the
+ * first one, is GJ_ABSENT
+ */
+static inline bool
+GjKindMayLack(GjColumnKind kind)
+{
+	return kind == GJ_COLUMN_NUMERIC || kind == GJ_COLUMN_WIDE_TEXT;
+}
 
 #define GJ_MAX_COLUMN_SCALE		63
 

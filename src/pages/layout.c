@@ -21,8 +21,12 @@
  *
  * INCLUDE columns are never compared, only returned.  So any fixed-width type that is passed by
  * value is supported, and its Datum is stored unchanged.  A numeric is stored as an integer of 8
- * bytes (base/numeric.c).  The kind of each column is in the metapage, and with the type's width it
- * decides the layout.
+ * bytes (base/numeric.c).  The kind of each column is in the metapage, and with the type's width
+ * it decides the layout.
+ *
+ * A uuid, or a short text, has two words (wide.c).  The first one is in the attribute's own column; the second words
+ * of all such attributes are further columns of 8 bytes, behind the rests.  If a value is NULL,
+ * both of its words are.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
@@ -32,6 +36,7 @@
 #include "port/pg_bitutils.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/uuid.h"
 
 #include "base/gpujoin.h"
 #include "pages.h"
@@ -41,9 +46,12 @@
 #define PAGE_ROOM		((int) (BLCKSZ - PAGE_START - sizeof(GjPageOpaqueData)))
 
 static bool is_plain(const FormData_pg_attribute *attribute);
+static bool is_uuid(const FormData_pg_attribute *attribute);
 static bool can_be(const FormData_pg_attribute *attribute, uint16 flags);
 static inline uint64 stored_bits(const GjIncludedColumn *column, Datum value);
 static int	column_width(const FormData_pg_attribute *attribute, GjColumnKind kind);
+static void store_words(const GjIndexInfo *info, const GjIncludedColumn *column, Datum value,
+						bool isnull, char *row);
 static void store_value(char *where, int width, uint64 value);
 
 /*
@@ -59,12 +67,38 @@ GjColumnIsNumeric(const FormData_pg_attribute *attribute)
 }
 
 /*
+ * Return true if a new index stores an attribute as a short text
+ */
+bool
+GjColumnIsText(const FormData_pg_attribute *attribute)
+{
+	Oid			type = attribute->atttypid;
+
+	if (attribute->attlen == -1 && type >= FirstNormalObjectId)
+		type = getBaseType(type);
+	return type == TEXTOID || type == VARCHAROID;
+}
+
+/*
  * Return true if an index can include a column like this
  */
 bool
 GjCanInclude(const FormData_pg_attribute *attribute)
 {
-	return is_plain(attribute) || GjColumnIsNumeric(attribute);
+	return is_plain(attribute) || is_uuid(attribute) || GjColumnIsNumeric(attribute) ||
+		GjColumnIsText(attribute);
+}
+
+/*
+ * Return the flags (GjColumnDesc) of an INCLUDE column of a new index, but for the scales of a
+ * numeric
+ */
+uint16
+GjColumnNewFlags(const FormData_pg_attribute *attribute)
+{
+	return GJ_COLUMN_FLAGS(GjColumnIsNumeric(attribute) ? GJ_COLUMN_NUMERIC :
+						   is_uuid(attribute) ? GJ_COLUMN_WIDE_UUID :
+						   GjColumnIsText(attribute) ? GJ_COLUMN_WIDE_TEXT : GJ_COLUMN_PLAIN, 0, 0);
 }
 
 static bool
@@ -73,6 +107,12 @@ is_plain(const FormData_pg_attribute *attribute)
 	return attribute->attbyval &&
 		(attribute->attlen == 1 || attribute->attlen == 2 || attribute->attlen == 4 ||
 		 attribute->attlen == 8);
+}
+
+static bool
+is_uuid(const FormData_pg_attribute *attribute)
+{
+	return attribute->attlen == UUID_LEN && getBaseType(attribute->atttypid) == UUIDOID;
 }
 
 /*
@@ -90,13 +130,18 @@ can_be(const FormData_pg_attribute *attribute, uint16 flags)
 			return attribute->attlen == -1 &&
 				GJ_COLUMN_STORED_SCALE(flags) <= GJ_COLUMN_DISPLAY_SCALE(flags) &&
 				GJ_COLUMN_STORED_SCALE(flags) <= GJ_MAX_STORED_SCALE;
+		case GJ_COLUMN_WIDE_UUID:
+			return attribute->attlen == UUID_LEN && !attribute->attbyval &&
+				flags == GJ_COLUMN_FLAGS(GJ_COLUMN_WIDE_UUID, 0, 0);
+		case GJ_COLUMN_WIDE_TEXT:
+			return attribute->attlen == -1 && flags == GJ_COLUMN_FLAGS(GJ_COLUMN_WIDE_TEXT, 0, 0);
 		default:
 			return false;
 	}
 }
 
 /*
- * Return the bytes that a column takes in an entry
+ * Return the bytes that a column takes in an entry, without a second word
  */
 static int
 column_width(const FormData_pg_attribute *attribute, GjColumnKind kind)
@@ -112,21 +157,24 @@ column_width(const FormData_pg_attribute *attribute, GjColumnKind kind)
 bool
 GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags, GjLayout *layout)
 {
-	int			nincluded = desc->natts - 1 + (has_rests ? 1 : 0);
+	int			nwithout = desc->natts - 1 + (has_rests ? 1 : 0);	/* second words */
+	int			nincluded = nwithout;
 	int			entry_width = TupleDescAttr(desc, 0)->attlen + sizeof(ItemPointerData);
 	int			words;
 	int			offset = PAGE_START;
 
-	if (nincluded > GJ_MAX_INCLUDED)
+	if (nwithout > GJ_MAX_INCLUDED)
 		return false;
 	for (int i = 1; i < desc->natts; i++)
 	{
 		if (!can_be(TupleDescAttr(desc, i), flags[i - 1]))
 			return false;
 		entry_width += column_width(TupleDescAttr(desc, i), GJ_COLUMN_KIND(flags[i - 1]));
+		nincluded += GjKindIsWide(GJ_COLUMN_KIND(flags[i - 1])) ? 1 : 0;
 	}
-	if (has_rests)
-		entry_width += sizeof(int64);
+	if (nincluded > GJ_MAX_INCLUDED)
+		return false;
+	entry_width += (nincluded - (desc->natts - 1)) * sizeof(int64);
 
 	/* a word of the used bitmap, and of each bitmap of NULLs, for every 32 entries */
 	words = PAGE_ROOM / (entry_width * GJ_SLOTS_PER_WORD +
@@ -148,7 +196,11 @@ GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags, GjLayout *layo
 		else if (i == GJ_TID_COLUMN)
 			column->width = sizeof(ItemPointerData);
 		else if (i > desc->natts)
+		{
 			column->width = sizeof(int64);
+			if (i >= GJ_FIRST_INCLUDED + nwithout)
+				column->flags = GJ_COLUMN_FLAGS(GJ_COLUMN_SECOND_WORD, 0, 0);
+		}
 		else
 		{
 			column->flags = flags[i - GJ_FIRST_INCLUDED];
@@ -176,25 +228,46 @@ void
 GjRowForm(const GjIndexInfo *info, int64 key, int64 rest, const ItemPointerData *tid,
 		  const Datum *values, const bool *isnull, char *row)
 {
-	int			nvalues = info->nincluded - (info->has_rests ? 1 : 0);
-
 	store_value(row, info->key_width, (uint64) key);
 	memcpy(row + info->key_width, tid, sizeof(ItemPointerData));
 	if (info->nincluded == 0)
 		return;
 
 	memset(row + info->row_nulls_offset, 0, BITMAPLEN(info->nincluded));
-	for (int i = 0; i < nvalues; i++)
+	for (int i = 0; i < info->nvalues; i++)
 	{
 		const GjIncludedColumn *column = &info->included[i];
 
-		store_value(row + column->row_offset, column->width,
-					isnull[i] ? 0 : stored_bits(column, values[i]));
+		if (column->second != 0)
+			store_words(info, column, values[i], isnull[i], row);
+		else
+			store_value(row + column->row_offset, column->width,
+						isnull[i] ? 0 : stored_bits(column, values[i]));
 		if (isnull[i])
 			row[info->row_nulls_offset + i / 8] |= 1 << (i % 8);
 	}
 	if (info->has_rests)
-		store_value(row + info->included[nvalues].row_offset, sizeof(int64), (uint64) rest);
+		store_value(row + info->included[info->nvalues].row_offset, sizeof(int64), (uint64) rest);
+}
+
+/*
+ * Store the two words of a value, and the NULL bit of the second one
+ */
+static void
+store_words(const GjIndexInfo *info, const GjIncludedColumn *column, Datum value, bool isnull,
+			char *row)
+{
+	int			second = column->second - 1;
+	int64		words[2] = {0, 0};
+
+	if (isnull)
+		row[info->row_nulls_offset + second / 8] |= 1 << (second % 8);
+	else if (column->kind == GJ_COLUMN_WIDE_TEXT)
+		GjWordsOfText(value, words);
+	else
+		GjWordsOfUuid(DatumGetPointer(value), words);
+	store_value(row + column->row_offset, sizeof(int64), (uint64) words[0]);
+	store_value(row + info->included[second].row_offset, sizeof(int64), (uint64) words[1]);
 }
 
 static inline uint64

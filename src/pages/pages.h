@@ -42,6 +42,8 @@ typedef struct GjIncludedColumn
 	uint8		kind;			/* GjColumnKind */
 	uint8		display_scale;	/* of numeric values */
 	uint8		stored_scale;
+	uint8		second;			/* if not 0: the values have second words, and this is their column,
+								 * from 1 */
 } GjIncludedColumn;
 
 /*
@@ -65,11 +67,24 @@ typedef struct GjIndexInfo
 	uint16		tail_rows;
 	uint16		nlanes;
 	bool		hashed;			/* equal codes do not prove that keys are equal */
-	bool		has_rests;		/* the last included column is hidden, and has the keys' rests */
+	bool		has_rests;		/* a hidden column, behind the values, has the keys' rests */
 	uint64		hash_identity;	/* see codec.c */
 	uint16		nincluded;
+	uint16		nvalues;		/* of these, the first ones, which the catalogs know */
 	GjIncludedColumn included[GJ_MAX_INCLUDED];
 } GjIndexInfo;
+
+/*
+ * Return the column, from 1, that has the second words of the values of a column of the index, from
+ * 0; or 0 if they have one word.  A key's second word is its rest.
+ */
+static inline int
+GjIndexSecondColumn(const GjIndexInfo *info, int column)
+{
+	if (column > 0)
+		return info->included[column - 1].second;
+	return info->has_rests ? info->nvalues + 1 : 0;
+}
 
 /* The part of the metapage that changes, as of one moment */
 typedef struct GjIndexState
@@ -236,12 +251,27 @@ typedef struct GjOptions
 
 /* layout.c: layout of columns in pages and rows */
 extern bool GjColumnIsNumeric(const FormData_pg_attribute *attribute);
+extern bool GjColumnIsText(const FormData_pg_attribute *attribute);
 extern bool GjCanInclude(const FormData_pg_attribute *attribute);
+extern uint16 GjColumnNewFlags(const FormData_pg_attribute *attribute);
 extern bool GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags,
 						 GjLayout *layout);
 extern void GjRowForm(const GjIndexInfo *info, int64 key, int64 rest, const ItemPointerData *tid,
 					  const Datum *values, const bool *isnull, char *row);
 extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row);
+
+/* wide.c: values of two words */
+#define GJ_TEXT_BYTES			15	/* of the longest text that has words */
+
+extern void GjWordsOfUuid(const char *bytes, int64 *words);
+extern Datum GjWordOfUuid(Datum uuid, int word);
+extern void GjUuidOfWords(int64 first, int64 second, char *bytes);
+extern void GjWordsOfText(Datum text, int64 *words);
+extern void GjTextOfWords(int64 first, int64 second, char *buffer);
+extern void GjReadUuids(const char *firsts, const char *seconds, int n, const uint16 *rows,
+						char *bytes, Datum *values);
+extern void GjPairIsEqual(const char *firsts, const char *seconds, int n, int64 first,
+						  int64 second, uint8 *pg_restrict results);
 
 /* read.c: reading and checking pages */
 extern void GjIndexGetInfo(Relation index, GjIndexInfo *info);
@@ -366,6 +396,19 @@ extern bool GjClassIsOfType(Oid class_type, Oid column_type);
 extern int64 GjCodeCompute(GjCodec *codec, Datum value);
 extern int64 GjRestOf(GjCodec *codec, Datum value);
 extern void GjUuidOfPair(int64 code, int64 rest, char *bytes);
+extern int64 GjWordOfPair(int64 code, int64 rest, int word);
+
+/*
+ * Restore the bytes of a uuid from the words of a column of the index, from 0
+ */
+static inline void
+GjUuidOfColumn(int column, int64 first, int64 second, char *bytes)
+{
+	if (column == 0)
+		GjUuidOfPair(first, second, bytes);
+	else
+		GjUuidOfWords(first, second, bytes);
+}
 
 /*
  * Return true if a code made by a codec of kind GJ_CODEC_HASH does not tell the value

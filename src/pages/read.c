@@ -34,6 +34,7 @@ static void copy_list_page(Relation index, Buffer buffer, BlockNumber first_data
 						   BlockNumber nblocks, int count, BlockNumber *blocks);
 static void lists_check(Relation index, const GjMetaPageData *meta);
 static void check_merge(Relation index, const GjMetaPageData *meta);
+static void describe_words(GjIndexInfo *info);
 static void describe_layout(const GjMetaPageData *meta, GjIndexInfo *info);
 static int	get_row_width(Relation index);
 
@@ -221,7 +222,7 @@ check_flags(Relation index, const GjMetaPageData *meta)
 	{
 		GjColumnKind kind = GJ_COLUMN_KIND(meta->columns[i].flags);
 
-		if (kind > GJ_COLUMN_NUMERIC)
+		if (kind > GJ_COLUMN_SECOND_WORD)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("index \"%s\" has columns of kind %d, which this library does not know",
@@ -323,11 +324,12 @@ fill_info(GjMetaPage meta, GjIndexInfo *info)
 	memset(info, 0, sizeof(*info));
 	info->build_id = meta->build_id;
 	info->first_data = meta->first_data;
+	info->has_rests = (meta->flags & GJ_META_RESTS) != 0;
 	describe_layout(meta, info);
+	describe_words(info);
 	info->tail_rows = meta->tail_rows;
 	info->nlanes = meta->nlanes;
 	info->hashed = (meta->flags & GJ_META_HASHED_KEYS) != 0;
-	info->has_rests = (meta->flags & GJ_META_RESTS) != 0;
 	if (meta->version > GJ_OLDEST_FORMAT)
 		info->hash_identity = GjMetaGetMore(meta)->hash_identity;
 }
@@ -843,6 +845,24 @@ describe_layout(const GjMetaPageData *meta, GjIndexInfo *info)
 	info->row_width = row_offset + BITMAPLEN(info->nincluded);
 	info->arrays_end = info->used_offset +
 		(1 + info->nincluded) * info->words * sizeof(uint32);
+}
+
+/*
+ * Find the columns that the catalogs know, and the second words of those that have two
+ */
+static void
+describe_words(GjIndexInfo *info)
+{
+	int			second = info->nincluded;
+
+	while (second > 0 && info->included[second - 1].kind == GJ_COLUMN_SECOND_WORD)
+		second--;
+	info->nvalues = second - (info->has_rests ? 1 : 0);
+	for (int i = 0; i < info->nvalues; i++)
+	{
+		if (GjKindIsWide(info->included[i].kind))
+			info->included[i].second = ++second;
+	}
 }
 
 /*

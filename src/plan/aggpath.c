@@ -555,7 +555,11 @@ reduced_share(const GjAggQuery *query, Path *path)
 	{
 		if (!IsA(lfirst(lc), Var))
 			return 0.0;
-		ncolumns += !bms_is_member(lfirst_node(Var, lc)->varno, small);
+		if (bms_is_member(lfirst_node(Var, lc)->varno, small))
+			continue;
+		if (lfirst_node(Var, lc)->vartype == UUIDOID)
+			return 0.0;
+		ncolumns++;
 	}
 	if (ncolumns > 0 && list_length(query->groupings) > 1 &&
 		(ncolumns >= GJD_MAX_GROUP_COLUMNS || query->ngroups > path->rows / 2 ||
@@ -600,8 +604,8 @@ is_reducible(const GjAggQuery *query, const Aggref *aggref, Index table)
 	if (argument == NULL)
 		return true;
 	return IsA(argument, Var) && argument->varno == table && argument->vartype != OIDOID &&
-		argument->vartype != NUMERICOID && argument->vartype != FLOAT4OID &&
-		argument->vartype != FLOAT8OID;
+		argument->vartype != NUMERICOID && argument->vartype != UUIDOID &&
+		argument->vartype != FLOAT4OID && argument->vartype != FLOAT8OID;
 }
 
 static double

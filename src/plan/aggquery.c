@@ -4,10 +4,11 @@
  *	  Can GpuAgg compute everything that a query asks for?
  *
  * It groups by values that are equal if and only if their bits are: integers, dates, times, enums
- * and booleans, by the default equality of their types.  A column of a join's small side may have
- * another type that can be hashed: then its values are replaced by numbers (agg/reader.c).  A
- * numeric column of an index is an argument, but forms no groups (words.c).  GpuAgg
- * computes those built-in aggregates over columns that node/aggplan.h lists.  All other queries
+ * and booleans, by the default equality of their types; and by uuids, as two words (pages/wide.c).
+ * A column of a join's small side may have another type that can be hashed: then its values are
+ * replaced by numbers (agg/reader.c).  A numeric column of an index is an argument, but forms no
+ * groups (words.c).  GpuAgg computes those built-in aggregates over columns that node/aggplan.h
+ * lists.  All other queries
  * are left to PostgreSQL.
  *
  * Rows are grouped by the GROUP BY columns, and by each other column that is used outside of
@@ -61,8 +62,10 @@ static void check_groupings(GjAggQuery *query);
 static bool refuse(GjAggQuery *query, const char *reason);
 static bool read_expr(Node *node, GjAggQuery *query);
 static bool add_grouping(GjAggQuery *query, Expr *expr);
+static bool has_words(const Expr *expr);
 static bool is_encodable(Expr *expr);
 static const char *aggregate_problem(const Aggref *aggref);
+static bool is_counted_uuid(const Aggref *aggref);
 static const char *say(const Aggref *aggref, const char *problem);
 static const char *computation_problem(Expr *expr);
 static bool encodes(const GjAggQuery *query, const Path *child);
@@ -73,6 +76,7 @@ static bool kind_of(const Aggref *aggref, GjAggKind *kind);
 static Plan *plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 					  List *clauses, List *custom_plans);
 static void add_inputs(Building *building, Expr *expr);
+static void add_words(Building *building, Expr *expr, AttrNumber attno);
 static int	find_argument(const Building *building, Expr *expr);
 static int	find_column(Building *building, Expr *expr, int condition);
 static void add_type(Building *building, Expr *expr);
@@ -221,7 +225,9 @@ add_grouping(GjAggQuery *query, Expr *expr)
 {
 	GjValueType type;
 
-	if (is_encodable(expr))
+	if (has_words(expr))
+		query->groupings = list_append_unique(query->groupings, expr);
+	else if (is_encodable(expr))
 		query->coded = list_append_unique(query->coded, expr);
 	else if (!value_type_of(exprType((Node *) expr), &type) ||
 			 type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8)
@@ -231,6 +237,16 @@ add_grouping(GjAggQuery *query, Expr *expr)
 	}
 	query->groupings = list_append_unique(query->groupings, expr);
 	return true;
+}
+
+/*
+ * Return true for a uuid, which takes two columns of a batch: each of them has a word.  Two uuids
+ * are equal if and only if both their words are.
+ */
+static bool
+has_words(const Expr *expr)
+{
+	return exprType((const Node *) expr) == UUIDOID;
 }
 
 /*
@@ -298,18 +314,32 @@ aggregate_problem(const Aggref *aggref)
 		Oid			argtype = linitial_oid(aggref->aggargtypes);
 
 		if (kind != GJ_AGG_COUNT_DISTINCT ||
-			!(value_type_of(argtype, &type) || GjNumericArgument(aggref) != NULL) ||
+			!(value_type_of(argtype, &type) || GjNumericArgument(aggref) != NULL ||
+			  is_counted_uuid(aggref)) ||
 			type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8 ||
 			lookup_type_cache(argtype, TYPECACHE_EQ_OPR)->eq_opr != clause->eqop)
 			return say(aggref, " with DISTINCT is not computed by gpujoin");
 	}
-	argument = GjNumericArgument(aggref) != NULL ? NULL : GjAggregateArgument(aggref);
+	argument = GjNumericArgument(aggref) != NULL || is_counted_uuid(aggref) ? NULL :
+		GjAggregateArgument(aggref);
 	if (argument != NULL && !value_type_of(exprType((Node *) argument), &type))
 		return say(aggref, " is not computed by gpujoin");
 	problem = computation_problem(aggref->aggfilter);
 	if (problem == NULL)
 		problem = computation_problem(argument);
 	return problem == NULL ? NULL : say(aggref, problem);
+}
+
+/*
+ * Return true if a column of uuids is counted
+ */
+static bool
+is_counted_uuid(const Aggref *aggref)
+{
+	const Expr *argument = GjAggregateArgument(aggref);
+
+	return aggref->aggfnoid == F_COUNT_ANY && argument != NULL && IsA(argument, Var) &&
+		has_words(argument);
 }
 
 /*
@@ -613,6 +643,11 @@ add_inputs(Building *building, Expr *expr)
 	entry = tlist_member(expr, building->child_tlist);
 	if (entry != NULL)
 	{
+		if (has_words(expr))
+		{
+			add_words(building, expr, entry->resno);
+			return;
+		}
 		building->inputs = lappend(building->inputs, expr);
 		building->columns = lappend_int(building->columns, entry->resno);
 		if (list_member(building->query->coded, expr))
@@ -628,8 +663,22 @@ add_inputs(Building *building, Expr *expr)
 }
 
 /*
+ * Add the two words of a uuid, which is a column of the child's result
+ */
+static void
+add_words(Building *building, Expr *expr, AttrNumber attno)
+{
+	for (int word = 1; word <= 2; word++)
+	{
+		building->inputs = lappend(building->inputs, expr);
+		building->columns = lappend_int(building->columns, attno);
+		building->types = lappend_int(building->types, GJ_TYPE_OF_WORD(word));
+	}
+}
+
+/*
  * Return the number of an expression among the batch's columns that the child returns, from 0, or
- * -1
+ * -1; of a uuid, that of its first word
  */
 static int
 find_argument(const Building *building, Expr *expr)
@@ -693,7 +742,13 @@ list_groupings(Building *building)
 	ListCell   *lc;
 
 	foreach(lc, building->query->groupings)
-		groupings = lappend_int(groupings, find_argument(building, lfirst(lc)));
+	{
+		int			column = find_argument(building, lfirst(lc));
+
+		groupings = lappend_int(groupings, column);
+		if (has_words(lfirst(lc)))
+			groupings = lappend_int(groupings, column + 1);
+	}
 	return groupings;
 }
 
@@ -715,6 +770,8 @@ list_aggregates(Building *building)
 		if (building->query->is_partial &&
 			(aggref->aggfnoid == F_SUM_INT8 || aggref->aggfnoid == F_SUM_NUMERIC))
 			kind = GJ_AGG_AVG;
+		if (kind == GJ_AGG_COUNT_DISTINCT && is_counted_uuid(aggref))
+			kind = GJ_AGG_COUNT_PAIRS;
 		aggregates = lappend_int(aggregates, kind);
 		aggregates = lappend_int(aggregates, argument);
 		aggregates = lappend_int(aggregates, filter);

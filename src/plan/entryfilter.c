@@ -92,6 +92,7 @@ static bool add_truth(Maker *maker, BooleanTest *test, bool always);
 static bool add_null_test(Maker *maker, NullTest *test, bool always);
 static bool add_comparison(Maker *maker, OpExpr *op, bool always);
 static bool add_list(Maker *maker, ScalarArrayOpExpr *op, bool always);
+static bool compares_bytes(Oid type, Oid collation);
 static Cost test_cost(int width, double nvalues);
 static double count_elements(Expr *array);
 static bool add_column(Maker *maker, Expr *expr);
@@ -269,7 +270,8 @@ add_comparison(Maker *maker, OpExpr *op, bool always)
 			return false;
 	}
 	if (!value_is_usable(maker, value, always) ||
-		!look_up_operator(maker, opno, &left, &right, &operator))
+		!look_up_operator(maker, opno, &left, &right, &operator) ||
+		!compares_bytes(left, op->inputcollid))
 		return false;
 
 	add_step(maker, GJ_FILTER_COMPARE);
@@ -298,7 +300,8 @@ add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
 	if (!find_column(maker, linitial(op->args), &column) ||
 		!value_is_usable(maker, array, always) ||
 		!look_up_operator(maker, op->opno, &left, &right, &operator) ||
-		operator != (op->useOr ? GJ_FILTER_EQ : GJ_FILTER_NE))
+		operator != (op->useOr ? GJ_FILTER_EQ : GJ_FILTER_NE) ||
+		!compares_bytes(left, op->inputcollid))
 		return false;
 
 	if (!op->useOr)
@@ -314,11 +317,23 @@ add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
 }
 
 /*
- * Return the cost of comparing a value of width bytes with nvalues others
+ * Return false if texts are compared under a collation that takes different bytes for equal
+ */
+static bool
+compares_bytes(Oid type, Oid collation)
+{
+	return type != TEXTOID || get_collation_isdeterministic(collation);
+}
+
+/*
+ * Return the cost of comparing a value of width bytes with nvalues others.  Values whose width
+ * varies have words.
  */
 static Cost
 test_cost(int width, double nvalues)
 {
+	if (width < 0)
+		width = sizeof(int64);
 	if (width < 0)
 		width = sizeof(int64);	/* a word in place of a numeric */
 	return TEST_BYTE_COST * (nvalues <= FEW_LISTED ? nvalues * width : LOOK_UP_BYTES);
@@ -519,7 +534,10 @@ find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOpera
 		*operator = operators[strategy - 1];
 	else
 		return false;
-	return true;
+
+	/* pairs of words are only tested for equality */
+	return (*left != UUIDOID && *left != TEXTOID) || *operator == GJ_FILTER_EQ ||
+		*operator == GJ_FILTER_NE;
 }
 
 /*
@@ -543,7 +561,9 @@ types_are_known(Oid left, Oid right)
 		case DATEOID:
 		case TIMESTAMPOID:
 		case TIMESTAMPTZOID:
+		case UUIDOID:
 		case NUMERICOID:
+		case TEXTOID:
 			return left == right;
 		default:
 			return false;
@@ -647,8 +667,8 @@ GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
  * be tested; NIL if they cannot be or need not be
  *
  * Codes that have rests are proved by these, which are behind the other columns of the index.  All
- * further parts of tuples must be in the index.  They must be integers or the like, since entries
- * include rows that the query must not see, for which no function may be called.
+ * further parts of tuples must be in the index.  They must be integers, uuids or the like, since
+ * entries include rows that the query must not see, for which no function may be called.
  */
 List *
 GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
@@ -672,7 +692,8 @@ GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
 		if (tuples->key_is_part && foreach_current_index(column) == 0)
 			continue;
 		if (!IsA(var, Var) ||
-			!GjExactPartInit(&part, lfirst_oid(opno), lfirst_oid(collation)) || !part.is_word)
+			!GjExactPartInit(&part, lfirst_oid(opno), lfirst_oid(collation)) ||
+			!GjExactPartIsBits(&part))
 			return NIL;
 		position = index_column(index, var->varattno);
 		if (position < 1)

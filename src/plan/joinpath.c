@@ -757,6 +757,7 @@ choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
 		GjSource	key;
 		List	   *attnos;
+		double		lacking;
 
 		if (!is_eligible(index))
 			continue;
@@ -767,9 +768,12 @@ choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 		keep_smaller(&scan, table, index, &key);
 		if (!GjIndexOnlyCovers(table, index, table->baserestrictinfo, false, &attnos))
 			continue;
+		lacking = GjWordsLacking(root, table, index, attnos);
+		if (lacking > GJ_MOST_LACKING)
+			continue;
 		keep_smaller(&covering, table, index, &key);
 		if (covering->index == index)
-			covering->lacking = GjWordsLacking(root, table, index, attnos);
+			covering->lacking = lacking;
 	}
 	if (covering == NULL)
 		return scan;

@@ -203,7 +203,8 @@ part_columns(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 }
 
 /*
- * Return true if entries have the parts as values that can be compared: by value, or the key's rest
+ * Return true if entries have the parts as values that can be compared: by value, uuids, or the
+ * key's rest
  */
 static bool
 are_words(const IndexOptInfo *index, List *parts)
@@ -214,7 +215,8 @@ are_words(const IndexOptInfo *index, List *parts)
 	{
 		const Var  *column = lfirst_node(Var, lc);
 
-		if (column->varattno != index->indexkeys[0] && !get_typbyval(column->vartype))
+		if (column->varattno != index->indexkeys[0] && !get_typbyval(column->vartype) &&
+			getBaseType(column->vartype) != UUIDOID)
 			return false;
 	}
 	return true;

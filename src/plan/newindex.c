@@ -291,10 +291,7 @@ make_layout(const GjNewIndex *index, GjLayout *layout)
 		TupleDescInitEntry(desc, i + 1, NULL, list_nth_oid(types, i), -1, 0);
 	flags = palloc0(desc->natts * sizeof(uint16));
 	for (int i = 1; i < desc->natts; i++)
-	{
-		if (GjColumnIsNumeric(TupleDescAttr(desc, i)))
-			flags[i - 1] = GJ_COLUMN_FLAGS(GJ_COLUMN_NUMERIC, 0, 0);	/* of any scale */
-	}
+		flags[i - 1] = GjColumnNewFlags(TupleDescAttr(desc, i));
 	return GjLayoutMake(desc, GjCodecHasRests(get_opclass_family(opclass),
 											  get_opclass_input_type(opclass)), flags, layout);
 }

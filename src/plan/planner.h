@@ -290,6 +290,9 @@ extern Expr *GjAggregateArgument(const Aggref *aggref);
 /* words.c: numeric columns of an index; scales[] has the two of base/numeric.h */
 extern const Var *GjNumericArgument(const Aggref *aggref);
 extern bool GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales);
+
+/* If more entries than these lack values, rows are read from the table at once */
+#define GJ_MOST_LACKING			0.5
 extern double GjWordsLacking(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *index,
 							 List *attnos);
 

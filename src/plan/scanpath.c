@@ -300,6 +300,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	input.index_only = GjIndexOnlyCovers(rel, index, filters, has_images(root, index), &attnos);
 	if (input.index_only)
 		input.lacking = GjWordsLacking(root, rel, index, attnos);
+	input.index_only &= input.lacking <= GJ_MOST_LACKING;
 	input.filtered = GjFilterShare(root, rel, index, filters, &entry_filters,
 								   &input.filter_cost);
 	input.per_row = count_per_row(root, &input, list_difference_ptr(filters,

@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * words.c
- *	  Numeric columns of an index, which has words in place of the values (base/numeric.c).
+ *	  Numeric and text columns of an index, which has words in place of the values (base/numeric.c,
+ *	  pages/wide.c).
  *
  * GpuAgg adds words.  So an argument that is numeric must be a column that the input takes from an
  * index alone.  The aggregates' words have the scales of that index; of the indexes of partitions,
@@ -22,6 +23,7 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
+#include "access/table.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type_d.h"
 #include "nodes/value.h"
@@ -39,7 +41,9 @@
 
 static bool has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel,
 					  const Var *column, int *scales);
+static void get_kinds(const IndexOptInfo *index, Oid table, GjIndexInfo *info);
 static double lacking_share(Oid table, AttrNumber attno, const GjIncludedColumn *column);
+static bool is_absent(Datum value, const GjIncludedColumn *column);
 static double lacking_values(const AttStatsSlot *slot, const GjIncludedColumn *column);
 static AttrNumber attno_of(PlannerInfo *root, const RelOptInfo *rel, const Var *column);
 
@@ -161,20 +165,41 @@ GjWordsLacking(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *ind
 	Oid			table = planner_rt_fetch(rel->relid, root)->relid;
 	double		present = 1.0;
 	GjIndexInfo info;
-	Relation	relation;
 
-	if (index->hypothetical)
-		return 0.0;
-	relation = index_open(index->indexoid, NoLock);
-	GjIndexGetInfo(relation, &info);
-	index_close(relation, NoLock);
+	get_kinds(index, table, &info);
 	for (int i = 1; i < index->ncolumns; i++)
 	{
-		if (info.included[i - 1].kind == GJ_COLUMN_NUMERIC &&
+		if (GjKindMayLack(info.included[i - 1].kind) &&
 			list_member_int(attnos, index->indexkeys[i]))
 			present *= 1.0 - lacking_share(table, index->indexkeys[i], &info.included[i - 1]);
 	}
 	return 1.0 - present;
+}
+
+/*
+ * Get the kinds and scales of an index's columns.  Those of a hypothetical index follow from the
+ * types, and its numerics are all expected to have words.
+ */
+static void
+get_kinds(const IndexOptInfo *index, Oid table, GjIndexInfo *info)
+{
+	Relation	relation;
+
+	if (!index->hypothetical)
+	{
+		relation = index_open(index->indexoid, NoLock);
+		GjIndexGetInfo(relation, info);
+		index_close(relation, NoLock);
+		return;
+	}
+	memset(info, 0, sizeof(*info));
+	relation = table_open(table, NoLock);
+	for (int i = 1; i < index->ncolumns; i++)
+	{
+		if (GjColumnIsText(TupleDescAttr(RelationGetDescr(relation), index->indexkeys[i] - 1)))
+			info->included[i - 1].kind = GJ_COLUMN_WIDE_TEXT;
+	}
+	table_close(relation, NoLock);
 }
 
 static double
@@ -207,6 +232,18 @@ lacking_share(Oid table, AttrNumber attno, const GjIncludedColumn *column)
 	return Min(share, 1.0);
 }
 
+static bool
+is_absent(Datum value, const GjIncludedColumn *column)
+{
+	int64		words[2];
+
+	if (column->kind == GJ_COLUMN_WIDE_TEXT)
+		GjWordsOfText(value, words);
+	else
+		words[0] = GjNumericToWord(value, column->display_scale, column->stored_scale);
+	return words[0] == GJ_ABSENT;
+}
+
 /*
  * Return the share of the slot's values that have no word: by their frequencies, or else by number
  */
@@ -217,8 +254,7 @@ lacking_values(const AttStatsSlot *slot, const GjIncludedColumn *column)
 
 	for (int i = 0; i < slot->nvalues; i++)
 	{
-		if (GjNumericToWord(slot->values[i], column->display_scale, column->stored_scale) ==
-			GJ_ABSENT)
+		if (is_absent(slot->values[i], column))
 			share += i < slot->nnumbers ? slot->numbers[i] : 1.0 / slot->nvalues;
 	}
 	return share;

@@ -16,6 +16,7 @@
 #include "catalog/pg_type_d.h"
 
 #include "base/arrays.h"
+#include "pages/pages.h"
 #include "columntest.h"
 
 /* Up to this number of elements, each is compared with all values in a loop */
@@ -36,9 +37,12 @@ static void run_listed(const GjColumnTest *test, const GjBatchColumn *column, in
 					   uint8 *pg_restrict results);
 static void run_few(const GjColumnTest *test, const GjBatchColumn *column, int n,
 					uint8 *pg_restrict results);
+static void run_pair(const GjColumnTest *test, const char *firsts, const char *seconds, int n,
+					 uint8 *results);
 static int64 get_key(Oid type, const GjBatchColumn *column, int i);
 static bool add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high);
 static void compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value);
+static void compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value);
 static void compare_numeric(GjColumnTest *test, GjFilterOperator operator, Datum value);
 static void compare_float(GjColumnTest *test, GjFilterOperator operator, double value);
 static void get_limits(Oid type, int64 *min, int64 *max);
@@ -54,6 +58,24 @@ static inline bool
 GjIsFloat(Oid type)
 {
 	return type == FLOAT4OID || type == FLOAT8OID;
+}
+
+/*
+ * Return true if values of a type are two words
+ */
+static inline bool
+has_pairs(Oid type)
+{
+	return type == UUIDOID || type == TEXTOID;
+}
+
+static inline void
+read_words(Oid type, Datum value, int64 *words)
+{
+	if (type == TEXTOID)
+		GjWordsOfText(value, words);
+	else
+		GjWordsOfUuid(DatumGetPointer(value), words);
 }
 
 /*
@@ -82,10 +104,11 @@ GjFloatKey(double value)
  */
 
 /*
- * Test n values of a column.  A constant test does not read them.
+ * Test n values of a column, and their second words, if they have any.  A constant test does not
+ * read them.
  */
 void
-GjTestRun(const GjColumnTest *test, const GjBatchColumn *column, int n,
+GjTestRun(const GjColumnTest *test, const GjBatchColumn *column, const GjBatchColumn *second, int n,
 		  uint8 *pg_restrict results)
 {
 	switch (test->kind)
@@ -107,6 +130,10 @@ GjTestRun(const GjColumnTest *test, const GjBatchColumn *column, int n,
 			break;
 		case GJ_TEST_LISTED:
 			run_listed(test, column, n, results);
+			break;
+		case GJ_TEST_PAIR:
+		case GJ_TEST_PAIRS:
+			run_pair(test, column->values, second->values, n, results);
 			break;
 	}
 	if (column->nulls != NULL)
@@ -214,6 +241,20 @@ run_few(const GjColumnTest *test, const GjBatchColumn *column, int n,
 }
 
 /*
+ * Compare values of two words with one, or look them up
+ */
+static void
+run_pair(const GjColumnTest *test, const char *firsts, const char *seconds, int n, uint8 *results)
+{
+	if (test->kind == GJ_TEST_PAIR)
+		GjPairIsEqual(firsts, seconds, n, test->low, test->high, results);
+	else
+		GjPairsTest(test->pairs, n, (const int64 *) firsts, (const int64 *) seconds, results);
+	for (int i = 0; i < n; i++)
+		results[i] = results[i] != 0 ? test->yes : test->no;
+}
+
+/*
  * Return a value in the form in which it would be in a set
  */
 static int64
@@ -268,14 +309,14 @@ get_key(Oid type, const GjBatchColumn *column, int i)
  */
 
 /*
- * Add a condition under which the test of a column has the wanted result, TRUE or FALSE.  Returns
- * false if no such condition exists, or if there is no room for it.
+ * Add a condition under which the test of a column has the wanted result, TRUE or FALSE.  second is
+ * the column with the second words of its values, or 0.  Returns false if no such condition exists, or if there is no room for it.
  */
 bool
-GjTestForDevice(gjd_filter *filter, int column, const GjColumnTest *test, uint8 wanted)
+GjTestForDevice(gjd_filter *filter, int column, int second, const GjColumnTest *test, uint8 wanted)
 {
 	/* a device cannot tell absent values, for which no test holds */
-	if (test->type == NUMERICOID)
+	if (test->type == NUMERICOID || test->type == TEXTOID)
 		return false;
 	switch (test->kind)
 	{
@@ -290,11 +331,16 @@ GjTestForDevice(gjd_filter *filter, int column, const GjColumnTest *test, uint8 
 				return false;
 			return add(filter, column, test->yes == wanted ? GJD_BETWEEN : GJD_OUTSIDE,
 					   test->low, test->high);
+		case GJ_TEST_PAIR:
+			return test->yes == wanted &&
+				add(filter, column, GJD_BETWEEN, test->low, test->low) &&
+				add(filter, second, GJD_BETWEEN, test->high, test->high);
 		case GJ_TEST_LESS:
 		case GJ_TEST_LESS_EQUAL:
 		case GJ_TEST_EQUAL:
 		case GJ_TEST_NAN:
 		case GJ_TEST_LISTED:
+		case GJ_TEST_PAIRS:
 			break;
 	}
 	return false;
@@ -345,6 +391,8 @@ GjTestCompare(GjColumnTest *test, Oid type, GjFilterOperator operator, Oid value
 	test->no = GJ_RESULT_FALSE;
 	if (isnull)
 		GjTestConstant(test, value, true);
+	else if (has_pairs(type))
+		compare_pair(test, operator, value);
 	else if (GjIsFloat(type))
 		compare_float(test, operator, read_float(value_type, value));
 	else if (type == NUMERICOID)
@@ -407,6 +455,24 @@ compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value)
 		test->kind = GJ_TEST_SAME;
 		test->yes = test->no;
 	}
+}
+
+/*
+ * Make a test for a uuid or a text.  The operator is = or <>: the planner takes no other.  A text
+ * without words equals only absent ones, which are not decided here.
+ */
+static void
+compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value)
+{
+	int64		words[2];
+
+	Assert(operator == GJ_FILTER_EQ || operator == GJ_FILTER_NE);
+	read_words(test->type, value, words);
+	test->kind = GJ_TEST_PAIR;
+	test->low = words[0];
+	test->high = words[1];
+	if (operator == GJ_FILTER_NE)
+		negate(test);
 }
 
 /*
@@ -486,12 +552,16 @@ GjTestAny(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type,
 		GjTestConstant(test, BoolGetDatum(false), false);
 		return;
 	}
-	test->kind = GJ_TEST_LISTED;
-	test->set = GjKeySetCreate(context, sizeof(int64));
+	if (has_pairs(type))
+		test->pairs = GjPairsCreate(context);
+	else
+		test->set = GjKeySetCreate(context, sizeof(int64));
+	test->kind = has_pairs(type) ? GJ_TEST_PAIRS : GJ_TEST_LISTED;
 	test->yes = GJ_RESULT_TRUE;
 	test->no = GjForEachElement(elements, add_element, &(Elements) {test, element_type}) ?
 		GJ_RESULT_NULL : GJ_RESULT_FALSE;
-	GjKeySetFinish(test->set);
+	if (!has_pairs(type))
+		GjKeySetFinish(test->set);
 }
 
 static void
@@ -503,6 +573,14 @@ add_element(void *destination, Datum value)
 	int64		max;
 	int64		key;
 
+	if (has_pairs(test->type))
+	{
+		int64		words[2];
+
+		read_words(test->type, value, words);
+		GjPairsAdd(test->pairs, words[0], words[1]);
+		return;
+	}
 	if (GjIsFloat(test->type))
 	{
 		GjKeySetAdd(test->set, GjFloatKey(read_float(element_type, value)));

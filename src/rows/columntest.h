@@ -26,7 +26,9 @@ typedef enum GjTestKind
 	GJ_TEST_LESS_EQUAL,			/* column <= number */
 	GJ_TEST_EQUAL,				/* column = number */
 	GJ_TEST_NAN,				/* column is not a number */
-	GJ_TEST_LISTED				/* column is in the set */
+	GJ_TEST_LISTED,				/* column is in the set */
+	GJ_TEST_PAIR,				/* column = low, and its second word = high */
+	GJ_TEST_PAIRS				/* column and its second word are in the table */
 } GjTestKind;
 
 typedef struct GjColumnTest
@@ -40,12 +42,13 @@ typedef struct GjColumnTest
 	double		number;
 	uint8		stored_scale;	/* of a numeric column, whose values are words */
 	GjKeySet   *set;			/* elements; GjFloatKey() of floating-point numbers */
+	GjExact    *pairs;			/* elements of two words: a code and a part */
 } GjColumnTest;
 
-extern void GjTestRun(const GjColumnTest *test, const GjBatchColumn *column, int n,
-					  uint8 *pg_restrict results);
-extern bool GjTestForDevice(gjd_filter *filter, int column, const GjColumnTest *test,
-							uint8 wanted);
+extern void GjTestRun(const GjColumnTest *test, const GjBatchColumn *column,
+					  const GjBatchColumn *second, int n, uint8 *pg_restrict results);
+extern bool GjTestForDevice(gjd_filter *filter, int column, int second,
+							const GjColumnTest *test, uint8 wanted);
 extern bool GjTestNullForDevice(gjd_filter *filter, int column, bool isnull);
 extern void GjTestCompare(GjColumnTest *test, Oid type, GjFilterOperator operator,
 						  Oid value_type, Datum value, bool isnull);

@@ -8,8 +8,8 @@
  * AND, OR and NOT in three-valued logic take few bit operations.  An entry passes if the result is
  * TRUE.
  *
- * A numeric column has words, which are tested as integers.  An entry may lack the word
- * (base/numeric.c); then it passes, and the row is tested when it has been read from the table.
+ * A numeric column has words, which are tested as integers, and a text column two words.  An entry
+ * may lack these (base/numeric.c, pages/wide.c); then it passes, and the row is tested when it has been read from the table.
  *
  * The values that columns are compared with are evaluated once per scan, when the first entries
  * arrive.  Without entries they are not evaluated, just as the executor evaluates a filter only if
@@ -29,6 +29,7 @@
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
+#include "utils/uuid.h"
 
 #include "columntest.h"
 
@@ -40,6 +41,7 @@ typedef struct Condition
 	struct Condition *operands;
 	BoolTestType truth;			/* GJ_FILTER_TRUTH */
 	int			column;
+	int			second;			/* column with the second words of the values, or 0 */
 	Oid			type;			/* type as which the column is compared */
 	Oid			value_type;		/* type of the value, or of the array's elements */
 	GjFilterOperator operator;
@@ -51,6 +53,7 @@ typedef struct Condition
 struct GjEntryFilter
 {
 	Condition	root;			/* an AND */
+	GjIndexInfo info;
 	List	   *parts;			/* columns that are looked up in exact with the code, or NIL */
 	GjExact    *exact;
 	uint64		columns;
@@ -67,7 +70,6 @@ typedef struct Reader
 {
 	GjEntryFilter *filter;
 	PlanState  *parent;
-	const GjIndexInfo *info;
 	List	   *steps;
 	List	   *values;
 	int			step;			/* next step */
@@ -75,16 +77,13 @@ typedef struct Reader
 } Reader;
 
 static void read_parts(GjEntryFilter *filter, List *parts);
+static int	add_column(GjEntryFilter *filter, int column);
 static void read_condition(Reader *reader, Condition *condition);
 static void read_operands(Reader *reader, Condition *condition, int noperands);
 static void note_words(Reader *reader, Condition *condition);
 static void read_column(Reader *reader, Condition *condition);
 static int	next_step(Reader *reader);
 static void read_value(Reader *reader, Condition *condition);
-static bool is_computed(Node *value);
-static bool tells_time(Node *node);
-static bool is_of_time(Oid function);
-static bool collect_params(Node *node, void *params);
 static bool is_at_hand(const GjEntryFilter *filter);
 static void start(GjEntryFilter *filter);
 static void start_condition(GjEntryFilter *filter, Condition *condition);
@@ -102,21 +101,20 @@ static void run_operands(const Condition *condition, const GjBatchColumn *column
 static void put_to_truth(BoolTestType truth, int n, uint8 *results);
 
 /*
- * Prepare a filter plan, or return NULL if the plan is empty.  The planner has stored its values
- * separately.  The filter lives in the memory context of the query.
+ * Prepare a filter plan for an index, or return NULL if the plan is empty.  The planner has stored
+ * its values separately.  The filter lives in the memory context of the query.
  */
 GjEntryFilter *
 GjEntryFilterInit(Relation index, List *plan, List *values, PlanState *parent)
 {
 	GjEntryFilter *filter;
-	GjIndexInfo info;
-	Reader		reader = {.parent = parent,.info = &info,.values = values};
+	Reader		reader = {.parent = parent,.values = values};
 
 	if (plan == NIL)
 		return NULL;
-	GjIndexGetInfo(index, &info);
 	Assert(list_length(plan) == GJ_FILTER_PLAN_COUNT);
 	filter = palloc0(sizeof(GjEntryFilter));
+	GjIndexGetInfo(index, &filter->info);
 	filter->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin filter",
 											ALLOCSET_SMALL_SIZES);
 	filter->econtext = CreateExprContext(parent->state);
@@ -146,7 +144,22 @@ read_parts(GjEntryFilter *filter, List *parts)
 	if (parts != NIL)
 		filter->columns |= GJ_ENTRY_KEY;
 	foreach(lc, parts)
-		filter->columns |= GJ_ENTRY_KEY << lfirst_int(lc);
+		(void) add_column(filter, lfirst_int(lc));
+}
+
+/*
+ * Have the filter read a column, and the second words of its values, whose column is returned; 0 if
+ * they have none
+ */
+static int
+add_column(GjEntryFilter *filter, int column)
+{
+	int			second = column == 0 ? 0 : filter->info.included[column - 1].second;
+
+	filter->columns |= GJ_ENTRY_KEY << column;
+	if (second != 0)
+		filter->columns |= GJ_ENTRY_KEY << second;
+	return second;
 }
 
 static void
@@ -211,21 +224,21 @@ read_operands(Reader *reader, Condition *condition, int noperands)
 static void
 note_words(Reader *reader, Condition *condition)
 {
-	if (condition->type != NUMERICOID)
+	if (condition->type != NUMERICOID && condition->type != TEXTOID)
 		return;
 	if (condition->column == 0 ||
-		reader->info->included[condition->column - 1].kind != GJ_COLUMN_NUMERIC)
-		elog(ERROR, "a filter compares a column that has no numerics");
+		!GjKindMayLack(reader->filter->info.included[condition->column - 1].kind))
+		elog(ERROR, "a filter compares a column that has no words");
 	condition->words = GJ_ENTRY_KEY << condition->column;
 	condition->test.stored_scale =
-		reader->info->included[condition->column - 1].stored_scale;
+		reader->filter->info.included[condition->column - 1].stored_scale;
 }
 
 static void
 read_column(Reader *reader, Condition *condition)
 {
 	condition->column = next_step(reader);
-	reader->filter->columns |= GJ_ENTRY_KEY << condition->column;
+	condition->second = add_column(reader->filter, condition->column);
 }
 
 static int
@@ -240,100 +253,8 @@ read_value(Reader *reader, Condition *condition)
 	Expr	   *value = list_nth(reader->values, reader->value++);
 
 	condition->value = ExecInitExpr(value, reader->parent);
-	reader->filter->computes |= is_computed((Node *) value);
-	collect_params((Node *) value, &reader->filter->params);
-}
-
-/*
- * Return true if evaluating a value could fail.  A param alone cannot.  The planner has evaluated
- * what has no param, to estimate how many rows pass; but a stable function may fail when a cached
- * plan is executed again, unless only the time has changed.
- */
-static bool
-is_computed(Node *value)
-{
-	while (IsA(value, RelabelType))
-		value = (Node *) ((RelabelType *) value)->arg;
-	return !IsA(value, Param) && !tells_time(value);
-}
-
-/*
- * Return true if the expression has nothing but constants, the time, and functions that do not
- * fail as time goes by: "now() - interval '1 day'", "current_date"
- */
-static bool
-tells_time(Node *node)
-{
-	List	   *args;
-	ListCell   *lc;
-
-	switch (nodeTag(node))
-	{
-		case T_Const:
-		case T_SQLValueFunction:
-			return true;
-		case T_RelabelType:
-			return tells_time((Node *) ((RelabelType *) node)->arg);
-		case T_FuncExpr:
-			if (!is_of_time(((FuncExpr *) node)->funcid))
-				return false;
-			args = ((FuncExpr *) node)->args;
-			break;
-		case T_OpExpr:
-			if (!is_of_time(get_opcode(((OpExpr *) node)->opno)))
-				return false;
-			args = ((OpExpr *) node)->args;
-			break;
-		default:
-			return false;
-	}
-	foreach(lc, args)
-	{
-		if (!tells_time(lfirst(lc)))
-			return false;
-	}
-	return true;
-}
-
-static bool
-is_of_time(Oid function)
-{
-	switch (function)
-	{
-		case F_NOW:
-		case F_TRANSACTION_TIMESTAMP:
-		case F_STATEMENT_TIMESTAMP:
-		case F_DATE_TIMESTAMPTZ:
-		case F_TIMESTAMP_TIMESTAMPTZ:
-		case F_TIMESTAMP_DATE:
-		case F_TIMESTAMPTZ_DATE:
-		case F_TIMESTAMPTZ_TIMESTAMP:
-		case F_DATE_PLI:
-		case F_DATE_MII:
-		case F_DATE_PL_INTERVAL:
-		case F_DATE_MI_INTERVAL:
-		case F_TIMESTAMP_PL_INTERVAL:
-		case F_TIMESTAMP_MI_INTERVAL:
-		case F_TIMESTAMPTZ_PL_INTERVAL:
-		case F_TIMESTAMPTZ_MI_INTERVAL:
-		case F_DATE_TRUNC_TEXT_TIMESTAMP:
-		case F_DATE_TRUNC_TEXT_TIMESTAMPTZ:
-			return true;
-		default:
-			return false;
-	}
-}
-
-static bool
-collect_params(Node *node, void *params)
-{
-	Bitmapset **set = params;
-
-	if (node == NULL)
-		return false;
-	if (IsA(node, Param) && ((Param *) node)->paramkind == PARAM_EXEC)
-		*set = bms_add_member(*set, ((Param *) node)->paramid);
-	return expression_tree_walker(node, collect_params, params);
+	reader->filter->computes |= GjValueMayFail((Node *) value);
+	GjCollectParams((Node *) value, &reader->filter->params);
 }
 
 /*
@@ -489,15 +410,16 @@ run_on_words(const Condition *root, const GjBatchColumn *columns, int n, uint8 *
 /*
  * Keep those of n entries that the exact table lists
  *
- * Entries of rows that are not visible are looked up, too, so only words may be compared: see
- * plan/entryfilter.c.
+ * Entries of rows that are not visible are looked up, too, so only words and uuids may be compared:
+ * see plan/entryfilter.c.
  */
 static int
 drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n)
 {
 	int			nparts = list_length(filter->parts);
 	MemoryContext old = MemoryContextSwitchTo(filter->econtext->ecxt_per_tuple_memory);
-	Datum	   *values = palloc(nparts * n * sizeof(Datum));
+	Datum	   *values = palloc(nparts * n * (sizeof(Datum) + UUID_LEN));
+	char	   *uuids = (char *) (values + nparts * n);
 	const Datum *arrays[INDEX_MAX_KEYS];
 	int64		codes[GJ_BATCH_ROWS];
 	uint32		numbers[GJ_BATCH_ROWS];
@@ -523,11 +445,19 @@ drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
 		codes[i] = read_word(&columns[0], rows[i]);
 	foreach(lc, filter->parts)
 	{
-		Datum	   *part = values + foreach_current_index(lc) * n;
+		int			k = foreach_current_index(lc);
+		Datum	   *part = values + k * n;
+		int			second = filter->info.included[lfirst_int(lc) - 1].second;
 
-		for (int i = 0; i < nread; i++)
-			part[i] = Int64GetDatum(read_word(&columns[lfirst_int(lc)], rows[i]));
-		arrays[foreach_current_index(lc)] = part;
+		if (second != 0)
+			GjReadUuids(columns[lfirst_int(lc)].values, columns[second].values, nread, rows,
+						uuids + k * n * UUID_LEN, part);
+		else
+		{
+			for (int i = 0; i < nread; i++)
+				part[i] = Int64GetDatum(read_word(&columns[lfirst_int(lc)], rows[i]));
+		}
+		arrays[k] = part;
 	}
 	GjExactFindMany(filter->exact, nread, codes, arrays, numbers);
 	for (int i = 0; i < nread; i++)
@@ -641,7 +571,8 @@ add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter)
 		case GJ_FILTER_ANY:
 		case GJ_FILTER_COLUMN:
 		case GJ_FILTER_VALUE:
-			return GjTestForDevice(filter, condition->column, &condition->test, wanted);
+			return GjTestForDevice(filter, condition->column, condition->second, &condition->test,
+								   wanted);
 	}
 	return false;
 }
@@ -675,7 +606,7 @@ run(const Condition *condition, const GjBatchColumn *columns, int n, uint8 *resu
 		case GJ_FILTER_ANY:
 		case GJ_FILTER_COLUMN:
 		case GJ_FILTER_VALUE:
-			GjTestRun(&condition->test, column, n, results);
+			GjTestRun(&condition->test, column, &columns[condition->second], n, results);
 			break;
 	}
 }

@@ -979,11 +979,16 @@ compute_code(GjKeyReader *reader, Datum value)
 void
 GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns)
 {
+	GjIndexInfo info;
 	ListCell   *lc;
 
-	reader->has_rests = columns != NIL && reader->codec.kind == GJ_CODEC_UUID;
+	if (columns == NIL)
+		return;
+	GjIndexGetInfo(index, &info);
+	reader->has_rests = reader->codec.kind == GJ_CODEC_UUID;
 	reader->parts = palloc_array(AttrNumber, list_length(columns));
 	reader->entry_parts = palloc_array(int, list_length(columns));
+	reader->entry_seconds = palloc0_array(int, list_length(columns));
 	foreach(lc, columns)
 	{
 		AttrNumber	attno = lfirst_node(Var, lc)->varattno;
@@ -992,7 +997,9 @@ GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns)
 		while (column >= 0 && index->rd_index->indkey.values[column] != attno)
 			column--;
 		if (column == 0 && reader->has_rests && reader->nparts == 0)
-			column = index->rd_index->indnatts;
+			column = GjIndexSecondColumn(&info, 0);
+		else if (column >= 0)
+			reader->entry_seconds[reader->nparts] = GjIndexSecondColumn(&info, column);
 		reader->parts[reader->nparts] = attno;
 		reader->entry_parts[reader->nparts++] = column;
 	}
@@ -1010,6 +1017,8 @@ GjKeyReaderPartColumns(const GjKeyReader *reader)
 	{
 		if (reader->entry_parts[i] >= 0)
 			columns |= GJ_ENTRY_KEY << reader->entry_parts[i];
+		if (reader->entry_seconds[i] != 0)
+			columns |= GJ_ENTRY_KEY << reader->entry_seconds[i];
 	}
 	return columns;
 }

@@ -102,6 +102,7 @@ typedef struct GjKeyReader
 	int			nparts;			/* columns that an exact table also compares */
 	AttrNumber *parts;
 	int		   *entry_parts;	/* the same as columns of the index, from 0; -1 if it lacks one */
+	int		   *entry_seconds;	/* columns with the second words of these; 0 if they have none */
 	bool		has_rests;		/* is the first part the rest of the key? */
 } GjKeyReader;
 

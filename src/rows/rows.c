@@ -36,6 +36,7 @@
 #include "pgstat.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
+#include "utils/uuid.h"
 
 #include "base/gpujoin.h"
 #include "base/tid.h"
@@ -106,6 +107,7 @@ static bool has_room(const GjRows *rows);
 static bool load_entries(GjRows *rows);
 static void find_partners(GjRows *rows);
 static void find_with_parts(GjRows *rows, GjRowKeys *keys);
+static void make_uuids(const GjRows *rows, int part, Datum *values, int n, char *bytes);
 static void fetch_rest(GjRows *rows, Phase phase);
 static void forget_rest(GjRows *rows);
 static void load_chunk(GjRows *rows);
@@ -136,7 +138,7 @@ GjRowsCreate(const ScanState *node, Relation index, GjKeyReader *reader, GjEntry
 	GjIndexGetInfo(index, &info);
 	for (int i = 0; i < info.nincluded; i++)
 	{
-		if (info.included[i].kind != GJ_COLUMN_PLAIN)
+		if (GjKindMayLack(info.included[i].kind))
 			rows->lacking[rows->nlacking++] = i;
 	}
 	return rows;
@@ -382,7 +384,8 @@ find_with_parts(GjRows *rows, GjRowKeys *keys)
 {
 	GjRowBatch *batch = &rows->batch;
 	int			nparts = rows->reader->nparts;
-	Datum	   *values = palloc(keys->n * nparts * sizeof(Datum));
+	Datum	   *values = palloc(keys->n * nparts * (sizeof(Datum) + UUID_LEN));
+	char	   *uuids = (char *) (values + keys->n * nparts);
 	bool	   *nulls = palloc0(keys->n * sizeof(bool));
 	const Datum *arrays[INDEX_MAX_KEYS];
 
@@ -401,12 +404,31 @@ find_with_parts(GjRows *rows, GjRowKeys *keys)
 			nulls[i] |= column->has_nulls && column->nulls[entry] != 0;
 			part[i] = fetch_att(column->values + entry * column->width, true, column->width);
 		}
+		if (rows->reader->entry_seconds[k] != 0)
+			make_uuids(rows, k, part, keys->n, uuids + k * keys->n * UUID_LEN);
 	}
 	keys->parts = arrays;
 	keys->nulls = nulls;
 	batch->nrows = rows->probe.lookup(rows->probe.arg, keys, rows->positions, rows->partners);
 	pfree(values);
 	pfree(nulls);
+}
+
+/*
+ * Replace the first words of a part of n rows by pointers to the uuids that both words are
+ */
+static void
+make_uuids(const GjRows *rows, int part, Datum *values, int n, char *bytes)
+{
+	int			second = rows->reader->entry_seconds[part];
+	const int64 *seconds = (const int64 *) rows->entries->included[second - 1].values;
+
+	for (int i = 0; i < n; i++, bytes += UUID_LEN)
+	{
+		GjUuidOfColumn(rows->reader->entry_parts[part], DatumGetInt64(values[i]),
+					   seconds[GjRowEntry(&rows->batch, i)], bytes);
+		values[i] = PointerGetDatum(bytes);
+	}
 }
 
 /*

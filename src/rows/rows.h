@@ -38,6 +38,8 @@ typedef struct GjRowBatch
 	const HeapTupleData *tuples;	/* or the tuples of a block, otherwise NULL, */
 	Buffer		buffer;			/* which is pinned; */
 	const GjBatchColumn *arrays;	/* or result columns; all rows are used, and rows is NULL */
+	const GjBatchColumn *seconds;	/* with arrays: the second words of uuids, by column of the
+									 * result */
 	bool		rechecked;		/* false if the consumer must recheck the keys of the tuples */
 	void	  **partners;		/* result of the look-up of each row, or NULL without a look-up */
 	int			partner_natts;	/* number of columns of a partner */
@@ -82,6 +84,8 @@ GjRowStore(const GjRowBatch *batch, int row, TupleTableSlot *slot)
  */
 typedef struct GjEntryFilter GjEntryFilter;
 
+extern bool GjValueMayFail(Node *value);
+extern bool GjCollectParams(Node *node, void *params);
 extern GjEntryFilter *GjEntryFilterInit(Relation index, List *plan, List *values,
 										PlanState *parent);
 extern void GjEntryFilterSetExact(GjEntryFilter *filter, GjExact *exact);

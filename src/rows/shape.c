@@ -49,6 +49,9 @@ static bool all_have_place(const HeapTupleData *tuples, AttrNumber attno, const 
 						   int n);
 static void read_places(const HeapTupleData *tuples, const GjTuplePlace *place,
 						const uint16 *rows, int n, char *values);
+static bool read_words(const HeapTupleData *tuples, const GjRowShape *shape,
+					   const GjShapeOutput *output, int word, const uint16 *rows, int n,
+					   int64 *values, uint8 *nulls);
 static bool read_attributes(const HeapTupleData *tuples, TupleDesc desc,
 							const GjTuplePlace *place, const uint16 *rows, int n, char *values,
 							uint8 *nulls);
@@ -62,10 +65,10 @@ create_shape(List *attributes)
 /*
  * Prepare filling slots with the table's columns from entries.  attnos are the attributes to be
  * filled.  The index must have all of them, and the plan must use no others.  If the index has
- * rests of its keys, keys are made of codes and rests.
+ * rests, keys are made of codes and rests.
  */
 GjRowShape *
-GjShapeOfEntries(Relation index, bool has_rests, const Scan *plan, List *attnos)
+GjShapeOfEntries(Relation index, const Scan *plan, List *attnos)
 {
 	GjRowShape *shape = create_shape(attnos);
 	GjIndexInfo info;
@@ -75,13 +78,10 @@ GjShapeOfEntries(Relation index, bool has_rests, const Scan *plan, List *attnos)
 	check_plan(plan, attnos);
 	foreach(lc, attnos)
 	{
-		GjShapeOutput output = {.column = GjIndexColumnOf(index, lfirst_int(lc)),.by_value = true};
+		GjShapeOutput output = {.column = GjIndexColumnOf(index, lfirst_int(lc))};
 
-		if (output.column == 0 && has_rests)
-		{
-			output.rest = index->rd_index->indnatts;
-			output.by_value = false;
-		}
+		output.second = GjIndexSecondColumn(&info, output.column);
+		output.by_value = output.second == 0;
 		if (output.column > 0)
 			describe_column(&output, &info.included[output.column - 1]);
 		add_output(shape, lfirst_int(lc), &output);
@@ -104,7 +104,7 @@ describe_column(GjShapeOutput *output, const GjIncludedColumn *column)
 static inline bool
 is_made(const GjShapeOutput *output)
 {
-	return output->rest != 0 || output->kind != GJ_COLUMN_PLAIN;
+	return output->second != 0 || output->kind != GJ_COLUMN_PLAIN;
 }
 
 /*
@@ -147,7 +147,7 @@ GjIndexColumnOf(Relation index, AttrNumber attno)
 /*
  * Prepare filling slots with the columns of a target list from tuples.  varno is that of the table.
  * Entries that are not Vars of the table, or whose place varies, are left out.  For arrays, the
- * place may vary, but the value must be by value, or a numeric, which the caller converts.
+ * place may vary, but the value must be by value, a uuid, or a numeric, which the caller converts.
  */
 GjRowShape *
 GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, bool to_arrays)
@@ -202,7 +202,8 @@ GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
 }
 
 /*
- * Describe an attribute whose place varies.  Returns false if it is not by value, and no numeric.
+ * Describe an attribute whose place varies.  Returns false if it is not by value, and neither a
+ * numeric nor, by its width, a uuid.
  */
 static bool
 describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
@@ -214,7 +215,7 @@ describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
 	att = TupleDescAttr(desc, attno - 1);
 	*place = (GjTuplePlace) {.attno = attno,.width = att->attlen,.by_value = att->attbyval,
 	.offset = GJ_NO_OFFSET};
-	return att->attbyval || att->atttypid == NUMERICOID;
+	return att->attbyval || att->attlen == UUID_LEN || att->atttypid == NUMERICOID;
 }
 
 /*
@@ -262,8 +263,8 @@ add_output(GjRowShape *shape, AttrNumber attno, const GjShapeOutput *output)
 	*added = *output;
 	added->at = attno - 1;
 	shape->columns |= GJ_ENTRY_KEY << output->column;
-	if (output->rest != 0)
-		shape->columns |= GJ_ENTRY_KEY << output->rest;
+	if (output->second != 0)
+		shape->columns |= GJ_ENTRY_KEY << output->second;
 	if (is_made(output))
 	{
 		shape->nmade++;
@@ -289,8 +290,8 @@ GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set)
 		output->width = column->width;
 		output->values = column->values;
 		output->nulls = column->has_nulls ? column->nulls : NULL;
-		if (output->rest != 0)
-			shape->rests = (const int64 *) set->included[output->rest - 1].values;
+		if (output->second != 0)
+			output->seconds = (const int64 *) set->included[output->second - 1].values;
 	}
 	order_outputs(shape);
 }
@@ -329,8 +330,8 @@ swap_outputs(GjRowShape *shape, int i, int j)
 }
 
 /*
- * Store those values of an entry in the slot that are made: keys, of code and rest, and numerics.
- * No numeric may be absent.
+ * Store those values of an entry in the slot that are made: of two words, and numerics.  No value
+ * may be absent.
  */
 void
 GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
@@ -340,8 +341,10 @@ GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 		const GjShapeOutput *output = &shape->outputs[i];
 		int64		word = ((const int64 *) output->values)[entry];
 
-		if (output->rest != 0)
-			GjUuidOfPair(word, shape->rests[entry], output->made);
+		if (output->kind == GJ_COLUMN_WIDE_TEXT)
+			GjTextOfWords(word, output->seconds[entry], output->made);
+		else if (output->second != 0)
+			GjUuidOfColumn(output->column, word, output->seconds[entry], output->made);
 		else
 			GjNumericOfWord(word, output->display_scale, output->stored_scale, output->made);
 		slot->tts_values[output->at] = PointerGetDatum(output->made);
@@ -359,7 +362,8 @@ GjShapeLacksValue(const GjRowShape *shape, uint64 entry)
 	{
 		const GjShapeOutput *output = &shape->outputs[i];
 
-		if (output->rest == 0 && ((const int64 *) output->values)[entry] == GJ_ABSENT)
+		if (GjKindMayLack(output->kind) &&
+			((const int64 *) output->values)[entry] == GJ_ABSENT)
 			return true;
 	}
 	return false;
@@ -391,14 +395,17 @@ GjPrepareSlot(TupleTableSlot *slot)
 
 /*
  * Copy a column of some of the tuples, numbered from 0, into an array of values as wide as the
- * column, which must be by value, and set a byte of nulls for each.  output is one of the shape's.
- * Return true if any value is NULL.
+ * column, which must be by value, and set a byte of nulls for each.  If the column has uuids, word
+ * is 1 or 2, and the word is copied.  output is one of the shape's.  Return true if any value is
+ * NULL.
  */
 bool
 GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *shape, const GjShapeOutput *output,
-				  const uint16 *rows, int n, char *values, uint8 *nulls)
+				  int word, const uint16 *rows, int n, char *values, uint8 *nulls)
 {
-	Assert(output->by_value);
+	Assert(output->by_value || word != 0);
+	if (word != 0)
+		return read_words(tuples, shape, output, word, rows, n, (int64 *) values, nulls);
 	if (output->place.offset == GJ_NO_OFFSET ||
 		!all_have_place(tuples, output->place.attno, rows, n))
 		return read_attributes(tuples, shape->desc, &output->place, rows, n, values, nulls);
@@ -426,6 +433,33 @@ read_places(const HeapTupleData *tuples, const GjTuplePlace *place, const uint16
 			char *values)
 {
 	GJ_BY_WIDTH(place->width, READ_PLACES);
+}
+
+/*
+ * Read a word of the uuids of tuples
+ */
+static bool
+read_words(const HeapTupleData *tuples, const GjRowShape *shape, const GjShapeOutput *output,
+		   int word, const uint16 *rows, int n, int64 *values, uint8 *nulls)
+{
+	const GjTuplePlace *place = &output->place;
+	bool		any_null = false;
+
+	for (int i = 0; i < n; i++)
+	{
+		HeapTuple	tuple = unconstify(HeapTupleData *, &tuples[rows[i]]);
+		bool		isnull = false;
+		Datum		value;
+
+		if (place->offset != GJ_NO_OFFSET && GjTupleHasPlace(tuple->t_data, place->attno))
+			value = PointerGetDatum(GjTupleAt(tuple->t_data, place));
+		else
+			value = heap_getattr(tuple, place->attno, shape->desc, &isnull);
+		values[i] = isnull ? 0 : DatumGetInt64(GjWordOfUuid(value, word));
+		nulls[i] = isnull;
+		any_null |= isnull;
+	}
+	return any_null;
 }
 
 /*

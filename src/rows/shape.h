@@ -42,7 +42,8 @@ typedef struct GjShapeOutput
 	uint16		column;			/* entries: column of the index; 0 is the key */
 	uint16		width;
 	bool		by_value;
-	uint16		rest;			/* entries: if not 0, the column with the rests of the key */
+	uint16		second;			/* entries: if not 0, the column with the second words of the
+								 * values */
 	uint8		kind;			/* entries: GjColumnKind */
 	uint8		display_scale;	/* of a numeric column: base/numeric.c */
 	uint8		stored_scale;
@@ -53,6 +54,7 @@ typedef struct GjShapeOutput
 	/* Entries: arrays of the current set, see GjShapeSetSource() */
 	const char *values;
 	const uint8 *nulls;			/* a byte for each entry; a null pointer if no value is NULL */
+	const int64 *seconds;		/* second words */
 } GjShapeOutput;
 
 /* The attributes of a virtual slot that are filled from entries or from tuples */
@@ -63,14 +65,12 @@ typedef struct GjRowShape
 	TupleDesc	desc;			/* tuples: the table's descriptor */
 	int			nint4;			/* number of leading outputs of 4 bytes by value, without NULLs */
 	int			nmade;			/* number of outputs at the end whose values are made */
-	const int64 *rests;			/* entries: of the current set, if a key with rests is made */
 	int			noutputs;
 	GjShapeOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 } GjRowShape;
 
 /* shape.c: shapes are allocated in the current memory context */
-extern GjRowShape *GjShapeOfEntries(Relation index, bool has_rests, const Scan *plan,
-									List *attnos);
+extern GjRowShape *GjShapeOfEntries(Relation index, const Scan *plan, List *attnos);
 extern int	GjIndexColumnOf(Relation index, AttrNumber attno);
 extern GjRowShape *GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, bool to_arrays);
 extern GjRowShape *GjShapeOfTarget(const GjRowShape *row, List *tlist, Index varno);
@@ -80,8 +80,8 @@ extern void GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *sl
 extern bool GjShapeLacksValue(const GjRowShape *shape, uint64 entry);
 extern bool GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
 extern bool GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *shape,
-							  const GjShapeOutput *output, const uint16 *rows, int n, char *values,
-							  uint8 *nulls);
+							  const GjShapeOutput *output, int word, const uint16 *rows, int n,
+							  char *values, uint8 *nulls);
 
 /*
  * Make sure that the slot is a stored virtual tuple.  It remains one between rows, unless it has

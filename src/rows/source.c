@@ -239,7 +239,7 @@ init_parts(GjKeyProgram *program, List *key_plan)
 		if (!GjExactPartInit(&program->parts[program->nparts++], lfirst_oid(opno),
 							 lfirst_oid(collation)))
 			elog(ERROR, "operator %u cannot compare the columns of tuples", lfirst_oid(opno));
-		if (program->nparts > 1 && !program->parts[program->nparts - 1].is_word)
+		if (program->nparts > 1 && !GjExactPartIsBits(&program->parts[program->nparts - 1]))
 			program->tests_entries = false;
 	}
 	if (program->key_is_part && program->has_rests)

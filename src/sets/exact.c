@@ -5,8 +5,9 @@
  *
  * A part is either a word or a Datum.  Words are integers and other types whose operator is true
  * if and only if the bits are the same; they are compared as int64, whatever the widths of their
- * types.  Datums are compared by the operator's own function, under its collation.  So what a
- * search finds is what PostgreSQL's own comparison, or the AND of them, finds:
+ * types.  Datums are compared by the operator's own function, under its collation, except uuids,
+ * which are equal if and only if their bytes are.  So what a search finds is what PostgreSQL's own
+ * comparison, or the AND of them, finds:
  *
  *	- Two values that are equal have the same code, by the contract of the index's operator class,
  *	  and the same hash, by that of the hash operator family that the operator belongs to.
@@ -39,8 +40,10 @@
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/typcache.h"
+#include "utils/uuid.h"
 
 #include "base/prefetch.h"
+#include "batch.h"
 #include "exact.h"
 
 typedef struct Cell
@@ -96,6 +99,7 @@ static bool is_equal(GjExact *exact, const uint64 *element, int64 code, const Da
 static void find_group(GjExact *exact, int start, int end, const int64 *codes,
 					   const Datum *const *values, uint32 *numbers);
 static uint32 hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row);
+static bool parts_are_equal(GjExactPart *part, Datum value, Datum listed, bool of_row);
 static bool call_equal(FmgrInfo *function, Oid collation, Datum left, Datum right);
 
 static inline uint64
@@ -106,6 +110,18 @@ mix(uint64 h)
 	h ^= h >> 32;
 	h *= UINT64CONST(0xD6E8FEB86659FD93);
 	return h ^ (h >> 32);
+}
+
+/*
+ * Mix the halves of a uuid into a hash that depends on the seed
+ */
+static inline uint64
+hash_uuid(uint64 hash, Datum value)
+{
+	uint64		halves[2];
+
+	memcpy(halves, DatumGetPointer(value), UUID_LEN);
+	return mix(hash + halves[0]) ^ halves[1];
 }
 
 /*
@@ -169,6 +185,7 @@ GjExactPartInit(GjExactPart *part, Oid equality, Oid collation)
 	get_typlenbyval(value_type, &part->value_length, &part->value_byval);
 	part->collation = collation;
 	part->is_word = is_word(row_type, value_type);
+	part->is_uuid = row_type == UUIDOID && value_type == UUIDOID;
 	return part->is_word || find_functions(part, equality, cache->hash_opf, row_type, value_type);
 }
 
@@ -452,11 +469,24 @@ is_equal(GjExact *exact, const uint64 *element, int64 code, const Datum *values,
 		Datum		listed = (Datum) element[i + 1];
 
 		if (part->is_word ? listed != values[i] :
-			of_row ? !call_equal(&part->equal, part->collation, values[i], listed) :
-			!call_equal(&part->same, part->collation, listed, values[i]))
+			!parts_are_equal(part, values[i], listed, of_row))
 			return false;
 	}
 	return true;
+}
+
+/*
+ * Compare a value, which is that of a row or of an element that is to be added, with that of an
+ * element
+ */
+static inline bool
+parts_are_equal(GjExactPart *part, Datum value, Datum listed, bool of_row)
+{
+	if (part->is_uuid)
+		return memcmp(DatumGetPointer(value), DatumGetPointer(listed), UUID_LEN) == 0;
+	if (of_row)
+		return call_equal(&part->equal, part->collation, value, listed);
+	return call_equal(&part->same, part->collation, listed, value);
 }
 
 /*
@@ -568,13 +598,51 @@ hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row)
 		GjExactPart *part = &exact->parts[i];
 		uint64		value = values[i];
 
-		if (!part->is_word)
+		if (part->is_uuid)
+			value = hash_uuid(hash, values[i]);
+		else if (!part->is_word)
 			value = DatumGetUInt64(FunctionCall2Coll(of_row ? &part->row_hash : &part->value_hash,
 													 part->collation, values[i],
 													 UInt64GetDatum(exact->seed)));
 		hash = mix(hash + value);
 	}
 	return (uint32) (hash >> 32);
+}
+
+/*
+ * Create an empty table of pairs of words
+ */
+GjExact *
+GjPairsCreate(MemoryContext parent)
+{
+	GjExactPart part;
+
+	GjExactPartInitWord(&part);
+	return GjExactCreate(parent, 1, &part, false);
+}
+
+void
+GjPairsAdd(GjExact *pairs, int64 first, int64 second)
+{
+	Datum		part = Int64GetDatum(second);
+	bool		found;
+
+	(void) GjExactAdd(pairs, first, &part, &found);
+}
+
+/*
+ * Set a byte for each of n pairs, at most GJ_BATCH_ROWS, that is in the table
+ */
+void
+GjPairsTest(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds, uint8 *results)
+{
+	const Datum *parts = (const Datum *) seconds;
+	uint32		numbers[GJ_BATCH_ROWS];
+
+	Assert(n <= GJ_BATCH_ROWS);
+	GjExactFindMany(pairs, n, firsts, &parts, numbers);
+	for (int i = 0; i < n; i++)
+		results[i] = numbers[i] != GJ_EXACT_NONE;
 }
 
 /*

@@ -20,6 +20,7 @@
 typedef struct GjExactPart
 {
 	bool		is_word;		/* equal if and only if their bits, as int64, are */
+	bool		is_uuid;		/* equal if and only if the 16 bytes that Datums point to are */
 	int16		row_length;		/* typlen of a row's value and of an element's */
 	int16		value_length;
 	bool		value_byval;
@@ -29,6 +30,15 @@ typedef struct GjExactPart
 	FmgrInfo	value_hash;
 	FmgrInfo	same;			/* compares the values of two elements */
 } GjExactPart;
+
+/*
+ * Return true if values are compared bit by bit, without a function of the type
+ */
+static inline bool
+GjExactPartIsBits(const GjExactPart *part)
+{
+	return part->is_word || part->is_uuid;
+}
 
 typedef struct GjExact GjExact;
 
@@ -43,6 +53,10 @@ extern uint32 GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *
 extern uint32 GjExactFind(GjExact *exact, int64 code, const Datum *values);
 extern void GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
 							uint32 *numbers);
+extern GjExact *GjPairsCreate(MemoryContext parent);
+extern void GjPairsAdd(GjExact *pairs, int64 first, int64 second);
+extern void GjPairsTest(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds,
+						uint8 *results);
 extern uint32 GjExactCount(const GjExact *exact);
 extern int64 GjExactCode(const GjExact *exact, uint32 number);
 extern Size GjExactMemory(const GjExact *exact);

@@ -10,13 +10,13 @@ SET gpujoin.min_rows = 0;
 \i :abs_srcdir/sql/common/both_ways.sql
 \i :abs_srcdir/sql/common/explain.sql
 
-CREATE TABLE v (id int, k int, i2 int2, i4 int, i8 int8, d date, tz timestamptz, b bool, o oid)
+CREATE TABLE v (id int, k int, i2 int2, i4 int, i8 int8, d date, tz timestamptz, b bool, o oid, u uuid)
 	WITH (autovacuum_enabled = off);
 CREATE FUNCTION fill(first int, last int) RETURNS void LANGUAGE sql AS $$
 	INSERT INTO v SELECT i, i % 40, nullif(i % 13, 5) - 6, nullif(i % 11, 3) - 5,
 		(nullif(i % 7, 6) - 3) * 5000000000, '2024-02-28'::date + nullif(i % 9, 2),
 		'2024-02-28 UTC'::timestamptz + nullif(i % 8, 1) * interval '1 s', nullif(i % 3, 2) = 0,
-		nullif(i % 5, 4)
+		nullif(i % 5, 4), md5(nullif(i % 10, 7)::text)::uuid
 	FROM generate_series(first, last) i
 $$;
 SELECT fill(1, 12000);
@@ -24,14 +24,14 @@ INSERT INTO v SELECT -k, k, n, m, l, t::date, t, false, 4294967295
 FROM generate_series(0, 39) k, (VALUES
 	(-32768, -2147483648, -9223372036854775808, '-infinity'::timestamptz),
 	(32767, 2147483647, 9223372036854775807, 'infinity')) q(n, m, l, t);
-CREATE INDEX v_k ON v USING gpujoin (k) INCLUDE (i2, i4, i8, d, tz, b, o);
+CREATE INDEX v_k ON v USING gpujoin (k) INCLUDE (i2, i4, i8, d, tz, b, o, u);
 VACUUM ANALYZE v;
 
 -- Rows from the heap, rows from entries, aggregates, the first rows, joined
 CREATE FUNCTION wrong(condition text) RETURNS SETOF text LANGUAGE sql AS $$
 	SELECT query || ': ' || a::text FROM unnest(ARRAY[
 		'SELECT * FROM v WHERE k IN (1, 3, 5, 39) AND (%s)',
-		'SELECT k, i4, i8, d FROM v WHERE k IN (1, 3, 5, 39) AND (%s)',
+		'SELECT k, i4, i8, d, u FROM v WHERE k IN (1, 3, 5, 39) AND (%s)',
 		'SELECT i2, count(*) n, sum(i8) s FROM v WHERE k IN (1, 3, 5, 39) AND (%s) GROUP BY i2',
 		'SELECT i4, k FROM v WHERE k IN (1, 3, 5, 39) AND (%s) ORDER BY i4 DESC, k LIMIT 7',
 		'SELECT v.i8, s FROM generate_series(-1, 50, 3) s JOIN v ON k = s WHERE (%s)']) q(query),
@@ -58,6 +58,10 @@ CREATE TABLE conditions AS SELECT * FROM unnest(ARRAY[
 	'b', 'NOT b', 'b = true', 'b < true', 'b IS TRUE', 'b IS FALSE', 'b IS NOT TRUE',
 	'(b AND i4 > 0) IS TRUE', '(i4 > 0) IS FALSE', '(i4 > 0) IS UNKNOWN', 'NOT (i4 > 0 OR b)',
 	'NOT (i4 > 0 AND b)', 'NOT (i4 IS NULL OR i2 < 3)',
+	-- uuids, of two words
+	'u = md5(''3'')::uuid', 'u <> md5(''3'')::uuid', 'NOT u = md5(''3'')::uuid AND b',
+	'u = md5(''3'')::uuid AND i4 > 0', 'u = md5(''11'')::uuid', 'u IN (md5(''3'')::uuid, md5(''4'')::uuid)',
+	'u IS NULL', 'u IS NOT NULL AND u <> md5(''4'')::uuid', 'u = NULL',
 	-- the key, and conditions that a device leaves to the CPU
 	'k > 3', 'k BETWEEN 4 AND 38', 'k <> 39 AND k <> 2147483648', 'o > 3', 'o = 4294967295',
 	'i4 IN (1, 2) AND i8 > 0', '(i4 = 1 OR i4 = 2) AND d IS NOT NULL', 'i4 NOT IN (1, 2)',
@@ -91,7 +95,7 @@ SELECT query, f.* FROM unnest(ARRAY[
 	'SELECT sum(i8) FROM v WHERE k IN (1, 3, 5, 39) AND ',
 	'SELECT v.i8 FROM generate_series(-1, 50, 3) s JOIN v ON k = s WHERE ',
 	'SELECT k, i4 FROM v WHERE k IN (1, 3, 5, 39) AND i4 <> 77 AND ']) query,
-	unnest(ARRAY['i4 = 3', 'i4 > NULL', 'i4 IS NOT NULL', 'i4 IN (1, 2) AND b']) c,
+	unnest(ARRAY['i4 = 3', 'i4 > NULL', 'i4 IS NOT NULL', 'i4 IN (1, 2) AND b', 'u = md5(''3'')::uuid']) c,
 	figures(query || c) f;
 SELECT count(*) AS conditions, sum(abs(f.rows - counted)) AS wrong_rows,
 	sum(abs(f.matched - f.removed - counted)) AS wrong_sums

@@ -14,11 +14,12 @@ my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'", PAT
 	'gpujoin.force = on', 'gpujoin.auto_load = off', 'max_parallel_workers_per_gather = 0');
 wait_ready($node);
 $node->safe_psql('postgres', q{
-	CREATE TABLE big (id int, k int, v int, w int, f float8, b bool, d date);
+	CREATE TABLE big (id int, k int, v int, w int, f float8, b bool, d date,
+		u uuid);
 	INSERT INTO big SELECT i, i % 100, i % 1000, nullif(i % 5, 1), i, i % 2 = 0,
-		current_date - i % 7
+		current_date - i % 7, lpad(to_hex(i % 1000), 32, '0')::uuid
 		FROM generate_series(1, 50000) i;
-	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (v, w, f, b, d);
+	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (v, w, f, b, d, u);
 	SELECT gpujoin_load('big_k')});
 vacuum_until_visible($node, 'big');
 
@@ -42,6 +43,8 @@ sub line_of
 	return $plan =~ /^ *"?$name"?: "?(.*?)"?,?$/m ? $1 : 'none';
 }
 
+my $uuid = '00000000-0000-0000-0000-000000000007';
+
 # A condition, and the part of it that the device tests
 foreach (
 	[ 'v = 7', '(v = 7)' ],
@@ -49,6 +52,9 @@ foreach (
 	[ 'v = 7 AND f < 9', '(v = 7)' ],
 	[ 'v IN (1, 2) AND b', 'b' ],
 	[ "v < 5 AND f < 9 AND NOT b", '((NOT b) AND (v < 5))' ],
+	[ "u = '$uuid'", "(u = '$uuid'::uuid)" ],
+	[ "u <> '$uuid' AND v = 7", '(v = 7)' ],
+	[ "u IN ('$uuid', NULL)", 'none' ],
 	[ '(v = 7 OR w = 2)', 'none' ],
 	[ 'f < 9', 'none' ],
 	[ 'v = 7 AND id > 0', '(v = 7)' ])
@@ -75,6 +81,9 @@ foreach ([ 'rows', 'v, w' ], [ 'heap', 'id, v, w' ])
 	is($bytes, 50 * $entry, "$kind: what does not pass is not sent");
 	($plan, $bytes) = ask('v IN (7, 8) AND w = 2', columns => $columns);
 	is($bytes, 5000 * $entry, "$kind: what the device does not test is");
+	($plan, $bytes) = ask("u = '$uuid' AND w = 2", columns => $columns);
+	is($bytes, 50 * (8 + ($kind eq 'rows' ? 4 + 1 : 0) + 4 + 1 + 2 * (8 + 1)),
+		"$kind: both words of a uuid are tested");
 	($plan, $bytes) = ask('v IN (7) AND w IN (2, 3)', columns => $columns);
 	is(line_of($plan, 'Rows Removed by Index Filter'), $all - 50, "$kind: a list of one");
 }

@@ -1,0 +1,140 @@
+/*-------------------------------------------------------------------------
+ *
+ * wide.c
+ *	  Values of up to 16 bytes in INCLUDE columns, as two words.
+ *
+ * A uuid's first word is its upper half, the second one its lower half, both read in network byte
+ * order, with the sign bit inverted: then comparing first words, and second words if these are
+ * equal, as signed integers, is comparing uuids, as uuid_cmp() does, byte by byte.  Each uuid has
+ * one pair of words and each pair one uuid.
+ *
+ * So uuids are equal if and only if both words are: filters, groups and tuples compare the words,
+ * and need no function of the type.
+ *
+ * A text of at most 15 bytes is stored as these, filled up with zeroes, and its length in the last
+ * byte, read in the same way.  No text has a zero byte, so a first word that is 0 before the sign bit
+ * is inverted is of no text but the empty one, which is stored as 1 instead.  A longer text is
+ * *absent*: its first word is GJ_ABSENT, and its row is read from the table, like that of a numeric
+ * that has no word (base/numeric.c).  Two texts are the same bytes if and only if both words are
+ * equal, which under a deterministic collation is equality; comparing words as signed integers is
+ * comparing bytes, as under the C collation.  The collation itself plays no part in what is stored.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "access/detoast.h"
+#include "port/pg_bswap.h"
+#include "utils/uuid.h"
+
+#include "base/numeric.h"
+#include "pages.h"
+
+#define SIGN_BIT		UINT64CONST(0x8000000000000000)
+
+#define EMPTY_TEXT		1
+
+/*
+ * Convert the bytes of a uuid to words
+ */
+void
+GjWordsOfUuid(const char *bytes, int64 *words)
+{
+	uint64		halves[2];
+
+	memcpy(halves, bytes, sizeof(halves));
+	words[0] = (int64) (pg_ntoh64(halves[0]) ^ SIGN_BIT);
+	words[1] = (int64) (pg_ntoh64(halves[1]) ^ SIGN_BIT);
+}
+
+/*
+ * Return the first word or the second one, for a word of 1 or 2
+ */
+Datum
+GjWordOfUuid(Datum uuid, int word)
+{
+	uint64		half;
+
+	memcpy(&half, DatumGetPointer(uuid) + (word - 1) * sizeof(half), sizeof(half));
+	return Int64GetDatum((int64) (pg_ntoh64(half) ^ SIGN_BIT));
+}
+
+/*
+ * Restore the bytes
+ */
+void
+GjUuidOfWords(int64 first, int64 second, char *bytes)
+{
+	uint64		halves[2] = {(uint64) first ^ SIGN_BIT, (uint64) second ^ SIGN_BIT};
+
+	halves[0] = pg_hton64(halves[0]);
+	halves[1] = pg_hton64(halves[1]);
+	memcpy(bytes, halves, sizeof(halves));
+}
+
+/*
+ * Restore the uuids of n rows of a batch in bytes, and set values[] to these
+ */
+void
+GjReadUuids(const char *firsts, const char *seconds, int n, const uint16 *rows, char *bytes,
+			Datum *values)
+{
+	for (int i = 0; i < n; i++, bytes += UUID_LEN)
+	{
+		GjUuidOfWords(((const int64 *) firsts)[rows[i]], ((const int64 *) seconds)[rows[i]], bytes);
+		values[i] = PointerGetDatum(bytes);
+	}
+}
+
+/*
+ * Set a byte for each of n values that are equal to two words
+ */
+void
+GjPairIsEqual(const char *firsts, const char *seconds, int n, int64 first, int64 second,
+			  uint8 *pg_restrict results)
+{
+	for (int i = 0; i < n; i++)
+		results[i] = ((((const int64 *) firsts)[i] ^ first) |
+					  (((const int64 *) seconds)[i] ^ second)) == 0;
+}
+
+/*
+ * Convert a text to words.  Leaves nothing allocated.
+ */
+void
+GjWordsOfText(Datum text, int64 *words)
+{
+	char		bytes[GJ_TEXT_BYTES + 1] = {0};
+	struct varlena *value;
+	int			length;
+
+	words[0] = GJ_ABSENT;
+	words[1] = 0;
+	if (toast_raw_datum_size(text) - VARHDRSZ > GJ_TEXT_BYTES)
+		return;
+	value = PG_DETOAST_DATUM_PACKED(text);
+	length = VARSIZE_ANY_EXHDR(value);
+	memcpy(bytes, VARDATA_ANY(value), length);
+	bytes[GJ_TEXT_BYTES] = length;
+	GjWordsOfUuid(bytes, words);
+	if (length == 0)
+		words[0] = (int64) (SIGN_BIT | EMPTY_TEXT);
+	if ((Pointer) value != DatumGetPointer(text))
+		pfree(value);
+}
+
+/*
+ * Restore a text, which is not absent, in a buffer of GJ_TEXT_BYTES + 1 bytes
+ */
+void
+GjTextOfWords(int64 first, int64 second, char *buffer)
+{
+	char		bytes[GJ_TEXT_BYTES + 1];
+	int			length;
+
+	GjUuidOfWords(first, second, bytes);
+	length = Min((uint8) bytes[GJ_TEXT_BYTES], GJ_TEXT_BYTES);
+	SET_VARSIZE_SHORT(buffer, VARHDRSZ_SHORT + length);
+	memcpy(VARDATA_SHORT(buffer), bytes, length);
+}
