@@ -26,7 +26,8 @@ BEGIN
 END $$;
 
 -- Which values are stored: those with the column's own display scale that fit
-CREATE TABLE amounts (k int, id int, a numeric(12,2), b numeric, c numeric(65,30));
+-- without statistics, by which the planner would refuse a column that lacks most values
+CREATE TABLE amounts (k int, id int, a numeric(12,2), b numeric, c numeric(65,30)) WITH (autovacuum_enabled = off);
 INSERT INTO amounts
 SELECT i % 100, i,
 	   CASE WHEN i % 11 = 0 THEN NULL ELSE (i * 7919 % 200003 - 100000) / 100.0 END,
@@ -39,7 +40,7 @@ SELECT i % 100, i,
   FROM generate_series(1, 2000) i;
 UPDATE amounts SET b = b::numeric(20,3) WHERE id % 20 > 15;
 CREATE INDEX amounts_gj ON amounts USING gpujoin (k) INCLUDE (a, b, c, id);
-VACUUM (ANALYZE, FREEZE) amounts;
+VACUUM (FREEZE) amounts;
 SELECT gpujoin_check('amounts_gj', true);
 EXPLAIN (COSTS OFF) SELECT k, id, a, b, c FROM amounts WHERE k = ANY (ARRAY[1, 2, 3]);
 SELECT * FROM differences('amounts', 'k = ANY (ARRAY[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14])');
