@@ -334,8 +334,6 @@ test_cost(int width, double nvalues)
 {
 	if (width < 0)
 		width = sizeof(int64);
-	if (width < 0)
-		width = sizeof(int64);	/* a word in place of a numeric */
 	return TEST_BYTE_COST * (nvalues <= FEW_LISTED ? nvalues * width : LOOK_UP_BYTES);
 }
 
