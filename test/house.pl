@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 161,
-	'lines' => 71250,
-	'lines of code' => 50000,
+	'lines' => 71340,
+	'lines of code' => 50070,
 	'global functions' => 707,
 	'used across folders' => 378,
 	'single callers in the folder' => 196,
