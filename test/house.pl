@@ -14,11 +14,11 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 167,
-	'lines' => 72400,
-	'lines of code' => 50850,
+	'lines' => 72700,
+	'lines of code' => 51000,
 	'global functions' => 728,
-	'used across folders' => 380,
-	'single callers in the folder' => 196,
+	'used across folders' => 386,
+	'single callers in the folder' => 212,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,
 	'names with two meanings' => 0,

@@ -442,13 +442,14 @@ static GjBatchColumn
 take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first, const uint16 *rows,
 		  int n, bool in_place)
 {
-	const int64 *words = column->word % 2 == 1 ? (const int64 *) output->values : output->seconds;
+	const int64 *words = column->word % 2 == 1 ? (const int64 *) output->values :
+		output->words->seconds;
 	const uint8 *nulls = output->nulls;
 
 	if (output->column == 0)
 	{
 		const int64 *codes = (const int64 *) output->values + first;
-		const int64 *rests = output->seconds + first;
+		const int64 *rests = output->words->seconds + first;
 
 		for (int i = 0; i < n; i++)
 			((int64 *) column->values)[i] = GjWordOfPair(codes[rows[i]], rests[rows[i]],

@@ -3,9 +3,9 @@
  * aggquery.c
  *	  Can GpuAgg compute everything that a query asks for?
  *
- * It groups by values that are equal if and only if their bits are: integers, dates, times and
- * booleans, by the default equality of their types; and by uuids, as two words (pages/wide.c).  A
- * column of a join's small side may have another type that can be hashed: then its values are
+ * It groups by values that are equal if and only if their bits are: integers, dates, times, enums
+ * and booleans, by the default equality of their types; and by uuids, as two words (pages/wide.c).
+ * A column of a join's small side may have another type that can be hashed: then its values are
  * replaced by numbers (agg/reader.c).  A numeric column of an index is an argument, but forms no
  * groups (words.c).  GpuAgg computes those built-in aggregates over columns that node/aggplan.h
  * lists.  All other queries
@@ -24,6 +24,7 @@
  */
 #include "postgres.h"
 
+#include "access/transam.h"
 #include "catalog/pg_type_d.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
@@ -536,7 +537,10 @@ value_type_of(Oid type, GjValueType *value_type)
 		*value_type = types[i].value_type;
 		return true;
 	}
-	return false;
+	if (type < FirstNormalObjectId || !type_is_enum(type))
+		return false;
+	*value_type = GJ_VALUE_OID; /* equal values are equal OIDs, but their order is another */
+	return true;
 }
 
 /*

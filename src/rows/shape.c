@@ -268,7 +268,8 @@ add_output(GjRowShape *shape, AttrNumber attno, const GjShapeOutput *output)
 	if (is_made(output))
 	{
 		shape->nmade++;
-		added->made = palloc(MADE_BYTES);	/* each shape fills slots of its own */
+		added->words = palloc0(sizeof(GjShapeWords));
+		added->words->made = palloc(MADE_BYTES);	/* each shape fills slots of its own */
 	}
 	shape->natts = Max(shape->natts, output->place.attno);
 }
@@ -291,7 +292,7 @@ GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set)
 		output->values = column->values;
 		output->nulls = column->has_nulls ? column->nulls : NULL;
 		if (output->second != 0)
-			output->seconds = (const int64 *) set->included[output->second - 1].values;
+			output->words->seconds = (const int64 *) set->included[output->second - 1].values;
 	}
 	order_outputs(shape);
 }
@@ -342,12 +343,12 @@ GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 		int64		word = ((const int64 *) output->values)[entry];
 
 		if (output->kind == GJ_COLUMN_WIDE_TEXT)
-			GjTextOfWords(word, output->seconds[entry], output->made);
+			GjTextOfWords(word, output->words->seconds[entry], output->words->made);
 		else if (output->second != 0)
-			GjUuidOfColumn(output->column, word, output->seconds[entry], output->made);
+			GjUuidOfColumn(output->column, word, output->words->seconds[entry], output->words->made);
 		else
-			GjNumericOfWord(word, output->display_scale, output->stored_scale, output->made);
-		slot->tts_values[output->at] = PointerGetDatum(output->made);
+			GjNumericOfWord(word, output->display_scale, output->stored_scale, output->words->made);
+		slot->tts_values[output->at] = PointerGetDatum(output->words->made);
 		slot->tts_isnull[output->at] = output->nulls != NULL && output->nulls[entry];
 	}
 }

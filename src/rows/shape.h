@@ -35,26 +35,31 @@ typedef struct GjTuplePlace
 /* Offset of an attribute whose place varies: it can be copied to arrays only */
 #define GJ_NO_OFFSET			PG_UINT32_MAX
 
-/* The source of an attribute of the slot */
+/* What a value of the slot is made of, if it is not the column's own */
+typedef struct GjShapeWords
+{
+	const int64 *seconds;		/* second words of the current set */
+	char	   *made;			/* buffer for the value of the slot's row */
+} GjShapeWords;
+
+/* The source of an attribute of the slot.  Rows step through them, so they are small. */
 typedef struct GjShapeOutput
 {
 	uint16		at;				/* number of the attribute in the slot, from 0 */
 	uint16		column;			/* entries: column of the index; 0 is the key */
 	uint16		width;
 	bool		by_value;
+	uint8		kind;			/* entries: GjColumnKind */
 	uint16		second;			/* entries: if not 0, the column with the second words of the
 								 * values */
-	uint8		kind;			/* entries: GjColumnKind */
 	uint8		display_scale;	/* of a numeric column: base/numeric.c */
 	uint8		stored_scale;
-	char	   *made;			/* entries: buffer for the value of the slot's row, if it is not the
-								 * column's own */
 	GjTuplePlace place;			/* tuples: place of the attribute */
+	GjShapeWords *words;		/* entries: NULL if the value is the column's own */
 
 	/* Entries: arrays of the current set, see GjShapeSetSource() */
 	const char *values;
 	const uint8 *nulls;			/* a byte for each entry; a null pointer if no value is NULL */
-	const int64 *seconds;		/* second words */
 } GjShapeOutput;
 
 /* The attributes of a virtual slot that are filled from entries or from tuples */

@@ -92,10 +92,10 @@ SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
 SET min_parallel_table_scan_size = 0;
 SET min_parallel_index_scan_size = 0;
-EXPLAIN (COSTS OFF) SELECT count(*), sum(price) FROM prices WHERE k = ANY (ARRAY[1, 2, 3, 4, 5, 6, 7]) AND any_scale >= 1.5;
-SELECT count(*), sum(id), sum(price) FROM prices WHERE k = ANY (ARRAY[1, 2, 3, 4, 5, 6, 7]) AND any_scale >= 1.5;
+EXPLAIN (COSTS OFF) SELECT count(*), sum(price) FROM prices WHERE k = ANY (ARRAY[1, 2, 3, 4, 5, 6, 7]) AND price >= 1.5;
+SELECT count(*), sum(id), sum(price) FROM prices WHERE k = ANY (ARRAY[1, 2, 3, 4, 5, 6, 7]) AND price >= 1.5;
 SET gpujoin.enabled = off;
-SELECT count(*), sum(id), sum(price) FROM prices WHERE k = ANY (ARRAY[1, 2, 3, 4, 5, 6, 7]) AND any_scale >= 1.5;
+SELECT count(*), sum(id), sum(price) FROM prices WHERE k = ANY (ARRAY[1, 2, 3, 4, 5, 6, 7]) AND price >= 1.5;
 RESET gpujoin.enabled;
 SET max_parallel_workers_per_gather = 0;
 

@@ -58,7 +58,8 @@ sub facts_rows
 	  . "ELSE i % 5000 * 7919 % 40000 / 100.0 - 150 END, "
 	  # each value has one form, because the plan decides which one a group shows
 	  . "CASE i % 43 WHEN 0 THEN NULL WHEN 1 THEN 'Infinity' WHEN 2 THEN 1e30 WHEN 3 THEN 'NaN' "
-	  . "WHEN 4 THEN -1 - i % 20 ELSE 1 + i % 900 / 8.0 END FROM generate_series($first, $first + $n - 1) i;\n";
+	  . "WHEN 4 THEN -1 - i % 20 ELSE 1 + i % 900 / 8.0 END "
+	  . "FROM generate_series($first, $first + $n - 1) i;\n";
 }
 
 sub create_facts
