@@ -759,7 +759,8 @@ check_included(Relation index, bool has_rests, const uint16 *flags)
 							format_type_be(attribute->atttypid)),
 					 errdetail("Only text, varchar, uuid, numeric, and types of fixed width that "
 							   "are passed by value, can be included: integers, floating-point "
-							   "numbers, boolean, \"char\", date, timestamp, oid, enums and the like."),
+							   "numbers, boolean, \"char\", date, timestamp, oid, enums and the "
+							   "like."),
 					 errhint("Leave the column out of INCLUDE; it is then read from the table.")));
 	}
 	if (!GjLayoutMake(desc, has_rests, flags, &layout))
