@@ -435,7 +435,8 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
 }
 
 /*
- * Take a word of the uuids or texts of entries.  Keys are stored in another form, and are never NULL.
+ * Take a word of the uuids or texts of entries.  Keys are stored in another form, and are never
+ * NULL.
  */
 static GjBatchColumn
 take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first, const uint16 *rows,

@@ -68,8 +68,8 @@ typedef enum GjAggPrivate
 	GJ_AGG_COLUMNS,				/* int list: attributes of the child that a batch contains */
 	GJ_AGG_TYPES,				/* int list: GjValueType of each of them, with scales, and of each
 								 * computed column */
-	GJ_AGG_GROUPINGS,			/* int list: columns of the batch by which rows are grouped; the words
-								 * of a uuid are two */
+	GJ_AGG_GROUPINGS,			/* int list: columns of the batch by which rows are grouped; two if
+								 * they have the words of a uuid or text */
 	GJ_AGG_AGGREGATES,			/* int list, for each aggregate: kind, column and filter (columns
 								 * of the batch, or -1) */
 	GJ_AGG_CONDITIONS,			/* int list: for each computed column, an earlier column that

@@ -24,9 +24,9 @@
  * bytes (base/numeric.c).  The kind of each column is in the metapage, and with the type's width
  * it decides the layout.
  *
- * A uuid, or a short text, has two words (wide.c).  The first one is in the attribute's own column; the second words
- * of all such attributes are further columns of 8 bytes, behind the rests.  If a value is NULL,
- * both of its words are.
+ * A uuid, or a short text, has two words (wide.c).  The first one is in the attribute's own column;
+ * the second words of all such attributes are further columns of 8 bytes, behind the rests.  If a
+ * value is NULL, both of its words are.
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"

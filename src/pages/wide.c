@@ -12,10 +12,10 @@
  * and need no function of the type.
  *
  * A text of at most 15 bytes is stored as these, filled up with zeroes, and its length in the last
- * byte, read in the same way.  No text has a zero byte, so a first word that is 0 before the sign bit
- * is inverted is of no text but the empty one, which is stored as 1 instead.  A longer text is
- * *absent*: its first word is GJ_ABSENT, and its row is read from the table, like that of a numeric
- * that has no word (base/numeric.c).  Two texts are the same bytes if and only if both words are
+ * byte, read in the same way.  No text has a zero byte, so only the empty text would have a first
+ * word that is 0 before the sign bit is inverted; it has 1 instead.  A longer text is *absent*: its
+ * first word is GJ_ABSENT, and its row is read from the table, like that of a numeric that has no
+ * word (base/numeric.c).  Two texts are the same bytes if and only if both words are
  * equal, which under a deterministic collation is equality; comparing words as signed integers is
  * comparing bytes, as under the C collation.  The collation itself plays no part in what is stored.
  *

@@ -777,9 +777,10 @@ check_included(Relation index, bool has_rests, const uint16 *flags)
 					 errmsg("access method \"%s\" cannot include column \"%s\" of type %s",
 							GJ_NAME, NameStr(attribute->attname),
 							format_type_be(attribute->atttypid)),
-					 errdetail("Only text, varchar, uuid, numeric, and types of fixed width that are "
-							   "passed by value, can be included: integers, floating-point numbers, "
-							   "boolean, \"char\", date, timestamp, oid, enums and the like."),
+					 errdetail("Only text, varchar, uuid, numeric, and types of fixed width that "
+							   "are passed by value, can be included: integers, floating-point "
+							   "numbers, boolean, \"char\", date, timestamp, oid, enums and the "
+							   "like."),
 					 errhint("Leave the column out of INCLUDE; it is then read from the table.")));
 	}
 	if (!GjLayoutMake(desc, has_rests, flags, &layout))
@@ -787,8 +788,8 @@ check_included(Relation index, bool has_rests, const uint16 *flags)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("index \"%s\" has too many included columns",
 						RelationGetRelationName(index)),
-				 errdetail("An index can include %d columns, each uuid or text counts as two, and 32 "
-						   "of its entries must fit on a page.",
+				 errdetail("An index can include %d columns, each uuid or text counts as two, and "
+						   "32 of its entries must fit on a page.",
 						   GJ_MAX_INCLUDED - (has_rests ? 1 : 0)),
 				 errhint("Leave some columns out of INCLUDE; they are then read from the "
 						 "table.")));

@@ -251,8 +251,8 @@ has_words(const Expr *expr)
 }
 
 /*
- * Return true for a text column that is equal to another one if and only if the bytes are.  It takes
- * two columns of a batch, too, if the child has words for it (words.c).
+ * Return true for a text column that is equal to another one if and only if the bytes are.  It
+ * takes two columns of a batch, too, if the child has words for it (words.c).
  */
 static bool
 is_text(const Expr *expr)

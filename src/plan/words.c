@@ -125,7 +125,7 @@ find_words(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind, 
 		const GjJoinScan *scan = lfirst(lc);
 
 		if (!scan->index_only || !has_words(root, scan->index, scan->table, column, kind,
-												 scales))
+											scales))
 			return false;
 	}
 	return cand->scans != NIL;

@@ -310,7 +310,8 @@ get_key(Oid type, const GjBatchColumn *column, int i)
 
 /*
  * Add a condition under which the test of a column has the wanted result, TRUE or FALSE.  second is
- * the column with the second words of its values, or 0.  Returns false if no such condition exists, or if there is no room for it.
+ * the column with the second words of its values, or 0.  Returns false if no such condition exists,
+ * or if there is no room for it.
  */
 bool
 GjTestForDevice(gjd_filter *filter, int column, int second, const GjColumnTest *test, uint8 wanted)

@@ -9,7 +9,8 @@
  * TRUE.
  *
  * A numeric column has words, which are tested as integers, and a text column two words.  An entry
- * may lack these (base/numeric.c, pages/wide.c); then it passes, and the row is tested when it has been read from the table.
+ * may lack these (base/numeric.c, pages/wide.c); then it passes, and the row is tested when it has
+ * been read from the table.
  *
  * The values that columns are compared with are evaluated once per scan, when the first entries
  * arrive.  Without entries they are not evaluated, just as the executor evaluates a filter only if

@@ -352,7 +352,8 @@ GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 						GjIdTextUnpack(word, output->words->seconds[entry],
 									   VARDATA(output->words->made)));
 		else if (output->second != 0)
-			GjUuidOfColumn(output->column, word, output->words->seconds[entry], output->words->made);
+			GjUuidOfColumn(output->column, word, output->words->seconds[entry],
+						   output->words->made);
 		else
 			GjNumericOfWord(word, output->display_scale, output->stored_scale, output->words->made);
 		slot->tts_values[output->at] = PointerGetDatum(output->words->made);
