@@ -114,6 +114,16 @@ count() {
     note "$(printf '%-34s %4d passed, %d failed' "$1" "$2" "$3")"
 }
 
+# count_undefined KIND: UBSan does not write into a file of its own beside AddressSanitizer, but to
+# the server's log.
+count_undefined() {
+    local lines
+    lines=$(grep -rhaE '^[^ ]+: runtime error: ' "$project/tmp_check" | sort -u || true)
+    [ -z "$lines" ] || sed 's/^/    | /' <<<"$lines"
+    count "$1: undefined behavior in logs" $((${#lines} == 0)) \
+        "$(grep -c . <<<"$lines" || true)"
+}
+
 # run KIND PATIENCE SUITE...
 run() {
     local kind=$1 patience=$2 reports=$folder/$1/reports passed=0 failed=0 status=0 found
@@ -135,6 +145,7 @@ run() {
     count "$kind: processes with reports" $((found == 0)) "$found"
     find "$reports" -type f -size +0 | head -n 5 | xargs -r head -n 40 | sed 's/^/    | /'
     mkdir -p "$project/tmp_check"
+    count_undefined "$kind"
     find "$reports" -type f -size 0 -delete
     [ "$found" = 0 ] || cp -r "$reports" "$project/tmp_check/"
 }

@@ -19,10 +19,10 @@ CREATE FUNCTION at_most(jsonb, what text, value float8) RETURNS jsonb LANGUAGE s
 $$;
 
 -- Look at the locks, the workers, VACUUM and the size of the file every few milliseconds until
--- watch_end has a row for the part. Each look is a transaction, so that its snapshot does not
--- hold back VACUUM. The fold lock is held for at most the times reported: they include the moment before the
--- first look that found it held. A lock is released and taken again by another unit of a worker's
--- work if the transaction is another one.
+-- watch_end has a row for the part. Each look is a transaction, so that its snapshot does not hold
+-- back VACUUM. The fold lock is held for at most the times reported: they include the moment before
+-- the first look that found it held. A lock is released and taken again by another unit of a
+-- worker's work if the transaction is another one.
 CREATE PROCEDURE watch(wanted_part text, seconds int) LANGUAGE plpgsql AS $$
 DECLARE
     now_ms float8;

@@ -1,5 +1,5 @@
-# test/bench/fresh_report.sh: the report of bench_fresh.sh, which sources it: a table of the bars and of
-# the measured values.
+# test/bench/fresh_report.sh: the report of bench_fresh.sh, which sources it: a table of the bars
+# and of the measured values.
 # shellcheck shell=bash disable=SC2154  # variables of bench_fresh.sh
 
 # value KIND PART CASE [OF]: the median of the samples, or their sum, or the largest
