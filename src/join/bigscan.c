@@ -178,7 +178,8 @@ GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filte
 
 /*
  * Store the next row that has partners and passes the filters in the joined slot, and return its
- * partners, or NULL at the end
+ * partners.  Returns NULL at the end, and in front of entries that the fast path takes
+ * (GjJoinScanHasEntries).
  */
 GjSmallRow *
 GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small)
@@ -191,7 +192,8 @@ GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small)
 
 	InstrStartNode(instrument);
 	partners = next_row(scan, small);
-	InstrStopNode(instrument, partners == NULL ? 0.0 : 1.0);
+	InstrStopNode(instrument, partners != NULL ? 1.0 : GjJoinScanHasEntries(scan) ?
+				  GjRowsGetBatch(scan->table.rows)->nrows : 0.0);
 	return partners;
 }
 
@@ -207,11 +209,14 @@ next_row(GjJoinScanState *scan, GjSmallSide *small)
 
 	while (batch->next < batch->nrows || GjRowsNext(table->rows, true) != NULL)
 	{
-		int			row = batch->next++;
+		int			row = batch->next;
 		bool		is_entry = batch->tuples == NULL;
 		TupleTableSlot *slot = is_entry ? table->css.ss.ss_ScanTupleSlot : table->heap_slot;
 		GjSmallRow *partners = batch->partners != NULL ? batch->partners[row] : NULL;
 
+		if (GjJoinScanHasEntries(scan))
+			break;
+		batch->next++;
 		if (is_entry && table->target_shape != NULL)
 		{
 			GjFillFromEntry(table->target_shape, GjRowEntry(batch, row),

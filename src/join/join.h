@@ -150,6 +150,18 @@ extern void GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjK
 extern GjSmallRow *GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small);
 extern void GjJoinScanForget(GjJoinScanState *scan);
 
+/*
+ * Return true if the loaded rows are entries whose partners have not been looked up, because the
+ * fast path takes them
+ */
+static inline bool
+GjJoinScanHasEntries(const GjJoinScanState *scan)
+{
+	const GjRowBatch *batch = GjRowsGetBatch(scan->table.rows);
+
+	return !scan->lookup && batch->tuples == NULL && batch->next < batch->nrows;
+}
+
 /* small.c */
 extern GjSmallSide *GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 								  Size memory_limit, GjSmallStats *stats);

@@ -135,7 +135,7 @@ GjExecJoin(CustomScanState *node)
 					return slot;
 				if (next_big_row(state))
 					state->phase = GJ_PHASE_PAIRS;
-				else
+				else if (state->direct == NULL || !GjJoinScanHasEntries(state->scan))
 					leave_table(state);
 				break;
 			case GJ_PHASE_PAIRS:

@@ -157,12 +157,13 @@ vacuum(void)
 static void
 make_images(int shape)
 {
+	const uint16 flags[GJ_MAX_INCLUDED] = {0};
 	GjIndexInfo info;
 	uint32		row = 0;
 
 	set_shape(shape);
 	blocks_resize(0);
-	GjIndexInitFork(rel, MAIN_FORKNUM, 4711, 2);
+	GjIndexInitFork(rel, MAIN_FORKNUM, 4711, 2, flags);
 	rel->rd_amcache = NULL;
 	GjIndexGetInfo(rel, &info);
 	build_run(2, 0, info.slots * 4 + 5);
@@ -179,7 +180,7 @@ make_images(int shape)
 	keep(&images[shape][0]);
 
 	blocks_resize(0);
-	GjIndexInitFork(rel, MAIN_FORKNUM, 4712, 2);
+	GjIndexInitFork(rel, MAIN_FORKNUM, 4712, 2, flags);
 	rel->rd_amcache = NULL;
 	build_run(2, 0, info.slots);
 	for (row = 0; row < 100; row++)

@@ -37,6 +37,7 @@ int			VacuumCostBalance;
 int			vacuum_cost_limit;
 #else
 int			VacuumCostLimit;
+int			wal_compression;
 #endif
 volatile uint32 CritSectionCount;
 int			last_sqlstate;

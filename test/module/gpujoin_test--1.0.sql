@@ -118,7 +118,7 @@ COMMENT ON FUNCTION gpujoin_test_uuid(bigint, bigint)
 REVOKE ALL ON FUNCTION gpujoin_test_uuid(bigint, bigint) FROM PUBLIC;
 
 CREATE FUNCTION gpujoin_idtext_selftest(rounds bigint DEFAULT 20000) RETURNS bigint
-	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_idtext_selftest(bigint)
 	IS 'pack and restore texts of each form, and texts that miss one';
 REVOKE ALL ON FUNCTION gpujoin_idtext_selftest(bigint) FROM PUBLIC;

@@ -19,7 +19,7 @@ SELECT set_eq(
 		'gpujoin_key(timestamp without time zone)', 'gpujoin_key(timestamp with time zone)',
 		'gpujoin_key(anyenum)', 'gpujoin_hash(character,bigint)', 'gpujoin_hash(bytea,bigint)',
 		'gpujoin_hash(uuid,bigint)', 'gpujoin_image(text)', 'gpujoin_image(character)',
-		'gpujoin_image(bytea)', 'gpujoin_image(numeric)', 'gpujoin_rest(uuid)',
+		'gpujoin_image(bytea)', 'gpujoin_image(numeric)', 'gpujoin_rest(uuid)', 'gpujoin_rest(text)',
 		'gpujoin_check(regclass,boolean)', 'gpujoin_index_info(regclass)',
 		'gpujoin_fold(regclass,boolean)', 'gpujoin_explain_choice(text)', 'gpujoin_advise()',
 		'gpujoin_advise(text)', 'gpujoin_load(regclass)', 'gpujoin_unload(regclass)',
@@ -127,7 +127,7 @@ SELECT function_privs_are('gpujoin_check', ARRAY['regclass', 'boolean'], 'gpujoi
 	ARRAY['EXECUTE'], 'gpujoin_check may be called by all: it asks for ownership itself');
 
 CREATE TABLE big (id int, k int, b bigint, s smallint, o oid, d date, t timestamp, z timestamptz,
-	x text, n numeric);
+	x text, n numeric, c char(3), p point);
 INSERT INTO big SELECT i, i % 100, i, i % 1000, i, '2000-01-01'::date + i, '2000-01-01'::timestamp,
 	'2000-01-01 UTC', 'x', i FROM generate_series(1, 5000) i;
 CREATE INDEX big_k ON big USING gpujoin (k);
@@ -205,10 +205,11 @@ SELECT set_eq(
 		('timestamp_ops', 'timestamp without time zone', true, false),
 		('timestamptz_ops', 'timestamp with time zone', true, false),
 		('enum_ops', 'anyenum', true, false), ('text_ops', 'text', true, false),
+		('text_id_ops', 'text', false, false),
 		('bpchar_ops', 'character', true, false), ('bytea_ops', 'bytea', true, false),
 		('numeric_ops', 'numeric', true, false), ('inet_ops', 'inet', true, false),
 		('uuid_ops', 'uuid', true, false)$$,
-	'each type has one operator class, the default one');
+	'each type has one operator class, the default one, and text another one');
 SELECT is(amvalidate(c.oid), true, opcname || ' is valid')
 FROM pg_opclass c JOIN pg_am a ON a.oid = opcmethod WHERE amname = 'gpujoin' ORDER BY opcname;
 SELECT set_eq(
@@ -218,7 +219,7 @@ SELECT set_eq(
 	$$SELECT format('=(%s,%s)', l, r) FROM unnest(ARRAY['smallint', 'integer', 'bigint']) l,
 		unnest(ARRAY['smallint', 'integer', 'bigint']) r$$,
 	'integer_ops has the nine equalities of the integer types');
-SELECT is(count(*), 20::bigint, 'there is no other operator than = of each type')
+SELECT is(count(*), 21::bigint, 'there is no other operator than = of each type')
 FROM pg_amop o JOIN pg_operator p ON p.oid = amopopr JOIN pg_am a ON a.oid = amopmethod
 WHERE amname = 'gpujoin' AND oprname = '=' AND amopstrategy = 1
 HAVING count(*) = (SELECT count(*) FROM pg_amop JOIN pg_am a ON a.oid = amopmethod
@@ -284,10 +285,10 @@ FROM (VALUES
 	('k NULLS FIRST)', '0A000',
 		'access method "gpujoin" does not support NULLS FIRST/LAST options'),
 	('k COLLATE "C")', '42804', 'collations are not supported by type integer'),
-	('k) INCLUDE (b, x)', '0A000',
-		'access method "gpujoin" cannot include column "x" of type text'),
-	('k) INCLUDE (n)', '0A000',
-		'access method "gpujoin" cannot include column "n" of type numeric'),
+	('k) INCLUDE (b, c)', '0A000',
+		'access method "gpujoin" cannot include column "c" of type character'),
+	('k) INCLUDE (p)', '0A000',
+		'access method "gpujoin" cannot include column "p" of type point'),
 	('k) INCLUDE ((b + 1))', '0A000', 'expressions are not supported in included columns'),
 	('k int8_ops)', '42804', 'operator class "int8_ops" does not accept data type integer'),
 	('k) WITH (nonsense = 1)', '22023', 'unrecognized parameter "nonsense"'),

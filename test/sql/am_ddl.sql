@@ -66,7 +66,7 @@ CREATE INDEX am_bad_i ON am_bad USING gpujoin (a DESC);
 CREATE INDEX am_bad_i ON am_bad USING gpujoin (a NULLS FIRST);
 CREATE INDEX am_bad_i ON am_bad USING gpujoin (a COLLATE "C");
 CREATE UNIQUE INDEX am_bad_i ON am_bad USING gpujoin (a);
-CREATE INDEX am_bad_i ON am_bad USING gpujoin (a) INCLUDE (t);
+CREATE INDEX am_bad_i ON am_bad USING gpujoin (a) INCLUDE (p);
 CREATE INDEX am_bad_i ON am_bad USING gpujoin (a) WITH (nonsense = 1);
 CREATE INDEX am_bad_i ON am_bad USING gpujoin (a) WITH (lanes = 0);
 CREATE INDEX am_bad_i ON am_bad USING gpujoin (a) WITH (lanes = 65);

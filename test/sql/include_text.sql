@@ -105,5 +105,18 @@ VACUUM ANALYZE big;
 SELECT compare_entries('SELECT t, w FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 99)))');
 SELECT compare_entries('SELECT w FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 99))) AND t = ''abc''');
 
+-- A join fetches rows between entries: the last one of those fails the filter
+CREATE TABLE mixed (k int, id int, t text);
+INSERT INTO mixed SELECT i / 100, i, CASE WHEN i % 2 = 0 THEN 'kept' ELSE 'longer than fifteen bytes' END FROM generate_series(0, 19999) i;
+CREATE INDEX mixed_k ON mixed USING gpujoin (k) INCLUDE (id, t);
+CREATE TABLE few AS SELECT k FROM generate_series(0, 150) k;
+VACUUM ANALYZE mixed, few;
+SET work_mem = '64kB'; SET hash_mem_multiplier = 1;
+CREATE TABLE joined AS SELECT m.k, m.id FROM mixed m JOIN (SELECT DISTINCT k FROM few) f USING (k) WHERE m.t = 'kept';
+CREATE TABLE semi AS SELECT m.k, m.id FROM mixed m WHERE m.k IN (SELECT k FROM few) AND m.t = 'kept';
+SELECT count(*), sum(id), (SELECT count(*) FROM semi), (SELECT sum(id) FROM semi) FROM joined;
+EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT m.k, m.id FROM mixed m WHERE m.k IN (SELECT k FROM few) AND m.t = 'kept';
+RESET work_mem; RESET hash_mem_multiplier;
+
 SET client_min_messages = warning;
 DROP SCHEMA include_text CASCADE;
