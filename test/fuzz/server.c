@@ -31,13 +31,13 @@
 sigjmp_buf *PG_exception_stack;
 ErrorContextCallback *error_context_stack;
 volatile sig_atomic_t InterruptPending;
+int			wal_compression;
 bool		VacuumCostActive;
 int			VacuumCostBalance;
 #if PG_VERSION_NUM >= 160000
 int			vacuum_cost_limit;
 #else
 int			VacuumCostLimit;
-int			wal_compression;
 #endif
 volatile uint32 CritSectionCount;
 int			last_sqlstate;
