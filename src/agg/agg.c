@@ -108,14 +108,14 @@ typedef struct GjAggState
 
 	List	   *coded;			/* integer list: group columns that hold codes */
 
-	/* Columns of the node's row that are made of two columns of the groups: see show_uuids() */
-	bool		has_uuids;		/* or texts */
+	/* Columns of the node's row that are made of two columns of the groups: see show_pairs() */
+	bool		has_pairs;		/* is any column a uuid or a text? */
 	bool		has_texts;
 	int			ngroups;		/* group columns of the node's row */
 	int			ncolumns;		/* these, and the aggregates */
 	int		   *columns;		/* for each of them, the first column of the groups */
 	uint8	   *words;			/* for each group column: 1 for a uuid, 3 for a text, else 0 */
-	char	   *uuids;			/* the node's current row: UUID_LEN bytes for each group column */
+	char	   *pairs;			/* the node's current row: UUID_LEN bytes for each group column */
 
 	/* Used only if partial */
 	bool		is_partial;
@@ -142,8 +142,8 @@ static TupleTableSlot *exec_agg(CustomScanState *node);
 static bool next_group(GjAggState *agg);
 static inline void show_group(TupleTableSlot *slot);
 static void map_groups(GjAggState *agg, CustomScan *plan);
-static inline bool is_uuid(const GjAggState *agg, int column);
-static void show_uuids(GjAggState *agg, TupleTableSlot *slot, const Datum *values,
+static inline bool is_pair(const GjAggState *agg, int column);
+static void show_pairs(GjAggState *agg, TupleTableSlot *slot, const Datum *values,
 					   const bool *isnull);
 static int	count_group_keys(const CustomScan *plan);
 static int	word_of(const CustomScan *plan, int grouping);
@@ -406,8 +406,8 @@ next_group(GjAggState *agg)
 	} while (!found && next_pass(agg));
 	if (!found)
 		return false;
-	if (agg->has_uuids)
-		show_uuids(agg, slot, values, isnull);
+	if (agg->has_pairs)
+		show_pairs(agg, slot, values, isnull);
 	else
 	{
 		slot->tts_values = values;
@@ -443,7 +443,7 @@ map_groups(GjAggState *agg, CustomScan *plan)
 	int			column = 0;
 
 	agg->ngroups = count_group_keys(plan);
-	agg->has_uuids = agg->ngroups < ngroupings;
+	agg->has_pairs = agg->ngroups < ngroupings;
 	agg->ncolumns = agg->ngroups + naggs;
 	agg->columns = palloc_array(int, agg->ncolumns);
 	agg->words = palloc_array(uint8, agg->ngroups);
@@ -456,8 +456,8 @@ map_groups(GjAggState *agg, CustomScan *plan)
 		agg->has_texts |= agg->words[i] == 3;
 		column += agg->words[i] != 0;
 	}
-	if (agg->has_uuids)
-		agg->uuids = palloc(agg->ngroups * UUID_LEN);
+	if (agg->has_pairs)
+		agg->pairs = palloc(agg->ngroups * UUID_LEN);
 }
 
 /*
@@ -489,16 +489,16 @@ count_group_keys(const CustomScan *plan)
  * Return true if a column of the node's row is made of two columns of the groups
  */
 static inline bool
-is_uuid(const GjAggState *agg, int column)
+is_pair(const GjAggState *agg, int column)
 {
 	return column < agg->ngroups && agg->words[column] != 0;
 }
 
 /*
- * Copy a group, which has uuids as two words each, to the slot
+ * Copy a group, which has uuids and texts as two words each, to the slot
  */
 static void
-show_uuids(GjAggState *agg, TupleTableSlot *slot, const Datum *values, const bool *isnull)
+show_pairs(GjAggState *agg, TupleTableSlot *slot, const Datum *values, const bool *isnull)
 {
 	for (int i = 0; i < agg->ncolumns; i++)
 	{
@@ -506,10 +506,9 @@ show_uuids(GjAggState *agg, TupleTableSlot *slot, const Datum *values, const boo
 
 		slot->tts_values[i] = values[column];
 		slot->tts_isnull[i] = isnull[column];
-		if (is_uuid(agg, i) && !isnull[column])
+		if (is_pair(agg, i) && !isnull[column])
 		{
-			char	   *bytes = agg->uuids + i * UUID_LEN;
-
+			char	   *bytes = agg->pairs + i * UUID_LEN;
 			int64		first = DatumGetInt64(values[column]);
 			int64		second = DatumGetInt64(values[column + 1]);
 
@@ -619,7 +618,7 @@ load_batch(GjAggState *agg)
 
 		if (values == NULL)
 			continue;
-		if (is_uuid(agg, column))
+		if (is_pair(agg, column))
 			load_seconds(agg, &agg->seconds[foreach_current_index(lc)], column, nrows);
 		for (int row = 0; row < nrows; row++)
 		{
@@ -666,7 +665,7 @@ create_arrays(GjAggState *agg)
 
 		if (att->attbyval)
 			agg->arrays[i] = create_array(context, att->attlen);
-		else if (is_uuid(agg, ((Var *) list_nth_node(TargetEntry, target, i)->expr)->varattno - 1))
+		else if (is_pair(agg, ((Var *) list_nth_node(TargetEntry, target, i)->expr)->varattno - 1))
 		{
 			agg->arrays[i] = create_array(context, sizeof(int64));
 			agg->seconds[i] = create_array(context, sizeof(int64));

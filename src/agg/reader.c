@@ -118,6 +118,9 @@ static void take_arrays(GjReader *reader, GjRowBatch *batch);
 static void take_entries(GjReader *reader, GjRowBatch *batch);
 static GjBatchColumn take_column(GjReader *reader, int i, const GjRowBatch *batch,
 								 const uint16 *rows, int n, bool in_place);
+static GjBatchColumn take_values(GjReaderColumn *column, const char *values, const uint8 *nulls,
+								 uint16 width, uint64 first, const uint16 *rows, int n,
+								 bool in_place);
 static GjBatchColumn take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first,
 							   const uint16 *rows, int n, bool in_place);
 static GjBatchColumn convert_words(GjReader *reader, GjReaderColumn *column,
@@ -415,22 +418,31 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
 	if (column->is_numeric && (output->display_scale != column->display_scale ||
 							   output->stored_scale != column->stored_scale))
 		return convert_words(reader, column, output, first, rows, n);
+	return take_values(column, output->values, output->nulls, output->width, first, rows, n,
+					   in_place);
+}
+
+/*
+ * Take n values of an array of entries, from the first one on: the array itself, if its rows are
+ * consecutive, or copies.  nulls has a byte for each value, or is a null pointer.
+ */
+static GjBatchColumn
+take_values(GjReaderColumn *column, const char *values, const uint8 *nulls, uint16 width,
+			uint64 first, const uint16 *rows, int n, bool in_place)
+{
 	if (in_place)
 	{
 		first += rows[0];
 		return (GjBatchColumn) {
-			.values = output->values + first * output->width,
-			.nulls = output->nulls == NULL ? NULL : output->nulls + first,
-			.width = output->width
+			.values = values + first * width,
+			.nulls = nulls == NULL ? NULL : nulls + first,.width = width
 		};
 	}
-	GjGather(column->values, output->values + first * output->width, output->width, rows, n);
-	if (output->nulls != NULL)
-		GjGather(column->nulls, output->nulls + first, sizeof(uint8), rows, n);
+	GjGather(column->values, values + first * width, width, rows, n);
+	if (nulls != NULL)
+		GjGather(column->nulls, nulls + first, sizeof(uint8), rows, n);
 	return (GjBatchColumn) {
-		.values = column->values,
-		.nulls = output->nulls == NULL ? NULL : column->nulls,
-		.width = output->width
+		.values = column->values,.nulls = nulls == NULL ? NULL : column->nulls,.width = width
 	};
 }
 
@@ -444,7 +456,6 @@ take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first, con
 {
 	const int64 *words = column->word % 2 == 1 ? (const int64 *) output->values :
 		output->words->seconds;
-	const uint8 *nulls = output->nulls;
 
 	if (output->column == 0)
 	{
@@ -456,21 +467,8 @@ take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first, con
 														 column->word);
 		return (GjBatchColumn) {.values = column->values,.width = sizeof(int64)};
 	}
-	if (in_place)
-	{
-		first += rows[0];
-		return (GjBatchColumn) {
-			.values = (const char *) (words + first),
-			.nulls = nulls == NULL ? NULL : nulls + first,.width = sizeof(int64)
-		};
-	}
-	GjGather(column->values, words + first, sizeof(int64), rows, n);
-	if (nulls != NULL)
-		GjGather(column->nulls, nulls + first, sizeof(uint8), rows, n);
-	return (GjBatchColumn) {
-		.values = column->values,.nulls = nulls == NULL ? NULL : column->nulls,
-		.width = sizeof(int64)
-	};
+	return take_values(column, (const char *) words, output->nulls, sizeof(int64), first, rows, n,
+					   in_place);
 }
 
 /*

@@ -49,7 +49,7 @@ static void get_limits(Oid type, int64 *min, int64 *max);
 static int64 read_integer(Oid type, Datum value);
 static double read_float(Oid type, Datum value);
 static void add_element(void *destination, Datum value);
-static int64 read_numeric(const GjColumnTest *test, Datum value);
+static int64 read_numeric(const GjColumnTest *test, Datum value, bool *is_exact);
 
 /*
  * Return true if the type is compared in double precision
@@ -483,12 +483,9 @@ compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value)
 static void
 compare_numeric(GjColumnTest *test, GjFilterOperator operator, Datum value)
 {
-	GjNumericParts parts;
 	bool		is_exact;
-	int64		word;
+	int64		word = read_numeric(test, value, &is_exact);
 
-	GjNumericRead(PG_DETOAST_DATUM_PACKED(value), &parts);
-	word = GjNumericFloor(&parts, test->stored_scale, &is_exact);
 	if (!is_exact)
 	{
 		if (operator == GJ_FILTER_LT)
@@ -570,6 +567,7 @@ add_element(void *destination, Datum value)
 {
 	GjColumnTest *test = ((Elements *) destination)->test;
 	Oid			element_type = ((Elements *) destination)->type;
+	bool		is_exact = true;
 	int64		min;
 	int64		max;
 	int64		key;
@@ -588,25 +586,23 @@ add_element(void *destination, Datum value)
 		return;
 	}
 	get_limits(test->type, &min, &max);
-	key = test->type == NUMERICOID ? read_numeric(test, value) :
+	key = test->type == NUMERICOID ? read_numeric(test, value, &is_exact) :
 		read_integer(element_type, value);
-	if (key >= min && key <= max)
+	if (is_exact && key >= min && key <= max)
 		GjKeySetAdd(test->set, key);
 }
 
 /*
- * Return the word that equals a numeric, or the limit of words if there is none
+ * Return the greatest word that is not above a numeric, and set whether it equals it; for numbers
+ * beyond all words see GjNumericFloor()
  */
 static int64
-read_numeric(const GjColumnTest *test, Datum value)
+read_numeric(const GjColumnTest *test, Datum value, bool *is_exact)
 {
 	GjNumericParts parts;
-	bool		is_exact;
-	int64		word;
 
 	GjNumericRead(PG_DETOAST_DATUM_PACKED(value), &parts);
-	word = GjNumericFloor(&parts, test->stored_scale, &is_exact);
-	return is_exact ? word : GJ_WORD_LIMIT;
+	return GjNumericFloor(&parts, test->stored_scale, is_exact);
 }
 
 /*
