@@ -46,7 +46,7 @@ sub comes_back
 {
 	my ($name, $helper) = @_;
 
-	$node->poll_query_until('postgres', 'SELECT true');
+	poll_through_restarts($node, 'SELECT true');
 	ok(is_gone($helper), "$name: the device process has gone, too");
 	ok($node->poll_query_until('postgres', "SELECT state = 'ready' AND helper_pid <> $helper
 			FROM gpujoin_status()"), "$name: there is a device again, with another process");

@@ -138,7 +138,7 @@ sub recovers
 {
 	my $what = shift;
 
-	$node->poll_query_until('postgres', 'SELECT true');
+	poll_through_restarts($node, 'SELECT true');
 	wait_for(q{SELECT count(*) = 1 AND bool_and(state = 'ready' AND pinned)
 		FROM pg_stat_gpujoin_mirrors WHERE indexrelname = 't_k'}, "$what: loaded again");
 	wait_for(q{SELECT columns = 1 AND slots_used + slots_abandoned = 0 AND

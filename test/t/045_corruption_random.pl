@@ -300,7 +300,7 @@ sub ask_all
 		@asked = @left;
 		# a process that hangs on a page lock ends only with the server
 		$node->stop('immediate') if $timed_out;
-		$timed_out ? $node->start : $node->poll_query_until('postgres', 'SELECT true');
+		$timed_out ? $node->start : poll_through_restarts($node, 'SELECT true');
 	}
 	return %answers;
 }

@@ -11,7 +11,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(new_server differing uses_node log_is_clean wait_for_query log_comes_to
-  vacuum_until_visible patience);
+  vacuum_until_visible poll_through_restarts patience);
 
 # Return a started server with both extensions in database postgres. Further arguments are lines for
 # the configuration; init options come first, as a hash reference. Timed checkpoints and the
@@ -121,6 +121,21 @@ sub wait_for_query
 	return $node->poll_query_until('postgres',
 		"SELECT count(*) > 0 FROM pg_stat_activity
 		 WHERE application_name = '$name' AND " . ($condition // "state = 'active'"));
+}
+
+# Wait until a query returns true, also while the server is restarting. poll_query_until() dies if psql
+# exits, for want of a connection, before it has read the query.
+sub poll_through_restarts
+{
+	my ($node, $query) = @_;
+
+	for (;;)
+	{
+		my $is_true = eval { $node->poll_query_until('postgres', $query) };
+
+		return $is_true unless $@;
+		die $@ unless $@ =~ /Broken pipe/;
+	}
 }
 
 # Return the time limit for a program; CHECK_PATIENCE extends it where everything takes longer.

@@ -6,6 +6,7 @@ use strict;
 use warnings;
 
 use Exporter 'import';
+use GpuJoinTest qw(poll_through_restarts);
 use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
@@ -39,7 +40,7 @@ sub sql { return $asked->safe_psql('postgres', @_); }
 sub wait_for
 {
 	my ($query, $what) = @_;
-	ok($asked->poll_query_until('postgres', $query), $what)
+	ok(poll_through_restarts($asked, $query), $what)
 	  or diag(sql('SELECT * FROM gpujoin_mirrors()'), sql('SELECT * FROM gpujoin_status()'));
 }
 
