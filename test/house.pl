@@ -13,14 +13,14 @@ use File::Basename;
 # (keys, fold workers, merges in steps, reductions).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 170,
+	'files' => 168,
 	'lines' => 74600,
 	'lines of code' => 52400,
 	'global functions' => 754,
 	'used across folders' => 402,
 	'single callers in the folder' => 218,
 	'pairs of files to merge' => 0,
-	'private headers' => 9,
+	'private headers' => 8,
 	'names with two meanings' => 0,
 	'files with EXPLAIN' => 1);
 

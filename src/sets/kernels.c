@@ -8,7 +8,12 @@
  * AVX2 and one for any machine.  The vector loops turn sixteen (eight) keys into bit numbers,
  * gather the words that hold the bits, and test all of them at once.  They do not branch, so a
  * page costs the same whatever it contains.  The set of loops is chosen once per process,
- * according to the CPU's features.  The vector loops are in kernelsx86.h.
+ * according to the CPU's features.
+ *
+ * Each vector loop is compiled for its own instruction set, the rest of the library for the base
+ * architecture: such a function must not run, or be inlined elsewhere, unless available() has
+ * returned true.  Bit numbers are 32 bits wide and word numbers are at most 2^23, so it is correct
+ * that gathers treat their indexes as signed.
  *
  * A filter has false positives.  The few keys that pass it are looked up in the table one by
  * one, in a second loop over the page, so that branch mispredictions there do not stall the
@@ -26,15 +31,18 @@
  */
 #include "postgres.h"
 
+#if defined(__x86_64__) && defined(__GNUC__)
+#define GJ_X86_KERNELS
+#include <immintrin.h>
+#endif
+
 #include "port/pg_bitutils.h"
 
 #include "base/prefetch.h"
-#include "kernels.h"
 #include "keyset.h"
 
-#if defined(__x86_64__) && defined(__GNUC__)
-#define GJ_X86_KERNELS
-#endif
+/* Number of keys per word of hits or of used slots */
+#define GJ_WORD_KEYS			32
 
 /* Minimum number of table cells that makes prefetching worthwhile: 512 kB, half of an L2 cache */
 #define GJ_PREFETCH_CELLS		((uint64) 1 << 16)
@@ -59,6 +67,37 @@ static void match_listed(const GjKeySet *set, const void *keys, const uint32 *us
 						 int n_words, uint32 *hits, const char *ahead);
 static const GjKernelTable *get_kernels(void);
 static void verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits);
+
+/*
+ * Prefetch the keys at ahead that correspond to the keys of a word.  Keys need not start at a
+ * cache line boundary; if they do not, the first line is skipped.
+ */
+static pg_attribute_always_inline void
+prefetch_ahead(const char *ahead, int width, int word)
+{
+	const char *keys = ahead + word * GJ_WORD_KEYS * width;
+
+	for (int at = 0; at < GJ_WORD_KEYS * width; at += GJ_CACHE_LINE)
+		GjPrefetch(keys + at + GJ_CACHE_LINE - 1);
+}
+
+/*
+ * Define each loop twice, with constant widths, so that the compiler drops code for the other
+ * one
+ */
+#define GJ_DEFINE_KERNELS(body, suffix, attribute) \
+attribute static void \
+body##4##suffix(const GjKeySet *set, const void *keys, const uint32 *used, \
+				int n_words, uint32 *hits, const char *ahead) \
+{ \
+	body##suffix(set, keys, sizeof(int32), used, n_words, hits, ahead); \
+} \
+attribute static void \
+body##8##suffix(const GjKeySet *set, const void *keys, const uint32 *used, \
+				int n_words, uint32 *hits, const char *ahead) \
+{ \
+	body##suffix(set, keys, sizeof(int64), used, n_words, hits, ahead); \
+}
 
 /* Loops for any machine ------------------------------------------------------- */
 
@@ -146,8 +185,327 @@ any_available(void)
 }
 
 #ifdef GJ_X86_KERNELS
-#include "kernelsx86.h"
-#endif
+
+/* AVX2: eight keys at once ------------------------------------------------------- */
+
+#define GJ_AVX2 __attribute__((target("avx2")))
+#define GJ_AVX2_INLINE GJ_AVX2 static pg_attribute_always_inline
+
+GJ_AVX2_INLINE __m256i
+load_avx2(const void *keys, Size offset)
+{
+	return _mm256_loadu_si256((const __m256i *) ((const char *) keys + offset));
+}
+
+/* The lower (upper) halves of eight 64-bit lanes, in order */
+#define GJ_HALVES_AVX2(a, b, select) \
+	_mm256_permute4x64_epi64(_mm256_castps_si256( \
+		_mm256_shuffle_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(b), select)), 0xD8)
+#define GJ_LOWER_AVX2			0x88
+#define GJ_UPPER_AVX2			0xDD
+
+/*
+ * Gather the words of eight bit numbers; returns the tested bits in the lower bits of the result
+ */
+GJ_AVX2_INLINE uint32
+test_bits_avx2(const uint32 *bits, __m256i index)
+{
+	__m256i		words = _mm256_i32gather_epi32((const int *) bits,
+											   _mm256_srli_epi32(index, 5), 4);
+	__m256i		to_sign = _mm256_andnot_si256(index, _mm256_set1_epi32(31));
+
+	return _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_sllv_epi32(words, to_sign)));
+}
+
+/* Return the difference to min_key, or limit if that is smaller, of four 8-byte keys */
+GJ_AVX2_INLINE __m256i
+clamp_avx2(__m256i keys, __m256i min_key, __m256i limit)
+{
+	__m256i		sign = _mm256_set1_epi64x(PG_INT64_MIN);
+	__m256i		index = _mm256_sub_epi64(keys, min_key);
+	__m256i		above = _mm256_cmpgt_epi64(_mm256_xor_si256(index, sign),
+										   _mm256_xor_si256(limit, sign));
+
+	return _mm256_blendv_epi8(index, limit, above);
+}
+
+GJ_AVX2_INLINE void
+match_list_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+				int n_words, uint32 *hits, const char *ahead)
+{
+	int			lanes = 32 / width;
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		prefetch_ahead(ahead, width, word);
+		for (int i = 0; i < GJ_WORD_KEYS; i += lanes)
+		{
+			__m256i		some = load_avx2(keys, (Size) (word * GJ_WORD_KEYS + i) * width);
+			__m256i		equal = _mm256_setzero_si256();
+
+			for (uint64 k = 0; k < set->nkeys; k++)
+			{
+				__m256i		one = (width == sizeof(int32)) ?
+					_mm256_cmpeq_epi32(some, _mm256_set1_epi32((int32) set->keys[k])) :
+					_mm256_cmpeq_epi64(some, _mm256_set1_epi64x(set->keys[k]));
+
+				equal = _mm256_or_si256(equal, one);
+			}
+			found |= (uint32) ((width == sizeof(int32)) ?
+							   _mm256_movemask_ps(_mm256_castsi256_ps(equal)) :
+							   _mm256_movemask_pd(_mm256_castsi256_pd(equal))) << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+GJ_AVX2_INLINE void
+match_bitmap_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+				  int n_words, uint32 *hits, const char *ahead)
+{
+	__m256i		min_key4 = _mm256_set1_epi32((int32) set->min_key);
+	__m256i		min_key8 = _mm256_set1_epi64x(set->min_key);
+	__m256i		limit4 = _mm256_set1_epi32((int32) set->bitmap_limit);
+	__m256i		limit8 = _mm256_set1_epi64x(set->bitmap_limit);
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		prefetch_ahead(ahead, width, word);
+		for (int i = 0; i < GJ_WORD_KEYS; i += 8)
+		{
+			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
+			__m256i		index;
+
+			if (width == sizeof(int32))
+				index = _mm256_min_epu32(_mm256_sub_epi32(load_avx2(keys, offset), min_key4),
+										 limit4);
+			else
+			{
+				__m256i		a = clamp_avx2(load_avx2(keys, offset), min_key8, limit8);
+				__m256i		b = clamp_avx2(load_avx2(keys, offset + 32), min_key8, limit8);
+
+				index = GJ_HALVES_AVX2(a, b, GJ_LOWER_AVX2);
+			}
+			found |= test_bits_avx2(set->bitmap, index) << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+GJ_AVX2_INLINE void
+match_filter_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+				  int n_words, uint32 *hits, const char *ahead)
+{
+	__m256i		low_factor = _mm256_set1_epi32((int32) GJ_FILTER_LOW);
+	__m256i		high_factor = _mm256_set1_epi32((int32) GJ_FILTER_HIGH);
+	__m128i		shift = _mm_cvtsi32_si128(set->filter_shift);
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		prefetch_ahead(ahead, width, word);
+		for (int i = 0; i < GJ_WORD_KEYS; i += 8)
+		{
+			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
+			__m256i		hash;
+
+			if (width == sizeof(int32))
+				hash = _mm256_mullo_epi32(load_avx2(keys, offset), low_factor);
+			else
+			{
+				__m256i		a = load_avx2(keys, offset);
+				__m256i		b = load_avx2(keys, offset + 32);
+				__m256i		low = GJ_HALVES_AVX2(a, b, GJ_LOWER_AVX2);
+				__m256i		high = GJ_HALVES_AVX2(a, b, GJ_UPPER_AVX2);
+
+				hash = _mm256_add_epi32(_mm256_mullo_epi32(low, low_factor),
+										_mm256_mullo_epi32(high, high_factor));
+			}
+			found |= test_bits_avx2(set->filter, _mm256_srl_epi32(hash, shift)) << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+GJ_DEFINE_KERNELS(match_list, _avx2, GJ_AVX2)
+GJ_DEFINE_KERNELS(match_bitmap, _avx2, GJ_AVX2)
+GJ_DEFINE_KERNELS(match_filter, _avx2, GJ_AVX2)
+
+static bool
+avx2_available(void)
+{
+	return __builtin_cpu_supports("avx2");
+}
+
+/* AVX-512: sixteen keys at once -------------------------------------------------- */
+
+#define GJ_AVX512 __attribute__((target("avx512f")))
+#define GJ_AVX512_INLINE GJ_AVX512 static pg_attribute_always_inline
+
+GJ_AVX512_INLINE __m512i
+load_avx512(const void *keys, Size offset)
+{
+	return _mm512_loadu_si512((const char *) keys + offset);
+}
+
+/* Return the lower halves of sixteen 64-bit lanes, in order */
+GJ_AVX512_INLINE __m512i
+lower_halves_avx512(__m512i a, __m512i b)
+{
+	return _mm512_inserti64x4(_mm512_castsi256_si512(_mm512_cvtepi64_epi32(a)),
+							  _mm512_cvtepi64_epi32(b), 1);
+}
+
+/* Gather the words of sixteen bit numbers; returns the tested bits in the result's lower bits */
+GJ_AVX512_INLINE uint32
+test_bits_avx512(const uint32 *bits, __m512i index)
+{
+	__m512i		words = _mm512_i32gather_epi32(_mm512_srli_epi32(index, 5), bits, 4);
+	__m512i		bit = _mm512_rolv_epi32(_mm512_set1_epi32(1), index);
+
+	return _mm512_test_epi32_mask(words, bit);
+}
+
+/*
+ * Return the least difference, as bits, of keys to the listed keys so far (left) and to one more;
+ * a lane is 0 if equal
+ */
+GJ_AVX512_INLINE __m512i
+compare_avx512(__m512i keys, int width, int64 listed, __m512i left)
+{
+	if (width == sizeof(int32))
+		return _mm512_min_epu32(left, _mm512_xor_si512(keys, _mm512_set1_epi32((int32) listed)));
+	return _mm512_min_epu64(left, _mm512_xor_si512(keys, _mm512_set1_epi64(listed)));
+}
+
+GJ_AVX512_INLINE uint32
+test_zero_avx512(__m512i left, int width)
+{
+	return (width == sizeof(int32)) ?
+		_mm512_testn_epi32_mask(left, left) : _mm512_testn_epi64_mask(left, left);
+}
+
+/* Processes two vectors at a time, so that a listed key is loaded once for both */
+GJ_AVX512_INLINE void
+match_list_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+				  int n_words, uint32 *hits, const char *ahead)
+{
+	int			lanes = 64 / width;
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		prefetch_ahead(ahead, width, word);
+		for (int i = 0; i < GJ_WORD_KEYS; i += 2 * lanes)
+		{
+			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
+			__m512i		a = load_avx512(keys, offset);
+			__m512i		b = load_avx512(keys, offset + 64);
+			__m512i		left_a = _mm512_set1_epi32(-1);
+			__m512i		left_b = left_a;
+
+			for (uint64 k = 0; k < set->nkeys; k++)
+			{
+				left_a = compare_avx512(a, width, set->keys[k], left_a);
+				left_b = compare_avx512(b, width, set->keys[k], left_b);
+			}
+			found |= test_zero_avx512(left_a, width) << i |
+				test_zero_avx512(left_b, width) << (i + lanes);
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+GJ_AVX512_INLINE void
+match_bitmap_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+					int n_words, uint32 *hits, const char *ahead)
+{
+	__m512i		min_key4 = _mm512_set1_epi32((int32) set->min_key);
+	__m512i		min_key8 = _mm512_set1_epi64(set->min_key);
+	__m512i		limit4 = _mm512_set1_epi32((int32) set->bitmap_limit);
+	__m512i		limit8 = _mm512_set1_epi64(set->bitmap_limit);
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		prefetch_ahead(ahead, width, word);
+		for (int i = 0; i < GJ_WORD_KEYS; i += 16)
+		{
+			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
+			__m512i		index;
+
+			if (width == sizeof(int32))
+				index = _mm512_min_epu32(_mm512_sub_epi32(load_avx512(keys, offset), min_key4),
+										 limit4);
+			else
+			{
+				__m512i		a = _mm512_sub_epi64(load_avx512(keys, offset), min_key8);
+				__m512i		b = _mm512_sub_epi64(load_avx512(keys, offset + 64), min_key8);
+
+				index = lower_halves_avx512(_mm512_min_epu64(a, limit8),
+											_mm512_min_epu64(b, limit8));
+			}
+			found |= test_bits_avx512(set->bitmap, index) << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+GJ_AVX512_INLINE void
+match_filter_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+					int n_words, uint32 *hits, const char *ahead)
+{
+	__m512i		low_factor = _mm512_set1_epi32((int32) GJ_FILTER_LOW);
+	__m512i		high_factor = _mm512_set1_epi32((int32) GJ_FILTER_HIGH);
+	__m128i		shift = _mm_cvtsi32_si128(set->filter_shift);
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		prefetch_ahead(ahead, width, word);
+		for (int i = 0; i < GJ_WORD_KEYS; i += 16)
+		{
+			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
+			__m512i		hash;
+
+			if (width == sizeof(int32))
+				hash = _mm512_mullo_epi32(load_avx512(keys, offset), low_factor);
+			else
+			{
+				__m512i		a = load_avx512(keys, offset);
+				__m512i		b = load_avx512(keys, offset + 64);
+				__m512i		low = lower_halves_avx512(a, b);
+				__m512i		high = lower_halves_avx512(_mm512_srli_epi64(a, 32),
+													   _mm512_srli_epi64(b, 32));
+
+				hash = _mm512_add_epi32(_mm512_mullo_epi32(low, low_factor),
+										_mm512_mullo_epi32(high, high_factor));
+			}
+			found |= test_bits_avx512(set->filter, _mm512_srl_epi32(hash, shift)) << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
+GJ_DEFINE_KERNELS(match_list, _avx512, GJ_AVX512)
+GJ_DEFINE_KERNELS(match_bitmap, _avx512, GJ_AVX512)
+GJ_DEFINE_KERNELS(match_filter, _avx512, GJ_AVX512)
+
+static bool
+avx512_available(void)
+{
+	return __builtin_cpu_supports("avx512f");
+}
+
+#endif							/* GJ_X86_KERNELS */
 
 /* Choosing the kernels --------------------------------------------------------------- */
 
