@@ -123,8 +123,8 @@ sub wait_for_query
 		 WHERE application_name = '$name' AND " . ($condition // "state = 'active'"));
 }
 
-# Wait until a query returns true, also while the server is restarting. poll_query_until() dies if psql
-# exits, for want of a connection, before it has read the query.
+# Wait until a query returns true, also while the server is restarting. poll_query_until() dies if
+# psql exits, for want of a connection, before it has read the query.
 sub poll_through_restarts
 {
 	my ($node, $query) = @_;
