@@ -14,11 +14,11 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 168,
-	'lines' => 74600,
-	'lines of code' => 52400,
-	'global functions' => 754,
+	'lines' => 74650,
+	'lines of code' => 52460,
+	'global functions' => 755,
 	'used across folders' => 402,
-	'single callers in the folder' => 218,
+	'single callers in the folder' => 219,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,
 	'names with two meanings' => 0,

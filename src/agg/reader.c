@@ -737,7 +737,7 @@ word_of_text(GjReader *reader, Datum text, int word)
 {
 	int64		words[2];
 
-	GjWordsOfText(text, words);
+	GjWordsOfText(text, false, words);
 	if (words[0] == GJ_ABSENT)
 		words[0] = GJ_ABSENT + FIRST_TEXT_CODE + codes_find(reader->texts, text);
 	return Int64GetDatum(words[word - 3]);

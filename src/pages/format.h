@@ -150,8 +150,17 @@ typedef enum GjColumnKind
 	GJ_COLUMN_NUMERIC,			/* an int64: a numeric, times a power of ten */
 	GJ_COLUMN_WIDE_UUID,		/* the first of the two words of a uuid: wide.c */
 	GJ_COLUMN_WIDE_TEXT,		/* the same of a text of at most 15 bytes */
-	GJ_COLUMN_SECOND_WORD		/* the second word of an attribute that has two */
+	GJ_COLUMN_SECOND_WORD,		/* the second word of an attribute that has two */
+	GJ_COLUMN_WIDE_BPCHAR		/* like GJ_COLUMN_WIDE_TEXT, without trailing blanks */
 } GjColumnKind;
+
+#define GJ_COLUMN_LAST_KIND		GJ_COLUMN_WIDE_BPCHAR
+
+static inline bool
+GjKindIsText(GjColumnKind kind)
+{
+	return kind == GJ_COLUMN_WIDE_TEXT || kind == GJ_COLUMN_WIDE_BPCHAR;
+}
 
 /*
  * Return true if an attribute of this kind has two words
@@ -159,7 +168,7 @@ typedef enum GjColumnKind
 static inline bool
 GjKindIsWide(GjColumnKind kind)
 {
-	return kind == GJ_COLUMN_WIDE_UUID || kind == GJ_COLUMN_WIDE_TEXT;
+	return kind == GJ_COLUMN_WIDE_UUID || GjKindIsText(kind);
 }
 
 /*
@@ -169,7 +178,7 @@ GjKindIsWide(GjColumnKind kind)
 static inline bool
 GjKindMayLack(GjColumnKind kind)
 {
-	return kind == GJ_COLUMN_NUMERIC || kind == GJ_COLUMN_WIDE_TEXT;
+	return kind == GJ_COLUMN_NUMERIC || GjKindIsText(kind);
 }
 
 #define GJ_MAX_COLUMN_SCALE		63

@@ -47,6 +47,7 @@
 
 static bool is_plain(const FormData_pg_attribute *attribute);
 static bool is_uuid(const FormData_pg_attribute *attribute);
+static bool is_text(const FormData_pg_attribute *attribute, GjColumnKind *kind);
 static bool can_be(const FormData_pg_attribute *attribute, uint16 flags);
 static inline uint64 stored_bits(const GjIncludedColumn *column, Datum value);
 static int	column_width(const FormData_pg_attribute *attribute, GjColumnKind kind);
@@ -69,14 +70,15 @@ GjColumnIsNumeric(const FormData_pg_attribute *attribute)
 /*
  * Return true if a new index stores an attribute as a short text
  */
-bool
-GjColumnIsText(const FormData_pg_attribute *attribute)
+static bool
+is_text(const FormData_pg_attribute *attribute, GjColumnKind *kind)
 {
 	Oid			type = attribute->atttypid;
 
 	if (attribute->attlen == -1 && type >= FirstNormalObjectId)
 		type = getBaseType(type);
-	return type == TEXTOID || type == VARCHAROID;
+	*kind = type == BPCHAROID ? GJ_COLUMN_WIDE_BPCHAR : GJ_COLUMN_WIDE_TEXT;
+	return type == TEXTOID || type == VARCHAROID || type == BPCHAROID;
 }
 
 /*
@@ -85,8 +87,10 @@ GjColumnIsText(const FormData_pg_attribute *attribute)
 bool
 GjCanInclude(const FormData_pg_attribute *attribute)
 {
+	GjColumnKind kind;
+
 	return is_plain(attribute) || is_uuid(attribute) || GjColumnIsNumeric(attribute) ||
-		GjColumnIsText(attribute);
+		is_text(attribute, &kind);
 }
 
 /*
@@ -96,9 +100,11 @@ GjCanInclude(const FormData_pg_attribute *attribute)
 uint16
 GjColumnNewFlags(const FormData_pg_attribute *attribute)
 {
+	GjColumnKind kind;
+
 	return GJ_COLUMN_FLAGS(GjColumnIsNumeric(attribute) ? GJ_COLUMN_NUMERIC :
 						   is_uuid(attribute) ? GJ_COLUMN_WIDE_UUID :
-						   GjColumnIsText(attribute) ? GJ_COLUMN_WIDE_TEXT : GJ_COLUMN_PLAIN, 0, 0);
+						   is_text(attribute, &kind) ? kind : GJ_COLUMN_PLAIN, 0, 0);
 }
 
 static bool
@@ -134,7 +140,9 @@ can_be(const FormData_pg_attribute *attribute, uint16 flags)
 			return attribute->attlen == UUID_LEN && !attribute->attbyval &&
 				flags == GJ_COLUMN_FLAGS(GJ_COLUMN_WIDE_UUID, 0, 0);
 		case GJ_COLUMN_WIDE_TEXT:
-			return attribute->attlen == -1 && flags == GJ_COLUMN_FLAGS(GJ_COLUMN_WIDE_TEXT, 0, 0);
+		case GJ_COLUMN_WIDE_BPCHAR:
+			return attribute->attlen == -1 &&
+				flags == GJ_COLUMN_FLAGS(GJ_COLUMN_KIND(flags), 0, 0);
 		default:
 			return false;
 	}
@@ -262,8 +270,8 @@ store_words(const GjIndexInfo *info, const GjIncludedColumn *column, Datum value
 
 	if (isnull)
 		row[info->row_nulls_offset + second / 8] |= 1 << (second % 8);
-	else if (column->kind == GJ_COLUMN_WIDE_TEXT)
-		GjWordsOfText(value, words);
+	else if (GjKindIsText(column->kind))
+		GjWordsOfText(value, column->kind == GJ_COLUMN_WIDE_BPCHAR, words);
 	else
 		GjWordsOfUuid(DatumGetPointer(value), words);
 	store_value(row + column->row_offset, sizeof(int64), (uint64) words[0]);

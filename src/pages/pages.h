@@ -252,7 +252,6 @@ typedef struct GjOptions
 
 /* layout.c: layout of columns in pages and rows */
 extern bool GjColumnIsNumeric(const FormData_pg_attribute *attribute);
-extern bool GjColumnIsText(const FormData_pg_attribute *attribute);
 extern bool GjCanInclude(const FormData_pg_attribute *attribute);
 extern uint16 GjColumnNewFlags(const FormData_pg_attribute *attribute);
 extern bool GjLayoutMake(TupleDesc desc, bool has_rests, const uint16 *flags,
@@ -263,16 +262,19 @@ extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *ro
 
 /* wide.c: values of two words */
 #define GJ_TEXT_BYTES			15	/* of the longest text that has words */
+#define GJ_BPCHAR_BYTES			126 /* of the longest bpchar, with its trailing blanks */
+#define GJ_TEXT_LENGTH_BITS		INT64CONST(0xFF)	/* bits of a text's second word */
 
 extern void GjWordsOfUuid(const char *bytes, int64 *words);
 extern Datum GjWordOfUuid(Datum uuid, int word);
 extern void GjUuidOfWords(int64 first, int64 second, char *bytes);
-extern void GjWordsOfText(Datum text, int64 *words);
+extern void GjWordsOfText(Datum text, bool is_bpchar, int64 *words);
 extern void GjTextOfWords(int64 first, int64 second, char *buffer);
+extern void GjBpcharOfWords(int64 first, int64 second, char *buffer);
 extern void GjReadUuids(const char *firsts, const char *seconds, int n, const uint16 *rows,
 						char *bytes, Datum *values);
 extern void GjPairIsEqual(const char *firsts, const char *seconds, int n, int64 first,
-						  int64 second, uint8 *pg_restrict results);
+						  int64 second, int64 ignored, uint8 *pg_restrict results);
 
 /* read.c: reading and checking pages */
 extern void GjIndexGetInfo(Relation index, GjIndexInfo *info);

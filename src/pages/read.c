@@ -222,7 +222,7 @@ check_flags(Relation index, const GjMetaPageData *meta)
 	{
 		GjColumnKind kind = GJ_COLUMN_KIND(meta->columns[i].flags);
 
-		if (kind > GJ_COLUMN_SECOND_WORD)
+		if (kind > GJ_COLUMN_LAST_KIND)
 			ereport(ERROR,
 					(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 					 errmsg("index \"%s\" has columns of kind %d, which this library does not know",

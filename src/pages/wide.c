@@ -19,6 +19,10 @@
  * equal, which under a deterministic collation is equality; comparing words as signed integers is
  * comparing bytes, as under the C collation.  The collation itself plays no part in what is stored.
  *
+ * A bpchar is compared without its trailing blanks.  They are not stored; its length, up to
+ * GJ_BPCHAR_BYTES, tells how many there were.  Two bpchars are equal if and only if their words are,
+ * but for the length (GJ_TEXT_LENGTH_BITS).
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -26,6 +30,7 @@
 
 #include "access/detoast.h"
 #include "port/pg_bswap.h"
+#include "utils/builtins.h"
 #include "utils/uuid.h"
 
 #include "base/numeric.h"
@@ -33,7 +38,7 @@
 
 #define SIGN_BIT		UINT64CONST(0x8000000000000000)
 
-#define EMPTY_TEXT		1
+#define EMPTY_TEXT		((int64) (SIGN_BIT | 1))
 
 /*
  * Convert the bytes of a uuid to words
@@ -88,38 +93,43 @@ GjReadUuids(const char *firsts, const char *seconds, int n, const uint16 *rows, 
 }
 
 /*
- * Set a byte for each of n values that are equal to two words
+ * Set a byte for each of n values that are equal to two words, but for these bits of the second one
  */
 void
 GjPairIsEqual(const char *firsts, const char *seconds, int n, int64 first, int64 second,
-			  uint8 *pg_restrict results)
+			  int64 ignored, uint8 *pg_restrict results)
 {
 	for (int i = 0; i < n; i++)
 		results[i] = ((((const int64 *) firsts)[i] ^ first) |
-					  (((const int64 *) seconds)[i] ^ second)) == 0;
+					  ((((const int64 *) seconds)[i] ^ second) & ~ignored)) == 0;
 }
 
 /*
- * Convert a text to words.  Leaves nothing allocated.
+ * Convert a text, or a bpchar, to words.  Leaves nothing allocated.
  */
 void
-GjWordsOfText(Datum text, int64 *words)
+GjWordsOfText(Datum text, bool is_bpchar, int64 *words)
 {
 	char		bytes[GJ_TEXT_BYTES + 1] = {0};
 	struct varlena *value;
-	int			length;
+	int			length = toast_raw_datum_size(text) - VARHDRSZ;
+	int			stored = length;
 
 	words[0] = GJ_ABSENT;
 	words[1] = 0;
-	if (toast_raw_datum_size(text) - VARHDRSZ > GJ_TEXT_BYTES)
+	if (length > (is_bpchar ? GJ_BPCHAR_BYTES : GJ_TEXT_BYTES))
 		return;
 	value = PG_DETOAST_DATUM_PACKED(text);
-	length = VARSIZE_ANY_EXHDR(value);
-	memcpy(bytes, VARDATA_ANY(value), length);
-	bytes[GJ_TEXT_BYTES] = length;
-	GjWordsOfUuid(bytes, words);
-	if (length == 0)
-		words[0] = (int64) (SIGN_BIT | EMPTY_TEXT);
+	if (is_bpchar)
+		stored = bpchartruelen(VARDATA_ANY(value), length);
+	if (stored <= GJ_TEXT_BYTES)
+	{
+		memcpy(bytes, VARDATA_ANY(value), stored);
+		bytes[GJ_TEXT_BYTES] = length;
+		GjWordsOfUuid(bytes, words);
+		if (stored == 0)
+			words[0] = EMPTY_TEXT;
+	}
 	if ((Pointer) value != DatumGetPointer(text))
 		pfree(value);
 }
@@ -137,4 +147,23 @@ GjTextOfWords(int64 first, int64 second, char *buffer)
 	length = Min((uint8) bytes[GJ_TEXT_BYTES], GJ_TEXT_BYTES);
 	SET_VARSIZE_SHORT(buffer, VARHDRSZ_SHORT + length);
 	memcpy(VARDATA_SHORT(buffer), bytes, length);
+}
+
+/*
+ * Restore a bpchar, which is not absent, in a buffer of GJ_BPCHAR_BYTES + 1 bytes
+ */
+void
+GjBpcharOfWords(int64 first, int64 second, char *buffer)
+{
+	char		bytes[GJ_TEXT_BYTES + 1];
+	int			length;
+	int			stored = 0;
+
+	GjUuidOfWords(first, second, bytes);
+	length = Min((uint8) bytes[GJ_TEXT_BYTES], GJ_BPCHAR_BYTES);
+	if (first != EMPTY_TEXT)
+		stored = strnlen(bytes, Min(length, GJ_TEXT_BYTES));
+	SET_VARSIZE_SHORT(buffer, VARHDRSZ_SHORT + length);
+	memcpy(VARDATA_SHORT(buffer), bytes, stored);
+	memset(VARDATA_SHORT(buffer) + stored, ' ', length - stored);
 }

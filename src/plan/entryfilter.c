@@ -15,7 +15,7 @@
  * security barriers do not matter here: core, too, evaluates leakproof clauses first.  PostgreSQL
  * does not declare the comparisons of numerics to be leakproof.  We compare integers in place of
  * them, which neither fails nor discloses anything, but respect what is declared: they do not
- * qualify if the table has security barriers.
+ * qualify if the table has security barriers.  The same holds for the cast from bpchar to text.
  *
  * The value that a column is compared with is evaluated once for each scan, as in PostgreSQL's
  * index scans.  That must not raise an error which the clause would not have raised, as "x = 0 OR
@@ -44,6 +44,7 @@
 #include "optimizer/optimizer.h"
 #include "utils/array.h"
 #include "utils/float.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/typcache.h"
 
@@ -92,7 +93,9 @@ static bool add_truth(Maker *maker, BooleanTest *test, bool always);
 static bool add_null_test(Maker *maker, NullTest *test, bool always);
 static bool add_comparison(Maker *maker, OpExpr *op, bool always);
 static bool add_list(Maker *maker, ScalarArrayOpExpr *op, bool always);
-static bool compares_bytes(Oid type, Oid collation);
+static bool find_compared(const Maker *maker, Expr *expr, int *column);
+static FuncExpr *get_cast(Expr *expr);
+static bool has_values(const Maker *maker, int column, Expr *compared, Oid type, Oid collation);
 static Cost test_cost(int width, double nvalues);
 static double count_elements(Expr *array);
 static bool add_column(Maker *maker, Expr *expr);
@@ -253,6 +256,7 @@ static bool
 add_comparison(Maker *maker, OpExpr *op, bool always)
 {
 	Expr	   *value;
+	Expr	   *compared;
 	Oid			opno = op->opno;
 	GjFilterOperator operator;
 	Oid			left;
@@ -261,17 +265,19 @@ add_comparison(Maker *maker, OpExpr *op, bool always)
 
 	if (list_length(op->args) != 2)
 		return false;
+	compared = linitial(op->args);
 	value = lsecond(op->args);
-	if (!find_column(maker, linitial(op->args), &column))
+	if (!find_compared(maker, compared, &column))
 	{
 		value = linitial(op->args);
+		compared = lsecond(op->args);
 		opno = get_commutator(opno);
-		if (!OidIsValid(opno) || !find_column(maker, lsecond(op->args), &column))
+		if (!OidIsValid(opno) || !find_compared(maker, compared, &column))
 			return false;
 	}
 	if (!value_is_usable(maker, value, always) ||
 		!look_up_operator(maker, opno, &left, &right, &operator) ||
-		!compares_bytes(left, op->inputcollid))
+		!has_values(maker, column, compared, left, op->inputcollid))
 		return false;
 
 	add_step(maker, GJ_FILTER_COMPARE);
@@ -297,11 +303,11 @@ add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
 	Oid			right;
 	int			column;
 
-	if (!find_column(maker, linitial(op->args), &column) ||
+	if (!find_compared(maker, linitial(op->args), &column) ||
 		!value_is_usable(maker, array, always) ||
 		!look_up_operator(maker, op->opno, &left, &right, &operator) ||
 		operator != (op->useOr ? GJ_FILTER_EQ : GJ_FILTER_NE) ||
-		!compares_bytes(left, op->inputcollid))
+		!has_values(maker, column, linitial(op->args), left, op->inputcollid))
 		return false;
 
 	if (!op->useOr)
@@ -317,12 +323,44 @@ add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
 }
 
 /*
- * Return false if texts are compared under a collation that takes different bytes for equal
+ * Find the column of a comparison.  A bpchar may be cast to text, as PostgreSQL does to compare it
+ * with a text.
  */
 static bool
-compares_bytes(Oid type, Oid collation)
+find_compared(const Maker *maker, Expr *expr, int *column)
 {
-	return type != TEXTOID || get_collation_isdeterministic(collation);
+	FuncExpr   *cast = get_cast(expr);
+
+	return find_column(maker, cast == NULL ? expr : linitial(cast->args), column);
+}
+
+/*
+ * Return the cast from bpchar to text, or NULL
+ */
+static FuncExpr *
+get_cast(Expr *expr)
+{
+	while (IsA(expr, RelabelType))
+		expr = ((RelabelType *) expr)->arg;
+	return IsA(expr, FuncExpr) && ((FuncExpr *) expr)->funcid == F_TEXT_BPCHAR ?
+		(FuncExpr *) expr : NULL;
+}
+
+/*
+ * Return true if the words of a column tell whether values of this type are equal.  Those of texts
+ * do not under a collation that takes different bytes for equal.
+ */
+static bool
+has_values(const Maker *maker, int column, Expr *compared, Oid type, Oid collation)
+{
+	bool		is_cast = get_cast(compared) != NULL;
+
+	if (is_cast && !has_no_barrier(maker->index->rel))
+		return false;			/* the cast is not leakproof */
+	if (type != TEXTOID && type != BPCHAROID)
+		return true;
+	return get_collation_isdeterministic(collation) &&
+		GjColumnHasWords(maker->index, column, is_cast || type == BPCHAROID);
 }
 
 /*
@@ -534,8 +572,8 @@ find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOpera
 		return false;
 
 	/* pairs of words are only tested for equality */
-	return (*left != UUIDOID && *left != TEXTOID) || *operator == GJ_FILTER_EQ ||
-		*operator == GJ_FILTER_NE;
+	return (*left != UUIDOID && *left != TEXTOID && *left != BPCHAROID) ||
+		*operator == GJ_FILTER_EQ || *operator == GJ_FILTER_NE;
 }
 
 /*
@@ -562,6 +600,7 @@ types_are_known(Oid left, Oid right)
 		case UUIDOID:
 		case NUMERICOID:
 		case TEXTOID:
+		case BPCHAROID:
 			return left == right;
 		default:
 			return false;

@@ -296,6 +296,7 @@ extern Expr *GjAggregateArgument(const Aggref *aggref);
 extern const Var *GjNumericArgument(const Aggref *aggref);
 extern bool GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales);
 extern bool GjTextHasWords(PlannerInfo *root, Path *path, const Var *column);
+extern bool GjColumnHasWords(const IndexOptInfo *index, int column, bool is_bpchar);
 
 /* If more entries than these lack values, rows are read from the table at once */
 #define GJ_MOST_LACKING			0.5

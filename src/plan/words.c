@@ -23,9 +23,9 @@
 
 #include "access/genam.h"
 #include "access/htup_details.h"
-#include "access/table.h"
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type_d.h"
+#include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
@@ -43,7 +43,7 @@ static bool find_words(PlannerInfo *root, Path *path, const Var *column, GjColum
 					   int *scales);
 static bool has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel,
 					  const Var *column, GjColumnKind kind, int *scales);
-static void get_kinds(const IndexOptInfo *index, Oid table, GjIndexInfo *info);
+static void get_kinds(const IndexOptInfo *index, GjIndexInfo *info);
 static double lacking_share(Oid table, AttrNumber attno, const GjIncludedColumn *column);
 static bool is_absent(Datum value, const GjIncludedColumn *column);
 static double lacking_values(const AttStatsSlot *slot, const GjIncludedColumn *column);
@@ -187,7 +187,7 @@ GjWordsLacking(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *ind
 	double		present = 1.0;
 	GjIndexInfo info;
 
-	get_kinds(index, table, &info);
+	get_kinds(index, &info);
 	for (int i = 1; i < index->ncolumns; i++)
 	{
 		if (GjKindMayLack(info.included[i - 1].kind) &&
@@ -202,25 +202,42 @@ GjWordsLacking(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *ind
  * types, and its numerics are all expected to have words.
  */
 static void
-get_kinds(const IndexOptInfo *index, Oid table, GjIndexInfo *info)
+get_kinds(const IndexOptInfo *index, GjIndexInfo *info)
 {
-	Relation	relation;
-
 	if (!index->hypothetical)
 	{
-		relation = index_open(index->indexoid, NoLock);
+		Relation	relation = index_open(index->indexoid, NoLock);
+
 		GjIndexGetInfo(relation, info);
 		index_close(relation, NoLock);
 		return;
 	}
 	memset(info, 0, sizeof(*info));
-	relation = table_open(table, NoLock);
 	for (int i = 1; i < index->ncolumns; i++)
 	{
-		if (GjColumnIsText(TupleDescAttr(RelationGetDescr(relation), index->indexkeys[i] - 1)))
-			info->included[i - 1].kind = GJ_COLUMN_WIDE_TEXT;
+		const TargetEntry *entry = list_nth_node(TargetEntry, index->indextlist, i);
+		Oid			type = getBaseType(exprType((const Node *) entry->expr));
+
+		if (type == TEXTOID || type == VARCHAROID || type == BPCHAROID)
+			info->included[i - 1].kind = type == BPCHAROID ? GJ_COLUMN_WIDE_BPCHAR :
+				GJ_COLUMN_WIDE_TEXT;
 	}
-	table_close(relation, NoLock);
+}
+
+/*
+ * Return true if an index has words of a column, from 0, that tests of this kind can read: those of
+ * texts, or those of bpchars.  Its type may be the one while its words are the other's.
+ */
+bool
+GjColumnHasWords(const IndexOptInfo *index, int column, bool is_bpchar)
+{
+	GjIndexInfo info;
+
+	if (column == 0)
+		return false;
+	get_kinds(index, &info);
+	return info.included[column - 1].kind ==
+		(is_bpchar ? GJ_COLUMN_WIDE_BPCHAR : GJ_COLUMN_WIDE_TEXT);
 }
 
 static double
@@ -258,8 +275,8 @@ is_absent(Datum value, const GjIncludedColumn *column)
 {
 	int64		words[2];
 
-	if (column->kind == GJ_COLUMN_WIDE_TEXT)
-		GjWordsOfText(value, words);
+	if (GjKindIsText(column->kind))
+		GjWordsOfText(value, column->kind == GJ_COLUMN_WIDE_BPCHAR, words);
 	else
 		words[0] = GjNumericToWord(value, column->display_scale, column->stored_scale);
 	return words[0] == GJ_ABSENT;

@@ -14,6 +14,7 @@
 #include <math.h>
 
 #include "catalog/pg_type_d.h"
+#include "utils/fmgrprotos.h"
 
 #include "base/arrays.h"
 #include "pages/pages.h"
@@ -43,6 +44,7 @@ static int64 get_key(Oid type, const GjBatchColumn *column, int i);
 static bool add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high);
 static void compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value);
 static void compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value);
+static void read_words(const GjColumnTest *test, Datum value, int64 *words);
 static void compare_numeric(GjColumnTest *test, GjFilterOperator operator, Datum value);
 static void compare_float(GjColumnTest *test, GjFilterOperator operator, double value);
 static void get_limits(Oid type, int64 *min, int64 *max);
@@ -66,16 +68,7 @@ GjIsFloat(Oid type)
 static inline bool
 has_pairs(Oid type)
 {
-	return type == UUIDOID || type == TEXTOID;
-}
-
-static inline void
-read_words(Oid type, Datum value, int64 *words)
-{
-	if (type == TEXTOID)
-		GjWordsOfText(value, words);
-	else
-		GjWordsOfUuid(DatumGetPointer(value), words);
+	return type == UUIDOID || type == TEXTOID || type == BPCHAROID;
 }
 
 /*
@@ -247,9 +240,17 @@ static void
 run_pair(const GjColumnTest *test, const char *firsts, const char *seconds, int n, uint8 *results)
 {
 	if (test->kind == GJ_TEST_PAIR)
-		GjPairIsEqual(firsts, seconds, n, test->low, test->high, results);
-	else
+		GjPairIsEqual(firsts, seconds, n, test->low, test->high, test->ignored, results);
+	else if (test->ignored == 0)
 		GjPairsTest(test->pairs, n, (const int64 *) firsts, (const int64 *) seconds, results);
+	else
+	{
+		int64		compared[GJ_BATCH_ROWS] = {0};
+
+		for (int i = 0; i < n; i++)
+			compared[i] = ((const int64 *) seconds)[i] & ~test->ignored;
+		GjPairsTest(test->pairs, n, (const int64 *) firsts, compared, results);
+	}
 	for (int i = 0; i < n; i++)
 		results[i] = results[i] != 0 ? test->yes : test->no;
 }
@@ -317,7 +318,7 @@ bool
 GjTestForDevice(gjd_filter *filter, int column, int second, const GjColumnTest *test, uint8 wanted)
 {
 	/* a device cannot tell absent values, for which no test holds */
-	if (test->type == NUMERICOID || test->type == TEXTOID)
+	if (test->type == NUMERICOID || test->type == TEXTOID || test->type == BPCHAROID)
 		return false;
 	switch (test->kind)
 	{
@@ -468,12 +469,37 @@ compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value)
 	int64		words[2];
 
 	Assert(operator == GJ_FILTER_EQ || operator == GJ_FILTER_NE);
-	read_words(test->type, value, words);
+	read_words(test, value, words);
 	test->kind = GJ_TEST_PAIR;
 	test->low = words[0];
 	test->high = words[1];
 	if (operator == GJ_FILTER_NE)
 		negate(test);
+}
+
+/*
+ * Get the words of a value, without those bits of the second one that are not compared.
+ *
+ * The blanks at the end of a bpchar mean nothing, and neither do those of a column that is cast to
+ * text, but those of a text do: then the first word becomes that of no value.
+ */
+static void
+read_words(const GjColumnTest *test, Datum value, int64 *words)
+{
+	if (test->type == UUIDOID)
+		GjWordsOfUuid(DatumGetPointer(value), words);
+	else
+	{
+		struct varlena *text = test->type == BPCHAROID ?
+			(struct varlena *) DatumGetPointer(DirectFunctionCall1(rtrim1, value)) :
+			PG_DETOAST_DATUM_PACKED(value);
+		int			length = VARSIZE_ANY_EXHDR(text);
+
+		GjWordsOfText(PointerGetDatum(text), false, words);
+		if (test->ignored != 0 && length > 0 && VARDATA_ANY(text)[length - 1] == ' ')
+			words[0] = GJ_ABSENT;
+	}
+	words[1] &= ~test->ignored;
 }
 
 /*
@@ -576,7 +602,7 @@ add_element(void *destination, Datum value)
 	{
 		int64		words[2];
 
-		read_words(test->type, value, words);
+		read_words(test, value, words);
 		GjPairsAdd(test->pairs, words[0], words[1]);
 		return;
 	}

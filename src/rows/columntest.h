@@ -41,6 +41,7 @@ typedef struct GjColumnTest
 	int64		high;
 	double		number;
 	uint8		stored_scale;	/* of a numeric column, whose values are words */
+	int64		ignored;		/* bits of second words that are not compared */
 	GjKeySet   *set;			/* elements; GjFloatKey() of floating-point numbers */
 	GjExact    *pairs;			/* elements of two words: a code and a part */
 } GjColumnTest;

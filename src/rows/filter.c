@@ -225,14 +225,17 @@ read_operands(Reader *reader, Condition *condition, int noperands)
 static void
 note_words(Reader *reader, Condition *condition)
 {
-	if (condition->type != NUMERICOID && condition->type != TEXTOID)
+	const GjIncludedColumn *column = &reader->filter->info.included[condition->column - 1];
+
+	if (condition->type != NUMERICOID && condition->type != TEXTOID &&
+		condition->type != BPCHAROID)
 		return;
-	if (condition->column == 0 ||
-		!GjKindMayLack(reader->filter->info.included[condition->column - 1].kind))
+	if (condition->column == 0 || !GjKindMayLack(column->kind) ||
+		(condition->type == BPCHAROID && column->kind != GJ_COLUMN_WIDE_BPCHAR))
 		elog(ERROR, "a filter compares a column that has no words");
 	condition->words = GJ_ENTRY_KEY << condition->column;
-	condition->test.stored_scale =
-		reader->filter->info.included[condition->column - 1].stored_scale;
+	condition->test.stored_scale = column->stored_scale;
+	condition->test.ignored = column->kind == GJ_COLUMN_WIDE_BPCHAR ? GJ_TEXT_LENGTH_BITS : 0;
 }
 
 static void

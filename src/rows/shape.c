@@ -33,9 +33,8 @@
 #include "pages/pages.h"
 #include "shape.h"
 
-/* Room for a value that is made: a uuid or a numeric */
-#define MADE_BYTES \
-	Max(Max(UUID_LEN, GJ_NUMERIC_BYTES), VARHDRSZ + GJ_IDTEXT_MAX)
+/* Room for a value that is made: a bpchar takes most of it */
+#define MADE_BYTES				(VARHDRSZ + GJ_BPCHAR_BYTES)
 
 static GjRowShape *create_shape(List *attributes);
 static void describe_column(GjShapeOutput *output, const GjIncludedColumn *column);
@@ -347,6 +346,8 @@ GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 
 		if (output->kind == GJ_COLUMN_WIDE_TEXT)
 			GjTextOfWords(word, output->words->seconds[entry], output->words->made);
+		else if (output->kind == GJ_COLUMN_WIDE_BPCHAR)
+			GjBpcharOfWords(word, output->words->seconds[entry], output->words->made);
 		else if (output->column == 0 && shape->key_is_text)
 			SET_VARSIZE(output->words->made, VARHDRSZ +
 						GjIdTextUnpack(word, output->words->seconds[entry],
