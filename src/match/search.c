@@ -27,7 +27,7 @@
  *		 a search of the places from there on starts over with 1.
  *
  * After the last interval, the search delivers the hits of the collection.  If they exceed the
- * memory limit, they are written to a temporary file (sets/entryspill.c) while the deltas are
+ * memory limit, they are written to a temporary file (sets/entryset.c) while the deltas are
  * read, and read back for delivery.  So the deltas are read once, plus once more after each fold,
  * whatever the limit is.
  *

@@ -162,6 +162,17 @@ extern GjFewTids *GjFewTidsCreate(MemoryContext context, const uint64 *tids, uin
 extern int64 GjFewTidsFind(const GjFewTids *few, uint64 tid);
 extern void GjFewTidsFree(GjFewTids *few);
 
+/*
+ * A temporary file for entries that do not fit in memory.  Sets with the same columns are written
+ * in sequence, and then read back once, in the same order.
+ */
+typedef struct GjEntrySpill GjEntrySpill;
+
+extern GjEntrySpill *GjEntrySpillBegin(MemoryContext context);
+extern void GjEntrySpillWrite(GjEntrySpill *spill, GjEntrySet *set);
+extern bool GjEntrySpillRead(GjEntrySpill *spill, GjEntrySet *set);
+extern void GjEntrySpillEnd(GjEntrySpill *spill);
+
 /* Tests of entries, and removal of duplicates */
 extern int	GjEntryTestRun(const GjEntryTest *test, const GjEntrySet *set, uint64 first, int n,
 						   uint16 *rows);

@@ -12,7 +12,6 @@
 
 #include "batch.h"
 #include "entryset.h"
-#include "entryspill.h"
 #include "exact.h"
 #include "keyset.h"
 #include "share.h"
