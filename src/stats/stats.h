@@ -12,7 +12,7 @@
 
 #include "datatype/timestamp.h"
 
-/* Reason why a match was not answered by a device.  Names and texts: fallback.c */
+/* Reason why a match was not answered by a device.  Names and texts: usage.c */
 typedef enum GjFallback
 {
 	GJ_FALLBACK_NONE,			/* answered by a device */
@@ -110,10 +110,6 @@ typedef struct GjProgress
 	uint64		total;
 } GjProgress;
 
-/* fallback.c: names and texts of fallback reasons */
-extern const char *GjFallbackName(GjFallback why);
-extern const char *GjFallbackText(GjFallback why);
-
 /* usage.c: counters of indexes */
 extern void GjUsageInit(void);
 extern void GjUsagePrepare(void);
@@ -126,6 +122,10 @@ extern uint64 GjUsageEvicted(void);
 extern void GjUsageSetWaiting(Oid index, bool waits);
 extern bool GjUsageIsWaiting(void);
 extern bool GjUsageTakeWaiting(Oid *database, Oid *index);
+
+/* usage.c: names and texts of fallback reasons */
+extern const char *GjFallbackName(GjFallback why);
+extern const char *GjFallbackText(GjFallback why);
 
 /* progress.c: progress of folds */
 extern void GjProgressInit(void);
