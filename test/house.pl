@@ -13,7 +13,7 @@ use File::Basename;
 # (keys, fold workers, merges in steps, reductions).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 168,
+	'files' => 165,
 	'lines' => 74650,
 	'lines of code' => 52460,
 	'global functions' => 755,

@@ -112,8 +112,9 @@ typedef struct GjConverter
 extern void GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull,
 						   bool is_array);
 
-/* complete.c */
+/* snapshot.c: before a search */
 extern bool GjIndexIsComplete(Relation index, Snapshot snapshot);
+extern void GjPredicateLock(Relation index, Snapshot snapshot);
 
 /* If more of a heap's pages than this are not all-visible, a match is shared by heap blocks */
 #define GJ_MAX_HEAP_PART		0.1

@@ -222,7 +222,7 @@ static bool take_places(GjEntryStream *stream);
  * index, or if the processes of a parallel plan share TIDs.  They can be lossy, or the whole heap.
  *
  * TIDs and entries are used after the match without a hold on the index; only an MVCC snapshot
- * makes that safe (rows/heap.c).  See pages/predicate.c for the locks of serializable transactions.
+ * makes that safe (rows/heap.c).  See snapshot.c for the locks of serializable transactions.
  */
 GjEntryStream *
 GjEntriesOpen(const GjEntryRequest *request, GjTidSet **tids)

@@ -15,7 +15,6 @@
 #include "storage/buf.h"
 #include "storage/lock.h"
 #include "utils/rel.h"
-#include "utils/snapshot.h"
 
 #include "base/gpujoin.h"
 #include "base/numeric.h"
@@ -367,9 +366,6 @@ extern void GjRowSortPerform(GjRowSort *sort);
 extern const char *GjRowSortNext(GjRowSort *sort);
 extern int	GjRowSortNextPage(GjRowSort *sort, Page page);
 extern void GjRowSortEnd(GjRowSort *sort);
-
-/* predicate.c: predicate locks of a serializable transaction */
-extern void GjPredicateLock(Relation index, Snapshot snapshot);
 
 /* codec.c: conversion of values to the integers that are compared */
 typedef enum GjCodecKind
