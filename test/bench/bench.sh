@@ -6,6 +6,7 @@
 #   BENCH_JOBS     parts to run, in this order; all of them if it is not set:
 #                  jobs     count, join and sum, a million rows of 20, DISTINCT
 #                  columns  filters, aggregates, groups, DISTINCT, top-N, of the same rows
+#                  row      the jobs and columns again and again, planned once, reduced or not
 #                  sets     sets of 1 to 1,000,000 keys, of which up to 4,000 have rows; unique
 #                           keys; rows that came after the build
 #                  keys     keys of type uuid and text beside int8, and pairs of columns
@@ -28,6 +29,7 @@
 #   BENCH_LIMIT    seconds for all parts together (900; 0: no limit): fewer rounds if necessary,
 #                  and nothing is started after that
 #   BENCH_SECONDS  length of one pgbench run (2)
+#   BENCH_IN_A_ROW executions of each statement in part "row" (35)
 #   BENCH_WORKERS  N, the parallel workers of contestants that may have some (8 or the processors)
 #   BENCH_WRITE_ROWS  rows of the tables that are written to (BENCH_ROWS or 2000000)
 #   BENCH_DEVICE   gpujoin.device (auto)
@@ -47,18 +49,18 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-all_parts="jobs columns sets keys build insert upkeep clients cold scale"
+all_parts="jobs columns row sets keys build insert upkeep clients cold scale"
 more_parts="peers"
 usual_contestants="no index, btree, covering, gpujoin, gpujoin include"
 all_contestants="$usual_contestants, gpujoin CPU"
-declare -A weight=([jobs]=25 [columns]=40 [sets]=20 [keys]=20 [build]=8 [insert]=15 [upkeep]=30
-    [clients]=22 [cold]=8 [scale]=22 [peers]=40)
+declare -A weight=([jobs]=25 [columns]=40 [row]=10 [sets]=20 [keys]=20 [build]=8 [insert]=15
+    [upkeep]=30 [clients]=22 [cold]=8 [scale]=22 [peers]=40)
 
 export BENCH_ROWS=${BENCH_ROWS:-2000000} BENCH_RUNS=${BENCH_RUNS:-5}
 export BENCH_CONTESTANTS=${BENCH_CONTESTANTS:-$usual_contestants}
 export BENCH_CASES=${BENCH_CASES:-} BENCH_SLOW=${BENCH_SLOW:-5} BENCH_TRIES=${BENCH_TRIES:-5}
 export BENCH_LIMIT=${BENCH_LIMIT:-900} BENCH_SECONDS=${BENCH_SECONDS:-2}
-export BENCH_DEVICE=${BENCH_DEVICE:-auto}
+export BENCH_DEVICE=${BENCH_DEVICE:-auto} BENCH_IN_A_ROW=${BENCH_IN_A_ROW:-35}
 export BENCH_JOBS=${BENCH_JOBS:-$all_parts} BENCH_CONF=${BENCH_CONF:+$(realpath "$BENCH_CONF")}
 processors=$(nproc)
 export BENCH_WORKERS=${BENCH_WORKERS:-$((processors < 8 ? processors : 8))}
@@ -154,7 +156,7 @@ for contestant in "${contestants[@]}"; do
     [ "$contestant" = "no index" ] || kinds+=("$contestant")
 done
 note "device: $device ($SECONDS s)"
-[[ ! " $BENCH_JOBS " =~ \ (jobs|columns|sets|cold|scale|peers)\  ]] || make_indexes class
+[[ ! " $BENCH_JOBS " =~ \ (jobs|columns|row|sets|cold|scale|peers)\  ]] || make_indexes class
 parts_left=$BENCH_JOBS
 pace_begin
 for part in $BENCH_JOBS; do

@@ -24,6 +24,10 @@ my %title = (
 		'Milliseconds. "DISTINCT rows" and "a group for each row" without their way to the client.'
 	],
 	'columns, N workers' => ['The same, up to N parallel workers', 'Milliseconds.'],
+	'row' => [
+		'The same statement in a row, one process',
+		'Milliseconds in PL/pgSQL, planned once. "DISTINCT rows" are thrown away by a cursor.'
+	],
 	'sets' => ['Other sets of 4,000 keys', 'Generic plans.'],
 	'build' => ['Index build', ''],
 	'insert' => [

@@ -7,7 +7,8 @@
  * variables: with GPUJOIN_TEST_LARGE, libraries other than the reference also get a column of 100
  * M rows; GPUJOIN_TEST_CASES names groups of cases (sizes, extremes, service, entries, filters,
  * reductions, groups, top, random, sets, memory); with GPUJOIN_TEST_SMALL columns are few and
- * small, for tools that slow kernels down.
+ * small, for tools that slow kernels down, and with GPUJOIN_TEST_SHARE=0/4 a process makes every
+ * fourth check of reductions and filters, from the first.
  */
 #include "cases.h"
 
@@ -23,7 +24,9 @@ static bool
 agrees(library *lib, gjd_column *column, const model *m, key_set set, gjd_what what,
 	   const answer *expected)
 {
-	int n = lib->api->inject_fault ? 1 : (int) (sizeof(strategies) / sizeof(strategies[0]));
+	/* rows pass the filter however their keys were found */
+	bool once = lib->api->inject_fault || (test_is_small() && m->filter.n > 0);
+	int n = once ? 1 : (int) (sizeof(strategies) / sizeof(strategies[0]));
 	bool good = true;
 	delivery d = {0, true, 0, false};
 

@@ -51,10 +51,30 @@ finish_tap(void)
 	return failures > 0;
 }
 
+static void
+give_up(const char *what, const char *why)
+{
+	printf("Bail out! %s: %s\n", what, why);
+	exit(2);
+}
+
 bool
 test_is_small(void)
 {
 	return getenv("GPUJOIN_TEST_SMALL") != NULL;
+}
+
+bool
+test_is_mine(void)
+{
+	static unsigned long checks = 0;
+	unsigned long share = 0;
+	unsigned long shares = 1;
+	const char *text = getenv("GPUJOIN_TEST_SHARE");
+
+	if (text != NULL && (sscanf(text, "%lu/%lu", &share, &shares) != 2 || share >= shares))
+		give_up("GPUJOIN_TEST_SHARE", "not of the form 0/4");
+	return checks++ % shares == share;
 }
 
 uint64_t
@@ -68,13 +88,6 @@ random64(uint64_t *state)
 }
 
 /* ---- library ------------------------------------------------------------------------------- */
-
-static void
-give_up(const char *what, const char *why)
-{
-	printf("Bail out! %s: %s\n", what, why);
-	exit(2);
-}
 
 const gjd_api *
 load_library(const char *path)

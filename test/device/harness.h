@@ -21,6 +21,9 @@ int finish_tap(void); /* prints the plan; returns the exit status */
 
 bool test_is_small(void); /* requested for checking tools */
 
+/* Returns true if this process makes the next check of a reduction or a filter. */
+bool test_is_mine(void);
+
 /* ---- random numbers ---- */
 
 uint64_t random64(uint64_t *state);

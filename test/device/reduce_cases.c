@@ -132,18 +132,17 @@ check_reduction(library *libs, int n, const model *m, key_set set, const task *t
 				gjd_column *const *columns, bool *good)
 {
 	outcome expected = expected_outcome(m, t, set);
-	uint64_t needed = gjd_reduction_capability(&t->asked);
+	bool is_mine = test_is_mine();
 
-	for (int i = 0; i < n; i++)
+	for (int i = 0; i < n && is_mine; i++)
 	{
-		if ((libs[i].api->capabilities & needed) != needed)
+		if ((gjd_reduction_capability(&t->asked) & ~libs[i].api->capabilities) != 0)
 			continue;
 		for (uint64_t capacity = 0; capacity <= 7 && good[i]; capacity += 7)
 		{
 			gjd_keyset *keyset = make_keyset(&libs[i], m->shape.key_bytes, set, GJD_BY_AUTO);
 			outcome o = run_reduction(&libs[i], m, columns[i], keyset, t, capacity);
 
-			/* chunks of a few elements take long for many */
 			good[i] = same_outcome(&o, &expected);
 			if (!good[i])
 				note("%s: grouping %u, column %u, %u aggregates, capacity %llu",
@@ -151,7 +150,8 @@ check_reduction(library *libs, int n, const model *m, key_set set, const task *t
 					 (unsigned long long) capacity);
 			free_outcome(&o);
 			libs[i].api->keyset_destroy(keyset, NULL);
-			if (expected.reduced.elements > 2000 || expected.n_rest > 2000)
+			/* chunks of a few elements take long for many */
+			if (expected.reduced.elements + expected.n_rest > (test_is_small() ? 50 : 2000))
 				break;
 		}
 	}
