@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 74650,
-	'lines of code' => 52460,
+	'lines' => 74770,
+	'lines of code' => 52560,
 	'global functions' => 755,
 	'used across folders' => 402,
 	'single callers in the folder' => 219,

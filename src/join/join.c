@@ -160,7 +160,8 @@ begin_parts(GjJoinState *state)
 	forboth(opno, operators,
 			collation, (List *) list_nth(scan->custom_private, GJ_JOIN_PART_COLLATIONS))
 	{
-		if (!GjExactPartInit(&parts[state->nparts++], lfirst_oid(opno), lfirst_oid(collation)))
+		if (!GjExactPartInit(&parts[state->nparts++], lfirst_oid(opno), lfirst_oid(collation),
+							 InvalidOid))
 			elog(ERROR, "operator %u cannot compare parts of a key", lfirst_oid(opno));
 	}
 	if (GjCodecHasPairs(&state->codec))

@@ -263,6 +263,7 @@ extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *ro
 #define GJ_TEXT_BYTES			15	/* of the longest text that has words */
 #define GJ_BPCHAR_BYTES			126 /* of the longest bpchar, with its trailing blanks */
 #define GJ_TEXT_LENGTH_BITS		INT64CONST(0xFF)	/* bits of a text's second word */
+#define GJ_WIDE_BYTES			16	/* of a value that is restored: a uuid, or a short varlena */
 
 extern void GjWordsOfUuid(const char *bytes, int64 *words);
 extern Datum GjWordOfUuid(Datum uuid, int word);
@@ -270,8 +271,8 @@ extern void GjUuidOfWords(int64 first, int64 second, char *bytes);
 extern void GjWordsOfText(Datum text, bool is_bpchar, int64 *words);
 extern void GjTextOfWords(int64 first, int64 second, char *buffer);
 extern void GjBpcharOfWords(int64 first, int64 second, char *buffer);
-extern void GjReadUuids(const char *firsts, const char *seconds, int n, const uint16 *rows,
-						char *bytes, Datum *values);
+extern void GjReadWide(GjColumnKind kind, const char *firsts, const char *seconds, int n,
+					   const uint16 *rows, char *bytes, Datum *values);
 extern void GjPairIsEqual(const char *firsts, const char *seconds, int n, int64 first,
 						  int64 second, int64 ignored, uint8 *pg_restrict results);
 

@@ -79,15 +79,22 @@ GjUuidOfWords(int64 first, int64 second, char *bytes)
 }
 
 /*
- * Restore the uuids of n rows of a batch in bytes, and set values[] to these
+ * Restore the values of n rows of a batch, which are uuids or texts, in bytes, and set values[] to
+ * these.  No text may be absent.
  */
 void
-GjReadUuids(const char *firsts, const char *seconds, int n, const uint16 *rows, char *bytes,
-			Datum *values)
+GjReadWide(GjColumnKind kind, const char *firsts, const char *seconds, int n, const uint16 *rows,
+		   char *bytes, Datum *values)
 {
-	for (int i = 0; i < n; i++, bytes += UUID_LEN)
+	for (int i = 0; i < n; i++, bytes += GJ_WIDE_BYTES)
 	{
-		GjUuidOfWords(((const int64 *) firsts)[rows[i]], ((const int64 *) seconds)[rows[i]], bytes);
+		int64		first = ((const int64 *) firsts)[rows[i]];
+		int64		second = ((const int64 *) seconds)[rows[i]];
+
+		if (kind == GJ_COLUMN_WIDE_TEXT)
+			GjTextOfWords(first, second, bytes);
+		else
+			GjUuidOfWords(first, second, bytes);
 		values[i] = PointerGetDatum(bytes);
 	}
 }
@@ -135,7 +142,7 @@ GjWordsOfText(Datum text, bool is_bpchar, int64 *words)
 }
 
 /*
- * Restore a text, which is not absent, in a buffer of GJ_TEXT_BYTES + 1 bytes
+ * Restore a text, which is not absent, in a buffer of GJ_WIDE_BYTES bytes
  */
 void
 GjTextOfWords(int64 first, int64 second, char *buffer)

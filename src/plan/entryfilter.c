@@ -706,8 +706,9 @@ GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
  * be tested; NIL if they cannot be or need not be
  *
  * Codes that have rests are proved by these, which are behind the other columns of the index.  All
- * further parts of tuples must be in the index.  They must be integers, uuids or the like, since
- * entries include rows that the query must not see, for which no function may be called.
+ * further parts of tuples must be in the index.  They must be integers, uuids, texts that are equal
+ * if their bytes are, or the like, since entries include rows that the query must not see, so no
+ * function may be called.
  */
 List *
 GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
@@ -730,12 +731,14 @@ GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
 
 		if (tuples->key_is_part && foreach_current_index(column) == 0)
 			continue;
+		while (IsA(var, RelabelType))
+			var = (Var *) ((RelabelType *) var)->arg;
 		if (!IsA(var, Var) ||
-			!GjExactPartInit(&part, lfirst_oid(opno), lfirst_oid(collation)) ||
+			!GjExactPartInit(&part, lfirst_oid(opno), lfirst_oid(collation), InvalidOid) ||
 			!GjExactPartIsBits(&part))
 			return NIL;
 		position = index_column(index, var->varattno);
-		if (position < 1)
+		if (position < 1 || (part.is_bytes && !GjColumnHasWords(index, position, false)))
 			return NIL;
 		result = lappend_int(result, position);
 	}

@@ -330,7 +330,7 @@ GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjJoinPart *par
 	part->collation = op->inputcollid;
 	return IsA(part->column, Var) && part->column->varattno > 0 &&
 		IsA(part->value, Var) && part->value->varlevelsup == 0 && OidIsValid(part->opno) &&
-		GjExactPartInit(&unused, part->opno, part->collation);
+		GjExactPartInit(&unused, part->opno, part->collation, InvalidOid);
 }
 
 static Var *

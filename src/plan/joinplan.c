@@ -203,8 +203,8 @@ part_columns(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 }
 
 /*
- * Return true if entries have the parts as values that can be compared: by value, uuids, or the
- * key's rest
+ * Return true if entries have the parts as values that can be compared: by value, uuids, texts, or
+ * the key's rest
  */
 static bool
 are_words(const IndexOptInfo *index, List *parts)
@@ -214,10 +214,12 @@ are_words(const IndexOptInfo *index, List *parts)
 	foreach(lc, parts)
 	{
 		const Var  *column = lfirst_node(Var, lc);
+		Oid			type = getBaseType(column->vartype);
 		bool		is_rest = column->varattno == index->indexkeys[0] &&
 			foreach_current_index(lc) == 0;
 
-		if (!is_rest && !get_typbyval(column->vartype) && getBaseType(column->vartype) != UUIDOID)
+		if (!is_rest && !get_typbyval(type) && type != UUIDOID && type != TEXTOID &&
+			type != VARCHAROID)
 			return false;
 	}
 	return true;

@@ -359,6 +359,12 @@ charge_tuples(PlannerInfo *root, GjCostInput *input, GjKeyCondition *condition,
 
 	if (GjFilterParts(input->index, condition->tuples) != NIL)
 	{
+		List	   *attnos;
+
+		if (input->index_only &&
+			GjIndexOnlyHas(input->index, input->rel->relid, condition->tuples->columns, &attnos))
+			input->lacking = Max(input->lacking,
+								 GjWordsLacking(root, input->rel, input->index, attnos));
 		input->filtered = 1.0 - (1.0 - input->filtered) * share;
 		input->filter_cost += nparts * PART_COST;
 		return;

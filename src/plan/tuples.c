@@ -365,7 +365,7 @@ settle_operators(Finder *finder)
 				lfirst(lc) = to_int8(lfirst(lc));
 		}
 		if (i >= finder->first_part &&
-			!GjExactPartInit(&part, column->opno, column->collation))
+			!GjExactPartInit(&part, column->opno, column->collation, InvalidOid))
 			return false;
 	}
 	return true;

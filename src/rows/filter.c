@@ -56,6 +56,7 @@ struct GjEntryFilter
 	Condition	root;			/* an AND */
 	GjIndexInfo info;
 	List	   *parts;			/* columns that are looked up in exact with the code, or NIL */
+	uint64		part_words;		/* those of them that may lack a value */
 	GjExact    *exact;
 	uint64		columns;
 	Bitmapset  *params;
@@ -93,7 +94,13 @@ static int	run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *ro
 static void run_on_words(const Condition *root, const GjBatchColumn *columns, int n,
 						 uint8 *results);
 static int	drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n);
-static inline int64 read_word(const GjBatchColumn *column, int i);
+static int	drop_nulls(const GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
+					   int n);
+static int	list_complete(const GjEntryFilter *filter, const GjBatchColumn *columns,
+						  const uint16 *rows, int n, uint16 *complete);
+static void read_part(const GjIncludedColumn *included, const GjBatchColumn *columns, int column,
+					  int n, const uint16 *rows, char *bytes, Datum *values);
+static void read_words(const GjBatchColumn *column, int n, const uint16 *rows, int64 *words);
 static void attach_filter(void *arg, GjEntrySet *set);
 static void run(const Condition *condition, const GjBatchColumn *columns, int n,
 				uint8 *results);
@@ -145,7 +152,11 @@ read_parts(GjEntryFilter *filter, List *parts)
 	if (parts != NIL)
 		filter->columns |= GJ_ENTRY_KEY;
 	foreach(lc, parts)
+	{
 		(void) add_column(filter, lfirst_int(lc));
+		if (GjKindMayLack(filter->info.included[lfirst_int(lc) - 1].kind))
+			filter->part_words |= GJ_ENTRY_KEY << lfirst_int(lc);
+	}
 }
 
 /*
@@ -296,7 +307,7 @@ GjEntryFilterColumns(const GjEntryFilter *filter)
 uint64
 GjEntryFilterWords(const GjEntryFilter *filter)
 {
-	return filter != NULL ? filter->root.words : 0;
+	return filter != NULL ? filter->root.words | filter->part_words : 0;
 }
 
 /*
@@ -412,62 +423,46 @@ run_on_words(const Condition *root, const GjBatchColumn *columns, int n, uint8 *
 }
 
 /*
- * Keep those of n entries that the exact table lists, or may list, as their code is a hash
+ * Keep those of n entries that the exact table lists, or may list, as their code is a hash or they
+ * lack a value
  *
- * Entries of rows that are not visible are looked up, too, so only words and uuids may be compared:
- * see plan/entryfilter.c.
+ * Entries of rows that are not visible are looked up, too, so only words, uuids and the bytes of
+ * texts may be compared: see plan/entryfilter.c.
  */
 static int
 drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n)
 {
 	int			nparts = list_length(filter->parts);
 	MemoryContext old = MemoryContextSwitchTo(filter->econtext->ecxt_per_tuple_memory);
-	Datum	   *values = palloc(nparts * n * (sizeof(Datum) + UUID_LEN));
-	char	   *uuids = (char *) (values + nparts * n);
+	Datum	   *values = palloc(nparts * n * (sizeof(Datum) + GJ_WIDE_BYTES));
+	char	   *bytes = (char *) (values + nparts * n);
 	const Datum *arrays[INDEX_MAX_KEYS];
+	uint16		complete[GJ_BATCH_ROWS];
 	int64		codes[GJ_BATCH_ROWS];
 	uint32		numbers[GJ_BATCH_ROWS];
-	int			nread = 0;
+	int			nread = drop_nulls(filter, columns, rows, n);
+	int			ncomplete = list_complete(filter, columns, rows, nread, complete);
 	int			nlisted = 0;
 	ListCell   *lc;
 
 	Assert(filter->exact != NULL || n == 0);
-	for (int i = 0; i < n; i++)
-	{
-		bool		isnull = false;
-
-		foreach(lc, filter->parts)
-		{
-			const uint8 *nulls = columns[lfirst_int(lc)].nulls;
-
-			isnull |= nulls != NULL && nulls[rows[i]];
-		}
-		if (!isnull)
-			rows[nread++] = rows[i];
-	}
-	for (int i = 0; i < nread; i++)
-		codes[i] = read_word(&columns[0], rows[i]);
+	read_words(&columns[0], ncomplete, complete, codes);
 	foreach(lc, filter->parts)
 	{
 		int			k = foreach_current_index(lc);
-		Datum	   *part = values + k * n;
-		int			second = filter->info.included[lfirst_int(lc) - 1].second;
 
-		if (second != 0)
-			GjReadUuids(columns[lfirst_int(lc)].values, columns[second].values, nread, rows,
-						uuids + k * n * UUID_LEN, part);
-		else
-		{
-			for (int i = 0; i < nread; i++)
-				part[i] = Int64GetDatum(read_word(&columns[lfirst_int(lc)], rows[i]));
-		}
-		arrays[k] = part;
+		read_part(&filter->info.included[lfirst_int(lc) - 1], columns, lfirst_int(lc), ncomplete,
+				  complete, bytes + k * n * GJ_WIDE_BYTES, values + k * n);
+		arrays[k] = values + k * n;
 	}
-	GjExactFindWords(filter->exact, nread, codes, arrays, numbers);
-	for (int i = 0; i < nread; i++)
+	GjExactFindWords(filter->exact, ncomplete, codes, arrays, numbers);
+	for (int i = 0, at = 0; i < nread; i++)
 	{
-		if (numbers[i] != GJ_EXACT_NONE)
-			rows[nlisted++] = rows[i];
+		bool		is_complete = at < ncomplete && complete[at] == rows[i];
+
+		rows[nlisted] = rows[i];
+		nlisted += !is_complete || numbers[at] != GJ_EXACT_NONE;
+		at += is_complete;
 	}
 	MemoryContextSwitchTo(old);
 	ResetExprContext(filter->econtext);
@@ -475,21 +470,89 @@ drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
 }
 
 /*
- * Read an integer of an entry
+ * Drop the entries with a NULL in a part
  */
-static inline int64
-read_word(const GjBatchColumn *column, int i)
+static int
+drop_nulls(const GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n)
 {
+	ListCell   *lc;
+
+	foreach(lc, filter->parts)
+	{
+		const uint8 *nulls = columns[lfirst_int(lc)].nulls;
+		int			nkept = 0;
+
+		for (int i = 0; nulls != NULL && i < n; i++)
+		{
+			rows[nkept] = rows[i];
+			nkept += nulls[rows[i]] == 0;
+		}
+		n = nulls != NULL ? nkept : n;
+	}
+	return n;
+}
+
+/*
+ * List those of n entries that lack no part, and return their number
+ */
+static int
+list_complete(const GjEntryFilter *filter, const GjBatchColumn *columns, const uint16 *rows, int n,
+			  uint16 *complete)
+{
+	memcpy(complete, rows, n * sizeof(uint16));
+	for (uint64 words = filter->part_words; words != 0; words &= words - 1)
+	{
+		const int64 *values = (const int64 *) columns[pg_rightmost_one_pos64(words)].values;
+		int			nkept = 0;
+
+		for (int i = 0; i < n; i++)
+		{
+			complete[nkept] = complete[i];
+			nkept += values[complete[i]] != GJ_ABSENT;
+		}
+		n = nkept;
+	}
+	return n;
+}
+
+/*
+ * Read a part of n entries
+ */
+static void
+read_part(const GjIncludedColumn *included, const GjBatchColumn *columns, int column, int n,
+		  const uint16 *rows, char *bytes, Datum *values)
+{
+	if (included->second != 0)
+		GjReadWide(included->kind, columns[column].values, columns[included->second].values, n,
+				   rows, bytes, values);
+	else
+		read_words(&columns[column], n, rows, (int64 *) values);
+}
+
+/*
+ * Read integers of n entries, with their sign
+ */
+static void
+read_words(const GjBatchColumn *column, int n, const uint16 *rows, int64 *words)
+{
+#define READ_WORDS(type) \
+	for (int i = 0; i < n; i++) \
+		words[i] = ((const type *) column->values)[rows[i]]
+
 	switch (column->width)
 	{
 		case sizeof(int8):
-			return ((const int8 *) column->values)[i];
+			READ_WORDS(int8);
+			break;
 		case sizeof(int16):
-			return ((const int16 *) column->values)[i];
+			READ_WORDS(int16);
+			break;
 		case sizeof(int32):
-			return ((const int32 *) column->values)[i];
+			READ_WORDS(int32);
+			break;
 		default:
-			return ((const int64 *) column->values)[i];
+			READ_WORDS(int64);
+			break;
 	}
 }
 

@@ -107,7 +107,7 @@ static bool has_room(const GjRows *rows);
 static bool load_entries(GjRows *rows);
 static void find_partners(GjRows *rows);
 static void find_with_parts(GjRows *rows, GjRowKeys *keys);
-static void make_uuids(const GjRows *rows, int part, Datum *values, int n, char *bytes);
+static void make_wide(const GjRows *rows, int part, Datum *values, int n, char *bytes);
 static void fetch_rest(GjRows *rows, Phase phase);
 static void forget_rest(GjRows *rows);
 static void load_chunk(GjRows *rows);
@@ -384,8 +384,8 @@ find_with_parts(GjRows *rows, GjRowKeys *keys)
 {
 	GjRowBatch *batch = &rows->batch;
 	int			nparts = rows->reader->nparts;
-	Datum	   *values = palloc(keys->n * nparts * (sizeof(Datum) + UUID_LEN));
-	char	   *uuids = (char *) (values + keys->n * nparts);
+	Datum	   *values = palloc(keys->n * nparts * (sizeof(Datum) + GJ_WIDE_BYTES));
+	char	   *bytes = (char *) (values + keys->n * nparts);
 	bool	   *nulls = palloc0(keys->n * sizeof(bool));
 	const Datum *arrays[INDEX_MAX_KEYS];
 
@@ -405,7 +405,7 @@ find_with_parts(GjRows *rows, GjRowKeys *keys)
 			part[i] = fetch_att(column->values + entry * column->width, true, column->width);
 		}
 		if (rows->reader->entry_seconds[k] != 0)
-			make_uuids(rows, k, part, keys->n, uuids + k * keys->n * UUID_LEN);
+			make_wide(rows, k, part, keys->n, bytes + k * keys->n * GJ_WIDE_BYTES);
 	}
 	keys->parts = arrays;
 	keys->nulls = nulls;
@@ -415,18 +415,25 @@ find_with_parts(GjRows *rows, GjRowKeys *keys)
 }
 
 /*
- * Replace the first words of a part of n rows by pointers to the uuids that both words are
+ * Replace the first words of a part of n rows by pointers to the uuids or texts that both words
+ * are.  The rows lack no text: see keep_present().
  */
 static void
-make_uuids(const GjRows *rows, int part, Datum *values, int n, char *bytes)
+make_wide(const GjRows *rows, int part, Datum *values, int n, char *bytes)
 {
+	int			column = rows->reader->entry_parts[part];
 	int			second = rows->reader->entry_seconds[part];
 	const int64 *seconds = (const int64 *) rows->entries->included[second - 1].values;
 
-	for (int i = 0; i < n; i++, bytes += UUID_LEN)
+	for (int i = 0; i < n; i++, bytes += GJ_WIDE_BYTES)
 	{
-		GjUuidOfColumn(rows->reader->entry_parts[part], DatumGetInt64(values[i]),
-					   seconds[GjRowEntry(&rows->batch, i)], bytes);
+		int64		first = DatumGetInt64(values[i]);
+		int64		word = seconds[GjRowEntry(&rows->batch, i)];
+
+		if (rows->reader->entry_texts[part])
+			GjTextOfWords(first, word, bytes);
+		else
+			GjUuidOfColumn(column, first, word, bytes);
 		values[i] = PointerGetDatum(bytes);
 	}
 }

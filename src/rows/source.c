@@ -236,7 +236,7 @@ init_parts(GjKeyProgram *program, List *key_plan)
 	forboth(opno, operators, collation, get_part(key_plan, GJ_KEY_PLAN_PART_COLLATIONS))
 	{
 		if (!GjExactPartInit(&program->parts[program->nparts++], lfirst_oid(opno),
-							 lfirst_oid(collation)))
+							 lfirst_oid(collation), InvalidOid))
 			elog(ERROR, "operator %u cannot compare the columns of tuples", lfirst_oid(opno));
 		if (program->nparts > 1 && !GjExactPartIsBits(&program->parts[program->nparts - 1]))
 			program->tests_entries = false;
@@ -285,20 +285,10 @@ init_codec(GjConverter *converter, List *codec, Oid type, Oid equality)
 static GjExactPart *
 make_part(Oid family, Oid equality, Oid collation, bool has_rests)
 {
-	GjExactPart *part = palloc0(sizeof(GjExactPart));
-	Oid			row_type;
-	Oid			value_type;
+	GjExactPart *part = palloc(sizeof(GjExactPart));
 
-	op_input_types(equality, &row_type, &value_type);
-	part->row_length = get_typlen(row_type);
-	get_typlenbyval(value_type, &part->value_length, &part->value_byval);
-	part->collation = collation;
-	fmgr_info(get_opcode(equality), &part->equal);
-	fmgr_info(get_opcode(get_opfamily_member(family, value_type, value_type, GJ_EQUAL_STRATEGY)),
-			  &part->same);
-	fmgr_info(get_opfamily_proc(family, row_type, row_type, GJ_HASH_PROC), &part->row_hash);
-	fmgr_info(get_opfamily_proc(family, value_type, value_type, GJ_HASH_PROC),
-			  &part->value_hash);
+	if (!GjExactPartInit(part, equality, collation, family))
+		elog(ERROR, "operator %u cannot compare keys", equality);
 	if (has_rests)
 		GjExactPartUseRest(part);
 	return part;

@@ -6,11 +6,12 @@
  * A part is either a word or a Datum.  Words are integers and other types whose operator is true
  * if and only if the bits are the same; they are compared as int64, whatever the widths of their
  * types.  Datums are compared by the operator's own function, under its collation, except uuids,
- * which are equal if and only if their bytes are.  So what a search finds is what PostgreSQL's own
- * comparison, or the AND of them, finds:
+ * and texts under a deterministic collation, which are equal if and only if their bytes are.  So
+ * what a search finds is what PostgreSQL's own comparison, or the AND of them, finds:
  *
  *	- Two values that are equal have the same code, by the contract of the index's operator class,
- *	  and the same hash, by that of the hash operator family that the operator belongs to.
+ *	  and the same hash, by that of the hash operator family that the operator belongs to, or
+ *	  because their bytes are hashed.
  *	- The hash only selects the elements that are compared.
  *	- All operators are strict: callers neither add nor look up an element with a NULL.
  *
@@ -40,6 +41,7 @@
 #include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "utils/datum.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/typcache.h"
@@ -89,8 +91,11 @@ struct GjExact
 
 static bool is_enum_or_plain(Oid type);
 static bool is_word(Oid row_type, Oid value_type);
+static bool hashes_may_differ(Oid collation, Oid row_type, Oid value_type);
 static bool find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type,
 						   Oid value_type);
+static bool compares_bytes(Oid function, Oid collation);
+static void init_word(GjExactPart *part);
 static void grow(GjExact *exact);
 static uint32 find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row,
 				   uint32 *nsame);
@@ -129,6 +134,37 @@ hash_uuid(uint64 hash, Datum value)
 
 	memcpy(halves, DatumGetPointer(value), UUID_LEN);
 	return mix(hash + halves[0]) ^ halves[1];
+}
+
+/*
+ * Mix the bytes of a varlena into a hash that depends on the seed
+ */
+static inline uint64
+hash_varlena(uint64 hash, Datum value)
+{
+	const char *bytes = VARDATA_ANY(DatumGetPointer(value));
+	int			length = VARSIZE_ANY_EXHDR(DatumGetPointer(value));
+	uint64		word = 0;
+
+	hash += length;
+	for (; length > (int) sizeof(word); length -= sizeof(word), bytes += sizeof(word))
+	{
+		memcpy(&word, bytes, sizeof(word));
+		hash = mix(hash + word);
+	}
+	word = 0;
+	memcpy(&word, bytes, length);
+	return hash ^ word;
+}
+
+static inline bool
+bytes_are_equal(Datum value, Datum other)
+{
+	const char *left = DatumGetPointer(value);
+	const char *right = DatumGetPointer(other);
+
+	return VARSIZE_ANY_EXHDR(left) == VARSIZE_ANY_EXHDR(right) &&
+		memcmp(VARDATA_ANY(left), VARDATA_ANY(right), VARSIZE_ANY_EXHDR(left)) == 0;
 }
 
 /*
@@ -179,39 +215,43 @@ element_at(const GjExact *exact, uint32 number)
 }
 
 /*
- * Prepare a part whose row's value is on the left of an operator and an element's on the right.
- * Returns false if the operator is not the equality of the default hash operator family of the
- * left type, or cannot be used.
+ * Prepare a part whose row's value is on the left of an operator and an element's on the right.  If
+ * it is the key of an index, the index's operator family has the operator and all functions.
+ * Otherwise the default hash operator family of the left type must have them; returns false if it
+ * has not, or if they cannot be used.
  */
 bool
-GjExactPartInit(GjExactPart *part, Oid equality, Oid collation)
+GjExactPartInit(GjExactPart *part, Oid equality, Oid collation, Oid index_family)
 {
+	Oid			family = index_family;
 	Oid			row_type;
 	Oid			value_type;
-	TypeCacheEntry *cache;
 
 	memset(part, 0, sizeof(GjExactPart));
 	op_input_types(equality, &row_type, &value_type);
-	if (!is_enum_or_plain(row_type) || !is_enum_or_plain(value_type))
-		return false;
-	cache = lookup_type_cache(row_type, TYPECACHE_HASH_OPFAMILY);
-	if (!OidIsValid(cache->hash_opf) || !op_strict(equality) ||
-		get_op_opfamily_strategy(equality, cache->hash_opf) != HTEqualStrategyNumber)
-		return false;
-
 	part->row_length = get_typlen(row_type);
 	get_typlenbyval(value_type, &part->value_length, &part->value_byval);
 	part->collation = collation;
-	part->is_word = is_word(row_type, value_type);
-	part->is_uuid = row_type == UUIDOID && value_type == UUIDOID;
-	return part->is_word || find_functions(part, equality, cache->hash_opf, row_type, value_type);
+	if (!OidIsValid(index_family))
+	{
+		if (!is_enum_or_plain(row_type) || !is_enum_or_plain(value_type))
+			return false;
+		family = lookup_type_cache(row_type, TYPECACHE_HASH_OPFAMILY)->hash_opf;
+		if (!OidIsValid(family) || !op_strict(equality) ||
+			get_op_opfamily_strategy(equality, family) != HTEqualStrategyNumber)
+			return false;
+		part->is_word = is_word(row_type, value_type);
+		if (part->is_word || hashes_may_differ(collation, row_type, value_type))
+			return part->is_word;
+	}
+	return find_functions(part, equality, family, row_type, value_type);
 }
 
 /*
  * Prepare a part that is an int8 in rows and elements
  */
-void
-GjExactPartInitWord(GjExactPart *part)
+static void
+init_word(GjExactPart *part)
 {
 	*part = (GjExactPart) {.is_word = true,.row_length = sizeof(int64),
 	.value_length = sizeof(int64),.value_byval = true};
@@ -227,7 +267,7 @@ GjExactPartUseRest(GjExactPart *part)
 	if (part->row_length == -1)
 		part->is_rest = true;
 	else
-		GjExactPartInitWord(part);
+		init_word(part);
 }
 
 /*
@@ -267,8 +307,19 @@ is_word(Oid row_type, Oid value_type)
 }
 
 /*
- * Look up the functions that compare and hash Datums.  Returns false if one is missing, or if equal
- * values might have different hashes.
+ * Return true if the values of a hash operator family that are equal under the collation may have
+ * different hashes.  There, char(n) hashes trailing blanks before PostgreSQL 16, and "name" ignores
+ * the collation.
+ */
+static bool
+hashes_may_differ(Oid collation, Oid row_type, Oid value_type)
+{
+	return OidIsValid(collation) && !get_collation_isdeterministic(collation) &&
+		(row_type != value_type || row_type == BPCHAROID);
+}
+
+/*
+ * Look up the functions of a family that compare and hash Datums.  Returns false if one is missing.
  */
 static bool
 find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type, Oid value_type)
@@ -277,20 +328,26 @@ find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type, Oid va
 	Oid			row_hash = get_opfamily_proc(family, row_type, row_type, HASHEXTENDED_PROC);
 	Oid			value_hash = get_opfamily_proc(family, value_type, value_type, HASHEXTENDED_PROC);
 
-	if (!OidIsValid(same) || !OidIsValid(row_hash) || !OidIsValid(value_hash) || !op_strict(same))
-		return false;
-
-	/*
-	 * There, char(n) hashes trailing blanks before PostgreSQL 16, and "name" ignores the collation.
-	 */
-	if (OidIsValid(part->collation) && !get_collation_isdeterministic(part->collation) &&
-		(row_type != value_type || row_type == BPCHAROID))
+	if (!OidIsValid(same) || !OidIsValid(row_hash) || !OidIsValid(value_hash))
 		return false;
 	fmgr_info(get_opcode(equality), &part->equal);
 	fmgr_info(get_opcode(same), &part->same);
 	fmgr_info(row_hash, &part->row_hash);
 	fmgr_info(value_hash, &part->value_hash);
+	part->is_uuid = part->equal.fn_oid == F_UUID_EQ && part->same.fn_oid == F_UUID_EQ;
+	part->is_bytes = part->equal.fn_oid == part->same.fn_oid &&
+		compares_bytes(part->same.fn_oid, part->collation);
 	return true;
+}
+
+/*
+ * Return true if a function of two varlenas is true if and only if their bytes are the same
+ */
+static bool
+compares_bytes(Oid function, Oid collation)
+{
+	return function == F_BYTEAEQ || (function == F_TEXTEQ && OidIsValid(collation) &&
+									 get_collation_isdeterministic(collation));
 }
 
 /*
@@ -516,6 +573,8 @@ parts_are_equal(GjExactPart *part, Datum value, Datum listed, bool of_row)
 {
 	if (part->is_uuid)
 		return memcmp(DatumGetPointer(value), DatumGetPointer(listed), UUID_LEN) == 0;
+	if (part->is_bytes)
+		return bytes_are_equal(value, listed);
 	if (of_row)
 		return call_equal(&part->equal, part->collation, value, listed);
 	return call_equal(&part->same, part->collation, listed, value);
@@ -575,7 +634,7 @@ GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *v
 }
 
 /*
- * The same for entries, of which values[] has words only.  If the code is a hash, where a part
+ * The same for entries, whose key has no part but its rest.  If the code is a hash, where that part
  * would be a Datum, sets the number to GJ_EXACT_UNKNOWN.
  */
 void
@@ -597,7 +656,7 @@ GjExactFindWords(GjExact *exact, int n, const int64 *codes, const Datum *const *
 }
 
 /*
- * Return true if entries have all parts of elements with this code: words, uuids, or a rest
+ * Return true if entries have all parts of elements with this code
  */
 static inline bool
 all_words(const GjExact *exact, int64 code)
@@ -683,11 +742,15 @@ hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row)
 	for (int i = 0; i < exact->nparts && !exact->code_only; i++)
 	{
 		GjExactPart *part = &exact->parts[i];
-		uint64		value = values[i];
+		uint64		value;
 
-		if (part->is_uuid)
+		if (has_word(part, code))
+			value = values[i];
+		else if (part->is_uuid)
 			value = hash_uuid(hash, values[i]);
-		else if (!has_word(part, code))
+		else if (part->is_bytes)
+			value = hash_varlena(hash, values[i]);
+		else
 			value = DatumGetUInt64(FunctionCall2Coll(of_row ? &part->row_hash : &part->value_hash,
 													 part->collation, values[i],
 													 UInt64GetDatum(exact->seed)));
@@ -704,7 +767,7 @@ GjPairsCreate(MemoryContext parent)
 {
 	GjExactPart part;
 
-	GjExactPartInitWord(&part);
+	init_word(&part);
 	return GjExactCreate(parent, 1, &part, false);
 }
 

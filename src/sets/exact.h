@@ -21,6 +21,7 @@ typedef struct GjExactPart
 {
 	bool		is_word;		/* equal if and only if their bits, as int64, are */
 	bool		is_uuid;		/* equal if and only if the 16 bytes that Datums point to are */
+	bool		is_bytes;		/* equal if and only if the bytes of the varlenas are */
 	bool		is_rest;		/* likewise, unless the element's code is a hash */
 	int16		row_length;		/* typlen of a row's value and of an element's */
 	int16		value_length;
@@ -38,7 +39,7 @@ typedef struct GjExactPart
 static inline bool
 GjExactPartIsBits(const GjExactPart *part)
 {
-	return part->is_word || part->is_uuid;
+	return part->is_word || part->is_uuid || part->is_bytes;
 }
 
 typedef struct GjExact GjExact;
@@ -47,8 +48,7 @@ typedef struct GjExact GjExact;
 #define GJ_EXACT_NONE			PG_UINT32_MAX
 #define GJ_EXACT_UNKNOWN		(PG_UINT32_MAX - 1)
 
-extern bool GjExactPartInit(GjExactPart *part, Oid equality, Oid collation);
-extern void GjExactPartInitWord(GjExactPart *part);
+extern bool GjExactPartInit(GjExactPart *part, Oid equality, Oid collation, Oid index_family);
 extern void GjExactPartUseRest(GjExactPart *part);
 extern GjExact *GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts,
 							  bool code_is_hash);
