@@ -105,6 +105,7 @@ PG_FUNCTION_INFO_V1(gpujoin_image_numeric);
 /* Weight of the first digit of 2^63 */
 #define NUMERIC_INT8_WEIGHT		4
 
+static void init_new(GjCodec *codec, Relation index);
 static bool init_pair(GjCodec *codec, Oid family, Oid type);
 static bool is_own_equality(Oid family, Oid type);
 static bool init_key(GjCodec *codec, Oid proc);
@@ -216,7 +217,7 @@ GjCodecInitIndex(GjCodec *codec, Relation index)
 {
 	GjIndexInfo info;
 
-	GjCodecInitNew(codec, index);
+	init_new(codec, index);
 	if (codec->kind != GJ_CODEC_HASH && !GjCodecHasPairs(codec))
 		return;
 	GjIndexGetInfo(index, &info);
@@ -236,8 +237,8 @@ GjCodecInitIndex(GjCodec *codec, Relation index)
  * Prepare converting values of the key of an index that is being built; raises an error if its
  * operator class is not valid
  */
-void
-GjCodecInitNew(GjCodec *codec, Relation index)
+static void
+init_new(GjCodec *codec, Relation index)
 {
 	Oid			family = index->rd_opfamily[0];
 	Oid			type = index->rd_opcintype[0];
@@ -292,7 +293,7 @@ GjCodecIdentity(Relation index, bool *has_rests)
 {
 	GjCodec		codec;
 
-	GjCodecInitNew(&codec, index);
+	init_new(&codec, index);
 	*has_rests = GjCodecHasPairs(&codec);
 	return codec.kind == GJ_CODEC_HASH || GjCodecHasPairs(&codec) ?
 		get_identity(&codec, index->rd_opcintype[0]) : 0;

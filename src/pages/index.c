@@ -36,6 +36,7 @@
 
 static relopt_kind gj_relopt_kind;
 
+static Oid	table_of_own_index(Oid index_oid);
 static bool is_of_our_method(Oid index_oid);
 static void report_not_ours(Oid index_oid);
 
@@ -121,8 +122,8 @@ GjIndexFoldPages(Relation index)
  * later lock requests would queue behind.  The result may be outdated by the time the caller has
  * the lock, so the caller has to check again.
  */
-Oid
-GjTableOfOwnIndex(Oid index_oid)
+static Oid
+table_of_own_index(Oid index_oid)
 {
 	Oid			heap_oid = IndexGetRelation(index_oid, true);
 	char	   *name = get_rel_name(index_oid);
@@ -171,7 +172,7 @@ GjListManagedIndexes(Oid index_oid)
 {
 	if (get_rel_relkind(index_oid) == RELKIND_PARTITIONED_INDEX)
 	{
-		(void) GjTableOfOwnIndex(index_oid);
+		(void) table_of_own_index(index_oid);
 		if (!is_of_our_method(index_oid))
 			report_not_ours(index_oid);
 	}
@@ -211,7 +212,7 @@ report_not_ours(Oid index_oid)
 Relation
 GjOpenManagedIndex(Oid index_oid)
 {
-	Oid			heap_oid = GjTableOfOwnIndex(index_oid);
+	Oid			heap_oid = table_of_own_index(index_oid);
 	Relation	heap = table_open(heap_oid, AccessShareLock);	/* before the index, as always */
 	Relation	index;
 

@@ -391,7 +391,6 @@ typedef struct GjCodec
 extern bool GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation, bool has_rests);
 extern bool GjCodecHasRests(Oid family, Oid type);
 extern void GjCodecInitIndex(GjCodec *codec, Relation index);
-extern void GjCodecInitNew(GjCodec *codec, Relation index);
 extern uint64 GjCodecIdentity(Relation index, bool *has_rests);
 extern bool GjClassIsOfType(Oid class_type, Oid column_type);
 extern int64 GjCodeCompute(GjCodec *codec, Datum value);
@@ -500,7 +499,6 @@ extern bool GjDatabaseIsWanted(void);
 extern bool GjRelationIsIndex(Relation rel);
 extern bool GjIndexIsPreloaded(Relation index);
 extern BlockNumber GjIndexFoldPages(Relation index);
-extern Oid	GjTableOfOwnIndex(Oid index_oid);
 extern List *GjListIndexes(Oid index_oid);
 extern List *GjListManagedIndexes(Oid index_oid);
 extern Relation GjOpenManagedIndex(Oid index_oid);

@@ -815,15 +815,6 @@ GjExactCode(const GjExact *exact, uint32 number)
 }
 
 /*
- * Return the size of the table in bytes
- */
-Size
-GjExactMemory(const GjExact *exact)
-{
-	return MemoryContextMemAllocated(exact->context, true);
-}
-
-/*
  * Give the table to another memory context
  */
 void

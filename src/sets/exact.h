@@ -64,7 +64,6 @@ extern void GjExactFindWords(GjExact *exact, int n, const int64 *codes,
 							 const Datum *const *values, uint32 *numbers);
 extern uint32 GjExactCount(const GjExact *exact);
 extern int64 GjExactCode(const GjExact *exact, uint32 number);
-extern Size GjExactMemory(const GjExact *exact);
 extern void GjExactMove(GjExact *exact, MemoryContext parent);
 extern void GjExactFree(GjExact *exact);
 
