@@ -20,8 +20,8 @@
  * comparing bytes, as under the C collation.  The collation itself plays no part in what is stored.
  *
  * A bpchar is compared without its trailing blanks.  They are not stored; its length, up to
- * GJ_BPCHAR_BYTES, tells how many there were.  Two bpchars are equal if and only if their words are,
- * but for the length (GJ_TEXT_LENGTH_BITS).
+ * GJ_BPCHAR_BYTES, tells how many there were.  Two bpchars are equal if and only if their words are
+ * equal except for the length (GJ_TEXT_LENGTH_BITS).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -138,7 +138,7 @@ run_round(pg_prng_state *prng)
 		table->kinds[i] = kind;
 		values[i] = palloc_array(Datum, MAX_ELEMENTS);
 		if (!GjExactPartInit(&parts[i], opno, type_is_collatable(type) ? C_COLLATION_OID :
-							 InvalidOid))
+							 InvalidOid, InvalidOid))
 			elog(ERROR, "operator %u is said not to be usable", opno);
 	}
 	exact = GjExactCreate(CurrentMemoryContext, table->nparts, parts,
