@@ -84,8 +84,6 @@ GjRowStore(const GjRowBatch *batch, int row, TupleTableSlot *slot)
  */
 typedef struct GjEntryFilter GjEntryFilter;
 
-extern bool GjValueMayFail(Node *value);
-extern bool GjCollectParams(Node *node, void *params);
 extern GjEntryFilter *GjEntryFilterInit(Relation index, List *plan, List *values,
 										PlanState *parent);
 extern void GjEntryFilterSetExact(GjEntryFilter *filter, GjExact *exact);
