@@ -632,18 +632,6 @@ read_numeric(const GjColumnTest *test, Datum value, bool *is_exact)
 }
 
 /*
- * Make a test for a boolean column
- */
-void
-GjTestTrue(GjColumnTest *test)
-{
-	test->kind = GJ_TEST_RANGE;
-	test->type = BOOLOID;
-	test->low = test->high = false;
-	negate(test);
-}
-
-/*
  * Make a test whose result is the same for each entry
  */
 void

@@ -55,7 +55,6 @@ extern void GjTestCompare(GjColumnTest *test, Oid type, GjFilterOperator operato
 						  Oid value_type, Datum value, bool isnull);
 extern void GjTestAny(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type,
 					  Datum array, bool isnull);
-extern void GjTestTrue(GjColumnTest *test);
 extern void GjTestConstant(GjColumnTest *test, Datum value, bool isnull);
 
 #endif							/* GPUJOIN_ROWS_COLUMNTEST_H */

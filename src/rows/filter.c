@@ -213,7 +213,8 @@ read_condition(Reader *reader, Condition *condition)
 		case GJ_FILTER_NULL:
 		case GJ_FILTER_COLUMN:
 			read_column(reader, condition);
-			GjTestTrue(&condition->test);
+			GjTestCompare(&condition->test, BOOLOID, GJ_FILTER_EQ, BOOLOID, BoolGetDatum(true),
+						  false);
 			break;
 		case GJ_FILTER_VALUE:
 			read_value(reader, condition);
