@@ -276,7 +276,6 @@ static double key_correlation(PlannerInfo *root, IndexOptInfo *index);
 static IndexNote *find_note(Oid index_oid);
 static bool would_be_resident(const IndexOptInfo *index);
 static void count_pages(Relation index, IndexPages *pages);
-static bool is_resident(Oid index_oid);
 static const IndexPages *get_pages(const IndexOptInfo *index);
 
 /*
@@ -285,7 +284,7 @@ static const IndexPages *get_pages(const IndexOptInfo *index);
 Cost
 GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches)
 {
-	return cost_match(index, nkeys, nmatches, false, is_resident(index->indexoid), 1.0);
+	return cost_match(index, nkeys, nmatches, false, GjIndexIsResident(index), 1.0);
 }
 
 /*
@@ -398,7 +397,7 @@ void
 GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *run)
 {
 	GjCostSearchBy(root, input,
-				   !input->complement && is_resident(input->index->indexoid), startup, run);
+				   !input->complement && GjIndexIsResident(input->index), startup, run);
 }
 
 /*
@@ -496,7 +495,7 @@ static void
 cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 				   OrderedCosts *costs)
 {
-	bool		device = !input->complement && is_resident(input->index->indexoid);
+	bool		device = !input->complement && GjIndexIsResident(input->index);
 	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
 	double		heap_share = share_of_heap(input);
 	double		random_page;
@@ -846,26 +845,17 @@ find_note(Oid index_oid)
 }
 
 /*
- * Return true if the index had a mirror when we last looked
+ * Return true if a device had a mirror of the index when we last looked
  */
-static bool
-is_resident(Oid index_oid)
+bool
+GjIndexIsResident(const IndexOptInfo *index)
 {
-	return find_note(index_oid)->resident;
+	return find_note(index->indexoid)->resident;
 }
 
 /*
  * Return the pages of an index; for an index that does not exist, as if it had just been built
  */
-/*
- * Return true if a device has a mirror of the index
- */
-bool
-GjIndexIsResident(const IndexOptInfo *index)
-{
-	return is_resident(index->indexoid);
-}
-
 static const IndexPages *
 get_pages(const IndexOptInfo *index)
 {

@@ -16,7 +16,6 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/catalog.h"
-#include "catalog/pg_statistic.h"
 #include "catalog/pg_type_d.h"
 #include "optimizer/pathnode.h"
 #include "parser/parsetree.h"
@@ -27,10 +26,6 @@
 #include "pages/pages.h"
 #include "planner.h"
 
-/* The least fraction of packed keys that counts as nearly all */
-#define MIN_PACKED				0.9
-
-static bool is_packed(Datum value);
 static bool has_current_of(const RelOptInfo *rel);
 static bool is_heap(Oid relid);
 static bool is_partitioned_by(const RelOptInfo *parent, AttrNumber attno);
@@ -200,51 +195,6 @@ GjIndexTellsKeys(PlannerInfo *root, const IndexOptInfo *index)
 	result = !HeapTupleIsValid(variable.statsTuple) || GjTextsArePacked(variable.statsTuple);
 	ReleaseVariableStats(variable);
 	return result;
-}
-
-/*
- * Return true if nearly all values of a column of texts, which has these statistics, can be packed
- */
-bool
-GjTextsArePacked(HeapTuple statistics)
-{
-	Form_pg_statistic form = (Form_pg_statistic) GETSTRUCT(statistics);
-	AttStatsSlot common = {0};
-	AttStatsSlot histogram = {0};
-	double		others = 1.0 - form->stanullfrac;
-	double		listed = 0.0;
-	double		packed = 0.0;
-
-	(void) get_attstatsslot(&common, statistics, STATISTIC_KIND_MCV, InvalidOid,
-							ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS);
-	(void) get_attstatsslot(&histogram, statistics, STATISTIC_KIND_HISTOGRAM, InvalidOid,
-							ATTSTATSSLOT_VALUES);
-	for (int i = 0; i < common.nvalues; i++)
-	{
-		listed += common.numbers[i];
-		packed += is_packed(common.values[i]) ? common.numbers[i] : 0.0;
-	}
-	others = Max(others - listed, 0.0);
-	for (int i = 0; i < histogram.nvalues; i++)
-		packed += is_packed(histogram.values[i]) ? others / histogram.nvalues : 0.0;
-	if (histogram.nvalues > 0)
-		listed += others;
-	free_attstatsslot(&common);
-	free_attstatsslot(&histogram);
-
-	/* statistics have no values that are very long */
-	return listed > 0.0 ? packed >= listed * MIN_PACKED :
-		form->stawidth <= VARHDRSZ + GJ_IDTEXT_MAX;
-}
-
-static bool
-is_packed(Datum value)
-{
-	text	   *plain = DatumGetTextPP(value);
-	int64		code;
-	int64		rest;
-
-	return GjIdTextPack(VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain), &code, &rest);
 }
 
 /*-------------------------------------------------------------------------

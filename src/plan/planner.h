@@ -195,7 +195,6 @@ extern bool GjIndexTellsKeys(PlannerInfo *root, const IndexOptInfo *index);
 /* Average width, in statistics, of strings that nearly all have an image: 7 bytes and a header */
 #define GJ_IMAGE_WIDTH			8
 
-extern bool GjTextsArePacked(HeapTuple statistics);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
 
@@ -302,6 +301,7 @@ extern bool GjColumnHasWords(const IndexOptInfo *index, int column, bool is_bpch
 #define GJ_MOST_LACKING			0.5
 extern double GjWordsLacking(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *index,
 							 List *attnos);
+extern bool GjTextsArePacked(HeapTuple statistics);
 
 /* aggpath.c, distinctpath.c: GpuAgg, and SELECT DISTINCT of rows that are distinct */
 extern void GjAggShowCost(const GjAggQuery *query, Path *path, Plan *plan);

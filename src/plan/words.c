@@ -39,14 +39,19 @@
 /* The scales of a hypothetical index, which is never executed */
 #define USUAL_SCALE				2
 
+/* The least fraction of packed keys that counts as nearly all */
+#define MIN_PACKED				0.9
+
 static bool find_words(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind,
 					   int *scales);
 static bool has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel,
 					  const Var *column, GjColumnKind kind, int *scales);
 static void get_kinds(const IndexOptInfo *index, GjIndexInfo *info);
 static double lacking_share(Oid table, AttrNumber attno, const GjIncludedColumn *column);
-static bool is_absent(Datum value, const GjIncludedColumn *column);
-static double lacking_values(const AttStatsSlot *slot, const GjIncludedColumn *column);
+static bool is_absent(Datum value, const void *arg);
+static bool is_packed(Datum value, const void *arg);
+static double share_of_values(HeapTuple statistics, bool (*test) (Datum value, const void *arg),
+							  const void *arg, double *known);
 static AttrNumber attno_of(PlannerInfo *root, const RelOptInfo *rel, const Var *column);
 
 /*
@@ -140,7 +145,6 @@ has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel, c
 {
 	AttrNumber	attno = attno_of(root, rel, column);
 	GjIndexInfo info;
-	Relation	relation;
 	int			i = 1;
 
 	if (attno <= 0 || index->indexkeys[0] == attno)
@@ -153,9 +157,7 @@ has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel, c
 	if (index->hypothetical)
 		return true;
 
-	relation = index_open(index->indexoid, NoLock);
-	GjIndexGetInfo(relation, &info);
-	index_close(relation, NoLock);
+	get_kinds(index, &info);
 	scales[0] = info.included[i - 1].display_scale;
 	scales[1] = info.included[i - 1].stored_scale;
 	return info.included[i - 1].kind == kind;
@@ -243,36 +245,22 @@ GjColumnHasWords(const IndexOptInfo *index, int column, bool is_bpchar)
 static double
 lacking_share(Oid table, AttrNumber attno, const GjIncludedColumn *column)
 {
-	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(table),
-										Int16GetDatum(attno), BoolGetDatum(false));
-	double		others = 1.0;
-	double		share = 0.0;
-	AttStatsSlot slot;
+	HeapTuple	statistics = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(table),
+											 Int16GetDatum(attno), BoolGetDatum(false));
+	double		share;
+	double		known;
 
-	if (!HeapTupleIsValid(tuple))
+	if (!HeapTupleIsValid(statistics))
 		return 0.0;
-	others -= ((Form_pg_statistic) GETSTRUCT(tuple))->stanullfrac;
-	if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_MCV, InvalidOid,
-						 ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS))
-	{
-		for (int i = 0; i < Min(slot.nvalues, slot.nnumbers); i++)
-			others -= slot.numbers[i];
-		share += lacking_values(&slot, column);
-		free_attstatsslot(&slot);
-	}
-	if (get_attstatsslot(&slot, tuple, STATISTIC_KIND_HISTOGRAM, InvalidOid,
-						 ATTSTATSSLOT_VALUES))
-	{
-		share += Max(others, 0.0) * lacking_values(&slot, column);
-		free_attstatsslot(&slot);
-	}
-	ReleaseSysCache(tuple);
+	share = share_of_values(statistics, is_absent, column, &known);
+	ReleaseSysCache(statistics);
 	return Min(share, 1.0);
 }
 
 static bool
-is_absent(Datum value, const GjIncludedColumn *column)
+is_absent(Datum value, const void *arg)
 {
+	const GjIncludedColumn *column = arg;
 	int64		words[2];
 
 	if (GjKindIsText(column->kind))
@@ -283,17 +271,60 @@ is_absent(Datum value, const GjIncludedColumn *column)
 }
 
 /*
- * Return the share of the slot's values that have no word: by their frequencies, or else by number
+ * Return true if nearly all values of a key of texts, which has these statistics, can be packed
+ * into a code and a rest
+ */
+bool
+GjTextsArePacked(HeapTuple statistics)
+{
+	double		known;
+	double		packed = share_of_values(statistics, is_packed, NULL, &known);
+
+	/* statistics have no values that are very long */
+	return known > 0.0 ? packed >= known * MIN_PACKED :
+		((Form_pg_statistic) GETSTRUCT(statistics))->stawidth <= VARHDRSZ + GJ_IDTEXT_MAX;
+}
+
+static bool
+is_packed(Datum value, const void *arg)
+{
+	text	   *plain = DatumGetTextPP(value);
+	int64		code;
+	int64		rest;
+
+	return GjIdTextPack(VARDATA_ANY(plain), VARSIZE_ANY_EXHDR(plain), &code, &rest);
+}
+
+/*
+ * Return the share of a column's rows whose values pass a test, by the values that ANALYZE has
+ * kept; *known is the share of the rows that these stand for
  */
 static double
-lacking_values(const AttStatsSlot *slot, const GjIncludedColumn *column)
+share_of_values(HeapTuple statistics, bool (*test) (Datum value, const void *arg),
+				const void *arg, double *known)
 {
 	double		share = 0.0;
+	double		others;
+	AttStatsSlot slot;
 
-	for (int i = 0; i < slot->nvalues; i++)
+	*known = 0.0;
+	(void) get_attstatsslot(&slot, statistics, STATISTIC_KIND_MCV, InvalidOid,
+							ATTSTATSSLOT_VALUES | ATTSTATSSLOT_NUMBERS);
+	for (int i = 0; i < Min(slot.nvalues, slot.nnumbers); i++)
 	{
-		if (is_absent(slot->values[i], column))
-			share += i < slot->nnumbers ? slot->numbers[i] : 1.0 / slot->nvalues;
+		*known += slot.numbers[i];
+		share += test(slot.values[i], arg) ? slot.numbers[i] : 0.0;
 	}
+	free_attstatsslot(&slot);
+
+	others = 1.0 - ((Form_pg_statistic) GETSTRUCT(statistics))->stanullfrac - *known;
+	others = Max(others, 0.0);
+	(void) get_attstatsslot(&slot, statistics, STATISTIC_KIND_HISTOGRAM, InvalidOid,
+							ATTSTATSSLOT_VALUES);
+	for (int i = 0; i < slot.nvalues; i++)
+		share += test(slot.values[i], arg) ? others / slot.nvalues : 0.0;
+	if (slot.nvalues > 0)
+		*known += others;
+	free_attstatsslot(&slot);
 	return share;
 }
