@@ -127,8 +127,8 @@ take_requests(void)
 typedef struct round
 {
 	bool active; /* are there requests? */
-	bool moved;	 /* has one of them made progress? */
-	bool device; /* does one of them, or a match being ended, wait for the device? */
+	bool moved;	 /* has a request made progress? */
+	bool device; /* does a request, or a match being ended, wait for the device? */
 } round_t;
 
 /* Ends this process if the device makes no progress on a piece of work. */

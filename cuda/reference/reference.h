@@ -161,9 +161,9 @@ gjd_status keyset_info(gjd_keyset *keyset, gjd_keyset_info *info, gjd_error *err
 gjd_status keyset_destroy(gjd_keyset *keyset, gjd_error *error);
 
 /*
- * Calls visit for each row that matches and passes the filter, in order of positions, apart from
- * those on pages that are left out; with reduced set only for rows that are reduced, otherwise only
- * for the others. Returns the number of rows before the filter.
+ * Calls visit for rows that match and pass the filter, in order of positions: if reduced is set, for
+ * those that are reduced, otherwise for the others. Rows on pages that are left out are neither.
+ * Returns the number of rows before the filter.
  */
 typedef void (*visit_fn)(void *context, const char *image, uint64_t position, gjd_tid tid);
 uint64_t visit_hits(const gjd_match *match, bool reduced, visit_fn visit, void *context);

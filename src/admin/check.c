@@ -394,8 +394,8 @@ check_meta(CheckState *state)
 /*
  * Check the journal and the open pages, both under the metapage's lock
  *
- * Lock order is journal before metapage, which is also what holds them together.
- * Runs last: no page can carry a larger change counter than the sequence now.
+ * The journal is locked first, as everywhere.  This is the last check, so no page that has been
+ * read can have a larger change counter than the sequence.
  */
 static void
 check_journal(CheckState *state)

@@ -462,8 +462,8 @@ typedef struct GjAgg
 	GjAggUpdateBoth update_both;
 
 	/*
-	 * One byte per group: has it had a value?  Allocated at the first batch in which some row has
-	 * none; all groups that existed before have had one.
+	 * One byte per group, set once it has had a value.  Allocated at the first batch in which a row
+	 * has none; all groups that existed before have had one.
 	 */
 	bool		may_be_null;
 	bool		keeps_seen;

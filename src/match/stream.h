@@ -54,7 +54,7 @@ typedef struct GjEntryRequest
 									 * entries are wanted, nothing but the columns of the groups
 									 * is needed of a row, and the plan is not parallel */
 	bool		entries_only;	/* true to search again rather than accept outdated TIDs, and to
-								 * keep a piece no longer than it is used */
+								 * forget the pieces at the end, as a rescan searches again */
 	bool		whole;			/* true if this execution has no other keys, so that the match can
 								 * be shared */
 	GjShare    *share;			/* NULL or without found if the plan is not parallel */

@@ -576,8 +576,8 @@ GjEntriesMayBeRows(Snapshot snapshot)
 }
 
 /*
- * Step 4: return true if VACUUM has not removed entries since the vacuum epoch was
- * read, before any entry was found.  To be called after the visibility map has been read.
+ * Step 4: return true if VACUUM has not removed entries since the vacuum epoch was read, which was
+ * before any entry was found.  Must be called after the visibility map has been read.
  *
  * On a standby VACUUM can also skip an index that is no longer ready.  We look at the relation
  * cache after locking the metapage: then it has processed all changes that were replayed before the

@@ -313,8 +313,8 @@ read_digits(const Alphabet *alphabet, int width, const char *bytes, int n, Numbe
 }
 
 /*
- * Return which bits of an upper half are mixed with the lower one.  None of them has an effect on
- * the result.
+ * Return which bits of an upper half are mixed with the lower one.  They depend only on the other
+ * bits, so unpacking finds the same ones.
  */
 static uint64
 mixed_bits(uint64 high)

@@ -531,7 +531,7 @@ lock_block(Relation index, BlockNumber block, GjPageKind kind)
  * Enter a change of one block, numbered meta->sequence, into the journal
  *
  * Adjacent blocks with the same kind of change share an entry, which then carries the later
- * number: a mirror may copy a block once more than needed, but never too seldom.
+ * number: a mirror may copy a block once more than needed, but never misses a change.
  */
 static void
 add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind, BlockNumber block)

@@ -378,7 +378,7 @@ charge_tuples(PlannerInfo *root, GjCostInput *input, GjKeyCondition *condition,
  * Estimate the number of entries, after filters of entries, for each row that satisfies all of
  * these clauses
  *
- * Use the selectivity of the clauses alone: PostgreSQL's row count may rest on another number of
+ * Use the selectivity of the clauses alone: PostgreSQL's row count may be based on another number of
  * keys.
  */
 static double

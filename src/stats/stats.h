@@ -56,8 +56,8 @@ typedef enum GjUseCounter
 	GJ_USE_REDUCED_ROWS,
 	GJ_USE_REDUCED_GROUPS,		/* into which it added them */
 	GJ_USE_REDUCE_FAILURES,		/* attempts that did not succeed */
-	GJ_USE_NOT_SENT,			/* matching entries that a device did not have to send, as it added
-								 * them up, or as they are behind the first ones of an order */
+	GJ_USE_NOT_SENT,			/* matching entries that a device did not send, because it had added
+								 * them up, or because they came after the first ones of an order */
 	GJ_USE_LEFT_OUT,			/* pages that it left to the CPU meanwhile */
 	GJ_USE_SEARCH_US,			/* total time of searches, in all processes */
 	GJ_USE_WAIT_US,				/* the part of it spent waiting for a device */

@@ -230,7 +230,7 @@ find_fault(const State *s)
 		times = (s->hits & ROW) + (s->found & ROW);
 		if (s->found & ROW_AGAIN)
 			return "the row comes twice";
-		/* seen contains the lists of the piece */
+		/* the reader has seen the lists that the piece was read from */
 		if (times > 1 && s->seen.version != s->hits_version && mutant != NO_DISTINCT)
 			times = 1;
 	}

@@ -21,7 +21,7 @@ typedef struct Pattern
 	int			others;			/* number of values of the other column */
 	int			begins_anew;	/* the order starts over at this row */
 	int			null_at;		/* this row's value is NULL */
-	bool		is_wide;		/* has the ordered column 8 bytes? */
+	bool		is_wide;		/* does the ordered column have 8 bytes? */
 	Size		memory_limit;
 } Pattern;
 
