@@ -455,7 +455,7 @@ make_key_set(IndexScanDesc scan)
 	GjKeySet   *result = NULL;
 	GjCodec		codec;
 
-	GjCodecInitIndex(&codec, index);	/* refuses an index of other hashes */
+	GjCodecInitIndex(&codec, index);	/* may raise an error */
 	for (int i = 0; i < scan->numberOfKeys; i++)
 	{
 		GjKeySet   *set = GjKeySetCreate(CurrentMemoryContext, GjIndexKeyWidth(index));

@@ -214,7 +214,7 @@ is_text_of_uuid(const text *value, pg_uuid_t *uuid)
 }
 
 /*
- * Return the value of a hexadecimal digit in lower case; -1 if it is none
+ * Return the value of a hexadecimal digit in lower case; -1 if it is no such digit
  */
 static int
 hex_digit(char c)

@@ -257,7 +257,7 @@ GjNewIndexClass(Oid table, AttrNumber attno)
 
 /*
  * Return true if nearly all values of a column of texts are ids that can be packed, but too long
- * for images.  Without statistics, they are not.  All partitions of a table get the same answer.
+ * for images.  Without statistics, returns false.  All partitions of a table get the same answer.
  */
 static bool
 has_ids(Oid table, AttrNumber attno)
