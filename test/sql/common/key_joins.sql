@@ -1,0 +1,15 @@
+ANALYZE small;
+EXPLAIN (COSTS OFF) SELECT s, x, u, v FROM small JOIN big ON u = s;
+SELECT compare_entries('SELECT s, x, u, v, w FROM small JOIN big ON u = s');
+SELECT compare_entries('SELECT s, x, note FROM small JOIN big ON u = s');
+SELECT compare_entries('SELECT s, x, u, w FROM small LEFT JOIN big ON u = s');
+SELECT compare_entries('SELECT s, x, u, w FROM small LEFT JOIN big ON u = s AND v = x');
+SELECT compare_entries('SELECT u, w FROM big WHERE EXISTS (SELECT 1 FROM small WHERE s = u)');
+SELECT compare_entries('SELECT s, x FROM small WHERE NOT EXISTS (SELECT 1 FROM big WHERE s = u)');
+SELECT compare_entries('SELECT s, x FROM small WHERE EXISTS (SELECT 1 FROM big WHERE s = u)');
+SELECT compare_entries('SELECT count(*), sum(w), sum(x) FROM small JOIN big ON u = s');
+SELECT compare_entries('SELECT s, count(*), sum(w) FROM small JOIN big ON u = s GROUP BY s');
+SELECT compare_entries('SELECT u, count(*), sum(w) FROM small JOIN big ON u = s GROUP BY u');
+SELECT compare_entries('SELECT s, u, w FROM small JOIN big ON u = s AND v = x');
+SELECT compare_entries('SELECT s, u, w FROM small JOIN big ON u = s AND v < x');
+SELECT compare_entries('SELECT a, b, w FROM (SELECT s AS a, CASE WHEN x > 5 THEN s ELSE id(x) END AS b FROM small OFFSET 0) q JOIN big ON u = a AND u = b');
