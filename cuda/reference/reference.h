@@ -161,8 +161,8 @@ gjd_status keyset_info(gjd_keyset *keyset, gjd_keyset_info *info, gjd_error *err
 gjd_status keyset_destroy(gjd_keyset *keyset, gjd_error *error);
 
 /*
- * Calls visit for rows that match and pass the filter, in order of positions: if reduced is set, for
- * those that are reduced, otherwise for the others. Rows on pages that are left out are neither.
+ * Calls visit for rows that match and pass the filter, in order of positions: if reduced is set,
+ * for those that are reduced, otherwise for the others. Rows on pages that are left out are neither.
  * Returns the number of rows before the filter.
  */
 typedef void (*visit_fn)(void *context, const char *image, uint64_t position, gjd_tid tid);

@@ -703,8 +703,8 @@ collation_fits(Fold *cx, Oid equality, Oid collation)
 }
 
 /*
- * Return true if the operator family converts values of this type to the same codes as values of the
- * indexed type.  If codes are hashes, it must also have all that an exact comparison needs
+ * Return true if the operator family converts values of this type to the same codes as values of
+ * the indexed type.  If codes are hashes, it must also have all that an exact comparison needs
  * (rows/source.c).
  */
 static bool

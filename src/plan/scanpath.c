@@ -378,8 +378,8 @@ charge_tuples(PlannerInfo *root, GjCostInput *input, GjKeyCondition *condition,
  * Estimate the number of entries, after filters of entries, for each row that satisfies all of
  * these clauses
  *
- * Use the selectivity of the clauses alone: PostgreSQL's row count may be based on another number of
- * keys.
+ * Use the selectivity of the clauses alone: PostgreSQL's row count may be based on another number
+ * of keys.
  */
 static double
 count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses)
