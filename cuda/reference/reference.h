@@ -162,8 +162,8 @@ gjd_status keyset_destroy(gjd_keyset *keyset, gjd_error *error);
 
 /*
  * Calls visit for rows that match and pass the filter, in order of positions: if reduced is set,
- * for those that are reduced, otherwise for the others. Rows on pages that are left out are neither.
- * Returns the number of rows before the filter.
+ * for those that are reduced, otherwise for the others. Rows on pages that are left out are
+ * neither. Returns the number of rows before the filter.
  */
 typedef void (*visit_fn)(void *context, const char *image, uint64_t position, gjd_tid tid);
 uint64_t visit_hits(const gjd_match *match, bool reduced, visit_fn visit, void *context);
