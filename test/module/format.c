@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * format.c
- *	  The format of indexes: turn an index into one as the first release made it, and make uuids
- *	  of the code and the rest that an index stores.
+ *	  The format of indexes: turn an index into one as the first release made it, and make values
+ *	  with the codes that an index stores.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -13,6 +13,7 @@
 #include "access/generic_xlog.h"
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 #include "utils/uuid.h"
@@ -21,6 +22,8 @@
 
 PG_FUNCTION_INFO_V1(gpujoin_use_format_2);
 PG_FUNCTION_INFO_V1(gpujoin_test_uuid);
+PG_FUNCTION_INFO_V1(gpujoin_test_flood);
+PG_FUNCTION_INFO_V1(gpujoin_test_one_hash);
 
 /*
  * Remove the fields that format 3 has added to the metapage, none of which may be in use
@@ -65,4 +68,52 @@ gpujoin_test_uuid(PG_FUNCTION_ARGS)
 
 	GjUuidOfPair(PG_GETARG_INT64(0), PG_GETARG_INT64(1), (char *) uuid->data);
 	PG_RETURN_UUID_P(uuid);
+}
+
+/* A step of PostgreSQL's hash function (common/hashfn.c), which is a bijection of 96 bits */
+static void
+mix(uint32 *state)
+{
+	static const int rotations[6] = {4, 6, 8, 16, 19, 4};
+
+	for (int i = 0; i < 6; i++)
+	{
+		uint32	   *a = &state[i % 3];
+		uint32	   *b = &state[(i + 1) % 3];
+		uint32	   *c = &state[(i + 2) % 3];
+
+		*a -= *c;
+		*a ^= pg_rotate_left32(*c, rotations[i]);
+		*c += *b;
+	}
+}
+
+/*
+ * Return 24 bytes that have the same 64-bit hash, without a seed, for each number: half of them are
+ * the number, the others lead from the state after these to the same state.
+ */
+Datum
+gpujoin_test_flood(PG_FUNCTION_ARGS)
+{
+	bytea	   *result = palloc0(VARHDRSZ + 6 * sizeof(uint32));
+	uint32		words[6] = {PG_GETARG_INT32(0)};
+	uint32		state[3];
+
+	for (int i = 0; i < 3; i++)
+		state[i] = 0x9e3779b9 + sizeof(words) + 3923095 + words[i];
+	mix(state);
+	for (int i = 0; i < 3; i++)
+		words[3 + i] = -state[i];
+	SET_VARSIZE(result, VARHDRSZ + sizeof(words));
+	memcpy(VARDATA(result), words, sizeof(words));
+	PG_RETURN_BYTEA_P(result);
+}
+
+/*
+ * A hash function that ignores value and seed
+ */
+Datum
+gpujoin_test_one_hash(PG_FUNCTION_ARGS)
+{
+	PG_RETURN_INT64(1);
 }

@@ -117,6 +117,18 @@ COMMENT ON FUNCTION gpujoin_test_uuid(bigint, bigint)
 	IS 'make the uuid that an index stores as this code and rest';
 REVOKE ALL ON FUNCTION gpujoin_test_uuid(bigint, bigint) FROM PUBLIC;
 
+CREATE FUNCTION gpujoin_test_flood(number int) RETURNS bytea
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_test_flood(int)
+	IS 'make 24 bytes that have the same 64-bit hash for each number';
+REVOKE ALL ON FUNCTION gpujoin_test_flood(int) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_test_one_hash(value bigint, seed bigint) RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;
+COMMENT ON FUNCTION gpujoin_test_one_hash(bigint, bigint)
+	IS 'a hash function that gives each value the same hash';
+REVOKE ALL ON FUNCTION gpujoin_test_one_hash(bigint, bigint) FROM PUBLIC;
+
 CREATE FUNCTION gpujoin_idtext_selftest(rounds bigint DEFAULT 20000) RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_idtext_selftest(bigint)

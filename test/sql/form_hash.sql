@@ -124,6 +124,31 @@ CREATE INDEX seven_w ON seven USING gpujoin (w weak_ops);
 ANALYZE seven;
 SELECT compare('SELECT * FROM seven WHERE w = ANY (ARRAY(SELECT generate_series(1000::int8, 100000)))');
 
+-- The same of PostgreSQL's own hash function, which is easily inverted
+CREATE EXTENSION gpujoin_test;
+SELECT count(DISTINCT b), count(DISTINCT gpujoin_hash(b, 0)), count(DISTINCT gpujoin_hash(b, 1)) FROM (SELECT gpujoin_test_flood(i) FROM generate_series(1, 1000) i) f (b);
+CREATE TABLE flood (b bytea, id int);
+INSERT INTO flood SELECT gpujoin_test_flood(i), i FROM generate_series(1, 3000) i;
+INSERT INTO flood SELECT sha256(i::text::bytea), i FROM generate_series(1, 3000) i;
+CREATE INDEX flood_b ON flood USING gpujoin (b) INCLUDE (id);
+CREATE TABLE guesses AS SELECT gpujoin_test_flood(i) AS b, i AS id FROM generate_series(2901, 103000) i;
+ANALYZE flood, guesses;
+SELECT count(*), sum(id) FROM flood WHERE b = ANY (ARRAY(SELECT b FROM guesses));
+SELECT count(*), sum(f.id) FROM flood f JOIN guesses g ON f.b = g.b;
+SELECT count(*), sum(id) FROM flood f WHERE (b, id) IN (SELECT b, id FROM guesses);
+
+-- A hash function that ignores the seed cannot be helped, but searches are interruptible
+CREATE OPERATOR CLASS constant_ops FOR TYPE int8 USING gpujoin AS
+	OPERATOR 1 =, FUNCTION 2 gpujoin_test_one_hash(int8, int8), STORAGE int8;
+CREATE TABLE alike (k int8);
+INSERT INTO alike SELECT generate_series(1, 1000);
+CREATE INDEX ON alike USING gpujoin (k constant_ops);
+ANALYZE alike;
+SELECT compare('SELECT * FROM alike WHERE k IN (3, 1003, 10)');
+SET statement_timeout = '300ms';
+SELECT * FROM alike WHERE k = ANY (ARRAY(SELECT generate_series(1::int8, 400000)));
+RESET statement_timeout;
+
 -- Workers
 SET parallel_setup_cost = 0;
 SET parallel_tuple_cost = 0;
@@ -167,6 +192,11 @@ CREATE INDEX ON seven USING gpujoin (note no_storage_ops);
 CREATE UNLOGGED TABLE unlogged (note text);
 CREATE INDEX ON unlogged USING gpujoin (note no_storage_ops);
 SELECT opcname, amvalidate(oid) FROM pg_opclass WHERE opcname IN ('low_ops', 'both_ops', 'no_storage_ops') ORDER BY 1;
+
+-- PostgreSQL's hash functions and ours give the same values in each version and on each processor
+SELECT hashtextextended('text', 0), gpujoin_hash('char '::char(9), 0), gpujoin_hash('\x00ff'::bytea, 0), gpujoin_hash('00000000-0000-4000-8000-00000000ffff'::uuid, 0),
+	hash_numeric_extended(1.50, 0), hashinetextended('10.1.2.3', 0);
+SELECT gpujoin_image('text'::text), gpujoin_image('char '::char(9)), gpujoin_image('\x00ff'::bytea), gpujoin_image(-12.00), gpujoin_rest('00000000-0000-4000-8000-00000000ffff'::uuid);
 
 -- A hash function that has changed
 CREATE FUNCTION hash_text(text, int8) RETURNS int8 IMMUTABLE STRICT LANGUAGE sql

@@ -65,6 +65,23 @@ my @queries = (
 	'SELECT * FROM parts WHERE k IN (4, 40, 400)',
 	'SELECT b.id FROM generate_series(0, 990, 13) s JOIN big b ON b.k = s');
 my @indexes = qw(big_k big_b big_d part_1_k_idx part_2_k_idx tiny_k);
+
+# Keys of which indexes have hashes, codes and rests, and INCLUDE columns of two words and scales
+my %keys = (
+	u => 'id(i)', t => "'text number ' || i", i => 'id(i)::text', v => "'v' || i",
+	c => "'code ' || i", b => 'decode(md5(i::text), \'hex\')', n => 'i / 4.0',
+	a => "('10.1.' || i / 256 || '.' || i % 256)::inet", e => "(enum_range(NULL::state))[1 + i % 5]");
+
+foreach my $key (sort keys %keys)
+{
+	push @indexes, "keys_$key";
+	push @queries, "SELECT * FROM keys WHERE $key = ANY (ARRAY(SELECT $keys{$key}
+		FROM generate_series(1, 1200, 7) i))",
+	  "SELECT $key, id, s, w FROM keys WHERE ($key, s) IN (SELECT $keys{$key}, 'state ' || i % 3
+		FROM generate_series(1, 1200, 7) i) AND w IS NOT NULL",
+	  "SELECT count(*), sum(m) FROM keys JOIN (SELECT $keys{$key} AS x
+		FROM generate_series(1, 1200, 7) i) q ON $key = x";
+}
 my $valid = sprintf("SELECT count(*) FROM pg_index WHERE indisvalid AND indisready
 	AND indexrelid::regclass::text IN (%s)", join(', ', map { "'$_'" } @indexes));
 
@@ -85,6 +102,29 @@ sub fill
 		CREATE TABLE part_2 PARTITION OF parts FOR VALUES FROM (500) TO (5000);
 		CREATE INDEX ON parts USING gpujoin (k);
 		INSERT INTO parts SELECT i, i % 500 FROM generate_series(1, 3000) i;
+		CREATE FUNCTION id(int) RETURNS uuid IMMUTABLE LANGUAGE sql
+			AS $$ SELECT overlay(md5($1::text) PLACING '8' FROM 17 FOR 1)::uuid $$;
+		CREATE TYPE state AS ENUM ('new', 'open', 'paid', 'sent', 'gone');
+		CREATE TABLE keys (id int, u uuid, t text, i text, v varchar(9), c char(20), b bytea,
+			n numeric, a inet, e state, w uuid, s text, m numeric(12, 2));
+		CREATE FUNCTION fill_keys(int, int) RETURNS void LANGUAGE sql AS $$
+			INSERT INTO keys SELECT j, id(i), 'text number ' || i, id(i)::text, 'v' || i,
+				'code ' || i, decode(md5(i::text), 'hex'), i / 4.0,
+				('10.1.' || i / 256 || '.' || i % 256)::inet, (enum_range(NULL::state))[1 + i % 5],
+				CASE WHEN i % 9 > 0 THEN id(j) END, repeat('state ' || i % 3, 1 + i / 900), i / 7.0
+			FROM generate_series($1, $2) j, LATERAL (SELECT j % 1000 AS i) l $$;
+		SELECT fill_keys(1, 5000);
+		CREATE INDEX keys_u ON keys USING gpujoin (u) INCLUDE (id, s, w, m);
+		CREATE INDEX keys_t ON keys USING gpujoin (t) INCLUDE (id, s, w, m);
+		CREATE INDEX keys_i ON keys USING gpujoin (i text_id_ops) INCLUDE (id, s, w, m);
+		CREATE INDEX keys_v ON keys USING gpujoin (v) INCLUDE (id, s, w, m);
+		CREATE INDEX keys_c ON keys USING gpujoin (c) INCLUDE (id, s, w, m);
+		CREATE INDEX keys_b ON keys USING gpujoin (b) INCLUDE (id, s, w, m);
+		CREATE INDEX keys_n ON keys USING gpujoin (n) INCLUDE (id, s, w, m);
+		CREATE INDEX keys_a ON keys USING gpujoin (a) INCLUDE (id, s, w, m);
+		CREATE INDEX keys_e ON keys USING gpujoin (e) INCLUDE (id, s, w, m);
+		SELECT fill_keys(5001, 5400);
+		VACUUM ANALYZE keys;
 		CREATE TABLE tiny (k int);
 		CREATE INDEX tiny_k ON tiny USING gpujoin (k);
 		INSERT INTO big SELECT i, i % 1000, i % 777, '2000-01-01'::date + i % 500, i
@@ -139,6 +179,8 @@ foreach my $config (@newer)
 		INSERT INTO big SELECT i, i % 1000, i % 777, '2000-01-01'::date + i % 500, i
 			FROM generate_series(25001, 28000) i;
 		INSERT INTO tiny SELECT generate_series(1, 2000);
+		SELECT fill_keys(5401, 6000);
+		SELECT gpujoin_fold('keys_u'), gpujoin_fold('keys_i');
 		INSERT INTO parts SELECT i, i % 500 FROM generate_series(3001, 4900) i;
 		DELETE FROM big WHERE id % 20 = 5; VACUUM (INDEX_CLEANUP ON) big;
 		SELECT gpujoin_fold('big_k'), gpujoin_fold('big_b', true), gpujoin_fold('big_d');});
