@@ -98,7 +98,7 @@ bench:
 	@bash test/bench/bench.sh
 
 bench-peers:
-	@BENCH_JOBS=peers bash test/bench/bench.sh
+	@BENCH_JOBS="peers types" bash test/bench/bench.sh
 
 calibrate:
 	@bash test/bench/calibrate.sh

@@ -386,12 +386,14 @@ committed_for_good="SET synchronous_commit = on"
 
 # require_all_visible TABLE...: check that VACUUM has marked all pages; vacuum again if another
 # session's snapshot kept it from that. A few pages may have no rows: processes that load a table
-# concurrently leave new pages, which VACUUM does not mark. Uses the caller's sql.
+# concurrently leave new pages, which VACUUM does not mark. The variable spare_pages allows more of
+# them. Uses the caller's sql.
 require_all_visible() {
     local table pages try
     for table in "$@"; do
         for try in 1 2 3 4 5; do
-            pages=$(sql -c "SELECT greatest(relpages - relallvisible - relpages / 1000, 0)
+            pages=$(sql -c "SELECT greatest(relpages - relallvisible - relpages / 1000
+                                - ${spare_pages:-0}, 0)
                             FROM pg_class WHERE oid = '$table'::regclass AND relpages > 0")
             [ "$pages" != 0 ] || continue 2
             [ "$try" = 1 ] || sleep 1

@@ -9,14 +9,18 @@
 #                  row      the jobs and columns again and again, planned once, reduced or not
 #                  sets     sets of 1 to 1,000,000 keys, of which up to 4,000 have rows; unique
 #                           keys; rows that came after the build
-#                  keys     keys of type uuid and text beside int8, and pairs of columns
+#                  keys     keys of type uuid, text, numeric and char beside int8, with bars
+#                  tuples   lists of pairs of columns, with bars
+#                  types    sums, groups, DISTINCT and filters of numeric, varchar and uuid
+#                           columns, with bars
 #                  build    index build and size
 #                  insert   COPY, INSERT ... SELECT, single rows, updates, with each kind of index
 #                  upkeep   WAL, VACUUM, space and speed while tables grow and change
 #                  clients  look-ups and a mixed load with 1 to 64 clients
 #                  cold     with nothing in memory
 #                  scale    time against rows, keys and share of matches
-#                  peers    (only if named; make bench-peers) DuckDB and PG-Strom, too: peers.sh
+#                  peers    (only if named; make bench-peers) DuckDB and PG-Strom, too: peers.sh;
+#                           part "types" beside it has DuckDB, too
 #   BENCH_CASES    only cases whose "PART, CASE" matches this regular expression (all), as in
 #                  "jobs, .*DISTINCT" or "insert, .*readers|clients, .*64"
 #   BENCH_CONTESTANTS  of "no index, btree, covering, gpujoin, gpujoin include, gpujoin CPU" (all
@@ -49,12 +53,12 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 
-all_parts="jobs columns row sets keys build insert upkeep clients cold scale"
+all_parts="jobs columns row sets keys tuples types build insert upkeep clients cold scale"
 more_parts="peers"
 usual_contestants="no index, btree, covering, gpujoin, gpujoin include"
 all_contestants="$usual_contestants, gpujoin CPU"
-declare -A weight=([jobs]=25 [columns]=40 [row]=10 [sets]=20 [keys]=20 [build]=8 [insert]=15
-    [upkeep]=30 [clients]=22 [cold]=8 [scale]=22 [peers]=40)
+declare -A weight=([jobs]=25 [columns]=40 [row]=10 [sets]=20 [keys]=40 [tuples]=20 [types]=20
+    [build]=8 [insert]=15 [upkeep]=30 [clients]=22 [cold]=8 [scale]=22 [peers]=40)
 
 export BENCH_ROWS=${BENCH_ROWS:-2000000} BENCH_RUNS=${BENCH_RUNS:-5}
 export BENCH_CONTESTANTS=${BENCH_CONTESTANTS:-$usual_contestants}
@@ -67,6 +71,8 @@ export BENCH_WORKERS=${BENCH_WORKERS:-$((processors < 8 ? processors : 8))}
 export BENCH_WRITE_ROWS=${BENCH_WRITE_ROWS:-$((BENCH_ROWS < 2000000 ? BENCH_ROWS : 2000000))}
 whole_number BENCH_ROWS BENCH_RUNS BENCH_TRIES BENCH_SECONDS BENCH_WORKERS BENCH_WRITE_ROWS
 buffers=$((512 + BENCH_ROWS / 5000))
+# Tables with many columns and indexes
+[[ ! " $BENCH_JOBS " =~ \ (keys|tuples|types|peers)\  ]] || buffers=$((512 + BENCH_ROWS / 1000))
 [[ $BENCH_LIMIT =~ ^[0-9]+$ ]] || die "BENCH_LIMIT must be a whole number, not \"$BENCH_LIMIT\""
 [[ $BENCH_SLOW =~ ^[0-9.]+$ ]] || die "BENCH_SLOW must be a number, not \"$BENCH_SLOW\""
 mapfile -t contestants < <(tr ',' '\n' <<<"$BENCH_CONTESTANTS" | sed 's/^ *//; s/ *$//')
@@ -86,7 +92,7 @@ done
 prepare() {
     [ "${BENCH_PLOTS:-1}" = 0 ] || command -v gnuplot >/dev/null || wish_for gnuplot-nox
     [ "${BENCH_HUGE_PAGES:-0}" != 1 ] || reserve_huge_pages "$(measured_buffers $buffers)"
-    [[ " $BENCH_JOBS " != *" peers "* ]] || prepare_peers
+    [[ " $BENCH_JOBS " != *" peers "* ]] && [ -z "${DUCKDB:-}" ] || prepare_peers
     [ -n "${BENCH_DATA:-}" ] || return 0
     mkdir -p "$BENCH_DATA"
     # The inside half's user must own it; initdb and the server do the rest.
@@ -109,6 +115,8 @@ inside || run_inside bench test/bench/bench.sh
 # ---------------------------------------------------------------------------------------------
 
 source test/bench/data.sh
+source test/bench/keyed.sh
+samples=$log/samples.tsv
 for part in $all_parts $more_parts; do
     source "test/bench/part_$part.sh"
 done
@@ -146,10 +154,11 @@ weigh() {
 
 trap stop_at_exit EXIT
 build_and_install
+[[ " $BENCH_JOBS " != *" keys "* ]] || install_test_module
 say "starting a throw-away server"
 start_bench_server
 describe_huge_pages >"$log/huge_pages.txt"
-make_data
+if [[ "$BENCH_JOBS " =~ ^((keys|tuples|types)\ )*$ ]]; then make_database; else make_data; fi
 device=$(device_name)
 kinds=()
 for contestant in "${contestants[@]}"; do
@@ -192,6 +201,7 @@ report=$log/report/$name
     [ "$BENCH_SLOW" = 0 ] ||
         echo "Contestants $BENCH_SLOW times slower than the fastest ran in the first round only."
     say_paces "$report.tsv"
+    report_bars
     perl test/bench/report.pl tables "$report.tsv" "$name"
     if [ -s "$log/remarks.txt" ]; then
         echo

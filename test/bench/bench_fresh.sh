@@ -119,7 +119,7 @@ make_table() { # KIND
 # The sets of keys have no index scan of their own to wait for: they are read by their number.
 make_database() {
     createdb --maintenance-db=postgres bench
-    sql -c "CREATE EXTENSION gpujoin" -f test/bench/fresh.sql \
+    sql -f test/bench/functions.sql -f test/bench/fresh.sql \
         -c "CREATE TABLE sets (n int, i int, keys int[], PRIMARY KEY (n, i))" \
         -c "ALTER TABLE sets ALTER keys SET STORAGE EXTERNAL" \
         -c "SELECT setseed(0.5)" -c "INSERT INTO sets SELECT n, i,

@@ -30,6 +30,12 @@ fill_part() { # called with the NUMBER of the session, from 0
         -c "$committed_for_good" -f test/patents/fill.sql >/dev/null
 }
 
+make_database() {
+    export PGDATABASE=bench
+    createdb --maintenance-db=postgres bench
+    sql -f test/bench/functions.sql >/dev/null
+}
+
 make_data() {
     export PGDATABASE=bench
     if [ "$(sql -d postgres -c "SELECT count(*) FROM pg_database WHERE datname = 'bench'")" = 1 ]
@@ -40,9 +46,8 @@ make_data() {
         return
     fi
     say "making $BENCH_ROWS rows ($SECONDS s)"
-    createdb --maintenance-db=postgres bench
-    sql -v step=2 -c "$committed_for_good" \
-        -f test/bench/functions.sql -f test/patents/data.sql >/dev/null
+    make_database
+    sql -v step=2 -c "$committed_for_good" -f test/patents/data.sql >/dev/null
     # Contestants with N workers get N, whatever the table's size.
     sql -c "ALTER TABLE patents SET (parallel_workers = $BENCH_WORKERS)"
     is_logged || sql -c 'ALTER TABLE patents SET UNLOGGED'

@@ -5,14 +5,6 @@ CREATE TABLE seen (part text, what text, value float8);
 CREATE TABLE windows (part text, what text, began float8, ended float8);
 CREATE TABLE watch_end (part text);
 
--- Processor time of a process in milliseconds; the kernel counts in hundredths of a second. NULL if
--- the process has ended, or if the kernel does not tell.
-CREATE FUNCTION cpu_ms(pid int) RETURNS float8 LANGUAGE sql AS $$
-    SELECT (f[12]::float8 + f[13]::float8) * 10
-    FROM (SELECT string_to_array(split_part(pg_read_file('/proc/' || pid || '/stat', 0, 1000, true),
-        ') ', 2), ' ') AS f) AS stat
-$$;
-
 CREATE FUNCTION at_most(jsonb, what text, value float8) RETURNS jsonb LANGUAGE sql AS $$
     SELECT CASE WHEN value IS NULL OR value <= coalesce(($1 ->> what)::float8, -1) THEN $1
         ELSE $1 || jsonb_build_object(what, value) END

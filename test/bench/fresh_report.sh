@@ -2,44 +2,6 @@
 # and of the measured values.
 # shellcheck shell=bash disable=SC2154  # variables of bench_fresh.sh
 
-# value KIND PART CASE [OF]: the median of the samples, or their sum, or the largest
-value() {
-    awk -F '\t' -v k="$1" -v p="$2" -v c="$3" '
-        $1 == p && $2 == c && $3 == k {print $7}' "$samples" | sort -g |
-        awk -v of="${4:-median}" '{v[NR] = $1; s += $1} END {if (NR) printf "%.10g\n",
-            of == "sum" ? s : of == "largest" ? v[NR] : v[int((NR + 1) / 2)]}'
-}
-
-# calculate EXPRESSION A B ...: nothing if one of the values is missing
-calculate() {
-    local number
-    for number in "${@:2}"; do [ -n "$number" ] || return 0; done
-    awk -v a="${2:-0}" -v b="${3:-0}" -v c="${4:-0}" \
-        "BEGIN {printf \"%.10g\n\", $1}" 2>/dev/null || true
-}
-
-# short NUMBER: three digits or more, or a dash
-short() {
-    awk -v v="${1:--}" 'BEGIN {
-        a = v < 0 ? -v : v
-        f = (a >= 100 ? "%.0f" : a >= 10 ? "%.1f" : a >= 1 ? "%.2f" : "%.3f")
-        if (v == "-") print v; else printf f "\n", v}'
-}
-
-# row WHAT KIND VALUE UNIT [BAR [REMARK]]: BAR is "<= N", ">= N" or nothing
-row() {
-    local verdict='' shown=$3
-    if [ -z "$3" ]; then
-        shown="not measured"
-    else
-        shown="$(short "$3") $4"
-        [ -z "${5:-}" ] || verdict=$(awk -v v="$3" -v op="${5% *}" -v bar="${5#* }" 'BEGIN {
-            ok = (op == "<=" ? v <= bar + 0 : v >= bar + 0)
-            print (ok ? "met" : "**missed**")}')
-    fi
-    echo "| $1 | $2 | ${5:-} | $shown | $verdict | ${6:-} |"
-}
-
 report_search() { # KIND
     local n beside after what of
     for what in "inserting,sorted" "beside VACUUM,sorted again"; do

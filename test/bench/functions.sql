@@ -2,6 +2,14 @@
 
 CREATE EXTENSION gpujoin;
 
+-- Processor time of a process in milliseconds; the kernel counts in hundredths of a second. NULL if
+-- the process has ended, or if the kernel does not tell.
+CREATE FUNCTION cpu_ms(pid int) RETURNS float8 LANGUAGE sql AS $$
+    SELECT (f[12]::float8 + f[13]::float8) * 10
+    FROM (SELECT string_to_array(split_part(pg_read_file('/proc/' || pid || '/stat', 0, 1000, true),
+        ') ', 2), ' ') AS f) AS stat
+$$;
+
 -- Hides all indexes of a table from the planner, except those named. They are still maintained.
 CREATE FUNCTION show_indexes(shown_of regclass, shown text DEFAULT '') RETURNS void
 LANGUAGE sql AS $$

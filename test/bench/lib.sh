@@ -2,20 +2,24 @@
 # sourced by scripts that have sourced test/setup.sh.
 # shellcheck shell=bash
 #
-# A contestant is a kind of index ("no index", btree, covering, gpujoin, "gpujoin include"), or an
-# external one (peers.sh), with ", N" appended if it may use parallel workers. "gpujoin CPU" is an
-# index like "gpujoin include" that has no mirror, so that one run on a machine with a GPU shows
-# both. All kinds exist at once; a contestant sees only its own, and is forced to use it if
-# necessary. A sample is a line of $log/samples.tsv:
+# A contestant is a kind of index ("no index", btree, covering, hash, gpujoin, "gpujoin include"),
+# or an external one (peers.sh), with ", N" appended if it may use parallel workers, or ", custom
+# plan" if its prepared statements are planned each time. "gpujoin CPU" is an index like "gpujoin
+# include" that has no mirror, so that one run on a machine with a GPU shows both. All kinds exist
+# at once; a contestant sees only its own, and is forced to use it if necessary. "stock" and "all
+# indexes" see the indexes that named_indexes lists; the planner chooses. A sample is a line of
+# $log/samples.tsv:
 #
 #   part, case, contestant, unit, "less" or "more" is better, x (for plots), value, remark
 #
 # The remark is "told to" if the planner used the index only because settings forced it, and
-# "other plan" if it did not even then. Two more columns are added by pace.sh.
+# "other plan" if it did not even then; "takes INDEX" if it had the choice. Two more columns are
+# added by pace.sh.
 
 source "$(dirname "${BASH_SOURCE[0]}")/session.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/pace.sh"
 source "$(dirname "${BASH_SOURCE[0]}")/peers.sh"
+source "$(dirname "${BASH_SOURCE[0]}")/bars.sh"
 
 sql() { psql -XqAt -v ON_ERROR_STOP=1 "$@"; }
 
@@ -138,10 +142,17 @@ most_resident=-1
 # Contestants
 # ---------------------------------------------------------------------------------------------
 
-kind_of() { echo "${1%, N}"; }
+kind_of() {
+    local kind=${1%, N}
+    echo "${kind%, custom plan}"
+}
 
-# The index of CONTESTANT among those with PREFIX; nothing if it has none.
+# The names of a contestant's indexes, if it has several: CONTESTANT/PREFIX is the key.
+declare -A named_indexes
+
+# The index of CONTESTANT among those with PREFIX, or its indexes; nothing if it has none.
 index_of() {
+    [ -z "${named_indexes[$1/$2]:-}" ] || { echo "${named_indexes[$1/$2]}"; return; }
     case $1 in
         "no index"*) ;;
         "gpujoin include"*) echo "$2_include" ;;
@@ -155,6 +166,7 @@ index_definition() {
     case $1 in
         btree) echo "USING btree ($2)" ;;
         covering) echo "USING btree ($2) INCLUDE ($3)" ;;
+        hash) echo "USING hash ($2)" ;;
         gpujoin) echo "USING gpujoin ($2)" ;;
         "gpujoin include" | "gpujoin CPU") echo "USING gpujoin ($2) INCLUDE ($3)" ;;
     esac
@@ -168,11 +180,15 @@ limits_of() {
     local workers=0
     [[ $1 != *", N" ]] || workers=$BENCH_WORKERS
     echo "max_parallel_workers_per_gather=$workers"
-    [[ $1 == gpujoin* ]] || echo "gpujoin.enabled=off"
+    [[ $1 == gpujoin* || $1 == "all indexes" ]] || echo "gpujoin.enabled=off"
     [[ $1 != "gpujoin CPU"* ]] || echo "gpujoin.auto_load=off"
     # Without an index, a generic plan compares each row with each key of an array, which takes
     # minutes.
-    [[ $1 == "no index"* ]] || echo "plan_cache_mode=force_generic_plan"
+    case $1 in
+        "no index"* | stock | "all indexes") ;;
+        *", custom plan") echo "plan_cache_mode=force_custom_plan" ;;
+        *) echo "plan_cache_mode=force_generic_plan" ;;
+    esac
 }
 
 # Further settings, which force the contestant to use its index. The penalties are charged for
@@ -182,7 +198,7 @@ orders_of() {
         # A bitmap scan for each key would be the worst use of the index, not the one to measure.
         gpujoin*) printf '%s\n' gpujoin.min_rows=0 enable_seqscan=off enable_bitmapscan=off \
             enable_nestloop=off ;;
-        "no index"*) ;;
+        "no index"* | stock | "all indexes") ;;
         *) echo enable_seqscan=off ;;
     esac
 }
@@ -309,19 +325,26 @@ show_what_it_has() { # CONTESTANT TABLE PREFIX
     echo "$in_session"
 }
 
-# remark_on CONTESTANT TABLE PREFIX STATEMENT: sets remark.
+# remark_on CONTESTANT TABLE PREFIX STATEMENT: sets remark. A plan may have a list of many keys,
+# which the shell would read slowly from the session.
 remark_on() {
     local index
     ! is_outside "$1" || { remark_on_outside "$1" "$4"; return; }
     index=$(index_of "$1" "$3")
     remark=''
     [ -n "$index" ] || return 0
-    { show_what_it_has "$@"; echo "EXPLAIN $4;"; } | tell_session
-    ! grep -qw "$index" "$work/said" || return 0
+    { show_what_it_has "$@"; plan_of "$4"; } | tell_session
+    if [ -n "${named_indexes[$1/$3]:-}" ]; then
+        remark="takes $(grep -owE -m 1 "${index// /|}" "$work/plan" | head -n 1 || true)"
+        return
+    fi
+    ! grep -qw "$index" "$work/plan" || return 0
     remark="told to"
-    { orders_of "$1" | as_set_commands; echo "DISCARD PLANS; EXPLAIN $4;"; } | tell_session
-    grep -qw "$index" "$work/said" || remark="other plan"
+    { orders_of "$1" | as_set_commands; echo "DISCARD PLANS;"; plan_of "$4"; } | tell_session
+    grep -qw "$index" "$work/plan" || remark="other plan"
 }
+
+plan_of() { printf '\\o %s\nEXPLAIN %s;\n\\o\n' "$work/plan" "$1"; }
 
 # check_answers: compares the answers of all contestants; sets remarks. The report shows plans if
 # $explain requests more than EXPLAIN: gpujoin's as executed, and those without the contestant's

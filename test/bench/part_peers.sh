@@ -1,5 +1,5 @@
 # test/bench/part_peers.sh: jobs that external contestants can do as well (peers.sh), time against
-# the size of the set, and joins by keys of other types (part_keys.sh).
+# the size of the set, and joins by keys of other types (keyed.sh).
 # shellcheck shell=bash
 
 peers_text() {
@@ -9,14 +9,38 @@ peers_text() {
     esac
 }
 
+# A btree on pairs has both columns as keys.
+make_peer_indexes() {
+    local prefix kind indexes=()
+    for kind in "${kinds[@]}"; do
+        for prefix in int8 uuid text; do
+            indexes+=("keyed|$(index_of "$kind" $prefix)|||$(
+                index_definition "$kind" ${prefix}_id amount)")
+        done
+        case $kind in
+            btree | covering) indexes+=("tupled|one_$kind|||$(
+                index_definition "$kind" "one, one_part" amount)") ;;
+            *) indexes+=("tupled|$(index_of "$kind" one)|||$(
+                index_definition "$kind" one "one_part, amount")") ;;
+        esac
+    done
+    at_once build_index -- "${indexes[@]}"
+    for kind in "${kinds[@]}"; do
+        ! is_mirrored "$kind" || for prefix in int8 uuid text one; do
+            load_mirror "$(index_of "$kind" $prefix)"
+        done
+    done
+}
+
 part_peers() {
-    local job text keys name all
-    local joins=("int8_id" "uuid_id" "text_id" "tenant_id, pair_id")
+    local job text keys name all tables indexed
+    local joins=("int8_id" "uuid_id" "text_id" "one_part, one")
     local jobs=("count(*), = ANY" "count, sum, join" "all columns, join"
         "groups by key" "groups by year" "count(DISTINCT)" "newest 100" "count over DISTINCT"
         "filter that keeps 1 %, rows of the index")
     make_keyed
-    make_keyed_indexes int8 uuid text pair
+    make_tupled
+    make_peer_indexes
     start_peers
     all=("${contestants[@]}" "${outside_contestants[@]}")
     cases_left=$((2 * ${#jobs[@]} + 2 * ${#joins[@]} + 4))
@@ -28,10 +52,12 @@ part_peers() {
     done
     for keys in "${joins[@]}"; do
         name=${keys##* }
+        tables="keyed JOIN wanted" indexed=keyed
+        [ "$name" != one ] || tables="tupled JOIN wanted_tuples" indexed=tupled
+        text="SELECT count(*), sum($indexed.amount) FROM $tables USING ($keys)"
         name=${name%_id}
-        text="SELECT count(*), sum(amount) FROM keyed JOIN wanted USING ($keys)"
-        contest "peers, 1 process" "join by $keys" 0 keyed "$name" "$text" "${all[@]}"
-        contest "peers, N workers" "join by $keys" 0 keyed "$name" "$text" "${all[@]/%/, N}"
+        contest "peers, 1 process" "join by $keys" 0 $indexed "$name" "$text" "${all[@]}"
+        contest "peers, N workers" "join by $keys" 0 $indexed "$name" "$text" "${all[@]/%/, N}"
     done
     for keys in 10 100 1000 4000; do
         name=$(sql -c "SELECT make_keys($keys, $keys)")

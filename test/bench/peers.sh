@@ -7,7 +7,7 @@
 # shellcheck shell=bash
 
 outside_contestants=()
-peer_tables="patents top_classes keyed wanted"
+peer_tables="patents top_classes keyed wanted tupled wanted_tuples"
 
 is_outside() { [[ $1 == DuckDB* || $1 == PG-Strom* ]]; }
 
@@ -41,11 +41,7 @@ prepare_peers() {
 leave_out() { echo "$1 is left out: $2." | tee -a "$log/remarks.txt"; }
 
 start_peers() {
-    if [ -s "$log/no-duckdb.txt" ]; then
-        leave_out DuckDB "$(cat "$log/no-duckdb.txt")"
-    elif start_duckdb; then
-        outside_contestants+=(DuckDB)
-    fi
+    ! start_duckdb || fill_duckdb $peer_tables
     if [ ! -e "$(pg_config --pkglibdir)/pg_strom.so" ]; then
         leave_out PG-Strom "it is not installed"
     elif start_strom; then
@@ -53,8 +49,16 @@ start_peers() {
     fi
 }
 
+# Fails if DuckDB is not available. A second call changes nothing.
 start_duckdb() {
-    local table columns
+    [[ " ${outside_contestants[*]} " != *" DuckDB "* ]] || return 0
+    if [ ! -d "$work/duckdb" ]; then
+        leave_out DuckDB "the run is not one beside other databases"
+        return 1
+    elif [ -s "$log/no-duckdb.txt" ]; then
+        leave_out DuckDB "$(cat "$log/no-duckdb.txt")"
+        return 1
+    fi
     mkfifo "$work/duckdb.in" "$work/duckdb.out"
     node test/bench/duckdb.mjs "$work/duckdb" <"$work/duckdb.in" >"$work/duckdb.out" \
         2>"$log/duckdb.txt" &
@@ -66,17 +70,33 @@ start_duckdb() {
     fi
     echo "DuckDB $(cat "$work/answer"), in memory, by node $(node --version); its statements are" \
         "prepared once." >>"$log/remarks.txt"
-    for table in $peer_tables; do
-        columns=$(sql -c "SELECT string_agg(attname || ' ' || format_type(atttypid, NULL), ', '
+    outside_contestants+=(DuckDB)
+}
+
+# The rows leave PostgreSQL by one session for each processor.
+fill_duckdb() { # TABLE...
+    local table columns
+    for table in "$@"; do
+        columns=$(sql -c "SELECT string_agg(attname || ' ' || format_type(atttypid, atttypmod), ', '
             ORDER BY attnum) FROM pg_attribute WHERE attrelid = '$table'::regclass AND attnum > 0")
-        sql -c "COPY $table TO '$work/$table.csv' (FORMAT csv)"
-        if ! ask_duckdb "CREATE TABLE $table ($columns)" ||
-            ! ask_duckdb "COPY $table FROM '$work/$table.csv' (FORMAT csv, HEADER false)"; then
+        # shellcheck disable=SC2046  # numbers
+        at_once export_share "$table" -- $(seq 0 $((processors - 1)))
+        if ! ask_duckdb "SET threads = $processors" ||
+            ! ask_duckdb "CREATE TABLE $table ($columns)" ||
+            ! ask_duckdb "COPY $table FROM '$work/$table.*.csv' (FORMAT csv, HEADER false)"; then
             die "DuckDB: $duckdb_said"
         fi
-        rm "$work/$table.csv"
+        rm "$work/$table".*.csv
     done
     note "DuckDB has the rows ($SECONDS s)"
+}
+
+export_share() { # TABLE, and the NUMBER of the session, from 0
+    local pages
+    pages=$(sql -c "SELECT pg_relation_size('$1') / 8192")
+    sql -c "COPY (SELECT * FROM $1 WHERE ctid >= '($((pages * $2 / processors)),0)'
+            AND ctid < '($((pages * ($2 + 1) / processors)),0)')
+        TO '$work/$1.$2.csv' (FORMAT csv)"
 }
 
 # ask_duckdb STATEMENT: leaves the answer in $work/answer and the milliseconds in duckdb_said; on
@@ -160,7 +180,7 @@ run_duckdb() {
     ask_duckdb "SET threads = $threads" || die "DuckDB: $duckdb_said"
     time_pace
     before=$pace
-    ask_duckdb "$(as_duckdb "$2")" || die "DuckDB: $duckdb_said"
+    ask_duckdb "${timed_as:+EXPLAIN ANALYZE }$(as_duckdb "$2")" || die "DuckDB: $duckdb_said"
     time_pace
     ms=$duckdb_said paces=("$before" "$pace")
     echo "-- none is shown" >"$work/plan"

@@ -145,7 +145,7 @@ sub mark_of
 	my ($case, $who) = @_;
 	my $remark = $case->{remark}{$who} // '';
 
-	return $remark eq 'told to' ? ' *' : $remark ? ' **' : '';
+	return $remark eq 'told to' ? ' *' : $remark eq 'other plan' ? ' **' : '';
 }
 
 sub explain_marks

@@ -4,6 +4,10 @@
 
 session_pid=''
 
+# tell_session is the last command of pipelines, and must not run in a subshell: the session would
+# end with it.
+shopt -s lastpipe
+
 # Errors end the session; close_session and tell_session detect that.
 open_session() {
     mkfifo "$work/session.in" "$work/session.out"
