@@ -649,21 +649,7 @@ add_from(GjDistinct *set, const GjAggInput *input, int row, int64 *count)
 	const int	nrows = input->nrows;
 	int64		nnew = 0;
 
-	switch (set->width)
-	{
-		case sizeof(int8):
-			ADD(int8);
-			break;
-		case sizeof(int16):
-			ADD(int16);
-			break;
-		case sizeof(int32):
-			ADD(int32);
-			break;
-		default:
-			ADD(int64);
-			break;
-	}
+	GJ_BY_SIGNED_WIDTH(set->width, ADD);
 	*count += nnew;
 	return row;
 }
@@ -696,21 +682,7 @@ bits_add_covered(GjDistinct *set, const GjAggInput *input, int64 *count, uint16 
 	int64		nnew = 0;
 	int			nrest = 0;
 
-	switch (set->width)
-	{
-		case sizeof(int8):
-			ADD_COVERED(int8);
-			break;
-		case sizeof(int16):
-			ADD_COVERED(int16);
-			break;
-		case sizeof(int32):
-			ADD_COVERED(int32);
-			break;
-		default:
-			ADD_COVERED(int64);
-			break;
-	}
+	GJ_BY_SIGNED_WIDTH(set->width, ADD_COVERED);
 	*count += nnew;
 	return nrest;
 }
@@ -732,21 +704,7 @@ bits_add_covered(GjDistinct *set, const GjAggInput *input, int64 *count, uint16 
 static void
 find_range(const GjDistinct *set, const GjAggInput *input, int64 *low, int64 *high)
 {
-	switch (set->width)
-	{
-		case sizeof(int8):
-			FIND_RANGE(int8);
-			break;
-		case sizeof(int16):
-			FIND_RANGE(int16);
-			break;
-		case sizeof(int32):
-			FIND_RANGE(int32);
-			break;
-		default:
-			FIND_RANGE(int64);
-			break;
-	}
+	GJ_BY_SIGNED_WIDTH(set->width, FIND_RANGE);
 }
 
 /*

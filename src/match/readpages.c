@@ -122,7 +122,6 @@ static void copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const 
 					   int first, int n);
 static bool take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots,
 					  int nslots);
-static void take_values(char *to, const char *from, int width, const uint16 *slots, int nslots);
 static void take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
 					   int words, const uint16 *slots, int nslots);
 static void page_hits_list(GjPageHits *hits, int first, int words);
@@ -931,16 +930,16 @@ entry_set_add_page(GjEntrySet *set, Page page, const GjIndexInfo *info, const Gj
 	if (!take_tids(set, GjDataTids(page, info), slots, n))
 		return false;
 	if (set->keys.width != 0)
-		take_values(set->keys.values + at * info->key_width, GjDataKeys(page, info),
-					info->key_width, slots, n);
+		GjGather(set->keys.values + at * info->key_width, GjDataKeys(page, info), info->key_width,
+				 slots, n);
 	for (int i = 0; i < set->nincluded; i++)
 	{
 		GjEntryColumn *column = &set->included[i];
 
 		if (column->width == 0)
 			continue;
-		take_values(column->values + at * column->width,
-					GjDataValues(page, &info->included[i]), column->width, slots, n);
+		GjGather(column->values + at * column->width, GjDataValues(page, &info->included[i]),
+				 column->width, slots, n);
 		take_nulls(set, column, at, GjDataNulls(page, &info->included[i]), info->words, slots,
 				   n);
 	}
@@ -1072,30 +1071,6 @@ take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int
 	}
 	GjEntrySetTook(set, nslots, highest);
 	return possible;
-}
-
-#define TAKE_VALUES(type) \
-	for (int i = 0; i < nslots; i++) \
-		((type *) to)[i] = ((const type *) from)[slots[i]]
-
-static void
-take_values(char *to, const char *from, int width, const uint16 *slots, int nslots)
-{
-	switch (width)
-	{
-		case 1:
-			TAKE_VALUES(uint8);
-			break;
-		case 2:
-			TAKE_VALUES(uint16);
-			break;
-		case 4:
-			TAKE_VALUES(uint32);
-			break;
-		default:
-			TAKE_VALUES(uint64);
-			break;
-	}
 }
 
 /*

@@ -543,21 +543,7 @@ read_words(const GjBatchColumn *column, int n, const uint16 *rows, int64 *words)
 	for (int i = 0; i < n; i++) \
 		words[i] = ((const type *) column->values)[rows[i]]
 
-	switch (column->width)
-	{
-		case sizeof(int8):
-			READ_WORDS(int8);
-			break;
-		case sizeof(int16):
-			READ_WORDS(int16);
-			break;
-		case sizeof(int32):
-			READ_WORDS(int32);
-			break;
-		default:
-			READ_WORDS(int64);
-			break;
-	}
+	GJ_BY_SIGNED_WIDTH(column->width, READ_WORDS);
 }
 
 /*

@@ -34,24 +34,26 @@ typedef struct GjBatch
 } GjBatch;
 
 /*
- * Run LOOP(type) with the unsigned integer type that is this many bytes wide.  Each width gets a
- * loop of its own, which the compiler can vectorize.
+ * Run LOOP(type) with the integer type that is this many bytes wide.  Each width gets a loop of its
+ * own, which the compiler can vectorize.
  */
-#define GJ_BY_WIDTH(width, LOOP) \
+#define GJ_BY_WIDTH(width, LOOP)	GJ_BY_WIDTH_OF(width, LOOP, uint8, uint16, uint32, uint64)
+#define GJ_BY_SIGNED_WIDTH(width, LOOP) GJ_BY_WIDTH_OF(width, LOOP, int8, int16, int32, int64)
+#define GJ_BY_WIDTH_OF(width, LOOP, one, two, four, eight) \
 	do { \
 		switch (width) \
 		{ \
-			case sizeof(uint8): \
-				LOOP(uint8); \
+			case sizeof(one): \
+				LOOP(one); \
 				break; \
-			case sizeof(uint16): \
-				LOOP(uint16); \
+			case sizeof(two): \
+				LOOP(two); \
 				break; \
-			case sizeof(uint32): \
-				LOOP(uint32); \
+			case sizeof(four): \
+				LOOP(four); \
 				break; \
 			default: \
-				LOOP(uint64); \
+				LOOP(eight); \
 				break; \
 		} \
 	} while (0)
