@@ -7,7 +7,7 @@ SET max_parallel_workers_per_gather = 0;
 -- costs depend on whether an index would have a mirror
 SET gpujoin.auto_load = off;
 
-CREATE TABLE facts (id int, k int, v int, y bigint, note char(20));
+CREATE TABLE facts (id int, k int, v int, y bigint, note name);
 INSERT INTO facts SELECT i, (i * 7919::int8) % 60000, i % 7, i % 1000, 'n' FROM generate_series(1, 120000) i;
 CREATE TABLE keys (k int);
 INSERT INTO keys SELECT i * 10 FROM generate_series(1, 500) i;
@@ -121,7 +121,7 @@ SELECT key_column, note FROM gpujoin_advise('SELECT * FROM kinds a JOIN kinds b 
 SELECT key_column, note FROM gpujoin_advise('SELECT * FROM kinds a LEFT JOIN kinds b ON a.u = b.u AND a.t = ''1''');
 SELECT key_column, note FROM gpujoin_advise('SELECT * FROM kinds WHERE u = $1 OR t LIKE ANY ($2) OR t <> ALL ($3)');
 -- tuples: the more selective column is the key, and the others are included if they can be
-CREATE TABLE tenants (tenant int, id uuid, login text, place int, pad char(1));
+CREATE TABLE tenants (tenant int, id uuid, login text, place int, pad name);
 INSERT INTO tenants SELECT i % 100, md5(i::text)::uuid, 'user ' || i / 20, i % 1000 FROM generate_series(1, 30000) i;
 VACUUM ANALYZE tenants;
 SELECT create_index FROM gpujoin_advise('SELECT * FROM tenants WHERE (tenant, id) IN (($1, $2), ($3, $4))');
