@@ -16,12 +16,10 @@
 #include "access/table.h"
 #include "access/tableam.h"
 #include "catalog/catalog.h"
-#include "catalog/pg_type_d.h"
 #include "optimizer/pathnode.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/selfuncs.h"
 
 #include "pages/pages.h"
 #include "planner.h"
@@ -172,29 +170,6 @@ GjIndexRestProc(const IndexOptInfo *index)
 	GjIndexGetInfo(rel, &info);
 	index_close(rel, NoLock);
 	return info.has_rests ? proc : InvalidOid;
-}
-
-/*
- * Return true if an index has the keys, or nearly all: if its class packs texts into codes and
- * rests, nearly all known values of the column must have a form that can be
- *
- * The others are read from the heap, one by one, so this decides only about speed.
- */
-bool
-GjIndexTellsKeys(PlannerInfo *root, const IndexOptInfo *index)
-{
-	VariableStatData variable;
-	bool		result;
-
-	if (!OidIsValid(GjIndexRestProc(index)))
-		return GjIndexKeepsValues(index);
-	if (index->opcintype[0] != TEXTOID)
-		return true;
-	examine_variable(root, (Node *) linitial_node(TargetEntry, index->indextlist)->expr, 0,
-					 &variable);
-	result = !HeapTupleIsValid(variable.statsTuple) || GjTextsArePacked(variable.statsTuple);
-	ReleaseVariableStats(variable);
-	return result;
 }
 
 /*-------------------------------------------------------------------------

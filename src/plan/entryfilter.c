@@ -46,6 +46,7 @@
 #include "utils/float.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/selfuncs.h"
 #include "utils/typcache.h"
 
 #include "base/compat.h"
@@ -111,6 +112,7 @@ static bool find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right,
 						  GjFilterOperator *operator);
 static bool types_are_known(Oid left, Oid right);
 static bool has_no_barrier(const RelOptInfo *rel);
+static bool tells_keys(PlannerInfo *root, const IndexOptInfo *index);
 static bool index_has(const IndexOptInfo *index, AttrNumber attno);
 static int	index_column(const IndexOptInfo *index, AttrNumber attno);
 static List *make_filter_plan(const IndexOptInfo *index, Index varno, List **quals,
@@ -670,13 +672,36 @@ GjIndexOnlyCovers(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List 
 
 	*attnos = NIL;
 	if (!enable_indexonlyscan || IsolationIsSerializable() || index->indexkeys[0] == 0 ||
-		!(has_images || GjIndexTellsKeys(root, index)))
+		!(has_images || tells_keys(root, index)))
 		return false;
 
 	foreach(lc, filters)
 		exprs = lappend(exprs, lfirst_node(RestrictInfo, lc)->clause);
 	return GjIndexOnlyHas(index, rel->relid, exprs, attnos) &&
 		!(has_images && list_member_int(*attnos, index->indexkeys[0]));
+}
+
+/*
+ * Return true if an index has the keys, or nearly all: if its class packs texts into codes and
+ * rests, nearly all known values of the column must have a form that can be
+ *
+ * The others are read from the heap, one by one, so this decides only about speed.
+ */
+static bool
+tells_keys(PlannerInfo *root, const IndexOptInfo *index)
+{
+	VariableStatData variable;
+	bool		result;
+
+	if (!OidIsValid(GjIndexRestProc(index)))
+		return GjIndexKeepsValues(index);
+	if (index->opcintype[0] != TEXTOID)
+		return true;
+	examine_variable(root, (Node *) linitial_node(TargetEntry, index->indextlist)->expr, 0,
+					 &variable);
+	result = !HeapTupleIsValid(variable.statsTuple) || GjTextsArePacked(variable.statsTuple);
+	ReleaseVariableStats(variable);
+	return result;
 }
 
 /*

@@ -191,7 +191,6 @@ extern const char *GjRefuseIndex(const IndexOptInfo *index);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern bool GjIndexIsHashed(const IndexOptInfo *index);
 extern Oid	GjIndexRestProc(const IndexOptInfo *index);
-extern bool GjIndexTellsKeys(PlannerInfo *root, const IndexOptInfo *index);
 /* Average width, in statistics, of strings that nearly all have an image: 7 bytes and a header */
 #define GJ_IMAGE_WIDTH			8
 
