@@ -7,7 +7,7 @@ SET max_parallel_workers_per_gather = 0;
 -- costs depend on whether an index would have a mirror
 SET gpujoin.auto_load = off;
 
-CREATE TABLE facts (id int, k int, v int, y bigint, note name);
+CREATE TABLE facts (id int, k int, v int, y bigint, note bytea);
 INSERT INTO facts SELECT i, (i * 7919::int8) % 60000, i % 7, i % 1000, 'n' FROM generate_series(1, 120000) i;
 CREATE TABLE keys (k int);
 INSERT INTO keys SELECT i * 10 FROM generate_series(1, 500) i;

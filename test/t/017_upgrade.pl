@@ -70,7 +70,8 @@ my @indexes = qw(big_k big_b big_d part_1_k_idx part_2_k_idx tiny_k);
 my %keys = (
 	u => 'id(i)', t => "'text number ' || i", i => 'id(i)::text', v => "'v' || i",
 	c => "'code ' || i", b => 'decode(md5(i::text), \'hex\')', n => 'i / 4.0',
-	a => "('10.1.' || i / 256 || '.' || i % 256)::inet", e => "(enum_range(NULL::state))[1 + i % 5]");
+	a => "('10.1.' || i / 256 || '.' || i % 256)::inet",
+	e => "(enum_range(NULL::state))[1 + i % 5]");
 
 foreach my $key (sort keys %keys)
 {
