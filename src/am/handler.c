@@ -417,10 +417,8 @@ gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 		GjMatchStatsFallback(&stats, GJ_FALLBACK_INCOMPLETE);
 		stats.searches++;
 	}
-	else if (key_may_fail(scan->indexRelation))
-		GjMatchFresh(scan->indexRelation, set, tids, &stats);
 	else
-		GjMatch(scan->indexRelation, set, tids, &stats);
+		GjMatch(scan->indexRelation, set, !key_may_fail(scan->indexRelation), tids, &stats);
 	GjTidSetFinish(tids);
 	count(scan->indexRelation, &stats);
 

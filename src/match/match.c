@@ -23,32 +23,20 @@ static void add_tail_hits(const GjTailHits *hits, const GjIndexInfo *info, GjMat
 /*
  * Add to tids the TIDs of all entries of the index whose keys match the set.
  *
- * The set is finished; the caller has taken its snapshot before, and holds a lock
- * on the index.  Adds the work done to stats.
+ * The set is finished; the caller has taken its snapshot before, and holds a lock on the index.
+ * Callers that cannot recheck the key of every row must not set may_be_stale: then no mirror is
+ * asked, whose TIDs may belong to other rows by now.  A set that is too large still becomes lossy.
+ * Adds the work done to stats.
  */
 void
-GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
+GjMatch(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
+		GjMatchStats *stats)
 {
 	instr_time	start;
 
 	INSTR_TIME_SET_CURRENT(start);
 	GjMatchStatsBegin(stats);
-	match(index, keys, true, tids, stats);
-	GjMatchStatsEnd(stats, keys, start);
-}
-
-/*
- * Do the same without a mirror, whose TIDs may belong to other rows by now.  For callers that
- * cannot recheck the key of every row.  A set that is too large still becomes lossy.
- */
-void
-GjMatchFresh(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats)
-{
-	instr_time	start;
-
-	INSTR_TIME_SET_CURRENT(start);
-	GjMatchStatsBegin(stats);
-	match(index, keys, false, tids, stats);
+	match(index, keys, may_be_stale, tids, stats);
 	GjMatchStatsEnd(stats, keys, start);
 }
 

@@ -71,9 +71,8 @@ typedef struct GjMatchStats
 } GjMatchStats;
 
 /* match.c */
-extern void GjMatch(Relation index, const GjKeySet *keys, GjTidSet *tids, GjMatchStats *stats);
-extern void GjMatchFresh(Relation index, const GjKeySet *keys, GjTidSet *tids,
-						 GjMatchStats *stats);
+extern void GjMatch(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
+					GjMatchStats *stats);
 extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
 extern void GjMatchStatsFallback(GjMatchStats *stats, GjFallback why);
 extern void GjMatchStatsToUse(const GjMatchStats *stats, GjIndexUse *use);

@@ -438,7 +438,7 @@ find_tids(GjEntryStream *stream, Size limit)
 		take_heap(request, tids, GJ_FALLBACK_INCOMPLETE);
 	else
 	{
-		GjMatch(request->index, request->keys, tids, stats);
+		GjMatch(request->index, request->keys, true, tids, stats);
 		GjTidSetFinish(tids);
 
 		/* what a device and the CPU both found counts once; lossy blocks cannot be counted */

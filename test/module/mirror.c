@@ -268,7 +268,7 @@ match_set(Relation index, const Entries *entries, int which, Entries *found)
 			GjKeySetAdd(keys, entries->entries[i].key);
 	}
 	GjKeySetFinish(keys);
-	GjMatch(index, keys, tids, &stats);
+	GjMatch(index, keys, true, tids, &stats);
 	GjTidSetFinish(tids);
 	while (GjTidSetNextBlock(tids, &block))
 	{
