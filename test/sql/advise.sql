@@ -60,7 +60,7 @@ SELECT query, a.key_column FROM unnest(ARRAY[
 	'SELECT count(*) FROM facts WHERE k IN ($1, $2) AND timestamp with time zone $3 AT TIME ZONE $4 > timestamp $5',
 	'SELECT count(*) FROM facts WHERE k IN ($1, $2) AND extract($3 FROM now()) > numeric $4',
 	E'SELECT count(*) FROM facts WHERE k IN ( -- the keys\n$1, $2) AND v BETWEEN $3 AND $4 ORDER BY count(*) LIMIT $5',
-	'SELECT count(*) FROM facts WHERE k IN ($1, $2) AND note LIKE $3 ESCAPE $4 AND pg_catalog.date $5 > date$6'])
+	'SELECT count(*) FROM facts WHERE k IN ($1, $2) AND ''nn'' LIKE $3 ESCAPE $4 AND pg_catalog.date $5 > date$6'])
 	WITH ORDINALITY q (query, n), gpujoin_advise(query) a ORDER BY n;
 
 -- Prepared statements and cursors as it shows them
