@@ -136,6 +136,10 @@ PGFILEDESC = "gpujoin - fast look-ups of many integer keys in a big table"
 PG_CPPFLAGS = -I$(srcdir)/src -I$(srcdir)
 PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -Wno-sign-compare
 
+# The headers of PostgreSQL 15 declare callbacks without parameters, which C23, the default of newer
+# compilers, takes for none.
+PG_CFLAGS += $(if $(filter 15,$(MAJORVERSION)),-std=gnu17)
+
 # Nobody replaces our functions: they call each other directly, and may be inlined, as if the
 # library's symbols were hidden. They are not: test/module calls them.
 PG_CFLAGS += -fno-semantic-interposition

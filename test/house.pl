@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 74770,
-	'lines of code' => 52560,
+	'lines' => 74860,
+	'lines of code' => 52640,
 	'global functions' => 752,
 	'used by no other file' => 0,
 	'used across folders' => 402,

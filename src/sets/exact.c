@@ -19,7 +19,9 @@
  * the code is a hash, the key itself.  Elements with the same code have the same there.
  *
  * Open addressing: a cell has 32 bits of an element's hash and its number.  The elements are in one
- * array, so that a search reads two cache lines, and several searches prefetch them.
+ * array, so that a search reads two cache lines, and several searches prefetch them.  Most searches
+ * find nothing if entries are tested by tuples: these end at a filter of eight bits for each cell,
+ * of which every element sets one.
  *
  * The hash of an element is seeded at random, so that no prepared list of integers makes a long run
  * of cells.  A code may itself be a hash, with a known seed, of the only part: then hashing the
@@ -67,10 +69,12 @@ struct GjExact
 	int			width;			/* of an element, in words: the code and the parts */
 	GjExactPart *parts;
 	bool		has_datums;		/* is any part no word? */
+	bool		entries_have_words; /* are all parts words, in elements whose code is no hash? */
 	bool		code_only;		/* is the hash that of the code alone? */
 	uint64		seed;
 
 	Cell	   *cells;
+	uint8	   *filter;			/* a byte for each cell */
 	uint32		mask;			/* number of cells, a power of two, less 1 */
 	uint64	   *elements;
 	uint32		nelements;
@@ -105,8 +109,14 @@ static void fill_cells(GjExact *exact);
 static void hash_parts_too(GjExact *exact);
 static bool is_equal(GjExact *exact, const uint64 *element, int64 code, const Datum *values,
 					 bool of_row);
+static void find_all(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
+					 bool words, uint32 *numbers);
 static void find_group(GjExact *exact, int start, int end, const int64 *codes,
-					   const Datum *const *values, uint32 *numbers);
+					   const Datum *const *values, bool words, uint32 *numbers);
+static void hash_words(const GjExact *exact, int start, int end, const int64 *codes,
+					   const Datum *const *values, Datum *plain, uint32 *hashes);
+static void hash_rows(GjExact *exact, int start, int end, const int64 *codes,
+					  const Datum *const *values, Datum *plain, uint32 *hashes);
 static uint32 hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row);
 static bool parts_are_equal(GjExactPart *part, Datum value, Datum listed, bool of_row);
 static inline bool is_repeated(int nparts, int i, const int64 *codes,
@@ -372,8 +382,12 @@ GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts, bool c
 	exact->width = nparts + 1;
 	exact->parts = MemoryContextAlloc(context, nparts * sizeof(GjExactPart));
 	memcpy(exact->parts, parts, nparts * sizeof(GjExactPart));
+	exact->entries_have_words = true;
 	for (int i = 0; i < nparts; i++)
+	{
 		exact->has_datums |= !parts[i].is_word;
+		exact->entries_have_words &= parts[i].is_word || parts[i].is_rest;
+	}
 	if (exact->has_datums)
 		exact->data = GenerationContextCreate(context, "gpujoin exact values",
 											  ALLOCSET_DEFAULT_SIZES);
@@ -466,6 +480,15 @@ append(GjExact *exact, uint32 hash, int64 code, const Datum *values)
 }
 
 /*
+ * Return the bit of an element in the filter's byte for the cell where its search begins
+ */
+static inline uint8
+filter_bit(uint32 hash)
+{
+	return 1 << (hash >> 29);
+}
+
+/*
  * Enter an element into an empty cell
  */
 static void
@@ -477,6 +500,7 @@ enter(GjExact *exact, uint32 hash, uint32 number)
 		at = (at + 1) & exact->mask;
 	exact->cells[at].hash = hash;
 	exact->cells[at].number = number;
+	exact->filter[hash & exact->mask] |= filter_bit(hash);
 }
 
 /*
@@ -496,7 +520,10 @@ grow(GjExact *exact)
 						GJ_EXACT_MAX_ELEMENTS)));
 
 	if (exact->cells != NULL)
+	{
 		pfree(exact->cells);
+		pfree(exact->filter);
+	}
 	exact->cells = NULL;
 	exact->mask = (uint32) (ncells - 1);
 	exact->capacity = (uint32) (ncells / 2);
@@ -504,6 +531,7 @@ grow(GjExact *exact)
 		MemoryContextAllocHuge(exact->context, exact->capacity * element_bytes) :
 		repalloc_huge(exact->elements, exact->capacity * element_bytes);
 	exact->cells = MemoryContextAllocHuge(exact->context, ncells * sizeof(Cell));
+	exact->filter = MemoryContextAllocHuge(exact->context, ncells);
 	fill_cells(exact);
 }
 
@@ -515,6 +543,7 @@ fill_cells(GjExact *exact)
 {
 	for (uint64 i = 0; i <= exact->mask; i++)
 		exact->cells[i].number = GJ_EXACT_NONE;
+	memset(exact->filter, 0, (Size) exact->mask + 1);
 
 	for (uint32 number = 0; number < exact->nelements; number++)
 	{
@@ -620,17 +649,7 @@ void
 GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
 				uint32 *numbers)
 {
-	MemoryContext old = MemoryContextSwitchTo(exact->scratch);
-	int			group = GJ_EXACT_GROUP / exact->nparts;
-
-	for (int start = 0; start < n; start += group)
-	{
-		CHECK_FOR_INTERRUPTS();
-		find_group(exact, start, Min(start + group, n), codes, values, numbers);
-		if (exact->has_datums)
-			MemoryContextReset(exact->scratch);
-	}
-	MemoryContextSwitchTo(old);
+	find_all(exact, n, codes, values, !exact->has_datums, numbers);
 }
 
 /*
@@ -649,7 +668,8 @@ GjExactFindWords(GjExact *exact, int n, const int64 *codes, const Datum *const *
 			;
 		for (int i = 0; i < exact->nparts; i++)
 			rest[i] = values[i] + start;
-		GjExactFindMany(exact, end - start, codes + start, rest, numbers + start);
+		find_all(exact, end - start, codes + start, rest, exact->entries_have_words,
+				 numbers + start);
 		if (end < n)
 			numbers[end++] = GJ_EXACT_UNKNOWN;
 	}
@@ -665,54 +685,151 @@ all_words(const GjExact *exact, int64 code)
 }
 
 /*
+ * Find the elements of n rows, all of whose parts may be words
+ */
+static void
+find_all(GjExact *exact, int n, const int64 *codes, const Datum *const *values, bool words,
+		 uint32 *numbers)
+{
+	MemoryContext old = MemoryContextSwitchTo(exact->scratch);
+	int			group = GJ_EXACT_GROUP / exact->nparts;
+
+	for (int start = 0; start < n; start += group)
+	{
+		CHECK_FOR_INTERRUPTS();
+		find_group(exact, start, Min(start + group, n), codes, values, words, numbers);
+		if (exact->has_datums)
+			MemoryContextReset(exact->scratch);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Prefetch what the Datums of an element point to
+ */
+static inline void
+prefetch_datums(const GjExact *exact, const uint64 *element)
+{
+	for (int i = 0; i < exact->nparts; i++)
+	{
+		if (!has_word(&exact->parts[i], (int64) element[0]) && !exact->parts[i].value_byval)
+			GjPrefetch(DatumGetPointer((Datum) element[i + 1]));
+	}
+}
+
+/*
  * Find the elements of the rows from start to before end
  *
- * Cache misses overlap: the cells of all of them are prefetched, then the elements.  Entries are
- * mostly in the order of their codes, so a row often has the values of the one before it.
+ * Cache misses overlap: the bytes of the filter of all of them are prefetched, then the cells of
+ * those that pass, then the elements.  Entries are mostly in the order of their codes, so a row
+ * often has the values of the one before it.
  */
 static void
 find_group(GjExact *exact, int start, int end, const int64 *codes, const Datum *const *values,
-		   uint32 *numbers)
+		   bool words, uint32 *numbers)
 {
 	Datum		plain[GJ_EXACT_GROUP];
 	uint32		hashes[GJ_EXACT_GROUP];
 	bool		repeated[GJ_EXACT_GROUP];
+	uint16		passing[GJ_EXACT_GROUP];
 	int			nparts = exact->nparts;
+	int			n = end - start;
+	int			npassing = 0;
 	uint32		nsame;
 
+	for (int i = start; i < end; i++)
+		numbers[i] = GJ_EXACT_NONE;
 	if (exact->nelements == 0)
-	{
-		for (int i = start; i < end; i++)
-			numbers[i] = GJ_EXACT_NONE;
 		return;
-	}
 
-	for (int i = start; i < end; i++)
+	if (words)
+		hash_words(exact, start, end, codes, values, plain, hashes);
+	else
+		hash_rows(exact, start, end, codes, values, plain, hashes);
+	for (int i = 0; i < n; i++)
 	{
-		Datum	   *row = &plain[(i - start) * nparts];
-
-		repeated[i - start] = i > start && is_repeated(nparts, i, codes, values);
-		if (repeated[i - start])
-			continue;
-		for (int k = 0; k < nparts; k++)
-			row[k] = plain_value(values[k][i], &exact->parts[k], codes[i],
-								 exact->parts[k].row_length);
-		hashes[i - start] = hash_element(exact, codes[i], row, true);
-		GjPrefetch(&exact->cells[hashes[i - start] & exact->mask]);
+		repeated[i] = i > 0 && is_repeated(nparts, start + i, codes, values);
+		passing[npassing] = i;
+		npassing += !repeated[i] &&
+			(exact->filter[hashes[i] & exact->mask] & filter_bit(hashes[i])) != 0;
 	}
-	for (int i = start; i < end; i++)
+	for (int i = 0; i < npassing; i++)
+		GjPrefetch(&exact->cells[hashes[passing[i]] & exact->mask]);
+	for (int i = 0; i < npassing; i++)
 	{
-		const Cell *cell;
+		const Cell *cell = &exact->cells[hashes[passing[i]] & exact->mask];
 
-		if (repeated[i - start])
-			continue;
-		cell = &exact->cells[hashes[i - start] & exact->mask];
-		if (cell->hash == hashes[i - start] && cell->number != GJ_EXACT_NONE)
+		if (cell->hash == hashes[passing[i]] && cell->number != GJ_EXACT_NONE)
 			GjPrefetch(element_at(exact, cell->number));
 	}
+	for (int i = 0; i < npassing && !words; i++)
+	{
+		const Cell *cell = &exact->cells[hashes[passing[i]] & exact->mask];
+
+		if (cell->hash == hashes[passing[i]] && cell->number != GJ_EXACT_NONE)
+			prefetch_datums(exact, element_at(exact, cell->number));
+	}
+	for (int i = 0; i < npassing; i++)
+	{
+		int			row = passing[i];
+
+		numbers[start + row] = find(exact, hashes[row], codes[start + row], &plain[row * nparts],
+									true, &nsame);
+	}
+	for (int i = 1; i < n; i++)
+		numbers[start + i] = repeated[i] ? numbers[start + i - 1] : numbers[start + i];
+}
+
+/*
+ * Read the parts of the rows from start to before end, which are words, and hash codes and parts
+ */
+static void
+hash_words(const GjExact *exact, int start, int end, const int64 *codes,
+		   const Datum *const *values, Datum *plain, uint32 *hashes)
+{
+	uint64		of_code = mix(exact->seed ^ (uint64) codes[start]);
+
 	for (int i = start; i < end; i++)
-		numbers[i] = repeated[i - start] ? numbers[i - 1] :
-			find(exact, hashes[i - start], codes[i], &plain[(i - start) * nparts], true, &nsame);
+	{
+		uint64		hash;
+
+		if (i > start && codes[i] != codes[i - 1])
+			of_code = mix(exact->seed ^ (uint64) codes[i]);
+		hash = of_code;
+		for (int k = 0; k < exact->nparts; k++)
+		{
+			const GjExactPart *part = &exact->parts[k];
+
+			*plain = part->is_word ? to_word(values[k][i], part->row_length) : values[k][i];
+			if (!exact->code_only)
+				hash = mix(hash + *plain);
+			plain++;
+		}
+		*hashes = (uint32) (hash >> 32);
+		GjPrefetch(&exact->filter[*hashes++ & exact->mask]);
+	}
+}
+
+/*
+ * The same for any parts, which are detoasted.  Rows with the values of the one before are skipped.
+ */
+static void
+hash_rows(GjExact *exact, int start, int end, const int64 *codes, const Datum *const *values,
+		  Datum *plain, uint32 *hashes)
+{
+	for (int i = start; i < end; i++, plain += exact->nparts, hashes++)
+	{
+		if (i > start && is_repeated(exact->nparts, i, codes, values))
+			*hashes = 0;
+		else
+		{
+			for (int k = 0; k < exact->nparts; k++)
+				plain[k] = plain_value(values[k][i], &exact->parts[k], codes[i],
+									   exact->parts[k].row_length);
+			*hashes = hash_element(exact, codes[i], plain, true);
+			GjPrefetch(&exact->filter[*hashes & exact->mask]);
+		}
+	}
 }
 
 /*
