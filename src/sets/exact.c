@@ -781,7 +781,8 @@ find_group(GjExact *exact, int start, int end, const int64 *codes, const Datum *
 }
 
 /*
- * Read the parts of the rows from start to before end, which are words, and hash codes and parts
+ * Read the parts of the rows from start to before end, which are words, and hash them like
+ * hash_element()
  */
 static void
 hash_words(const GjExact *exact, int start, int end, const int64 *codes,
