@@ -3,7 +3,7 @@
 # callgrind. Prints a table in markdown. Unlike times, the counts hardly vary between two runs, so
 # they show the effect of a change on a busy machine, too.
 #
-#   INSTRUCTIONS_BASE  a commit to compare with, whose index format must be the same (none)
+#   INSTRUCTIONS_BASE  a commit to compare with, which makes the same tables for itself (none)
 #   INSTRUCTIONS_ROWS  rows of the big table (200000)
 #   INSTRUCTIONS_JOBS  names of jobs, see below (all)
 #   INSTRUCTIONS_TOP   also list the functions of each job that differ most, this many (0)
@@ -77,6 +77,7 @@ settings="SET gpujoin.force = on; SET max_parallel_workers_per_gather = 0; SET j
 
 make_data() {
     say "making tables"
+    rm -rf "$work/data"
     start_server data <<<"autovacuum = off"
     psql -XqAt -v ON_ERROR_STOP=1 <<SQL
 CREATE EXTENSION gpujoin;
@@ -167,6 +168,7 @@ if [ -n "${INSTRUCTIONS_BASE:-}" ]; then
     say "building $INSTRUCTIONS_BASE"
     (cd "$work/base" && run_make -j"$jobs" with_llvm=no NVCC= install) >"$log/base.log" 2>&1 ||
         die "the build of $INSTRUCTIONS_BASE failed, see base.log"
+    make_data
     measure base
 fi
 report >"$log/instructions.md"
