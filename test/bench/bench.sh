@@ -174,6 +174,7 @@ for part in $BENCH_JOBS; do
     parts_left=${parts_left#"$part"} parts_left=${parts_left# }
     begin_part "${weight[$part]}" "$(weigh "$parts_left")" 1
     "part_$part"
+    sql -c "ALTER DATABASE bench RESET gpujoin.auto_load"
 done
 
 say "report"

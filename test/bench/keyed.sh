@@ -30,6 +30,9 @@ fill_share() { # TABLE EXPRESSIONS, and the NUMBER of the session, from 0
         JOIN owners ON owner = (hashint8(n) & 2147483647) % $(values_of_250)"
 }
 
+# The bars are for the CPU, except those of the part's last cases, which load mirrors.
+without_mirrors() { sql -c "ALTER DATABASE bench SET gpujoin.auto_load = off"; }
+
 make_owners() {
     sql -c "$committed_for_good" -c "CREATE TABLE IF NOT EXISTS owners AS SELECT n AS owner,
             $(member_of n)::uuid AS owner_id, $(member_of "-n") AS member_id,

@@ -97,6 +97,8 @@ keys_of_250_rows() {
 keys_on_device() {
     local any="rows of a twentieth of the values of" join="join, sum over INCLUDE by" type
     [ "$device" != CPU ] || return 0
+    # An index that is hidden cannot be loaded.
+    sql -c "SELECT show_indexes('keyed', 'owner_include holder_include')" >/dev/null
     load_mirror owner_include
     load_mirror holder_include
     keys_owners holder int8 '' ", on the device"
@@ -314,6 +316,7 @@ keys_insert() {
 
 part_keys() {
     local text indexes=() writing
+    without_mirrors
     make_keyed
     make_timed
     mapfile -t indexes < <(keyed_indexes; timed_indexes)

@@ -71,6 +71,7 @@ tuples_planning() {
 
 part_tuples() {
     local prefix count indexes=() bars
+    without_mirrors
     make_tupled
     for prefix in one hundred many; do
         mapfile -t -O ${#indexes[@]} indexes < <(tuple_indexes $prefix)

@@ -65,6 +65,7 @@ types_choice() { # CASE PREFIX STATEMENT
 
 part_types() {
     local join="sales JOIN chosen USING (customer_id)" column share indexes=()
+    without_mirrors
     make_sales
     types_indexes sums "amount, price" >"$work/types-indexes"
     types_indexes dims "amount, status, user_id" >>"$work/types-indexes"
