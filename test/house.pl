@@ -14,12 +14,12 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 74860,
-	'lines of code' => 52640,
-	'global functions' => 752,
+	'lines' => 75687,
+	'lines of code' => 53218,
+	'global functions' => 762,
 	'used by no other file' => 0,
-	'used across folders' => 402,
-	'single callers in the folder' => 219,
+	'used across folders' => 407,
+	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,
 	'names with two meanings' => 0,

@@ -34,6 +34,7 @@
 #include "optimizer/optimizer.h"
 #include "storage/spin.h"
 #include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
@@ -86,6 +87,17 @@ typedef struct GjCompute
 	GjBatch		batch;
 } GjCompute;
 
+/* A column of the node's row, and the columns of the groups from which it is made */
+typedef struct MadeColumn
+{
+	int			column;
+	int			second;			/* of two words; 0: there is one */
+	int			form;			/* of a numeric or bpchar; 0: none */
+	GjColumnPart part;			/* of a group column: part that the first one is */
+	uint8		display_scale;	/* of a numeric */
+	uint8		stored_scale;
+} MadeColumn;
+
 typedef struct GjAggState
 {
 	CustomScanState css;		/* must be first */
@@ -108,14 +120,14 @@ typedef struct GjAggState
 
 	List	   *coded;			/* integer list: group columns that hold codes */
 
-	/* Columns of the node's row that are made of two columns of the groups: see show_pairs() */
-	bool		has_pairs;		/* is any column a uuid or a text? */
-	bool		has_texts;
+	/* Columns of the node's row that are made of two columns of the groups: see show_made() */
+	bool		is_made;		/* is any column? */
+	bool		has_strays;		/* may any have values without a word? */
 	int			ngroups;		/* group columns of the node's row */
 	int			ncolumns;		/* these, and the aggregates */
-	int		   *columns;		/* for each of them, the first column of the groups */
-	uint8	   *words;			/* for each group column: 1 for a uuid, 3 for a text, else 0 */
-	char	   *pairs;			/* the node's current row: UUID_LEN bytes for each group column */
+	MadeColumn *columns;
+	char	   *made;			/* the node's current row: GJ_RESTORED_BYTES for each group
+								 * column */
 
 	/* Used only if partial */
 	bool		is_partial;
@@ -143,10 +155,15 @@ static bool next_group(GjAggState *agg);
 static inline void show_group(TupleTableSlot *slot);
 static void map_groups(GjAggState *agg, CustomScan *plan);
 static inline bool is_pair(const GjAggState *agg, int column);
-static void show_pairs(GjAggState *agg, TupleTableSlot *slot, const Datum *values,
-					   const bool *isnull);
+static void show_made(GjAggState *agg, TupleTableSlot *slot, const Datum *values,
+					  const bool *isnull);
 static int	count_group_keys(const CustomScan *plan);
-static int	word_of(const CustomScan *plan, int grouping);
+static Datum make_value(GjAggState *agg, const MadeColumn *made, const Datum *values,
+						char *buffer);
+static Datum pad(Datum value, int length);
+static int	count_aggregates(const CustomScan *plan);
+static int	item_of(const CustomScan *plan, int grouping);
+static GjStrayKind strays_of(int item);
 static void decode_columns(GjAggState *agg, TupleTableSlot *slot);
 static bool is_plain(List *target);
 static GjRowBatch *next_batch(PlanState *node, bool want_partners);
@@ -262,7 +279,8 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 
 	agg->strays = GjStraysCreate(estate->es_query_cxt);
 	agg->reader = GjReaderCreate(agg->child, get_private(plan, GJ_AGG_COLUMNS),
-								 get_private(plan, GJ_AGG_TYPES), agg->strays,
+								 get_private(plan, GJ_AGG_TYPES),
+								 get_private(plan, GJ_AGG_GROUPINGS), agg->strays,
 								 &agg->reader_stats);
 	if (plan->custom_exprs != NIL)
 		agg->compute = compute_create(&node->ss, get_private(plan, GJ_AGG_TYPES),
@@ -273,7 +291,8 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	create_groups(agg, plan, estate);
 	map_groups(agg, plan);
 	encode_columns(agg, plan);
-	agg->is_plain = agg->coded == NIL && !agg->has_texts && is_plain(plan->scan.plan.targetlist);
+	agg->is_plain = agg->coded == NIL && !agg->has_strays &&
+		is_plain(plan->scan.plan.targetlist);
 }
 
 /*
@@ -287,7 +306,7 @@ encode_columns(GjAggState *agg, CustomScan *plan)
 
 	agg->coded = get_private(plan, GJ_AGG_CODED);
 	foreach(lc, agg->coded)
-		GjReaderEncode(agg->reader, list_nth_int(groupings, agg->columns[lfirst_int(lc)]));
+		GjReaderEncode(agg->reader, list_nth_int(groupings, agg->columns[lfirst_int(lc)].column));
 }
 
 /*
@@ -325,7 +344,9 @@ create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 
 	foreach(lc, groupings)
 		group_specs[foreach_current_index(lc)] = (GjGroupSpec) {
-			.type = column_type(plan, lfirst_int(lc)),.column = lfirst_int(lc)
+			.type = column_type(plan, lfirst_int(lc)),.column = lfirst_int(lc),
+			.stray_kind = strays_of(item_of(plan, foreach_current_index(lc))),
+			.strays = agg->strays
 		};
 	for (int i = 0; i < naggs; i++)
 	{
@@ -343,6 +364,8 @@ create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 
 			agg_specs[i].display_scale = GJ_DISPLAY_SCALE_OF(item);
 			agg_specs[i].stored_scale = GJ_STORED_SCALE_OF(item);
+			agg_specs[i].stray_kind = strays_of(item);
+			agg_specs[i].restore = GjTextOfWords;
 		}
 	}
 	agg->groups = GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), agg->is_partial,
@@ -406,8 +429,8 @@ next_group(GjAggState *agg)
 	} while (!found && next_pass(agg));
 	if (!found)
 		return false;
-	if (agg->has_pairs)
-		show_pairs(agg, slot, values, isnull);
+	if (agg->is_made)
+		show_made(agg, slot, values, isnull);
 	else
 	{
 		slot->tts_values = values;
@@ -439,40 +462,72 @@ static void
 map_groups(GjAggState *agg, CustomScan *plan)
 {
 	int			ngroupings = list_length(get_private(plan, GJ_AGG_GROUPINGS));
-	int			naggs = list_length(get_private(plan, GJ_AGG_AGGREGATES)) / 3;
 	int			column = 0;
+	int			form;
 
 	agg->ngroups = count_group_keys(plan);
-	agg->has_pairs = agg->ngroups < ngroupings;
-	agg->ncolumns = agg->ngroups + naggs;
-	agg->columns = palloc_array(int, agg->ncolumns);
-	agg->words = palloc_array(uint8, agg->ngroups);
+	agg->ncolumns = agg->ngroups + count_aggregates(plan);
+	agg->columns = palloc0_array(MadeColumn, agg->ncolumns);
+	form = ngroupings + agg->ncolumns - agg->ngroups;
 	for (int i = 0; i < agg->ncolumns; i++)
 	{
-		agg->columns[i] = column++;
-		if (i >= agg->ngroups)
-			continue;
-		agg->words[i] = word_of(plan, agg->columns[i]);
-		agg->has_texts |= agg->words[i] == 3;
-		column += agg->words[i] != 0;
+		MadeColumn *made = &agg->columns[i];
+		int			item = i < agg->ngroups ? item_of(plan, column) : 0;
+
+		made->column = column++;
+		made->part = GJ_PART_OF(item);
+		made->display_scale = GJ_DISPLAY_SCALE_OF(item);
+		made->stored_scale = GJ_STORED_SCALE_OF(item);
+		if (made->part == GJ_NUMERIC_KEY || made->part == GJ_BPCHAR_FIRST)
+			made->form = form++;
+		if (made->part != GJ_WHOLE && made->part != GJ_NUMERIC_KEY)
+			made->second = column++;
+		agg->is_made |= made->part != GJ_WHOLE;
+		agg->has_strays |= strays_of(item) != GJ_STRAY_NONE;
 	}
-	if (agg->has_pairs)
-		agg->pairs = palloc(agg->ngroups * UUID_LEN);
+	if (agg->is_made)
+		agg->made = palloc(agg->ngroups * GJ_RESTORED_BYTES);
 }
 
 /*
- * Return which word of a uuid or text a group column has, or 0 if it has a whole value
+ * Return the number of the query's aggregates
  */
 static int
-word_of(const CustomScan *plan, int grouping)
+count_aggregates(const CustomScan *plan)
+{
+	int			n = 0;
+	ListCell   *lc;
+
+	foreach(lc, plan->custom_scan_tlist)
+		n += IsA(lfirst_node(TargetEntry, lc)->expr, Aggref);
+	return n;
+}
+
+/*
+ * Return the item of a group column in the list of types
+ */
+static int
+item_of(const CustomScan *plan, int grouping)
 {
 	int			column = list_nth_int(get_private(plan, GJ_AGG_GROUPINGS), grouping);
 
-	return GJ_WORD_OF(list_nth_int(get_private(plan, GJ_AGG_TYPES), column));
+	return list_nth_int(get_private(plan, GJ_AGG_TYPES), column);
 }
 
 /*
- * Return the number of group columns of the node's row.  A uuid is one column there.
+ * Return the kind of values without a word that a column of a batch may have
+ */
+static GjStrayKind
+strays_of(int item)
+{
+	if (GJ_TYPE_OF(item) == GJ_VALUE_NUMERIC || GJ_PART_OF(item) == GJ_NUMERIC_KEY)
+		return GJ_STRAY_NUMERIC;
+	return GJ_PART_OF(item) == GJ_TEXT_FIRST ? GJ_STRAY_TEXT :
+		GJ_PART_OF(item) == GJ_BPCHAR_FIRST ? GJ_STRAY_BPCHAR : GJ_STRAY_NONE;
+}
+
+/*
+ * Return the number of group columns of the node's row.  A value of two words is one column there.
  */
 static int
 count_group_keys(const CustomScan *plan)
@@ -481,46 +536,84 @@ count_group_keys(const CustomScan *plan)
 	int			n = 0;
 
 	for (int i = 0; i < ngroupings; i++)
-		n += word_of(plan, i) == 0 || word_of(plan, i) % 2 == 1;
+	{
+		GjColumnPart part = GJ_PART_OF(item_of(plan, i));
+
+		n += part != GJ_UUID_SECOND && part != GJ_TEXT_SECOND && part != GJ_BPCHAR_SECOND;
+	}
 	return n;
 }
 
 /*
- * Return true if a column of the node's row is made of two columns of the groups
+ * Return true if a column of the node's row is made of two words
  */
 static inline bool
 is_pair(const GjAggState *agg, int column)
 {
-	return column < agg->ngroups && agg->words[column] != 0;
+	return agg->columns[column].second != 0;
 }
 
 /*
- * Copy a group, which has uuids and texts as two words each, to the slot
+ * Copy a group, some of whose columns are made of two, to the slot
  */
 static void
-show_pairs(GjAggState *agg, TupleTableSlot *slot, const Datum *values, const bool *isnull)
+show_made(GjAggState *agg, TupleTableSlot *slot, const Datum *values, const bool *isnull)
 {
 	for (int i = 0; i < agg->ncolumns; i++)
 	{
-		int			column = agg->columns[i];
+		const MadeColumn *made = &agg->columns[i];
 
-		slot->tts_values[i] = values[column];
-		slot->tts_isnull[i] = isnull[column];
-		if (is_pair(agg, i) && !isnull[column])
-		{
-			char	   *bytes = agg->pairs + i * UUID_LEN;
-			int64		first = DatumGetInt64(values[column]);
-			int64		second = DatumGetInt64(values[column + 1]);
-
-			if (agg->words[i] == 3)
-				slot->tts_values[i] = GjReaderText(agg->reader, first, second, bytes);
-			else
-			{
-				GjUuidOfWords(first, second, bytes);
-				slot->tts_values[i] = PointerGetDatum(bytes);
-			}
-		}
+		slot->tts_isnull[i] = isnull[made->column];
+		slot->tts_values[i] = values[made->column];
+		if (made->part != GJ_WHOLE && !isnull[made->column])
+			slot->tts_values[i] = make_value(agg, made, values, agg->made + i * GJ_RESTORED_BYTES);
 	}
+}
+
+static Datum
+make_value(GjAggState *agg, const MadeColumn *made, const Datum *values, char *buffer)
+{
+	MemoryContext old = MemoryContextSwitchTo(agg->css.ss.ps.ps_ExprContext->ecxt_per_tuple_memory);
+	int64		first = DatumGetInt64(values[made->column]);
+	int64		second = DatumGetInt64(values[made->second]);
+	Datum		value = PointerGetDatum(buffer);
+
+	switch (made->part)
+	{
+		case GJ_UUID_FIRST:
+			GjUuidOfWords(first, second, buffer);
+			break;
+		case GJ_TEXT_FIRST:
+			value = GjStraysText(agg->strays, first, second, GjTextOfWords, buffer);
+			break;
+		case GJ_BPCHAR_FIRST:
+			value = GjStraysText(agg->strays, first, second | GJ_TEXT_BYTES, GjBpcharOfWords,
+								 buffer);
+			value = pad(value, DatumGetInt32(values[made->form]));
+			break;
+		default:
+			value = GjStraysNumeric(agg->strays, first, made->display_scale, made->stored_scale,
+									DatumGetInt32(values[made->form]));
+			break;
+	}
+	MemoryContextSwitchTo(old);
+	return value;
+}
+
+/*
+ * Return a bpchar with as many trailing blanks as it takes to have this length
+ */
+static Datum
+pad(Datum value, int length)
+{
+	struct varlena *from = (struct varlena *) DatumGetPointer(value);
+	struct varlena *to = palloc(VARHDRSZ + length);
+
+	SET_VARSIZE(to, VARHDRSZ + length);
+	memset(VARDATA(to), ' ', length);
+	memcpy(VARDATA(to), VARDATA_ANY(from),
+		   Min(bpchartruelen(VARDATA_ANY(from), VARSIZE_ANY_EXHDR(from)), length));
+	return PointerGetDatum(to);
 }
 
 static void
@@ -535,8 +628,8 @@ decode_columns(GjAggState *agg, TupleTableSlot *slot)
 		Datum	   *value = &slot->tts_values[group];
 
 		if (!slot->tts_isnull[group])
-			*value = GjReaderDecode(agg->reader, list_nth_int(groupings, agg->columns[group]),
-									*value);
+			*value = GjReaderDecode(agg->reader,
+									list_nth_int(groupings, agg->columns[group].column), *value);
 	}
 }
 
@@ -623,7 +716,8 @@ load_batch(GjAggState *agg)
 		for (int row = 0; row < nrows; row++)
 		{
 			bool		isnull;
-			Datum		value = GjGroupsValue(agg->groups, row, agg->columns[column], &isnull);
+			Datum		value = GjGroupsValue(agg->groups, row, agg->columns[column].column,
+											  &isnull);
 
 			nulls[row] = isnull;
 			store_att_byval(values + row * array->width, isnull ? (Datum) 0 : value,
@@ -643,7 +737,7 @@ load_seconds(GjAggState *agg, GjBatchColumn *array, int column, int nrows)
 	for (int row = 0; row < nrows; row++)
 	{
 		bool		isnull;
-		Datum		value = GjGroupsValue(agg->groups, row, agg->columns[column] + 1, &isnull);
+		Datum		value = GjGroupsValue(agg->groups, row, agg->columns[column].second, &isnull);
 
 		unconstify(int64 *, (const int64 *) array->values)[row] = DatumGetInt64(value);
 		unconstify(uint8 *, array->nulls)[row] = isnull;

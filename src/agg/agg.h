@@ -33,18 +33,18 @@ typedef struct GjReader GjReader;
 
 /*
  * Prepare to read a node. attnos is an integer list of the wanted columns of its result, from 1;
- * types lists the type of each, with scales (GjValueType).  Numerics that have no word are put into
- * strays.  Allocates in the current memory context.
+ * types lists the type of each, with scales and part (GjValueType); groupings lists the columns,
+ * from 0, that form groups.  Values that have no word are put into strays, which the groups of the
+ * rows clear.  Allocates in the current memory context.
  */
-extern GjReader *GjReaderCreate(PlanState *node, List *attnos, List *types, GjStrays *strays,
-								GjReaderStats *stats);
+extern GjReader *GjReaderCreate(PlanState *node, List *attnos, List *types, List *groupings,
+								GjStrays *strays, GjReaderStats *stats);
 
 /*
  * Replace a column's values in the batches by int4 codes.  Values that the type considers equal
  * get the same code.  The node must be a join, and the column must belong to its small side.
  */
 extern void GjReaderEncode(GjReader *reader, int column);
-extern Datum GjReaderText(const GjReader *reader, int64 first, int64 second, char *buffer);
 extern Datum GjReaderDecode(const GjReader *reader, int column, Datum code);
 
 /*

@@ -18,21 +18,18 @@
  * A device can reduce the rows of a node, or those of each child of an Append, before the first row
  * is read: see GjReaderParts().
  *
- * A value keeps its width in the array, but an entry's key may be wider than its type.
- *
- * Within EvalPlanQual, rows are read one by one: there a node may have to return a row that
- * EvalPlanQual supplies.
+ * A value keeps its width in the array, but an entry's key may be wider than its type.  Within
+ * EvalPlanQual, rows are read one by one: there a node may have to return a row that it supplies.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/detoast.h"
 #include "access/tupmacs.h"
 #include "catalog/objectaccess.h"
-#include "catalog/pg_collation_d.h"
 #include "catalog/pg_proc.h"
-#include "catalog/pg_type_d.h"
 #include "executor/executor.h"
 #include "executor/execPartition.h"
 #include "executor/instrument.h"
@@ -41,6 +38,7 @@
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "utils/acl.h"
+#include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/lsyscache.h"
 #include "utils/memutils.h"
@@ -61,10 +59,11 @@ typedef struct GjReaderColumn
 	int			at;				/* position in the source's result slot, from 0 */
 	int			partner;		/* column of the partners of the source's rows, or -1 */
 	uint16		width;			/* width of its type, or of a code */
-	bool		is_numeric;		/* are the values words? */
+	bool		is_numeric;		/* is it made of numerics? */
 	uint8		display_scale;	/* if so, their scales */
 	uint8		stored_scale;
-	uint8		word;			/* of uuids: 1, 2; of texts: 3, 4; 0: whole values */
+	GjColumnPart part;
+	bool		is_key;			/* does it form groups? */
 	GjCodes    *codes;			/* codes to use instead of the values, or NULL */
 	int32	   *known;			/* codes of small rows, by row number; -1: not known yet */
 	uint32		nknown;
@@ -89,8 +88,7 @@ struct GjReader
 	uint32		old_numbers;	/* numbers up to this one are no longer valid */
 	uint32	   *weights;
 	bool	   *has_nulls;		/* for each column: has the current batch of tuples any NULL? */
-	GjStrays   *strays;			/* numerics that have no word */
-	GjCodes    *texts;			/* texts that have no words, or NULL without text columns */
+	GjStrays   *strays;			/* values that have no word */
 	GjBatch		batch;
 	GjReaderStats *stats;
 };
@@ -103,9 +101,15 @@ put_value(GjReaderColumn *column, int row, Datum value, bool isnull)
 					column->width);
 }
 
-#define FIRST_KNOWN				((uint32) 256)
+static inline GjBatchColumn
+own_column(const GjReaderColumn *column)
+{
+	return (GjBatchColumn) {
+		.values = column->values,.nulls = column->nulls,.width = column->width
+	};
+}
 
-#define FIRST_TEXT_CODE			2
+#define FIRST_KNOWN				((uint32) 256)
 
 static bool read_arrays(GjReader *reader);
 static int	list_nodes(GjReader *reader, PlanState **nodes);
@@ -113,7 +117,6 @@ static int	list_part(GjReader *reader, int part, PlanState **nodes);
 static PlanState *node_below(GjReader *reader, PlanState *node);
 static bool map_columns(GjReader *reader, PlanState **nodes, int nnodes);
 static int	column_below(PlanState *node, int at);
-static GjRowBatch *next_source_batch(GjReader *reader);
 static void take_arrays(GjReader *reader, GjRowBatch *batch);
 static void take_entries(GjReader *reader, GjRowBatch *batch);
 static GjBatchColumn take_column(GjReader *reader, int i, const GjRowBatch *batch,
@@ -123,6 +126,8 @@ static GjBatchColumn take_values(GjReaderColumn *column, const char *values, con
 								 bool in_place);
 static GjBatchColumn take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first,
 							   const uint16 *rows, int n, bool in_place);
+static GjBatchColumn divide_seconds(GjReaderColumn *column, const GjShapeOutput *output,
+									uint64 first, const uint16 *rows, int n);
 static GjBatchColumn convert_words(GjReader *reader, GjReaderColumn *column,
 								   const GjShapeOutput *output, uint64 first, const uint16 *rows,
 								   int n);
@@ -134,12 +139,15 @@ static void stop_nodes(PlanState **nodes, int n, double nrows);
 static bool read_slots(GjReader *reader);
 static bool source_changes(GjReader *reader);
 static void put_row(GjReader *reader, TupleTableSlot *slot, int row);
-static Datum word_of_text(GjReader *reader, Datum text, int word);
+static Datum part_of(GjReader *reader, const GjReaderColumn *column, Datum value, bool *isnull);
+static Datum word_of_text(GjReader *reader, const GjReaderColumn *column, Datum value);
+static Datum word_of_numeric(GjReader *reader, const GjReaderColumn *column, Datum value,
+							 bool *isnull);
 static void own_columns(GjReader *reader, int nrows);
 static void take_tuples(GjReader *reader, GjRowBatch *batch);
 static int	take_block(GjReader *reader, GjRowBatch *batch);
-static bool put_numerics(GjReader *reader, GjReaderColumn *column, int first,
-						 const GjRowBatch *batch, const uint16 *rows, int n);
+static bool put_made(GjReader *reader, GjReaderColumn *column, int first,
+					 const GjRowBatch *batch, const uint16 *rows, int n);
 static bool put_partners(GjReader *reader, int i, int first, const GjRowBatch *batch, int n);
 static int32 encode(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, Datum value);
 static void note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int32 code);
@@ -150,7 +158,7 @@ static int32 codes_find(GjCodes *codes, Datum value);
 static Datum codes_value(const GjCodes *codes, int32 code);
 
 GjReader *
-GjReaderCreate(PlanState *node, List *attnos, List *types, GjStrays *strays,
+GjReaderCreate(PlanState *node, List *attnos, List *types, List *groupings, GjStrays *strays,
 			   GjReaderStats *stats)
 {
 	GjReader   *reader = palloc0(sizeof(GjReader));
@@ -171,12 +179,12 @@ GjReaderCreate(PlanState *node, List *attnos, List *types, GjStrays *strays,
 
 		column->slot_at = column->at = lfirst_int(lc) - 1;
 		column->width = GjValueWidth(GJ_TYPE_OF(lfirst_int(lc2)));
-		column->is_numeric = GJ_TYPE_OF(lfirst_int(lc2)) == GJ_VALUE_NUMERIC;
+		column->part = GJ_PART_OF(lfirst_int(lc2));
+		column->is_key = list_member_int(groupings, foreach_current_index(lc));
+		column->is_numeric = GJ_TYPE_OF(lfirst_int(lc2)) == GJ_VALUE_NUMERIC ||
+			column->part == GJ_NUMERIC_KEY || column->part == GJ_NUMERIC_FORM;
 		column->display_scale = GJ_DISPLAY_SCALE_OF(lfirst_int(lc2));
 		column->stored_scale = GJ_STORED_SCALE_OF(lfirst_int(lc2));
-		column->word = GJ_WORD_OF(lfirst_int(lc2));
-		if (column->word > 2 && reader->texts == NULL)
-			reader->texts = codes_create(CurrentMemoryContext, TEXTOID, C_COLLATION_OID);
 		column->values = palloc(GJ_BATCH_ROWS * sizeof(int64));
 		column->nulls = palloc(GJ_BATCH_ROWS);
 		reader->natts = Max(reader->natts, lfirst_int(lc));
@@ -187,6 +195,7 @@ GjReaderCreate(PlanState *node, List *attnos, List *types, GjStrays *strays,
 const GjBatch *
 GjReaderNext(GjReader *reader)
 {
+	GjStraysNextBatch(reader->strays);
 	if (!read_arrays(reader) && !read_slots(reader))
 		return NULL;
 	reader->stats->batches++;
@@ -216,7 +225,7 @@ read_arrays(GjReader *reader)
 	if (n == 0 || reader->methods == NULL || reader->methods->next_batch == NULL)
 		return false;
 	start_nodes(nodes, n);
-	batch = next_source_batch(reader);
+	batch = reader->methods->next_batch(reader->source, reader->wants_partners);
 	if (batch != NULL && batch->arrays != NULL)
 		take_arrays(reader, batch);
 	else if (batch != NULL && batch->tuples != NULL)
@@ -351,12 +360,6 @@ column_below(PlanState *node, int at)
 	return IsA(var, Var) ? var->varattno - 1 : -1;
 }
 
-static GjRowBatch *
-next_source_batch(GjReader *reader)
-{
-	return reader->methods->next_batch(reader->source, reader->wants_partners);
-}
-
 /*
  * Build a batch that refers to the source's arrays
  */
@@ -368,7 +371,7 @@ take_arrays(GjReader *reader, GjRowBatch *batch)
 	{
 		const GjReaderColumn *column = &reader->columns[i];
 
-		reader->batch.columns[i] = column->word == 2 ? batch->seconds[column->at] :
+		reader->batch.columns[i] = column->part == GJ_UUID_SECOND ? batch->seconds[column->at] :
 			batch->arrays[column->at];
 		Assert(reader->batch.columns[i].values != NULL);
 	}
@@ -407,17 +410,22 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
 	if (column->partner >= 0)
 	{
 		put_partners(reader, i, 0, batch, n);
-		return (GjBatchColumn) {
-			.values = column->values,.nulls = column->nulls,.width = column->width
-		};
+		return own_column(column);
 	}
 
 	output = find_output(batch->shape, column->at);
-	if (column->word != 0)
-		return take_word(column, output, first, rows, n, in_place);
 	if (column->is_numeric && (output->display_scale != column->display_scale ||
 							   output->stored_scale != column->stored_scale))
 		return convert_words(reader, column, output, first, rows, n);
+	if (column->part == GJ_NUMERIC_FORM)
+	{
+		/* the scale is the column's */
+		memset(column->values, 0, n * column->width);
+		memset(column->nulls, 1, n);
+		return own_column(column);
+	}
+	if (column->part != GJ_WHOLE && !column->is_numeric)
+		return take_word(column, output, first, rows, n, in_place);
 	return take_values(column, output->values, output->nulls, output->width, first, rows, n,
 					   in_place);
 }
@@ -454,8 +462,9 @@ static GjBatchColumn
 take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first, const uint16 *rows,
 		  int n, bool in_place)
 {
-	const int64 *words = column->word % 2 == 1 ? (const int64 *) output->values :
-		output->words->seconds;
+	bool		is_first = column->part == GJ_UUID_FIRST || column->part == GJ_TEXT_FIRST ||
+		column->part == GJ_BPCHAR_FIRST;
+	const int64 *words = is_first ? (const int64 *) output->values : output->words->seconds;
 
 	if (output->column == 0)
 	{
@@ -464,11 +473,33 @@ take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first, con
 
 		for (int i = 0; i < n; i++)
 			((int64 *) column->values)[i] = GjWordOfPair(codes[rows[i]], rests[rows[i]],
-														 column->word);
+														 column->part);
 		return (GjBatchColumn) {.values = column->values,.width = sizeof(int64)};
 	}
+	if (column->part == GJ_BPCHAR_SECOND || column->part == GJ_BPCHAR_FORM)
+		return divide_seconds(column, output, first, rows, n);
 	return take_values(column, (const char *) words, output->nulls, sizeof(int64), first, rows, n,
 					   in_place);
+}
+
+/*
+ * Take the second words of bpchars, or the lengths in these
+ */
+static GjBatchColumn
+divide_seconds(GjReaderColumn *column, const GjShapeOutput *output, uint64 first,
+			   const uint16 *rows, int n)
+{
+	const int64 *seconds = output->words->seconds + first;
+
+	for (int i = 0; i < n; i++)
+	{
+		bool		isnull = output->nulls != NULL && output->nulls[first + rows[i]] != 0;
+		int64		length = seconds[rows[i]] & GJ_TEXT_LENGTH_BITS;
+
+		put_value(column, i, Int64GetDatum(column->part == GJ_BPCHAR_FORM ? length :
+										   seconds[rows[i]] ^ length), isnull);
+	}
+	return own_column(column);
 }
 
 /*
@@ -488,20 +519,17 @@ convert_words(GjReader *reader, GjReaderColumn *column, const GjShapeOutput *out
 	{
 		uint64		entry = first + rows[i];
 		bool		isnull = output->nulls != NULL && output->nulls[entry] != 0;
-		int64		word = 0;
+		Datum		value = (Datum) 0;
 
 		if (!isnull)
 		{
 			GjNumericOfWord(((const int64 *) output->values)[entry], output->display_scale,
 							output->stored_scale, buffer.bytes);
-			word = GjStraysWord(reader->strays, PointerGetDatum(buffer.bytes),
-								column->display_scale, column->stored_scale);
+			value = part_of(reader, column, PointerGetDatum(buffer.bytes), &isnull);
 		}
-		put_value(column, i, Int64GetDatum(word), isnull);
+		put_value(column, i, value, isnull);
 	}
-	return (GjBatchColumn) {
-		.values = column->values,.nulls = column->nulls,.width = column->width
-	};
+	return own_column(column);
 }
 
 /*
@@ -676,7 +704,7 @@ read_slots(GjReader *reader)
 {
 	int			nrows = 0;
 
-	while (nrows < GJ_BATCH_ROWS && !reader->ended)
+	while (nrows < GJ_BATCH_ROWS && !reader->ended && !GjStraysFillBatch(reader->strays))
 	{
 		TupleTableSlot *slot = ExecProcNode(reader->node);
 
@@ -716,43 +744,73 @@ put_row(GjReader *reader, TupleTableSlot *slot, int row)
 
 		if (column->codes != NULL && !isnull)
 			value = Int32GetDatum(codes_find(column->codes, value));
-		else if (column->is_numeric && !isnull)
-			value = Int64GetDatum(GjStraysWord(reader->strays, value, column->display_scale,
-											   column->stored_scale));
-		else if (column->word > 2 && !isnull)
-			value = word_of_text(reader, value, column->word);
-		else if (column->word != 0 && !isnull)
-			value = GjWordOfUuid(value, column->word);
+		else if (!isnull)
+			value = part_of(reader, column, value, &isnull);
 		put_value(column, row, value, isnull);
 	}
 }
 
 /*
- * Return a word of a text, 3 or 4.  A text without words has a code instead, from 2 on, before the
- * sign bit is inverted: no text has such a first word (pages/wide.c).  The memory for such texts is
- * not limited; a plan expects few, since the columns are read from an index.
+ * Return the part of a value that is in a column, which may be NULL
  */
 static Datum
-word_of_text(GjReader *reader, Datum text, int word)
+part_of(GjReader *reader, const GjReaderColumn *column, Datum value, bool *isnull)
 {
-	int64		words[2];
-
-	GjWordsOfText(text, false, words);
-	if (words[0] == GJ_ABSENT)
-		words[0] = GJ_ABSENT + FIRST_TEXT_CODE + codes_find(reader->texts, text);
-	return Int64GetDatum(words[word - 3]);
+	if (column->is_numeric)
+		return word_of_numeric(reader, column, value, isnull);
+	switch (column->part)
+	{
+		case GJ_UUID_FIRST:
+		case GJ_UUID_SECOND:
+			return GjWordOfUuid(value, column->part);
+		case GJ_TEXT_FIRST:
+		case GJ_TEXT_SECOND:
+		case GJ_BPCHAR_FIRST:
+		case GJ_BPCHAR_SECOND:
+			return word_of_text(reader, column, value);
+		case GJ_BPCHAR_FORM:
+			return Int32GetDatum((int32) toast_raw_datum_size(value) - VARHDRSZ);
+		default:
+			return value;
+	}
 }
 
 /*
- * Return the text that two words are.  The buffer has room for a value of two words.
+ * Return a word of a text, or of a bpchar without trailing blanks.  A text that has no words has a
+ * code and a zero instead.
  */
-Datum
-GjReaderText(const GjReader *reader, int64 first, int64 second, char *buffer)
+static Datum
+word_of_text(GjReader *reader, const GjReaderColumn *column, Datum value)
 {
-	if (first >= GJ_ABSENT + FIRST_TEXT_CODE && first <= GJ_ABSENT + PG_UINT32_MAX)
-		return codes_value(reader->texts, (int32) (first - GJ_ABSENT - FIRST_TEXT_CODE));
-	GjTextOfWords(first, second, buffer);
-	return PointerGetDatum(buffer);
+	bool		is_bpchar = column->part == GJ_BPCHAR_FIRST || column->part == GJ_BPCHAR_SECOND;
+	bool		is_first = column->part == GJ_BPCHAR_FIRST || column->part == GJ_TEXT_FIRST;
+	Datum		text = is_bpchar ? DirectFunctionCall1(rtrim1, value) : value;
+	int64		words[2];
+
+	GjWordsOfText(text, false, words);
+	if (words[0] == GJ_ABSENT && is_first)
+		words[0] = GjStraysAdd(reader->strays, is_bpchar ? GJ_STRAY_BPCHAR : GJ_STRAY_TEXT, value,
+							   column->is_key);
+	if (is_bpchar)
+	{
+		words[1] &= ~GJ_TEXT_LENGTH_BITS;
+		pfree(DatumGetPointer(text));
+	}
+	return Int64GetDatum(words[is_first ? 0 : 1]);
+}
+
+static Datum
+word_of_numeric(GjReader *reader, const GjReaderColumn *column, Datum value, bool *isnull)
+{
+	int64		word;
+
+	if (column->part == GJ_WHOLE)
+		return Int64GetDatum(GjStraysWord(reader->strays, value, column->display_scale,
+										  column->stored_scale));
+	word = GjStraysKeyPart(reader->strays, value, column->display_scale, column->stored_scale,
+						   column->part);
+	*isnull = column->part == GJ_NUMERIC_FORM && word < 0;
+	return Int64GetDatum(word);
 }
 
 /*
@@ -762,13 +820,7 @@ static void
 own_columns(GjReader *reader, int nrows)
 {
 	for (int i = 0; i < reader->ncolumns; i++)
-	{
-		const GjReaderColumn *column = &reader->columns[i];
-
-		reader->batch.columns[i] = (GjBatchColumn) {
-			.values = column->values,.nulls = column->nulls,.width = column->width
-		};
-	}
+		reader->batch.columns[i] = own_column(&reader->columns[i]);
 	reader->batch.nrows = nrows;
 	reader->batch.weights = NULL;
 }
@@ -801,8 +853,9 @@ take_tuples(GjReader *reader, GjRowBatch *batch)
 		reader->batch.nrows += take_block(reader, batch);
 		if (reader->batch.nrows == GJ_BATCH_ROWS)
 			break;
-		batch = next_source_batch(reader);
+		batch = reader->methods->next_batch(reader->source, reader->wants_partners);
 	} while (batch != NULL && batch->shape == shape && batch->tuples != NULL &&
+			 !GjStraysFillBatch(reader->strays) &&
 			 (batch->weights != NULL) == has_weights &&
 			 (batch->partners != NULL) == has_partners);
 
@@ -836,12 +889,12 @@ take_block(GjReader *reader, GjRowBatch *batch)
 
 		if (column->partner >= 0)
 			has_nulls[i] |= put_partners(reader, i, first, batch, n);
-		else if (column->is_numeric)
-			has_nulls[i] |= put_numerics(reader, column, first, batch, rows, n);
+		else if (column->is_numeric || column->part >= GJ_TEXT_FIRST)
+			has_nulls[i] |= put_made(reader, column, first, batch, rows, n);
 		else
 			has_nulls[i] |= GjReadTupleColumn(batch->tuples, batch->shape,
 											  find_output(batch->shape, column->at),
-											  column->word, rows, n,
+											  column->part, rows, n,
 											  column->values + first * column->width,
 											  column->nulls + first);
 	}
@@ -856,12 +909,12 @@ take_block(GjReader *reader, GjRowBatch *batch)
 }
 
 /*
- * Copy a numeric column of n tuples as words, starting at row `first`.  Returns true if any value
- * is NULL.
+ * Copy the parts of numerics or texts of n tuples, starting at row `first`.  Returns true if any is
+ * NULL.
  */
 static bool
-put_numerics(GjReader *reader, GjReaderColumn *column, int first, const GjRowBatch *batch,
-			 const uint16 *rows, int n)
+put_made(GjReader *reader, GjReaderColumn *column, int first, const GjRowBatch *batch,
+		 const uint16 *rows, int n)
 {
 	AttrNumber	attno = find_output(batch->shape, column->at)->place.attno;
 	bool		any_null = false;
@@ -873,8 +926,7 @@ put_numerics(GjReader *reader, GjReaderColumn *column, int first, const GjRowBat
 		Datum		value = heap_getattr(tuple, attno, batch->shape->desc, &isnull);
 
 		if (!isnull)
-			value = Int64GetDatum(GjStraysWord(reader->strays, value, column->display_scale,
-											   column->stored_scale));
+			value = part_of(reader, column, value, &isnull);
 		put_value(column, first + i, value, isnull);
 		any_null |= isnull;
 	}
@@ -914,9 +966,6 @@ void
 GjReaderRestart(GjReader *reader)
 {
 	reader->ended = false;
-	GjStraysClear(reader->strays);
-	if (reader->texts != NULL)
-		codes_clear(reader->texts);
 	reader->old_numbers = reader->last_number;
 	for (int i = 0; i < reader->ncolumns; i++)
 	{
@@ -947,8 +996,8 @@ put_partners(GjReader *reader, int i, int first, const GjRowBatch *batch, int n)
 
 		if (to->codes != NULL && !isnull)
 			value = Int32GetDatum(encode(reader, to, partner, value));
-		else if (to->word != 0 && !isnull)
-			value = GjWordOfUuid(value, to->word);
+		else if (!isnull)
+			value = part_of(reader, to, value, &isnull);
 		put_value(to, first + p, value, isnull);
 		any_null |= isnull;
 	}

@@ -90,12 +90,12 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 		return NULL;
 	for (int i = 0; i < ngroupings; i++)
 	{
-		if (groupings[i].column >= ncolumns)
+		if (groupings[i].column >= ncolumns || groupings[i].stray_kind != GJ_STRAY_NONE)
 			return NULL;
 		request->groups[request->ngroups++] = groupings[i].column;
 	}
 	if (naggs == 1 && ngroupings == 0 && aggs[0].kind == GJ_AGG_COUNT_DISTINCT &&
-		aggs[0].filter < 0 && aggs[0].column < ncolumns && aggs[0].type != GJ_VALUE_NUMERIC)
+		aggs[0].filter < 0 && aggs[0].column < ncolumns && aggs[0].stray_kind == GJ_STRAY_NONE)
 	{
 		request->distinct = true;
 		request->groups[request->ngroups++] = aggs[0].column;
@@ -104,7 +104,7 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 	for (int i = 0; i < naggs; i++)
 	{
 		if (aggs[i].filter >= 0 || aggs[i].column >= ncolumns ||
-			aggs[i].type == GJ_VALUE_NUMERIC ||
+			aggs[i].stray_kind != GJ_STRAY_NONE ||
 			!add_aggregate(reducer, &aggs[i], &reducer->sources[i]))
 			return NULL;
 	}

@@ -27,19 +27,11 @@
 
 #include "groupparts.h"
 
-/*
- * Parts of a numeric in a serialized state: digits of base 10000, highest first, without a
- * decimal point
- */
-#define DIGIT_BASE				10000
-#define MAX_DIGITS				10	/* of a 128-bit value */
-#define SIGN_POSITIVE			0x0000
-#define SIGN_NEGATIVE			0x4000
-
 /* Additions for one row between checks for interrupts */
 #define GJ_UNINTERRUPTED		(1 << 20)
 
-static void init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped);
+static void init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped,
+					 Size sort_memory);
 static void choose_state(GjAgg *agg);
 static void choose_result(GjAgg *agg);
 static Size state_size(GjAggKind kind, GjValueType type);
@@ -65,23 +57,22 @@ static Datum final_average(const GjAgg *agg, const void *state, bool *isnull);
 static Datum float_state(const GjFloatAverage *average);
 static Datum int_state(const GjIntAverage *average);
 static Datum wide_state(const GjWideAverage *average);
-static void write_sum(StringInfo buf, GjWideSum sum);
-static int	take_digits(GjWideSum sum, int16 *digits);
 
 /*
  * Initialize aggregates, whose specifications and input columns are set
  */
 void
-GjAggsInit(GjAgg *aggs, int naggs, MemoryContext context, GjSpillFile *file, bool is_grouped)
+GjAggsInit(GjAgg *aggs, int naggs, MemoryContext context, GjSpillFile *file, bool is_grouped,
+		   Size sort_memory)
 {
 	for (int i = 0; i < naggs; i++)
-		init_agg(&aggs[i], context, file, is_grouped);
+		init_agg(&aggs[i], context, file, is_grouped, sort_memory);
 	if (is_grouped)
 		find_twins(aggs, naggs);
 }
 
 static void
-init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped)
+init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped, Size sort_memory)
 {
 	agg->context = context;
 	choose_state(agg);
@@ -89,8 +80,8 @@ init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped)
 		agg->distinct = GjDistinctCreate(context, file, is_grouped, GjValueWidth(agg->spec.type),
 										 agg->spec.kind == GJ_AGG_COUNT_PAIRS);
 	choose_result(agg);
-	if (agg->spec.type == GJ_VALUE_NUMERIC && agg->spec.kind != GJ_AGG_COUNT)
-		agg->stray_sums = GjStraySumsCreate(context);
+	if (agg->spec.stray_kind != GJ_STRAY_NONE && agg->spec.kind != GJ_AGG_COUNT)
+		agg->stray_sums = GjStraySumsCreate(context, sort_memory);
 }
 
 /*
@@ -129,6 +120,9 @@ choose_state(GjAgg *agg)
 			return;
 		case GJ_AGG_AVG:
 			break;
+		case GJ_AGG_FORM:
+			*(int32 *) agg->initial = -1;
+			break;
 		case GJ_AGG_SUM:
 			agg->may_be_null = true;
 			/* adding to -0 changes no number, not even -0 */
@@ -139,6 +133,8 @@ choose_state(GjAgg *agg)
 			break;
 		case GJ_AGG_MIN:
 		case GJ_AGG_MAX:
+		case GJ_AGG_MIN_PAIR:
+		case GJ_AGG_MAX_PAIR:
 			agg->may_be_null = true;
 			set_limit(agg);
 			break;
@@ -170,7 +166,11 @@ state_size(GjAggKind kind, GjValueType type)
 		case GJ_AGG_MAX:
 		case GJ_AGG_BOOL_AND:
 		case GJ_AGG_BOOL_OR:
+		case GJ_AGG_FORM:
 			return GjValueWidth(type);
+		case GJ_AGG_MIN_PAIR:
+		case GJ_AGG_MAX_PAIR:
+			return sizeof(GjWordPair);
 		default:
 			return sizeof(int64);
 	}
@@ -183,7 +183,7 @@ state_size(GjAggKind kind, GjValueType type)
 static void
 set_limit(GjAgg *agg)
 {
-	bool		is_min = agg->spec.kind == GJ_AGG_MIN;
+	bool		is_min = agg->spec.kind == GJ_AGG_MIN || agg->spec.kind == GJ_AGG_MIN_PAIR;
 
 	switch (type_of_states(agg->spec.type))
 	{
@@ -195,6 +195,8 @@ set_limit(GjAgg *agg)
 			break;
 		case GJ_VALUE_INT8:
 			*(int64 *) agg->initial = is_min ? PG_INT64_MAX : PG_INT64_MIN;
+			if (agg->second >= 0)
+				((GjWordPair *) agg->initial)->second = *(int64 *) agg->initial;
 			break;
 		case GJ_VALUE_OID:
 			*(uint32 *) agg->initial = is_min ? PG_UINT32_MAX : 0;
@@ -212,8 +214,7 @@ set_limit(GjAgg *agg)
 
 /*
  * Determine whether the result is the state itself, and whether states can be merged.  Sums of
- * floats cannot: merged sums would differ from the sum that PostgreSQL computes row by row.  Nor
- * can states of numerics, since groups' strays are found by their numbers.
+ * floats cannot: merged sums would differ from the sum that PostgreSQL computes row by row.
  */
 static void
 choose_result(GjAgg *agg)
@@ -222,13 +223,11 @@ choose_result(GjAgg *agg)
 	GjValueType type = agg->spec.type;
 	bool		is_sum = kind == GJ_AGG_SUM || kind == GJ_AGG_AVG;
 
-	agg->may_merge = is_sum ? !is_float(type) : agg->distinct == NULL;
-	agg->is_state = kind != GJ_AGG_AVG && (kind != GJ_AGG_SUM || type != GJ_VALUE_INT8);
-	if (agg->spec.type == GJ_VALUE_NUMERIC && kind != GJ_AGG_COUNT)
-	{
-		agg->may_merge = false;
+	agg->is_state = kind != GJ_AGG_AVG && kind != GJ_AGG_MIN_PAIR && kind != GJ_AGG_MAX_PAIR &&
+		(kind != GJ_AGG_SUM || type != GJ_VALUE_INT8);
+	agg->may_merge = is_sum ? !is_float(type) : agg->distinct == NULL && agg->is_state;
+	if (type == GJ_VALUE_NUMERIC && kind != GJ_AGG_COUNT)
 		agg->is_state = kind == GJ_AGG_COUNT_DISTINCT;
-	}
 	switch (kind)
 	{
 		case GJ_AGG_COUNT_ROWS:
@@ -362,6 +361,7 @@ static bool
 add_runs(GjAgg *agg, const GjInput *input, const GjRuns *runs)
 {
 	const GjInputColumn *argument = agg->argument < 0 ? NULL : &input->columns[agg->argument];
+	const GjInputColumn *second = agg->second < 0 ? NULL : &input->columns[agg->second];
 	GjAggInput	rows = {0};
 
 	if (agg->distinct != NULL || agg->filter >= 0 || agg->keeps_seen || may_have_strays(agg) ||
@@ -374,6 +374,8 @@ add_runs(GjAgg *agg, const GjInput *input, const GjRuns *runs)
 		rows.nrows = runs->starts[run + 1] - first;
 		if (argument != NULL)
 			rows.values = argument->values + first * argument->width;
+		if (second != NULL)
+			rows.seconds = second->values + first * second->width;
 		if (input->weights != NULL)
 			rows.weights = input->weights + first;
 		agg->update(agg->states.start + runs->groups[run] * agg->state_size, &rows);
@@ -751,6 +753,42 @@ average_int8(void *states, const GjAggInput *input)
 	}
 }
 
+/* Return true if a is below b, which have words of texts or uuids */
+static inline bool
+is_below(GjWordPair a, GjWordPair b)
+{
+	return a.first < b.first || (a.first == b.first && a.second < b.second);
+}
+
+static void
+min_pair(void *states, const GjAggInput *input)
+{
+	for (int i = 0; i < input->nrows; i++)
+	{
+		GjWordPair *least = (GjWordPair *) states + (input->groups == NULL ? 0 : input->groups[i]);
+		GjWordPair	value = {((const int64 *) input->values)[i],
+			((const int64 *) input->seconds)[i]};
+
+		if (is_below(value, *least))
+			*least = value;
+	}
+}
+
+static void
+max_pair(void *states, const GjAggInput *input)
+{
+	for (int i = 0; i < input->nrows; i++)
+	{
+		GjWordPair *greatest = (GjWordPair *) states +
+			(input->groups == NULL ? 0 : input->groups[i]);
+		GjWordPair	value = {((const int64 *) input->values)[i],
+			((const int64 *) input->seconds)[i]};
+
+		if (is_below(*greatest, value))
+			*greatest = value;
+	}
+}
+
 static void
 bool_and(void *states, const GjAggInput *input)
 {
@@ -882,7 +920,10 @@ find_loop(GjAggKind kind, GjValueType type)
 		{GJ_AGG_MAX, GJ_VALUE_FLOAT4, max_float4},
 		{GJ_AGG_MAX, GJ_VALUE_FLOAT8, max_float8},
 		{GJ_AGG_BOOL_AND, GJ_VALUE_BOOL, bool_and},
-		{GJ_AGG_BOOL_OR, GJ_VALUE_BOOL, bool_or}
+		{GJ_AGG_BOOL_OR, GJ_VALUE_BOOL, bool_or},
+		{GJ_AGG_FORM, GJ_VALUE_INT4, max_int4},
+		{GJ_AGG_MIN_PAIR, GJ_VALUE_INT8, min_pair},
+		{GJ_AGG_MAX_PAIR, GJ_VALUE_INT8, max_pair}
 	};
 
 	for (int i = 0; i < lengthof(updates); i++)
@@ -997,6 +1038,8 @@ final_result(const GjAgg *agg, uint32 group, bool *isnull)
 	}
 	if (agg->spec.type == GJ_VALUE_NUMERIC)
 		return GjNumericResult(agg, group, isnull);
+	if (agg->spec.kind == GJ_AGG_MIN_PAIR || agg->spec.kind == GJ_AGG_MAX_PAIR)
+		return GjTextResult(agg, group, isnull);
 	if (agg->spec.kind == GJ_AGG_AVG)
 		return final_average(agg, state, isnull);
 	*isnull = agg->may_be_null && agg->keeps_seen && !agg->seen.start[group];
@@ -1122,53 +1165,6 @@ wide_state(const GjWideAverage *average)
 
 	pq_begintypsend(&buf);
 	pq_sendint64(&buf, average->count);
-	write_sum(&buf, average->sum);
+	GjSendNumeric(&buf, GjWideNumeric(average->sum));
 	return PointerGetDatum(pq_endtypsend(&buf));
-}
-
-static void
-write_sum(StringInfo buf, GjWideSum sum)
-{
-	int16		digits[MAX_DIGITS];
-	bool		is_negative = sum.high < 0;
-	int			n;
-
-	if (is_negative)
-	{
-		sum.high = (int64) (~(uint64) sum.high + (sum.low == 0));
-		sum.low = -sum.low;
-	}
-	n = take_digits(sum, digits);
-	pq_sendint32(buf, n);
-	pq_sendint32(buf, Max(n - 1, 0));	/* weight of the highest digit */
-	pq_sendint32(buf, is_negative ? SIGN_NEGATIVE : SIGN_POSITIVE);
-	pq_sendint32(buf, 0);		/* digits after the decimal point */
-	while (n > 0)
-		pq_sendint16(buf, digits[--n]);
-}
-
-/*
- * Split an unsigned 128-bit value into digits, lowest first
- */
-static int
-take_digits(GjWideSum sum, int16 *digits)
-{
-	uint32		pieces[] = {
-		(uint64) sum.high >> 32, (uint32) sum.high, sum.low >> 32, (uint32) sum.low
-	};
-	int			n = 0;
-
-	while ((pieces[0] | pieces[1] | pieces[2] | pieces[3]) != 0)
-	{
-		uint64		rest = 0;
-
-		for (int i = 0; i < lengthof(pieces); i++)
-		{
-			rest = rest << 32 | pieces[i];
-			pieces[i] = rest / DIGIT_BASE;
-			rest %= DIGIT_BASE;
-		}
-		digits[n++] = (int16) rest;
-	}
-	return n;
 }

@@ -410,7 +410,7 @@ static void
 merge_agg(GjAgg *agg, const uint32 *from, const uint32 *to, int n)
 {
 	void	   *states = agg->states.start;
-	bool		is_wide = agg->spec.type == GJ_VALUE_INT8;
+	bool		is_wide = agg->spec.type == GJ_VALUE_INT8 || agg->spec.type == GJ_VALUE_NUMERIC;
 
 	switch (agg->spec.kind)
 	{

@@ -15,6 +15,7 @@
 #ifndef GPUJOIN_GROUPS_GROUPPARTS_H
 #define GPUJOIN_GROUPS_GROUPPARTS_H
 
+#include "lib/stringinfo.h"
 #include "nodes/memnodes.h"
 
 #include "base/region.h"
@@ -37,8 +38,10 @@ typedef struct GjInputColumn
 	int			column;			/* column of the batch */
 	GjValueType type;
 	uint16		width;
+	GjStrayKind strays;			/* values without a word that it may have */
 	bool		is_argument;	/* is this an argument or a filter, needed after rows have their
 								 * groups? */
+	bool		is_key;			/* does it form groups? */
 	const char *values;
 	const uint8 *nulls;			/* NULL if no value is NULL */
 	char	   *own_values;		/* buffer for one batch, allocated when values must first be
@@ -55,8 +58,10 @@ typedef struct GjInput
 	uint32	   *own_weights;
 	int			ncolumns;
 	GjInputColumn *columns;
+	GjStrays   *strays;			/* NULL if no column may have any */
 
-	/* Layout of the records of rows on disk */
+	/* Records of rows on disk, and their layout */
+	char	   *records;		/* buffer for one batch */
 	Size		row_size;
 	Size		weight_offset;
 	Size		nulls_offset;
@@ -147,14 +152,23 @@ extern bool GjSpillNextPart(GjSpill *spill, uint64 *nrecords);
 /* Read the next records of the part.  Returns their number, 0 at the end. */
 extern int	GjSpillRead(GjSpill *spill, char *records, int most);
 
-/*
- * The same for rows of a batch.  The layout of their records is determined once the columns are
- * known, and gives the record size.  GjSpillReadRows() returns false at the end of the part.
+/*-------------------------------------------------------------------------
+ * input.c
+ *
+ * Columns are added before the layout of records is determined, which gives the record size of the
+ * spill.
+ *-------------------------------------------------------------------------
  */
-extern Size GjRowsLayOut(GjInput *input);
-extern void GjSpillWriteRows(GjSpill *spill, const GjInput *input, const uint16 *rows,
-							 const uint64 *hashes, int n);
-extern bool GjSpillReadRows(GjSpill *spill, GjInput *input);
+extern int	GjInputAdd(GjInput *input, int column, GjValueType type, GjStrayKind strays,
+					   bool is_key);
+extern Size GjInputLayOut(GjInput *input);
+extern void GjInputTake(GjInput *input, const GjBatch *batch, bool only_keys);
+extern void GjInputSelect(GjInput *input, const uint16 *rows, int nrows);
+extern void GjInputWrite(GjInput *input, GjSpill *spill, const uint16 *rows,
+						 const uint64 *hashes, int n);
+
+/* Read rows of the part that is being read.  Returns false at the end of it. */
+extern bool GjInputRead(GjInput *input, GjSpill *spill);
 
 /* Position of a key column in the record of a group */
 typedef struct GjKeyColumn
@@ -375,7 +389,7 @@ typedef struct GjAggInput
 	int			nrows;
 	const uint32 *groups;		/* group numbers; NULL if all rows belong to group 0 */
 	const void *values;
-	const void *seconds;		/* second words of uuids; else NULL */
+	const void *seconds;		/* second words of values that have two; else NULL */
 	const uint32 *weights;		/* NULL if all weights are 1 */
 } GjAggInput;
 
@@ -389,13 +403,84 @@ extern Size GjDistinctMemory(const GjDistinct *set);
 /* When all rows have been added: count the spilled values */
 extern void GjDistinctFinish(GjDistinct *set, Size room, int64 *counts);
 
-/* What an aggregate knows of the values in groups that have no word: strays.c */
+/*-------------------------------------------------------------------------
+ * strays.c
+ *-------------------------------------------------------------------------
+ */
+
+/* Codes of strays, which are below all words but GJ_ABSENT */
+#define GJ_STRAY_CODE			(PG_INT64_MIN + 2)
+#define GJ_MAX_STRAYS			(UINT64CONST(1) << 48)
+
+/*
+ * Return true if a word is a code.  No text has such a first word, as its first byte is not zero
+ * (pages/wide.c); nor has a numeric (base/numeric.c).
+ */
+static inline bool
+GjIsStray(int64 word)
+{
+	return (uint64) word - (uint64) GJ_STRAY_CODE < GJ_MAX_STRAYS;
+}
+
+/* A value that is neither compressed nor out of line */
+typedef struct GjStray
+{
+	Datum		value;
+	GjStrayKind kind;
+} GjStray;
+
+typedef struct GjStrayList
+{
+	MemoryContext context;		/* of the values */
+	GjStray    *strays;
+	int32		n;
+	int32		capacity;
+	Size		size;			/* in bytes */
+} GjStrayList;
+
+struct GjStrays
+{
+	MemoryContext context;
+	MemoryContext scratch;		/* for functions */
+	bool		exist;			/* has any been added? */
+	bool		closed;			/* no further key is kept */
+	Size		room;			/* for keys; a few are kept whatever it is */
+	struct keytable_hash *table;	/* NULL before the first key */
+	GjStrayList keys;
+	GjStrayList batch;			/* arguments, and keys for which there is no room */
+
+	/* Values of spilled rows */
+	struct BufFile *file;		/* NULL before the first one */
+	int			fileno;			/* its end */
+	off_t		offset;
+};
+
+static inline bool
+GjStraysExist(const GjStrays *strays)
+{
+	return strays != NULL && strays->exist;
+}
+
+/* Forget all values, and begin to collect keys */
+extern void GjStraysBegin(GjStrays *strays, Size room);
+extern void GjStraysCloseFile(GjStrays *strays);
+extern uint64 GjStraysFileSize(const GjStrays *strays);
+
+/* Return the hash of a value whose code is that of a batch; else return false */
+extern bool GjStraysHash(const GjStrays *strays, int64 code, uint64 *hash);
+
+/* Write a value, and return its place in the form of a code; read it, and return its new code */
+extern int64 GjStraysWrite(GjStrays *strays, int64 code);
+extern int64 GjStraysRead(GjStrays *strays, GjStrayKind kind, int64 place, bool is_key);
+
+/* The states of an aggregate for values that have no word */
 typedef struct GjStraySums GjStraySums;
 
-extern bool GjStraysExist(const GjStrays *strays);
-extern GjStraySums *GjStraySumsCreate(MemoryContext parent);
+extern GjStraySums *GjStraySumsCreate(MemoryContext parent, Size sort_memory);
 extern void GjStraySumsClear(GjStraySums *sums);
+extern Size GjStraySumsMemory(const GjStraySums *sums);
 extern void GjStraySumsTake(GjStraySums *sums, const GjAggSpec *spec, GjAggInput *input);
+extern void GjStraySumsCount(GjStraySums *sums, int64 *counts);
 
 typedef void (*GjAggUpdate) (void *states, const GjAggInput *input);
 
@@ -437,6 +522,13 @@ typedef struct GjFloatAverage
 	float8		sxx;
 } GjFloatAverage;
 
+/* min() and max() of texts */
+typedef struct GjWordPair
+{
+	int64		first;
+	int64		second;
+} GjWordPair;
+
 /* The largest state */
 #define GJ_MAX_STATE			sizeof(GjFloatAverage)
 
@@ -444,7 +536,7 @@ typedef struct GjAgg
 {
 	GjAggSpec	spec;
 	int			argument;		/* number of the GjInputColumn, or -1 */
-	int			second;			/* the same of the argument's second words */
+	int			second;			/* the same of the argument's second words, or -1 */
 	int			filter;
 	MemoryContext context;
 	GjAggUpdate update;
@@ -455,7 +547,7 @@ typedef struct GjAgg
 	char		initial[GJ_MAX_STATE];
 	GjRegion	states;
 	GjDistinct *distinct;		/* only for count(DISTINCT) */
-	GjStraySums *stray_sums;	/* only for numerics */
+	GjStraySums *stray_sums;	/* NULL if the argument always has a word */
 
 	/* For grouped min() and max() of the same rows: the other aggregate of the pair */
 	struct GjAgg *twin;
@@ -484,7 +576,7 @@ typedef struct GjSelection
 } GjSelection;
 
 extern void GjAggsInit(GjAgg *aggs, int naggs, MemoryContext context, GjSpillFile *file,
-					   bool is_grouped);
+					   bool is_grouped, Size sort_memory);
 extern void GjAggForget(GjAgg *agg);
 extern void GjAggAllocate(GjAgg *agg, uint32 capacity, bool is_grouped);
 extern void GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers,
@@ -496,6 +588,8 @@ extern void GjAggRead(const GjAgg *agg, uint32 first, int n, int stride, Datum *
 extern Datum GjWideNumeric(GjWideSum sum);
 extern Datum GjNumericResult(const GjAgg *agg, uint32 group, bool *isnull);
 extern Datum GjNumericState(const GjAgg *agg, uint32 group);
+extern int	GjSendNumeric(StringInfo buf, Datum value);
+extern Datum GjTextResult(const GjAgg *agg, uint32 group, bool *isnull);
 extern Datum GjAggResult(const GjAgg *agg, uint32 group, bool is_partial, bool *isnull);
 
 #endif							/* GPUJOIN_GROUPS_GROUPPARTS_H */

@@ -108,6 +108,7 @@ static void init_selection(GjSelection *selection, MemoryContext context);
 static void begin_pass(GjGroups *groups);
 static void clear(GjGroups *groups);
 static void add_input(GjGroups *groups);
+static void handle_strays(GjGroups *groups);
 static void assign_groups(GjGroups *groups);
 static void find_groups(GjGroups *groups, const GjInput *keys, uint32 *numbers);
 static int	find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers);
@@ -115,6 +116,7 @@ static void make_findable(GjGroups *groups, const GjInput *keys);
 static uint64 direct_span(const GjGroups *groups);
 static void leave_direct(GjGroups *groups);
 static void spill_others(GjGroups *groups);
+static void hash_strays(const GjGroups *groups, const uint16 *rows, uint64 *hashes, int n);
 static void start_groups(GjGroups *groups);
 static void start_agg(GjAgg *agg, uint32 first, uint32 end);
 static bool read_groups(GjGroups *groups);
@@ -129,6 +131,8 @@ static Size slots_size(const GjGroupTable *table);
 static Size largest_region(const GjGroups *groups);
 static int	most_parts(const GjGroups *groups);
 static Size groups_limit(const GjGroups *groups);
+static Size strays_room(const GjGroups *groups);
+static uint64 strays_file_size(const GjGroups *groups);
 static Size sets_room(const GjGroups *groups);
 static Size groups_memory(const GjGroups *groups);
 static bool groups_grow(GjGroups *groups);
@@ -137,11 +141,6 @@ static void groups_finish_sets(GjGroups *groups);
 static bool groups_fit(GjGroups *groups, Size growth);
 static void groups_begin_spill(GjGroups *groups);
 static Size total_memory(const GjGroups *groups);
-static int	add_column(GjInput *input, int column, GjValueType type, bool is_argument);
-static void take_batch(GjInput *input, const GjBatch *batch);
-static void take_column(GjInput *input, GjInputColumn *column, const GjBatchColumn *from);
-static void narrow(char *to, uint16 to_width, const char *from, uint16 from_width, int nrows);
-static void select_rows(GjInput *input, const uint16 *rows, int nrows);
 static void init_runs(GjRuns *runs, MemoryContext context, const GjInput *input);
 static bool find_runs(GjRuns *runs, const GjGroupTable *table, const GjInput *input);
 static int	list_starts(const GjGroupTable *table, const GjInput *input, int first, int end,
@@ -178,6 +177,8 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 static void
 create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped)
 {
+	GjInput    *input = &groups->input;
+
 	groups->naggs = naggs;
 	groups->aggs = MemoryContextAllocZero(groups->context, naggs * sizeof(GjAgg));
 	for (int i = 0; i < naggs; i++)
@@ -188,13 +189,16 @@ create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped
 		agg->spec = *spec;
 		agg->argument = agg->second = agg->filter = -1;
 		if (spec->kind != GJ_AGG_COUNT_ROWS)
-			agg->argument = add_column(&groups->input, spec->column, spec->type, true);
-		if (spec->kind == GJ_AGG_COUNT_PAIRS)
-			agg->second = add_column(&groups->input, spec->column + 1, spec->type, true);
+			agg->argument = GjInputAdd(input, spec->column, spec->type, spec->stray_kind, false);
+		if (spec->kind >= GJ_AGG_COUNT_PAIRS)
+			agg->second = GjInputAdd(input, spec->column + 1, spec->type, GJ_STRAY_NONE, false);
 		if (spec->filter >= 0)
-			agg->filter = add_column(&groups->input, spec->filter, GJ_VALUE_BOOL, true);
+			agg->filter = GjInputAdd(input, spec->filter, GJ_VALUE_BOOL, GJ_STRAY_NONE, false);
+		if (spec->stray_kind != GJ_STRAY_NONE)
+			input->strays = spec->strays;
 	}
-	GjAggsInit(groups->aggs, naggs, groups->context, groups->file, is_grouped);
+	GjAggsInit(groups->aggs, naggs, groups->context, groups->file, is_grouped,
+			   strays_room(groups) / 2);
 }
 
 static void
@@ -208,8 +212,10 @@ create_table(GjGroups *groups, int ngroupings, const GjGroupSpec *groupings)
 	{
 		columns[i].type = groupings[i].type;
 		columns[i].width = GjValueWidth(groupings[i].type);
-		columns[i].input = add_column(&groups->input, groupings[i].column, groupings[i].type,
-									  false);
+		columns[i].input = GjInputAdd(&groups->input, groupings[i].column, groupings[i].type,
+									  groupings[i].stray_kind, true);
+		if (groupings[i].stray_kind != GJ_STRAY_NONE)
+			groups->input.strays = groupings[i].strays;
 	}
 	GjTableInit(table, groups->context, ngroupings, columns);
 	table->naggs = groups->naggs;
@@ -225,7 +231,7 @@ create_table(GjGroups *groups, int ngroupings, const GjGroupSpec *groupings)
 static void
 prepare(GjGroups *groups)
 {
-	Size		row_size = GjRowsLayOut(&groups->input);
+	Size		row_size = GjInputLayOut(&groups->input);
 
 	init_selection(&groups->selection, groups->context);
 	groups->numbers = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint32));
@@ -272,6 +278,8 @@ GjGroupsBegin(GjGroups *groups)
 {
 	GjSpillFileReset(groups->file);
 	GjSpillForget(groups->spill);
+	if (groups->input.strays != NULL)
+		GjStraysCloseFile(groups->input.strays);
 	groups->is_first_pass = true;
 	groups->pass_expected = groups->expected;
 	GjTableReset(&groups->table);
@@ -288,6 +296,9 @@ begin_pass(GjGroups *groups)
 	groups->nread = 0;
 	groups->phase = GJ_GROUPS_ADDING;
 	groups->stats.passes++;
+	if (groups->input.strays != NULL)
+		GjStraysBegin(groups->input.strays,
+					  GjSpillCanBegin(groups->spill) ? strays_room(groups) : SIZE_MAX);
 
 	/* without a key there is one group, whether there are rows or not */
 	if (groups->table.ncolumns == 0)
@@ -303,7 +314,8 @@ GjGroupsFinish(GjGroups *groups)
 	Assert(is_adding(groups));
 	GjSpillEnd(groups->spill);
 	groups_finish_sets(groups);
-	groups->stats.disk_size = Max(groups->stats.disk_size, GjSpillFileSize(groups->file));
+	groups->stats.disk_size = Max(groups->stats.disk_size, GjSpillFileSize(groups->file) +
+								  strays_file_size(groups));
 	groups->phase = GJ_GROUPS_DELIVERING;
 }
 
@@ -319,7 +331,7 @@ GjGroupsNextPass(GjGroups *groups)
 	groups->pass_expected = nrows;
 	clear(groups);
 	begin_pass(groups);
-	while (GjSpillReadRows(groups->spill, &groups->input))
+	while (GjInputRead(&groups->input, groups->spill))
 		add_input(groups);
 	GjGroupsFinish(groups);
 	return true;
@@ -440,6 +452,10 @@ void
 GjGroupsFree(GjGroups *groups)
 {
 	GjSpillFileReset(groups->file);
+	if (groups->input.strays != NULL)
+		GjStraysCloseFile(groups->input.strays);
+	for (int i = 0; i < groups->naggs; i++)
+		GjAggForget(&groups->aggs[i]);
 	MemoryContextDelete(groups->context);
 }
 
@@ -447,7 +463,7 @@ void
 GjGroupsAdd(GjGroups *groups, const GjBatch *batch)
 {
 	Assert(is_adding(groups) && groups->is_first_pass);
-	take_batch(&groups->input, batch);
+	GjInputTake(&groups->input, batch, false);
 	groups->stats.rows += GjTotalWeight(groups->input.weights, groups->input.nrows);
 	add_input(groups);
 }
@@ -458,15 +474,8 @@ GjGroupsMerge(GjGroups *groups, const GjBatch *batch, const GjAggStates *states)
 	GjGroupTable *table = &groups->table;
 	GjInput    *input = &groups->input;
 
-	Assert(groups->phase == GJ_GROUPS_ADDING && batch->nrows <= GJ_BATCH_ROWS);
-	input->nrows = batch->nrows;
-	input->weights = NULL;
-	for (int i = 0; i < table->ncolumns; i++)
-	{
-		GjInputColumn *column = &input->columns[table->columns[i].input];
-
-		take_column(input, column, &batch->columns[column->column]);
-	}
+	Assert(groups->phase == GJ_GROUPS_ADDING);
+	GjInputTake(input, batch, true);
 	groups->nread += batch->nrows;
 	groups->runs.nruns = 0;
 	if (table->ncolumns > 0)
@@ -488,6 +497,8 @@ add_input(GjGroups *groups)
 	bool		is_grouped = groups->table.ncolumns > 0;
 
 	groups->nread += groups->input.nrows;
+	if (GjStraysExist(groups->input.strays))
+		handle_strays(groups);
 	if (is_grouped)
 		assign_groups(groups);
 	groups_make_sets_room(groups);
@@ -500,6 +511,18 @@ add_input(GjGroups *groups)
 				 is_grouped ? groups->numbers : NULL, groups->nsettled,
 				 groups->table.capacity, &groups->selection);
 	groups->stats.peak_memory = Max(groups->stats.peak_memory, total_memory(groups));
+}
+
+/*
+ * Strays belong to groups by number, so no row may be deferred any more.  Without room for keys no
+ * more groups are made.
+ */
+static void
+handle_strays(GjGroups *groups)
+{
+	GjTableEndDeferring(&groups->table);
+	if (groups->phase == GJ_GROUPS_ADDING && groups->input.strays->closed)
+		groups_begin_spill(groups);
 }
 
 /*
@@ -620,8 +643,38 @@ spill_others(GjGroups *groups)
 		GjTablePack(table, input);
 	for (int i = 0; i < n; i++)
 		hashes[i] = table->batch_hashes[missed[i]];
-	GjSpillWriteRows(groups->spill, input, missed, hashes, n);
-	select_rows(input, groups->rows, input->nrows - n);
+	if (GjStraysExist(input->strays))
+		hash_strays(groups, missed, hashes, n);
+	GjInputWrite(input, groups->spill, missed, hashes, n);
+	GjInputSelect(input, groups->rows, input->nrows - n);
+}
+
+/*
+ * Replace the hashes of rows whose keys have the codes of a batch by hashes of the values
+ */
+static void
+hash_strays(const GjGroups *groups, const uint16 *rows, uint64 *hashes, int n)
+{
+	const GjGroupTable *table = &groups->table;
+
+	for (int i = 0; i < n; i++)
+	{
+		uint64		hash = 0;
+		bool		has_any = false;
+
+		for (int column = 0; column < table->ncolumns; column++)
+		{
+			const GjInputColumn *input = &groups->input.columns[table->columns[column].input];
+			uint64		value = 0;
+
+			memcpy(&value, input->values + rows[i] * input->width, input->width);
+			if (input->strays != GJ_STRAY_NONE)
+				has_any |= GjStraysHash(groups->input.strays, (int64) value, &value);
+			hash = GjHashStep(hash, value);
+		}
+		if (has_any)
+			hashes[i] = GjHashFinish(hash);
+	}
 }
 
 /*
@@ -657,145 +710,6 @@ start_agg(GjAgg *agg, uint32 first, uint32 end)
 	}
 	if (agg->keeps_seen)
 		memset(agg->seen.start + first, 0, end - first);
-}
-
-/*-------------------------------------------------------------------------
- * Batches
- *
- * Columns of a batch in the form that groups and aggregates need: at the width of their types,
- * without NULL bytes if no value is NULL, and restricted to the rows that have groups.
- *-------------------------------------------------------------------------
- */
-
-/*
- * Register a column of the batches, and return its number.  A column that is registered twice
- * gets one number.
- */
-static int
-add_column(GjInput *input, int column, GjValueType type, bool is_argument)
-{
-	GjInputColumn *added;
-
-	for (int i = 0; i < input->ncolumns; i++)
-	{
-		if (input->columns[i].column == column && input->columns[i].type == type)
-		{
-			input->columns[i].is_argument |= is_argument;
-			return i;
-		}
-	}
-	if (input->columns == NULL)
-		input->columns = MemoryContextAlloc(input->context, sizeof(GjInputColumn));
-	else
-		input->columns = repalloc(input->columns,
-								  (input->ncolumns + 1) * sizeof(GjInputColumn));
-	added = &input->columns[input->ncolumns];
-	memset(added, 0, sizeof(GjInputColumn));
-	added->column = column;
-	added->type = type;
-	added->width = GjValueWidth(type);
-	added->is_argument = is_argument;
-	return input->ncolumns++;
-}
-
-static void
-take_batch(GjInput *input, const GjBatch *batch)
-{
-	Assert(batch->nrows >= 0 && batch->nrows <= GJ_BATCH_ROWS);
-	input->nrows = batch->nrows;
-	input->weights = batch->weights;
-	for (int i = 0; i < input->ncolumns; i++)
-		take_column(input, &input->columns[i], &batch->columns[input->columns[i].column]);
-}
-
-static void
-take_column(GjInput *input, GjInputColumn *column, const GjBatchColumn *from)
-{
-	uint8		any = 0;
-
-	column->values = from->values;
-	if (from->width != column->width)
-	{
-		Assert(from->width > column->width);
-		GjInputMakeRoom(input, column);
-		narrow(column->own_values, column->width, from->values, from->width, input->nrows);
-		column->values = column->own_values;
-	}
-
-	column->nulls = NULL;
-	if (from->nulls != NULL)
-	{
-		for (int i = 0; i < input->nrows; i++)
-			any |= from->nulls[i];
-		if (any)
-			column->nulls = from->nulls;
-	}
-}
-
-#define NARROW(to_type, from_type) \
-	do { \
-		for (int i = 0; i < nrows; i++) \
-			((to_type *) to)[i] = (to_type) ((const from_type *) from)[i]; \
-	} while (0)
-
-static void
-narrow(char *to, uint16 to_width, const char *from, uint16 from_width, int nrows)
-{
-	switch (to_width * 10 + from_width)
-	{
-		case 12:
-			NARROW(uint8, uint16);
-			break;
-		case 14:
-			NARROW(uint8, uint32);
-			break;
-		case 18:
-			NARROW(uint8, uint64);
-			break;
-		case 24:
-			NARROW(uint16, uint32);
-			break;
-		case 28:
-			NARROW(uint16, uint64);
-			break;
-		case 48:
-			NARROW(uint32, uint64);
-			break;
-		default:
-			elog(ERROR, "cannot narrow values of %d bytes to %d", from_width, to_width);
-	}
-}
-
-/*
- * Restrict the batch to some of the rows, in ascending order
- */
-static void
-select_rows(GjInput *input, const uint16 *rows, int nrows)
-{
-	if (nrows == input->nrows)
-		return;
-
-	for (int i = 0; i < input->ncolumns; i++)
-	{
-		GjInputColumn *column = &input->columns[i];
-
-		if (!column->is_argument)
-			continue;
-		GjInputMakeRoom(input, column);
-		GjGather(column->own_values, column->values, column->width, rows, nrows);
-		column->values = column->own_values;
-		if (column->nulls != NULL)
-		{
-			GjGather(column->own_nulls, column->nulls, 1, rows, nrows);
-			column->nulls = column->own_nulls;
-		}
-	}
-	if (input->weights != NULL)
-	{
-		GjGather(input->own_weights, input->weights, sizeof(uint32), rows, nrows);
-		input->weights = input->own_weights;
-	}
-	input->nrows = nrows;
 }
 
 /*-------------------------------------------------------------------------
@@ -1085,9 +999,12 @@ groups_finish_sets(GjGroups *groups)
 	{
 		GjAgg	   *agg = &groups->aggs[i];
 
-		if (agg->distinct != NULL)
-			GjDistinctFinish(agg->distinct, sets_room(groups) + GjDistinctMemory(agg->distinct),
-							 (int64 *) agg->states.start);
+		if (agg->distinct == NULL)
+			continue;
+		GjDistinctFinish(agg->distinct, sets_room(groups) + GjDistinctMemory(agg->distinct),
+						 (int64 *) agg->states.start);
+		if (agg->stray_sums != NULL)
+			GjStraySumsCount(agg->stray_sums, (int64 *) agg->states.start);
 	}
 }
 
@@ -1120,6 +1037,8 @@ groups_begin_spill(GjGroups *groups)
 	if (!GjSpillBegin(groups->spill, wanted, most_parts(groups)))
 		elog(ERROR, "cannot divide groups by hash any further");
 	groups->phase = GJ_GROUPS_FULL;
+	if (groups->input.strays != NULL)
+		groups->input.strays->closed = true;
 }
 
 /* Sizes and limits ----------------------------------------------------------------- */
@@ -1197,6 +1116,21 @@ groups_limit(const GjGroups *groups)
 }
 
 /*
+ * Return the maximum size of the keys among the strays
+ */
+static Size
+strays_room(const GjGroups *groups)
+{
+	return groups->memory_limit / 4;
+}
+
+static uint64
+strays_file_size(const GjGroups *groups)
+{
+	return groups->input.strays == NULL ? 0 : GjStraysFileSize(groups->input.strays);
+}
+
+/*
  * Return the memory by which the sets may grow.  The groups may still grow to use their half, and
  * each set may still have to be spilled.
  */
@@ -1226,6 +1160,8 @@ groups_memory(const GjGroups *groups)
 	Size		size = records_size(&groups->table) + slots_size(&groups->table) +
 		groups->table.direct.size;
 
+	if (groups->input.strays != NULL)
+		size += groups->input.strays->keys.size;
 	for (int i = 0; i < groups->naggs; i++)
 		size += agg_memory(&groups->aggs[i]);
 	return size;
@@ -1239,8 +1175,9 @@ static Size
 agg_memory(const GjAgg *agg)
 {
 	Size		seen = agg->may_be_null ? agg->states.size / agg->state_size : 0;
+	Size		strays = agg->stray_sums != NULL ? GjStraySumsMemory(agg->stray_sums) : 0;
 
-	return agg->states.size + Max(seen, agg->seen.size);
+	return agg->states.size + Max(seen, agg->seen.size) + strays;
 }
 
 /* Return the total memory used */

@@ -17,8 +17,22 @@
 #include "node/aggplan.h"
 #include "sets/sets.h"
 
-/* Values of numeric columns that have no word: strays.c */
+/* Values that have no word: strays.c */
 typedef struct GjStrays GjStrays;
+
+typedef enum GjStrayKind
+{
+	GJ_STRAY_NONE,				/* each value has a word */
+	GJ_STRAY_NUMERIC,
+	GJ_STRAY_TEXT,
+	GJ_STRAY_BPCHAR				/* compared without trailing blanks */
+} GjStrayKind;
+
+/* Room for a value that is made of two words */
+#define GJ_RESTORED_BYTES		128
+
+/* Make a value of two words */
+typedef void (*GjRestore) (int64 first, int64 second, char *buffer);
 
 typedef struct GjAggSpec
 {
@@ -29,7 +43,9 @@ typedef struct GjAggSpec
 								 * none */
 	uint8		display_scale;	/* of a numeric argument: base/numeric.c */
 	uint8		stored_scale;
+	GjStrayKind stray_kind;		/* values without a word that the argument may have */
 	GjStrays   *strays;			/* values that codes in the column stand for */
+	GjRestore	restore;		/* of an argument of two words: makes a value of them */
 } GjAggSpec;
 
 /* A grouping column.  Values are equal if their bits are.  All NULLs form one group. */
@@ -37,6 +53,8 @@ typedef struct GjGroupSpec
 {
 	GjValueType type;			/* must not be a float type, nor numeric */
 	int			column;			/* column of the batch */
+	GjStrayKind stray_kind;		/* values without a word that it may have */
+	GjStrays   *strays;
 } GjGroupSpec;
 
 /* Statistics since the groups were created */
@@ -73,16 +91,33 @@ GjValueWidth(GjValueType type)
 	elog(ERROR, "unrecognized value type: %d", (int) type);
 }
 
+/*
+ * Values without a word.  The code of a key, a value that forms groups, is the same for equal
+ * values and valid as long as the groups of this pass, unless there is no memory for it: then it is
+ * a code like that of an argument, which is valid until the next batch.
+ */
 extern GjStrays *GjStraysCreate(MemoryContext parent);
-extern void GjStraysClear(GjStrays *strays);
+extern int64 GjStraysAdd(GjStrays *strays, GjStrayKind kind, Datum value, bool is_key);
 extern int64 GjStraysWord(GjStrays *strays, Datum value, int display_scale, int stored_scale);
+extern int64 GjStraysKeyPart(GjStrays *strays, Datum value, int display_scale, int stored_scale,
+							 GjColumnPart part);
+extern void GjStraysNextBatch(GjStrays *strays);
+
+/* Return true if the batch should end, as its values take much memory */
+extern bool GjStraysFillBatch(const GjStrays *strays);
+
+/* Return the value of a word or a code */
+extern Datum GjStraysText(const GjStrays *strays, int64 first, int64 second, GjRestore restore,
+						  char *buffer);
+extern Datum GjStraysNumeric(const GjStrays *strays, int64 word, int display_scale,
+							 int stored_scale, int scale);
 
 /*
  * Create a set of groups.  If ngroupings is 0 there is one group, which exists even without rows.
- * memory_limit is in bytes and covers the groups and the sets of count(DISTINCT).  The initial
- * allocations of any set of groups may exceed it: room for 1024 groups, 4096 distinct values, a
- * batch, and four blocks of a file.  All memory is allocated below parent.  The specs are copied;
- * a column must have the same type in all of them.
+ * memory_limit is in bytes and covers the groups, the keys among the strays, and the sets of
+ * count(DISTINCT).  The initial allocations of any set of groups may exceed it: room for 1024
+ * groups, 4096 distinct values, a batch, and four blocks of a file.  All memory is allocated below
+ * parent.  The specs are copied; a column must have the same type in all of them.
  *
  * If is_partial, the aggregates' values are transition states for a parallel plan (aggstate.c);
  * count(DISTINCT) has no such state.  Groups may then be delivered in several pieces, so nothing

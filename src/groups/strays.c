@@ -1,69 +1,100 @@
 /*-------------------------------------------------------------------------
  *
  * strays.c
- *	  Aggregates of numerics: the values that have no word.
+ *	  Values that have no word.
  *
  * In a batch, the values of a numeric column are words: integers of one scale (base/numeric.c),
- * which the loops for int8 add and compare.  A row may have any other value, as NaN, or 1.5 in a
- * column of prices such as 1.50.  It comes from the table, or from another index.  Such a value is
- * a *stray*: a copy is kept here, and its code is in the place of the word.  Codes are below all
- * words, so they are found by one comparison, which is made only if there are strays at all.
+ * which the loops for int8 add and compare; those of a text column are two words (pages/wide.c).
+ * A row may have any other value, as NaN, or 1.5 in a column of prices such as 1.50, or a text of
+ * 20 bytes.  It comes from the table, or from another index.  Such a value is a *stray*: a copy is
+ * kept here, and its code is in the place of the first word; the second one is 0.  No word has the
+ * bits of a code (GjIsStray).
+ *
+ * A value that forms groups is a *key*.  Equal keys have one code, and keys that are equal to a
+ * word have that word: 1.5 and 1.50 are one group, and the number of digits that it shows is a
+ * state of the group (GJ_AGG_FORM).  Keys are kept as long as the groups of a pass, if there is
+ * memory.  If not, and if the pass makes no more groups, a further key gets a code of the batch,
+ * like an argument: it is forgotten with the batch.  The set of groups spills a row that has such
+ * a code, with the value (GjStraysWrite), by a hash of the value, and never looks the code up.
+ *
+ * So no group is split between passes: a key gets its code when its first row is read, and if that
+ * is a code of the batch, no later row gets another one, as no key is kept from then on.  So either
+ * all of the key's rows in a pass have the same code, or all are spilled to the same part.
  *
  * An aggregate handles rows with strays one by one.  For each group that has some it keeps, beside
- * the state in words, a sum, a count and a best value, which PostgreSQL's functions for numerics
- * compute.  The result is put together in the end.  It is PostgreSQL's own: a sum is shown with the
- * greatest scale of its values, so a group without words must not add their scale; NaN and the
- * infinities are counted, as numeric_avg_accum() does.
+ * the state in words, a sum, a count and a best value, which PostgreSQL's functions compute.  The
+ * result is put together in the end.  It is PostgreSQL's own: a sum is shown with the greatest
+ * scale of its values, so a group without words must not add their scale; NaN and the infinities
+ * are counted, as numeric_avg_accum() does.  The strays of count(DISTINCT) are sorted with the
+ * numbers of their groups, on disk if need be, and counted when all rows have been added.
  *
- * Equal strays of one scale have one code.  So memory is needed for each distinct stray, and for
- * each group that has any; it is not limited, like that of PostgreSQL's own hash aggregation of
- * states that allocate memory.
+ * Memory for the best values and sums of groups that have strays counts as that of groups: it
+ * limits the number of groups, but existing groups may get strays even if the memory is used up, as
+ * in PostgreSQL's own hash aggregation.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "access/tupdesc.h"
+#include "catalog/pg_collation_d.h"
+#include "catalog/pg_type_d.h"
 #include "common/hashfn.h"
+#include "executor/tuptable.h"
 #include "libpq/pqformat.h"
+#include "miscadmin.h"
+#include "storage/buffile.h"
+#include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
 #include "utils/numeric.h"
+#include "utils/tuplesort.h"
+#include "utils/typcache.h"
 
 #include "base/numeric.h"
 #include "groupparts.h"
 
 #define FIRST_STRAYS			64
 
+/* Keys that are kept whatever the memory is, so that each pass makes some groups */
+#define LEAST_KEYS				64
+
+/* Bytes of a key beside its value */
+#define KEY_OVERHEAD			64
+
+/* A batch ends when its values have this size */
+#define BATCH_BYTES				((Size) 1024 * 1024)
+
+/* Codes of a batch, counted from GJ_STRAY_CODE */
+#define BATCH_CODES				(UINT64CONST(1) << 47)
+
+/* A place in the file: its segment, and the offset there, which is at most 1 GB */
+#define OFFSET_BITS				31
+
 /* The sign of a numeric in a serialized state */
 #define POSITIVE				0x0000
 #define NEGATIVE				0x4000
 
-/* A value.  Equal values of different scales are in a list. */
-typedef struct Stray
+/* A key, by its number in the list */
+typedef struct KeyCell
 {
-	Datum		value;
-	int			display_scale;	/* -1: special */
-	int32		first;			/* first one of the list */
-	int32		next;			/* -1: none */
-} Stray;
-
-/* The first stray with a value */
-typedef struct StrayCell
-{
-	Datum		value;
+	int32		key;
 	uint32		hash;
-	int32		stray;
 	char		status;
-} StrayCell;
+} KeyCell;
 
-#define SH_PREFIX straytable
-#define SH_ELEMENT_TYPE StrayCell
-#define SH_KEY_TYPE Datum
-#define SH_KEY value
-#define SH_HASH_KEY(tb, key) DatumGetUInt32(DirectFunctionCall1(hash_numeric, key))
-#define SH_EQUAL(tb, a, b) DatumGetBool(DirectFunctionCall2(numeric_eq, a, b))
+static uint64 hash_value(const GjStray *stray);
+static bool are_equal(const GjStray *a, const GjStray *b);
+
+#define SH_PREFIX keytable
+#define SH_ELEMENT_TYPE KeyCell
+#define SH_KEY_TYPE int32
+#define SH_KEY key
+#define KEY_OF(tb, key) (&((GjStrays *) (tb)->private_data)->keys.strays[key])
+#define SH_HASH_KEY(tb, key) ((uint32) hash_value(KEY_OF(tb, key)))
+#define SH_EQUAL(tb, a, b) are_equal(KEY_OF(tb, a), KEY_OF(tb, b))
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, cell) (cell)->hash
 #define SH_SCOPE static inline
@@ -71,18 +102,7 @@ typedef struct StrayCell
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
-struct GjStrays
-{
-	MemoryContext context;		/* for this and for what the values are in */
-	MemoryContext values;
-	MemoryContext scratch;		/* for functions */
-	straytable_hash *table;		/* NULL if there are no strays */
-	Stray	   *strays;
-	int32		n;
-	int32		capacity;
-};
-
-/* What an aggregate knows of a group's strays */
+/* An aggregate's state for the strays of a group */
 typedef struct StraySum
 {
 	Datum		value;			/* the sum of numbers, or the least or greatest value; 0: none */
@@ -116,17 +136,36 @@ struct GjStraySums
 	MemoryContext parent;
 	sumtable_hash *table;		/* NULL if no group has strays */
 
+	/* Strays that count(DISTINCT) has seen, each with its group's number */
+	Size		sort_memory;
+	Tuplesortstate *sort;		/* NULL before the first one */
+	GjStrayKind kind;
+	TupleDesc	desc;
+	TupleTableSlot *slot;
+
 	/* The rows of a batch that have words */
 	int64		values[GJ_BATCH_ROWS];
+	int64		seconds[GJ_BATCH_ROWS];
 	uint32		groups[GJ_BATCH_ROWS];
 	uint32		weights[GJ_BATCH_ROWS];
 };
 
-static int64 add_stray(GjStrays *strays, Datum value, int display_scale);
-static int64 canonical_word(const GjStrays *strays, int64 code, int stored_scale);
-static void add_value(GjStraySums *sums, const GjAggSpec *spec, uint32 group, int64 code,
+static bool read_numeric(GjStrays *strays, Datum value, int stored_scale, int64 *word,
+						 int *scale);
+static int64 find_key(GjStrays *strays, const GjStray *stray);
+static void append(GjStrayList *list, const GjStray *stray);
+static void keep_last(GjStrayList *list);
+static void forget(GjStrayList *list);
+static const GjStray *find_stray(const GjStrays *strays, int64 code);
+static const char *get_bytes(Datum value, GjStrayKind kind, int *length);
+static int	compare_bytes(Datum a, Datum b, GjStrayKind kind);
+static void add_value(GjStraySums *sums, const GjAggSpec *spec, uint32 group, const GjStray *stray,
 					  uint32 weight);
+static Datum better_value(const GjAggSpec *spec, Datum a, Datum b);
 static void add_number(GjStraySums *sums, StraySum *sum, Numeric value, uint32 weight);
+static void add_distinct(GjStraySums *sums, uint32 group, const GjStray *stray);
+static void begin_sort(GjStraySums *sums, GjStrayKind kind);
+static bool differ(const GjStraySums *sums, const Datum *a, const Datum *b);
 static void replace(GjStraySums *sums, Datum *to, Datum value);
 static const StraySum *find_sum(const GjStraySums *sums, uint32 group);
 static Datum finite_sum(const GjAgg *agg, const void *state, bool has_words,
@@ -144,25 +183,203 @@ GjStraysCreate(MemoryContext parent)
 	strays->context = context;
 	strays->scratch = AllocSetContextCreate(context, "gpujoin strays scratch",
 											ALLOCSET_SMALL_SIZES);
+	strays->keys.context = AllocSetContextCreate(context, "gpujoin stray keys",
+												 ALLOCSET_DEFAULT_SIZES);
+	strays->batch.context = AllocSetContextCreate(context, "gpujoin strays of a batch",
+												  ALLOCSET_DEFAULT_SIZES);
 	return strays;
 }
 
-/*
- * Forget all values.  Their codes must not be used any more.
- */
 void
-GjStraysClear(GjStrays *strays)
+GjStraysBegin(GjStrays *strays, Size room)
 {
-	if (strays->table != NULL)
-		MemoryContextDelete(strays->values);
+	GjStraysNextBatch(strays);
+	forget(&strays->keys);
 	strays->table = NULL;
-	strays->n = strays->capacity = 0;
+	strays->room = room;
+	strays->exist = strays->closed = false;
+}
+
+void
+GjStraysNextBatch(GjStrays *strays)
+{
+	forget(&strays->batch);
 }
 
 bool
-GjStraysExist(const GjStrays *strays)
+GjStraysFillBatch(const GjStrays *strays)
 {
-	return strays->table != NULL;
+	return strays->batch.size > BATCH_BYTES;
+}
+
+/*
+ * Return the code of a value
+ */
+int64
+GjStraysAdd(GjStrays *strays, GjStrayKind kind, Datum value, bool is_key)
+{
+	MemoryContext old = MemoryContextSwitchTo(strays->scratch);
+	GjStray		stray = {.kind = kind};
+	int64		code = -1;
+
+	strays->exist = true;
+	if (kind == GJ_STRAY_NUMERIC)
+		stray.value = NumericGetDatum(DatumGetNumeric(value));
+	else
+		stray.value = PointerGetDatum(PG_DETOAST_DATUM_PACKED(value));
+	if (is_key)
+		code = find_key(strays, &stray);
+	if (code < 0)
+	{
+		append(&strays->batch, &stray);
+		keep_last(&strays->batch);
+		code = BATCH_CODES + strays->batch.n - 1;
+	}
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(strays->scratch);
+	return GJ_STRAY_CODE + code;
+}
+
+/*
+ * Return the number of a key, which is new or known; -1 if it is new and there is no room for it
+ */
+static int64
+find_key(GjStrays *strays, const GjStray *stray)
+{
+	GjStrayList *keys = &strays->keys;
+	KeyCell    *cell;
+	bool		found;
+
+	if (strays->table == NULL)
+		strays->table = keytable_create(keys->context, FIRST_STRAYS, strays);
+	append(keys, stray);
+	cell = keytable_lookup(strays->table, keys->n - 1);
+	if (cell == NULL && keys->n > LEAST_KEYS &&
+		keys->size + VARSIZE_ANY(stray->value) >= strays->room)
+		strays->closed = true;
+	if (cell != NULL || strays->closed)
+	{
+		keys->n--;
+		return cell == NULL ? -1 : cell->key;
+	}
+	cell = keytable_insert(strays->table, keys->n - 1, &found);
+	keep_last(keys);
+	return cell->key;
+}
+
+/*
+ * Append a stray to a list
+ */
+static void
+append(GjStrayList *list, const GjStray *stray)
+{
+	if (list->strays == NULL)
+	{
+		list->capacity = FIRST_STRAYS;
+		list->strays = MemoryContextAlloc(list->context, FIRST_STRAYS * sizeof(GjStray));
+	}
+	else if (list->n == list->capacity)
+	{
+		list->strays = repalloc_huge(list->strays, (Size) 2 * list->capacity * sizeof(GjStray));
+		list->capacity *= 2;
+	}
+	list->strays[list->n++] = *stray;
+}
+
+/*
+ * Copy the value of the last stray to the list's memory
+ */
+static void
+keep_last(GjStrayList *list)
+{
+	GjStray	   *stray = &list->strays[list->n - 1];
+	MemoryContext old = MemoryContextSwitchTo(list->context);
+
+	stray->value = datumCopy(stray->value, false, -1);
+	list->size += VARSIZE_ANY(stray->value) + KEY_OVERHEAD;
+	MemoryContextSwitchTo(old);
+}
+
+static void
+forget(GjStrayList *list)
+{
+	if (list->strays == NULL)
+		return;
+	MemoryContextReset(list->context);
+	list->strays = NULL;
+	list->n = 0;
+	list->size = 0;
+}
+
+static const GjStray *
+find_stray(const GjStrays *strays, int64 code)
+{
+	uint64		number = (uint64) code - (uint64) GJ_STRAY_CODE;
+
+	Assert(number < BATCH_CODES ? number < strays->keys.n : number - BATCH_CODES < strays->batch.n);
+	return number < BATCH_CODES ? &strays->keys.strays[number] :
+		&strays->batch.strays[number - BATCH_CODES];
+}
+
+/*
+ * Return the bytes by which a text is compared
+ */
+static const char *
+get_bytes(Datum value, GjStrayKind kind, int *length)
+{
+	const struct varlena *text = (const struct varlena *) DatumGetPointer(value);
+
+	*length = VARSIZE_ANY_EXHDR(text);
+	if (kind == GJ_STRAY_BPCHAR)
+		*length = bpchartruelen(VARDATA_ANY(text), *length);
+	return VARDATA_ANY(text);
+}
+
+static int
+compare_bytes(Datum a, Datum b, GjStrayKind kind)
+{
+	int			length_a;
+	int			length_b;
+	const char *bytes_a = get_bytes(a, kind, &length_a);
+	const char *bytes_b = get_bytes(b, kind, &length_b);
+	int			difference = memcmp(bytes_a, bytes_b, Min(length_a, length_b));
+
+	return difference != 0 ? difference : length_a - length_b;
+}
+
+/*
+ * Return the hash of a value, the same for equal ones
+ */
+static uint64
+hash_value(const GjStray *stray)
+{
+	const char *bytes;
+	int			length;
+
+	if (stray->kind == GJ_STRAY_NUMERIC)
+		return DatumGetUInt64(DirectFunctionCall2(hash_numeric_extended, stray->value,
+												  Int64GetDatum(0)));
+	bytes = get_bytes(stray->value, stray->kind, &length);
+	return DatumGetUInt64(hash_any_extended((const unsigned char *) bytes, length, 0));
+}
+
+static bool
+are_equal(const GjStray *a, const GjStray *b)
+{
+	if (a->kind != b->kind)
+		return false;
+	if (a->kind == GJ_STRAY_NUMERIC)
+		return DatumGetBool(DirectFunctionCall2(numeric_eq, a->value, b->value));
+	return compare_bytes(a->value, b->value, a->kind) == 0;
+}
+
+bool
+GjStraysHash(const GjStrays *strays, int64 code, uint64 *hash)
+{
+	if (!GjIsStray(code) || (uint64) code - (uint64) GJ_STRAY_CODE < BATCH_CODES)
+		return false;
+	*hash = hash_value(find_stray(strays, code));
+	return true;
 }
 
 /*
@@ -171,101 +388,166 @@ GjStraysExist(const GjStrays *strays)
 int64
 GjStraysWord(GjStrays *strays, Datum value, int display_scale, int stored_scale)
 {
+	int64		word = GjNumericToWord(value, display_scale, stored_scale);
+
+	return word != GJ_ABSENT ? word : GjStraysAdd(strays, GJ_STRAY_NUMERIC, value, false);
+}
+
+/*
+ * Return a part of a numeric that forms groups: the word, or the code of a key, which are the same
+ * for equal values; or the form, which is its own scale, or -1 if it has a word and that scale is
+ * the column's
+ */
+int64
+GjStraysKeyPart(GjStrays *strays, Datum value, int display_scale, int stored_scale,
+				GjColumnPart part)
+{
+	int64		word;
+	int			scale;
+	bool		has_word = read_numeric(strays, value, stored_scale, &word, &scale);
+
+	if (part == GJ_NUMERIC_FORM)
+		return has_word && scale == display_scale ? -1 : scale;
+	return has_word ? word : GjStraysAdd(strays, GJ_STRAY_NUMERIC, value, true);
+}
+
+/*
+ * Read a numeric's own scale and its word.  Returns false if it has no word, whatever its scale is.
+ */
+static bool
+read_numeric(GjStrays *strays, Datum value, int stored_scale, int64 *word, int *scale)
+{
 	MemoryContext old = MemoryContextSwitchTo(strays->scratch);
 	GjNumericParts parts;
-	int64		word;
+	bool		has_word;
 
 	GjNumericRead(PG_DETOAST_DATUM_PACKED(value), &parts);
-	if (parts.is_special || parts.display_scale != display_scale ||
-		!GjNumericScale(&parts, stored_scale, &word))
-		word = add_stray(strays, NumericGetDatum(DatumGetNumeric(value)),
-						 parts.is_special ? -1 : parts.display_scale);
+	has_word = !parts.is_special && GjNumericScale(&parts, stored_scale, word);
+	*scale = parts.is_special ? 0 : parts.display_scale;
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(strays->scratch);
-	return word;
+	return has_word;
 }
 
 /*
- * Return the code of a value, which is new or known
+ * Return the text that two words are, or a code.  The buffer has GJ_RESTORED_BYTES.
  */
-static int64
-add_stray(GjStrays *strays, Datum value, int display_scale)
+Datum
+GjStraysText(const GjStrays *strays, int64 first, int64 second, GjRestore restore, char *buffer)
 {
-	StrayCell  *cell;
-	Stray	   *stray;
-	int32		last = -1;
-	bool		found;
+	if (GjIsStray(first))
+		return find_stray(strays, first)->value;
+	restore(first, second, buffer);
+	return PointerGetDatum(buffer);
+}
 
-	if (strays->table == NULL)
-	{
-		strays->values = AllocSetContextCreate(strays->context, "gpujoin strays values",
-											   ALLOCSET_DEFAULT_SIZES);
-		strays->table = straytable_create(strays->values, FIRST_STRAYS, NULL);
-		strays->capacity = FIRST_STRAYS;
-		strays->strays = MemoryContextAlloc(strays->values, FIRST_STRAYS * sizeof(Stray));
-	}
-	cell = straytable_insert(strays->table, value, &found);
-	for (int32 i = found ? cell->stray : -1; i >= 0; i = strays->strays[i].next)
-	{
-		if (strays->strays[i].display_scale == display_scale)
-			return PG_INT64_MIN + i;
-		last = i;
-	}
+/*
+ * Return the numeric of a group, which has a form: its scale, or -1 for that of the column
+ */
+Datum
+GjStraysNumeric(const GjStrays *strays, int64 word, int display_scale, int stored_scale, int scale)
+{
+	Datum		value;
+	char	   *zero;
+	uint16		header[2] = {(uint16) scale, 0};	/* a zero of this scale, with weight 0 */
 
-	if (strays->n == strays->capacity)
-	{
-		strays->strays = repalloc_huge(strays->strays, (Size) 2 * strays->capacity * sizeof(Stray));
-		strays->capacity *= 2;
-	}
-	stray = &strays->strays[strays->n];
-	MemoryContextSwitchTo(strays->values);
-	stray->value = datumCopy(value, false, -1);
-	MemoryContextSwitchTo(strays->scratch);
-	stray->display_scale = display_scale;
-	stray->first = found ? cell->stray : strays->n;
-	stray->next = -1;
-	if (found)
-		strays->strays[last].next = strays->n;
+	if (GjIsStray(word))
+		value = find_stray(strays, word)->value;
 	else
 	{
-		cell->value = stray->value;
-		cell->stray = strays->n;
+		value = PointerGetDatum(palloc(GJ_NUMERIC_BYTES));
+		GjNumericOfWord(word, display_scale, stored_scale, DatumGetPointer(value));
 	}
-	return PG_INT64_MIN + strays->n++;
+	if (scale < 0 || numeric_is_nan(DatumGetNumeric(value)) ||
+		numeric_is_inf(DatumGetNumeric(value)))
+		return value;
+
+	/* a sum has the greater scale */
+	zero = palloc(VARHDRSZ + sizeof(header));
+	SET_VARSIZE(zero, VARHDRSZ + sizeof(header));
+	memcpy(VARDATA(zero), header, sizeof(header));
+	return DirectFunctionCall2(numeric_add, DirectFunctionCall1(numeric_trim_scale, value),
+							   PointerGetDatum(zero));
 }
 
-/*
- * Replace the codes of strays in an array by words or codes that are equal if the values are
+/*-------------------------------------------------------------------------
+ * Values of spilled rows
+ *
+ * They are appended to a temporary file, which is never shortened before the groups are begun
+ * again.
+ *-------------------------------------------------------------------------
  */
-static int64
-canonical_word(const GjStrays *strays, int64 code, int stored_scale)
-{
-	const Stray *stray = &strays->strays[code - PG_INT64_MIN];
-	GjNumericParts parts;
-	int64		word;
 
-	GjNumericRead((const struct varlena *) DatumGetPointer(stray->value), &parts);
-	if (!parts.is_special && GjNumericScale(&parts, stored_scale, &word))
-		return word;
-	return PG_INT64_MIN + stray->first;
+int64
+GjStraysWrite(GjStrays *strays, int64 code)
+{
+	const GjStray *stray = find_stray(strays, code);
+	uint32		size = VARSIZE_ANY(stray->value);
+	int64		place;
+	MemoryContext old = MemoryContextSwitchTo(strays->context);
+
+	if (strays->file == NULL)
+	{
+		strays->file = BufFileCreateTemp(false);
+		strays->fileno = 0;
+		strays->offset = 0;
+	}
+	else if (BufFileSeek(strays->file, strays->fileno, strays->offset, SEEK_SET) != 0)
+		elog(ERROR, "could not seek in a temporary file");
+	place = (int64) strays->fileno << OFFSET_BITS | strays->offset;
+	BufFileWrite(strays->file, &size, sizeof(size));
+	BufFileWrite(strays->file, DatumGetPointer(stray->value), size);
+	BufFileTell(strays->file, &strays->fileno, &strays->offset);
+	MemoryContextSwitchTo(old);
+	return GJ_STRAY_CODE + place;
 }
 
-/*
- * Return true if a word is the code of a stray
+int64
+GjStraysRead(GjStrays *strays, GjStrayKind kind, int64 place, bool is_key)
+{
+	uint64		at = (uint64) place - (uint64) GJ_STRAY_CODE;
+	uint32		size;
+	char	   *value;
+	int64		code;
+
+	if (BufFileSeek(strays->file, (int) (at >> OFFSET_BITS),
+					(off_t) (at & ((UINT64CONST(1) << OFFSET_BITS) - 1)), SEEK_SET) != 0 ||
+		BufFileRead(strays->file, &size, sizeof(size)) != sizeof(size))
+		elog(ERROR, "could not read a temporary file");
+	value = MemoryContextAlloc(strays->context, size);
+	if (BufFileRead(strays->file, value, size) != size)
+		elog(ERROR, "could not read a temporary file");
+	code = GjStraysAdd(strays, kind, PointerGetDatum(value), is_key);
+	pfree(value);
+	return code;
+}
+
+uint64
+GjStraysFileSize(const GjStrays *strays)
+{
+	return strays->file == NULL ? 0 : (uint64) BufFileSize(strays->file);
+}
+
+void
+GjStraysCloseFile(GjStrays *strays)
+{
+	if (strays->file != NULL)
+		BufFileClose(strays->file);
+	strays->file = NULL;
+}
+
+/*-------------------------------------------------------------------------
+ * Aggregates
+ *-------------------------------------------------------------------------
  */
-static inline bool
-is_stray(int64 word)
-{
-	return word <= -GJ_WORD_LIMIT;
-}
 
 GjStraySums *
-GjStraySumsCreate(MemoryContext parent)
+GjStraySumsCreate(MemoryContext parent, Size sort_memory)
 {
-	GjStraySums *sums = MemoryContextAlloc(parent, sizeof(GjStraySums));
+	GjStraySums *sums = MemoryContextAllocZero(parent, sizeof(GjStraySums));
 
 	sums->parent = parent;
-	sums->table = NULL;
+	sums->sort_memory = sort_memory;
 	return sums;
 }
 
@@ -275,14 +557,27 @@ GjStraySumsCreate(MemoryContext parent)
 void
 GjStraySumsClear(GjStraySums *sums)
 {
-	if (sums->table != NULL)
+	if (sums->sort != NULL)
+	{
+		ExecDropSingleTupleTableSlot(sums->slot);
+		tuplesort_end(sums->sort);
+	}
+	if (sums->context != NULL)
 		MemoryContextDelete(sums->context);
+	sums->context = NULL;
 	sums->table = NULL;
+	sums->sort = NULL;
+}
+
+Size
+GjStraySumsMemory(const GjStraySums *sums)
+{
+	return sums->context == NULL ? 0 : MemoryContextMemAllocated(sums->context, true);
 }
 
 /*
- * Take the rows with strays out of the input of an aggregate.  For count(DISTINCT), all rows stay,
- * with values that are equal if the numerics are.
+ * Take the rows with strays out of the input of an aggregate.  For count(DISTINCT), those stay that
+ * have a value which is equal to a word.
  */
 void
 GjStraySumsTake(GjStraySums *sums, const GjAggSpec *spec, GjAggInput *input)
@@ -295,21 +590,28 @@ GjStraySumsTake(GjStraySums *sums, const GjAggSpec *spec, GjAggInput *input)
 		int64		word = words[i];
 		uint32		group = input->groups == NULL ? 0 : input->groups[i];
 		uint32		weight = input->weights == NULL ? 1 : input->weights[i];
+		int			scale;
 
-		if (is_stray(word))
+		if (GjIsStray(word))
 		{
-			if (spec->kind != GJ_AGG_COUNT_DISTINCT)
+			const GjStray *stray = find_stray(spec->strays, word);
+
+			if (spec->kind != GJ_AGG_COUNT_DISTINCT ||
+				!read_numeric(spec->strays, stray->value, spec->stored_scale, &word, &scale))
 			{
-				add_value(sums, spec, group, word, weight);
+				add_value(sums, spec, group, stray, weight);
 				continue;
 			}
-			word = canonical_word(spec->strays, word, spec->stored_scale);
 		}
 		sums->values[n] = word;
+		if (input->seconds != NULL)
+			sums->seconds[n] = ((const int64 *) input->seconds)[i];
 		sums->groups[n] = group;
 		sums->weights[n++] = weight;
 	}
 	input->values = sums->values;
+	if (input->seconds != NULL)
+		input->seconds = sums->seconds;
 	if (input->groups != NULL)
 		input->groups = sums->groups;
 	if (input->weights != NULL)
@@ -318,48 +620,59 @@ GjStraySumsTake(GjStraySums *sums, const GjAggSpec *spec, GjAggInput *input)
 }
 
 /*
- * Add a stray to what is known of its group
+ * Add a stray to the state of its group
  */
 static void
-add_value(GjStraySums *sums, const GjAggSpec *spec, uint32 group, int64 code, uint32 weight)
+add_value(GjStraySums *sums, const GjAggSpec *spec, uint32 group, const GjStray *stray,
+		  uint32 weight)
 {
-	GjStrays   *strays = spec->strays;
-	Datum		value = strays->strays[code - PG_INT64_MIN].value;
-	Numeric		numeric = DatumGetNumeric(value);
 	MemoryContext old;
 	StraySum   *sum;
 	bool		found;
 
-	if (sums->table == NULL)
-	{
+	if (sums->context == NULL)
 		sums->context = AllocSetContextCreate(sums->parent, "gpujoin stray sums",
 											  ALLOCSET_DEFAULT_SIZES);
-		sums->table = sumtable_create(sums->context, FIRST_STRAYS, NULL);
+	if (spec->kind == GJ_AGG_COUNT_DISTINCT || spec->kind == GJ_AGG_COUNT_PAIRS)
+	{
+		add_distinct(sums, group, stray);
+		return;
 	}
+	if (sums->table == NULL)
+		sums->table = sumtable_create(sums->context, FIRST_STRAYS, NULL);
 	sum = &sumtable_insert(sums->table, group, &found)->sum;
 	if (!found)
 		memset(sum, 0, sizeof(StraySum));
 
-	old = MemoryContextSwitchTo(strays->scratch);
+	old = MemoryContextSwitchTo(spec->strays->scratch);
+	if (spec->kind == GJ_AGG_SUM || spec->kind == GJ_AGG_AVG)
+		add_number(sums, sum, DatumGetNumeric(stray->value), weight);
+	else
+		replace(sums, &sum->value, sum->value == 0 ? stray->value :
+				better_value(spec, sum->value, stray->value));
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(spec->strays->scratch);
+}
+
+/*
+ * Return the lesser or the greater one of two values
+ */
+static Datum
+better_value(const GjAggSpec *spec, Datum a, Datum b)
+{
 	switch (spec->kind)
 	{
 		case GJ_AGG_MIN:
-			replace(sums, &sum->value, sum->value == 0 ? value :
-					DirectFunctionCall2(numeric_smaller, sum->value, value));
-			break;
+			return DirectFunctionCall2(numeric_smaller, a, b);
 		case GJ_AGG_MAX:
-			replace(sums, &sum->value, sum->value == 0 ? value :
-					DirectFunctionCall2(numeric_larger, sum->value, value));
-			break;
-		case GJ_AGG_SUM:
-		case GJ_AGG_AVG:
-			add_number(sums, sum, numeric, weight);
-			break;
+			return DirectFunctionCall2(numeric_larger, a, b);
+		case GJ_AGG_MIN_PAIR:
+			return compare_bytes(a, b, spec->stray_kind) <= 0 ? a : b;
+		case GJ_AGG_MAX_PAIR:
+			return compare_bytes(a, b, spec->stray_kind) >= 0 ? a : b;
 		default:
-			elog(ERROR, "no aggregate of kind %d for numerics", (int) spec->kind);
+			elog(ERROR, "no aggregate of kind %d for values without a word", (int) spec->kind);
 	}
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(strays->scratch);
 }
 
 static void
@@ -405,13 +718,104 @@ replace(GjStraySums *sums, Datum *to, Datum value)
 	MemoryContextSwitchTo(old);
 }
 
+/*
+ * Add a value that count(DISTINCT) has seen
+ */
+static void
+add_distinct(GjStraySums *sums, uint32 group, const GjStray *stray)
+{
+	MemoryContext old = MemoryContextSwitchTo(sums->context);
+
+	if (sums->sort == NULL)
+		begin_sort(sums, stray->kind);
+	ExecClearTuple(sums->slot);
+	sums->slot->tts_values[0] = Int64GetDatum((int64) group);
+	sums->slot->tts_values[1] = stray->value;
+	ExecStoreVirtualTuple(sums->slot);
+	tuplesort_puttupleslot(sums->sort, sums->slot);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Prepare to sort the values by their bytes, or as numbers
+ */
+static void
+begin_sort(GjStraySums *sums, GjStrayKind kind)
+{
+	Oid			type = kind == GJ_STRAY_NUMERIC ? NUMERICOID :
+		kind == GJ_STRAY_BPCHAR ? BPCHAROID : TEXTOID;
+	AttrNumber	columns[] = {1, 2};
+	Oid			operators[2];
+	Oid			collations[] = {InvalidOid, type == NUMERICOID ? InvalidOid : C_COLLATION_OID};
+	bool		nulls_first[] = {false, false};
+
+	sums->kind = kind;
+	sums->desc = CreateTemplateTupleDesc(2);
+	TupleDescInitEntry(sums->desc, 1, "group", INT8OID, -1, 0);
+	TupleDescInitEntry(sums->desc, 2, "value", type, -1, 0);
+	TupleDescInitEntryCollation(sums->desc, 2, collations[1]);
+	for (int i = 0; i < lengthof(operators); i++)
+		operators[i] = lookup_type_cache(TupleDescAttr(sums->desc, i)->atttypid,
+										 TYPECACHE_LT_OPR)->lt_opr;
+	sums->slot = MakeSingleTupleTableSlot(sums->desc, &TTSOpsVirtual);
+	memset(sums->slot->tts_isnull, 0, 2 * sizeof(bool));
+	sums->sort = tuplesort_begin_heap(sums->desc, 2, columns, operators, collations, nulls_first,
+									  (int) Max(sums->sort_memory / 1024, 64), NULL,
+									  TUPLESORT_NONE);
+}
+
+/*
+ * Count the strays that count(DISTINCT) has seen, and forget them
+ */
+void
+GjStraySumsCount(GjStraySums *sums, int64 *counts)
+{
+	MemoryContext scratch;
+	TupleTableSlot *slots[2];
+	Datum		before[2] = {Int64GetDatum(-1), (Datum) 0};
+
+	if (sums->sort == NULL)
+		return;
+	scratch = AllocSetContextCreate(sums->context, "gpujoin strays scratch",
+									ALLOCSET_SMALL_SIZES);
+	for (int i = 0; i < lengthof(slots); i++)
+		slots[i] = MakeSingleTupleTableSlot(sums->desc, &TTSOpsMinimalTuple);
+	tuplesort_performsort(sums->sort);
+	for (int i = 0; tuplesort_gettupleslot(sums->sort, true, true, slots[i], NULL); i = 1 - i)
+	{
+		MemoryContext old = MemoryContextSwitchTo(scratch);
+
+		CHECK_FOR_INTERRUPTS();
+		slot_getallattrs(slots[i]);
+		if (differ(sums, before, slots[i]->tts_values))
+			counts[DatumGetInt64(slots[i]->tts_values[0])]++;
+		memcpy(before, slots[i]->tts_values, sizeof(before));
+		MemoryContextSwitchTo(old);
+		MemoryContextReset(scratch);
+	}
+	for (int i = 0; i < lengthof(slots); i++)
+		ExecDropSingleTupleTableSlot(slots[i]);
+	GjStraySumsClear(sums);
+}
+
+/*
+ * Return true if two groups or their values differ
+ */
+static bool
+differ(const GjStraySums *sums, const Datum *a, const Datum *b)
+{
+	GjStray		values[] = {{a[1], sums->kind}, {b[1], sums->kind}};
+
+	return DatumGetInt64(a[0]) != DatumGetInt64(b[0]) || !are_equal(&values[0], &values[1]);
+}
+
 /*-------------------------------------------------------------------------
  * Results
  *-------------------------------------------------------------------------
  */
 
 /*
- * Return what is known of a group's strays, or NULL if it has none
+ * Return the state for a group's strays, or NULL if it has none
  */
 static const StraySum *
 find_sum(const GjStraySums *sums, uint32 group)
@@ -456,6 +860,28 @@ GjNumericResult(const GjAgg *agg, uint32 group, bool *isnull)
 	if (!is_average)
 		return value;
 	return DirectFunctionCall2(numeric_div, value, NumericGetDatum(int64_to_numeric(count)));
+}
+
+/*
+ * Return the result of min() or max() of texts, likewise
+ */
+Datum
+GjTextResult(const GjAgg *agg, uint32 group, bool *isnull)
+{
+	const GjWordPair *state = (const GjWordPair *) agg->states.start + group;
+	const StraySum *strays = find_sum(agg->stray_sums, group);
+	bool		has_words = !agg->keeps_seen || agg->seen.start[group];
+	Datum		value;
+
+	*isnull = !has_words && strays == NULL;
+	if (*isnull)
+		return (Datum) 0;
+	value = PointerGetDatum(palloc(GJ_RESTORED_BYTES));
+	if (has_words)
+		agg->spec.restore(state->first, state->second, DatumGetPointer(value));
+	if (strays != NULL)
+		value = has_words ? better_value(&agg->spec, value, strays->value) : strays->value;
+	return value;
 }
 
 /*
@@ -536,32 +962,44 @@ GjNumericState(const GjAgg *agg, uint32 group)
 	const void *average = agg->states.start + group * agg->state_size;
 	static const StraySum none = {0};
 	const StraySum *strays = find_sum(agg->stray_sums, group);
-	GjNumericParts parts;
 	StringInfoData buf;
 	int64		count;
 	Datum		sum = finite_sum(agg, average, ((const GjWideAverage *) average)->count > 0, strays,
 								 &count);
+	int			scale;
 
-	GjNumericRead((const struct varlena *) DatumGetPointer(sum), &parts);
 	pq_begintypsend(&buf);
 	pq_sendint64(&buf, count);
-	pq_sendint32(&buf, parts.ndigits);
-	pq_sendint32(&buf, parts.weight);
-	pq_sendint32(&buf, parts.is_negative ? NEGATIVE : POSITIVE);
-	pq_sendint32(&buf, parts.display_scale);
-	for (int i = 0; i < parts.ndigits; i++)
-	{
-		int16		digit;
-
-		memcpy(&digit, parts.digits + i * sizeof(digit), sizeof(digit));
-		pq_sendint16(&buf, digit);
-	}
+	scale = GjSendNumeric(&buf, sum);
 	/* only moving aggregates use the greatest scale, and the number of values that have it */
-	pq_sendint32(&buf, parts.display_scale);
+	pq_sendint32(&buf, scale);
 	pq_sendint64(&buf, count);
 	strays = strays == NULL ? &none : strays;
 	pq_sendint64(&buf, strays->nans);
 	pq_sendint64(&buf, strays->infinities);
 	pq_sendint64(&buf, strays->negative_infinities);
 	return PointerGetDatum(pq_endtypsend(&buf));
+}
+
+/*
+ * Append the sum of a serialized state to a buffer, and return its scale
+ */
+int
+GjSendNumeric(StringInfo buf, Datum value)
+{
+	GjNumericParts parts;
+
+	GjNumericRead((const struct varlena *) DatumGetPointer(value), &parts);
+	pq_sendint32(buf, parts.ndigits);
+	pq_sendint32(buf, parts.weight);
+	pq_sendint32(buf, parts.is_negative ? NEGATIVE : POSITIVE);
+	pq_sendint32(buf, parts.display_scale);
+	for (int i = 0; i < parts.ndigits; i++)
+	{
+		int16		digit;
+
+		memcpy(&digit, parts.digits + i * sizeof(digit), sizeof(digit));
+		pq_sendint16(buf, digit);
+	}
+	return parts.display_scale;
 }

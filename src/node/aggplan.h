@@ -31,8 +31,13 @@ typedef enum GjAggKind
 	GJ_AGG_MAX,
 	GJ_AGG_BOOL_AND,
 	GJ_AGG_BOOL_OR,
-	GJ_AGG_COUNT_PAIRS			/* count(DISTINCT c) of uuids; c has their first words, the column
-								 * after it the second ones */
+	GJ_AGG_FORM,				/* not of the query: the form of a group's value, see
+								 * GjColumnPart */
+
+	/* Aggregates of values of two words; c has the first ones, the column after it the second */
+	GJ_AGG_COUNT_PAIRS,			/* count(DISTINCT c) */
+	GJ_AGG_MIN_PAIR,
+	GJ_AGG_MAX_PAIR
 } GjAggKind;
 
 /* Interpretation of the bits of a value; date is int4, timestamp[tz] is int8 */
@@ -55,12 +60,30 @@ typedef enum GjValueType
 #define GJ_DISPLAY_SCALE_OF(item)	((item) >> 8 & 0xFF)
 #define GJ_STORED_SCALE_OF(item)	((item) >> 16 & 0xFF)
 
-/*
- * The same of the first word or the second word of a uuid, 1 or 2, or of a text, 3 or 4; 0 for a
- * whole value
- */
-#define GJ_TYPE_OF_WORD(word)		((int) GJ_VALUE_INT8 | (word) << 24)
-#define GJ_WORD_OF(item)			((item) >> 24 & 0x7)
+/* A part of a column of the child that is a column of the batch, in the same integer */
+typedef enum GjColumnPart
+{
+	GJ_WHOLE,
+	GJ_UUID_FIRST,				/* the words of a uuid: pages/wide.c */
+	GJ_UUID_SECOND,
+	GJ_TEXT_FIRST,				/* the words of a text */
+	GJ_TEXT_SECOND,
+
+	/* The words of a bpchar without trailing blanks, and its form: int4, its length in bytes */
+	GJ_BPCHAR_FIRST,
+	GJ_BPCHAR_SECOND,
+	GJ_BPCHAR_FORM,
+
+	/*
+	 * A numeric that forms groups is a word that is the same for equal values, and its form: int4,
+	 * its own display scale, or NULL if that is the column's
+	 */
+	GJ_NUMERIC_KEY,
+	GJ_NUMERIC_FORM
+} GjColumnPart;
+
+#define GJ_TYPE_OF_PART(type, part)	((int) (type) | (part) << 24)
+#define GJ_PART_OF(item)			((GjColumnPart) ((item) >> 24 & 0xF))
 
 /* Indexes into the custom_private list of a plan */
 typedef enum GjAggPrivate
@@ -71,7 +94,8 @@ typedef enum GjAggPrivate
 	GJ_AGG_GROUPINGS,			/* int list: columns of the batch by which rows are grouped; two if
 								 * they have the words of a uuid or text */
 	GJ_AGG_AGGREGATES,			/* int list, for each aggregate: kind, column and filter (columns
-								 * of the batch, or -1) */
+								 * of the batch, or -1); at the end the forms of groupings, in
+								 * their order */
 	GJ_AGG_CONDITIONS,			/* int list: for each computed column, an earlier column that
 								 * must be true for it to be computed, or -1 */
 	GJ_AGG_INPUTS,				/* int list: for each column of the node's own row, the column of

@@ -4,11 +4,12 @@
  *	  Can GpuAgg compute everything that a query asks for?
  *
  * It groups by values that are equal if and only if their bits are: integers, dates, times, enums
- * and booleans, by the default equality of their types; and by uuids, as two words (pages/wide.c).
- * A column of a join's small side may have another type that can be hashed: then its values are
- * replaced by numbers (agg/reader.c).  A numeric column of an index is an argument, but forms no
- * groups (words.c).  GpuAgg computes those built-in aggregates over columns that node/aggplan.h
- * lists.  All other queries are left to PostgreSQL.
+ * and booleans, by the default equality of their types; by uuids, and by the texts and numerics of
+ * an index, which are one or two words (pages/wide.c, base/numeric.c).  A column of a join's small
+ * side may have another type that can be hashed: then its values are replaced by numbers
+ * (agg/reader.c).  GpuAgg computes those built-in aggregates over columns that node/aggplan.h
+ * lists; min() and max() of texts only under a collation that compares bytes.  All other queries
+ * are left to PostgreSQL.
  *
  * Rows are grouped by the GROUP BY columns, and by each other column that is used outside of
  * aggregates: PostgreSQL has verified that these depend on the primary key in GROUP BY, so they
@@ -63,10 +64,12 @@ static bool read_expr(Node *node, GjAggQuery *query);
 static bool add_grouping(GjAggQuery *query, Expr *expr);
 static bool has_words(const Expr *expr);
 static bool is_text(const Expr *expr);
-static int	first_word(const Building *building, const Expr *expr);
+static bool is_numeric(const Expr *expr);
+static GjColumnPart first_part(const Building *building, const Expr *expr);
 static bool is_encodable(Expr *expr);
 static const char *aggregate_problem(const Aggref *aggref);
-static bool is_counted_pair(const Aggref *aggref);
+static bool takes_pair(const Aggref *aggref);
+static bool is_text_limit(const Aggref *aggref);
 static const char *say(const Aggref *aggref, const char *problem);
 static const char *computation_problem(Expr *expr);
 static bool encodes(PlannerInfo *root, const GjAggQuery *query, Path *child);
@@ -77,12 +80,15 @@ static bool kind_of(const Aggref *aggref, GjAggKind *kind);
 static Plan *plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 					  List *clauses, List *custom_plans);
 static void add_inputs(Building *building, Expr *expr);
-static void add_words(Building *building, Expr *expr, AttrNumber attno);
+static void add_key(Building *building, Expr *expr);
+static void add_parts(Building *building, Expr *expr, AttrNumber attno, GjColumnPart first);
+static int	find_part(const Building *building, Expr *expr, GjColumnPart part);
 static int	find_argument(const Building *building, Expr *expr);
 static int	find_column(Building *building, Expr *expr, int condition);
 static void add_type(Building *building, Expr *expr);
 static List *list_groupings(Building *building);
 static List *list_aggregates(Building *building);
+static GjAggKind kind_in_plan(const Building *building, const Aggref *aggref);
 static List *describe_row(const Building *building);
 static List *list_row_inputs(const Building *building, List *row);
 static List *list_coded(const Building *building);
@@ -251,29 +257,46 @@ has_words(const Expr *expr)
 }
 
 /*
- * Return true for a text column that is equal to another one if and only if the bytes are.  It
- * takes two columns of a batch, too, if the child has words for it (words.c).
+ * Return true for a text or bpchar column that is equal to another one if and only if the bytes
+ * are, those of bpchars without trailing blanks.  It takes two columns of a batch, too, and a
+ * bpchar a third one for its length, if the child has words for it (words.c).
  */
 static bool
 is_text(const Expr *expr)
 {
 	const Var  *column = (const Var *) expr;
 
-	return IsA(column, Var) && (column->vartype == TEXTOID || column->vartype == VARCHAROID) &&
+	return IsA(column, Var) && (column->vartype == TEXTOID || column->vartype == VARCHAROID ||
+								column->vartype == BPCHAROID) &&
 		get_collation_isdeterministic(column->varcollid);
 }
 
 /*
- * Return the number of the first word of an expression that takes two columns of a batch: 1 for a
- * uuid, 3 for a text; 0 for others
+ * Return true for a numeric column, which has a word if the child has them (words.c)
  */
-static int
-first_word(const Building *building, const Expr *expr)
+static bool
+is_numeric(const Expr *expr)
 {
+	return IsA(expr, Var) && ((const Var *) expr)->vartype == NUMERICOID;
+}
+
+/*
+ * Return the first one of the columns of a batch that a group column takes, or GJ_WHOLE if it is
+ * one whole column
+ */
+static GjColumnPart
+first_part(const Building *building, const Expr *expr)
+{
+	int			scales[2];
+
 	if (has_words(expr))
-		return 1;
-	return is_text(expr) &&
-		GjTextHasWords(building->root, building->child, (const Var *) expr) ? 3 : 0;
+		return GJ_UUID_FIRST;
+	if (is_text(expr) && GjTextHasWords(building->root, building->child, (const Var *) expr))
+		return ((const Var *) expr)->vartype == BPCHAROID ? GJ_BPCHAR_FIRST : GJ_TEXT_FIRST;
+	if (is_numeric(expr) &&
+		GjNumericScales(building->root, building->child, (const Var *) expr, scales))
+		return GJ_NUMERIC_KEY;
+	return GJ_WHOLE;
 }
 
 /*
@@ -294,20 +317,21 @@ is_encodable(Expr *expr)
 
 /*
  * Return true if the columns whose values are replaced by numbers belong to the child's small side,
- * or are texts that have words
+ * or are texts or numerics that have words
  *
  * The small side must fit in memory, so that all of its values do.
  */
 static bool
 encodes(PlannerInfo *root, const GjAggQuery *query, Path *child)
 {
+	const Building building = {.root = root,.child = child};
 	const GjJoinCandidate *cand;
 	List	   *coded = NIL;
 	ListCell   *lc;
 
 	foreach(lc, query->coded)
 	{
-		if (!is_text(lfirst(lc)) || !GjTextHasWords(root, child, lfirst(lc)))
+		if (first_part(&building, lfirst(lc)) == GJ_WHOLE)
 			coded = lappend(coded, lfirst(lc));
 	}
 	if (coded == NIL)
@@ -349,12 +373,12 @@ aggregate_problem(const Aggref *aggref)
 
 		if (kind != GJ_AGG_COUNT_DISTINCT ||
 			!(value_type_of(argtype, &type) || GjNumericArgument(aggref) != NULL ||
-			  is_counted_pair(aggref)) ||
+			  takes_pair(aggref)) ||
 			type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8 ||
 			lookup_type_cache(argtype, TYPECACHE_EQ_OPR)->eq_opr != clause->eqop)
 			return say(aggref, " with DISTINCT is not computed by gpujoin");
 	}
-	argument = GjNumericArgument(aggref) != NULL || is_counted_pair(aggref) ? NULL :
+	argument = GjNumericArgument(aggref) != NULL || takes_pair(aggref) ? NULL :
 		GjAggregateArgument(aggref);
 	if (argument != NULL && !value_type_of(exprType((Node *) argument), &type))
 		return say(aggref, " is not computed by gpujoin");
@@ -365,15 +389,26 @@ aggregate_problem(const Aggref *aggref)
 }
 
 /*
- * Return true if a column of uuids or texts is counted
+ * Return true if the argument is a column of uuids that is counted, or one of texts that is counted
+ * or whose least or greatest value is wanted.  Words are compared as bytes are, so that must be the
+ * order of the texts.
  */
 static bool
-is_counted_pair(const Aggref *aggref)
+takes_pair(const Aggref *aggref)
 {
 	const Expr *argument = GjAggregateArgument(aggref);
 
-	return aggref->aggfnoid == F_COUNT_ANY && argument != NULL && IsA(argument, Var) &&
-		(has_words(argument) || is_text(argument));
+	if (argument == NULL || !IsA(argument, Var))
+		return false;
+	if (is_text_limit(aggref))
+		return is_text(argument) && GjCollationIsC(aggref->inputcollid);
+	return aggref->aggfnoid == F_COUNT_ANY && (has_words(argument) || is_text(argument));
+}
+
+static bool
+is_text_limit(const Aggref *aggref)
+{
+	return aggref->aggfnoid == F_MIN_TEXT || aggref->aggfnoid == F_MAX_TEXT;
 }
 
 /*
@@ -435,6 +470,9 @@ GjAggregateArgument(const Aggref *aggref)
 	if (aggref->args == NIL)
 		return NULL;
 	argument = linitial_node(TargetEntry, aggref->args)->expr;
+	/* a varchar as text, or a text with another collation */
+	if (is_text_limit(aggref) && IsA(argument, RelabelType))
+		argument = ((RelabelType *) argument)->arg;
 	if (aggref->aggfnoid == F_COUNT_ANY && aggref->aggdistinct == NIL && IsA(argument, Const) &&
 		!((Const *) argument)->constisnull)
 		return NULL;
@@ -580,6 +618,7 @@ kind_of(const Aggref *aggref, GjAggKind *kind)
 		case F_MIN_FLOAT4:
 		case F_MIN_FLOAT8:
 		case F_MIN_NUMERIC:
+		case F_MIN_TEXT:
 		case F_MIN_DATE:
 		case F_MIN_TIMESTAMP:
 		case F_MIN_TIMESTAMPTZ:
@@ -592,6 +631,7 @@ kind_of(const Aggref *aggref, GjAggKind *kind)
 		case F_MAX_FLOAT4:
 		case F_MAX_FLOAT8:
 		case F_MAX_NUMERIC:
+		case F_MAX_TEXT:
 		case F_MAX_DATE:
 		case F_MAX_TIMESTAMP:
 		case F_MAX_TIMESTAMPTZ:
@@ -644,7 +684,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	GjChoiceTaken(path);
 	GjAggShowCost(query, linitial(path->custom_paths), linitial(custom_plans));
 	foreach(lc, query->groupings)
-		add_inputs(&building, lfirst(lc));
+		add_key(&building, lfirst(lc));
 	foreach(lc, query->aggregates)
 	{
 		add_inputs(&building, GjAggregateArgument(lfirst_node(Aggref, lc)));
@@ -685,14 +725,16 @@ add_inputs(Building *building, Expr *expr)
 	entry = tlist_member(expr, building->child_tlist);
 	if (entry != NULL)
 	{
-		if (first_word(building, expr) != 0)
+		GjColumnPart part = first_part(building, expr);
+
+		if (part != GJ_WHOLE && part != GJ_NUMERIC_KEY)
 		{
-			add_words(building, expr, entry->resno);
+			add_parts(building, expr, entry->resno, part);
 			return;
 		}
 		building->inputs = lappend(building->inputs, expr);
 		building->columns = lappend_int(building->columns, entry->resno);
-		if (list_member(building->query->coded, expr))
+		if (list_member(building->query->coded, expr) && part == GJ_WHOLE)
 			building->types = lappend_int(building->types, GJ_VALUE_INT4);
 		else
 			add_type(building, expr);
@@ -705,36 +747,70 @@ add_inputs(Building *building, Expr *expr)
 }
 
 /*
- * Add the two words of a uuid or text, which is a column of the child's result
+ * Add what rows are grouped by.  A numeric is another column of the batch than as an argument.
  */
 static void
-add_words(Building *building, Expr *expr, AttrNumber attno)
+add_key(Building *building, Expr *expr)
 {
-	int			first = first_word(building, expr);
+	TargetEntry *entry = tlist_member(expr, building->child_tlist);
 
-	for (int word = first; word <= first + 1; word++)
+	if (entry != NULL && first_part(building, expr) == GJ_NUMERIC_KEY)
+		add_parts(building, expr, entry->resno, GJ_NUMERIC_KEY);
+	else
+		add_inputs(building, expr);
+}
+
+/*
+ * Add the parts of a column of the child's result
+ */
+static void
+add_parts(Building *building, Expr *expr, AttrNumber attno, GjColumnPart first)
+{
+	int			nparts = first == GJ_BPCHAR_FIRST ? 3 : 2;
+	int			scales[2] = {0, 0};
+
+	if (first == GJ_NUMERIC_KEY)
+		(void) GjNumericScales(building->root, building->child, (Var *) expr, scales);
+	for (GjColumnPart part = first; part < first + nparts; part++)
 	{
+		GjValueType type = part == GJ_NUMERIC_FORM || part == GJ_BPCHAR_FORM ? GJ_VALUE_INT4 :
+			GJ_VALUE_INT8;
+
 		building->inputs = lappend(building->inputs, expr);
 		building->columns = lappend_int(building->columns, attno);
-		building->types = lappend_int(building->types, GJ_TYPE_OF_WORD(word));
+		building->types = lappend_int(building->types,
+									  GJ_TYPE_OF_PART(GJ_TYPE_WITH_SCALES(type, scales[0],
+																		  scales[1]), part));
 	}
 }
 
 /*
- * Return the number of an expression among the batch's columns that the child returns, from 0, or
- * -1; of two words, that of the first one
+ * Return the number of a part of an expression among the batch's columns that the child returns,
+ * from 0, or -1
+ */
+static int
+find_part(const Building *building, Expr *expr, GjColumnPart part)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	forboth(lc, building->inputs, lc2, building->types)
+	{
+		if (GJ_PART_OF(lfirst_int(lc2)) == part && equal(lfirst(lc), expr))
+			return foreach_current_index(lc);
+	}
+	return -1;
+}
+
+/*
+ * The same of a whole value, or of the first one of two words
  */
 static int
 find_argument(const Building *building, Expr *expr)
 {
-	ListCell   *lc;
+	GjColumnPart part = first_part(building, expr);
 
-	foreach(lc, building->inputs)
-	{
-		if (equal(lfirst(lc), expr))
-			return foreach_current_index(lc);
-	}
-	return -1;
+	return find_part(building, expr, part == GJ_NUMERIC_KEY ? GJ_WHOLE : part);
 }
 
 static void
@@ -787,15 +863,19 @@ list_groupings(Building *building)
 
 	foreach(lc, building->query->groupings)
 	{
-		int			column = find_argument(building, lfirst(lc));
+		GjColumnPart part = first_part(building, lfirst(lc));
+		int			column = find_part(building, lfirst(lc), part);
 
 		groupings = lappend_int(groupings, column);
-		if (first_word(building, lfirst(lc)) != 0)
+		if (part != GJ_WHOLE && part != GJ_NUMERIC_KEY)
 			groupings = lappend_int(groupings, column + 1);
 	}
 	return groupings;
 }
 
+/*
+ * List the aggregates, and after them the forms of groups
+ */
 static List *
 list_aggregates(Building *building)
 {
@@ -807,20 +887,38 @@ list_aggregates(Building *building)
 		Aggref	   *aggref = lfirst_node(Aggref, lc);
 		int			filter = find_column(building, aggref->aggfilter, -1);
 		int			argument = find_column(building, GjAggregateArgument(aggref), filter);
-		GjAggKind	kind = GJ_AGG_COUNT_ROWS;
 
-		kind_of(aggref, &kind);
-		/* PostgreSQL uses avg()'s state for both (groups/aggstate.c) */
-		if (building->query->is_partial &&
-			(aggref->aggfnoid == F_SUM_INT8 || aggref->aggfnoid == F_SUM_NUMERIC))
-			kind = GJ_AGG_AVG;
-		if (kind == GJ_AGG_COUNT_DISTINCT && is_counted_pair(aggref))
-			kind = GJ_AGG_COUNT_PAIRS;
-		aggregates = lappend_int(aggregates, kind);
+		aggregates = lappend_int(aggregates, kind_in_plan(building, aggref));
 		aggregates = lappend_int(aggregates, argument);
 		aggregates = lappend_int(aggregates, filter);
 	}
+	foreach(lc, building->query->groupings)
+	{
+		GjColumnPart part = first_part(building, lfirst(lc));
+		int			form = find_part(building, lfirst(lc), part == GJ_NUMERIC_KEY ?
+									 GJ_NUMERIC_FORM : GJ_BPCHAR_FORM);
+
+		if (part == GJ_NUMERIC_KEY || part == GJ_BPCHAR_FIRST)
+			aggregates = list_concat(aggregates, list_make3_int(GJ_AGG_FORM, form, -1));
+	}
 	return aggregates;
+}
+
+static GjAggKind
+kind_in_plan(const Building *building, const Aggref *aggref)
+{
+	GjAggKind	kind = GJ_AGG_COUNT_ROWS;
+
+	kind_of(aggref, &kind);
+	/* PostgreSQL uses avg()'s state for both (groups/aggstate.c) */
+	if (building->query->is_partial &&
+		(aggref->aggfnoid == F_SUM_INT8 || aggref->aggfnoid == F_SUM_NUMERIC))
+		return GJ_AGG_AVG;
+	if (kind == GJ_AGG_COUNT_DISTINCT && takes_pair(aggref))
+		return GJ_AGG_COUNT_PAIRS;
+	if (is_text_limit(aggref))
+		return kind == GJ_AGG_MIN ? GJ_AGG_MIN_PAIR : GJ_AGG_MAX_PAIR;
+	return kind;
 }
 
 /*
@@ -867,7 +965,8 @@ list_coded(const Building *building)
 
 	foreach(lc, query->groupings)
 	{
-		if (list_member(query->coded, lfirst(lc)) && first_word(building, lfirst(lc)) == 0)
+		if (list_member(query->coded, lfirst(lc)) &&
+			first_part(building, lfirst(lc)) == GJ_WHOLE)
 			coded = lappend_int(coded, foreach_current_index(lc));
 	}
 	return coded;

@@ -4,13 +4,11 @@
  *	  Numeric and text columns of an index, which has words in place of the values (base/numeric.c,
  *	  pages/wide.c).
  *
- * GpuAgg adds words.  So an argument that is numeric must be a column that the input takes from an
- * index alone.  The aggregates' words have the scales of that index; of the indexes of partitions,
- * those of the first one.  Values that have other scales, from another partition or from the table,
- * are converted, or handled one by one (groups/strays.c): the scales decide only about speed.
- *
- * Numerics do not form groups: 1.5 and 1.50 would have to be one, which is shown as one of its
- * members is.
+ * GpuAgg adds words, and groups by them.  So an argument or a group column that is numeric must be
+ * a column that the input takes from an index alone.  The aggregates' words have the scales of
+ * that index; of the indexes of partitions, those of the first one.  Values that have other
+ * scales, from another partition or from the table, are converted, or handled one by one
+ * (groups/strays.c): the scales decide only about speed.
  *
  * Rows of values that have no word are read from the table.  How many these are is estimated from
  * the values that ANALYZE has kept.  Only the values' scales and sizes are looked at, without any
@@ -78,15 +76,16 @@ GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales)
 }
 
 /*
- * Return true if the rows of an aggregate's input have words of a text column, at most 15 bytes of
- * it, or come from the table because they lack these
+ * Return true if the rows of an aggregate's input have words of a text or bpchar column, at most 15
+ * bytes of it, or come from the table because they lack these
  */
 bool
 GjTextHasWords(PlannerInfo *root, Path *path, const Var *column)
 {
 	int			scales[2];
 
-	return find_words(root, path, column, GJ_COLUMN_WIDE_TEXT, scales);
+	return find_words(root, path, column, column->vartype == BPCHAROID ?
+					  GJ_COLUMN_WIDE_BPCHAR : GJ_COLUMN_WIDE_TEXT, scales);
 }
 
 static bool

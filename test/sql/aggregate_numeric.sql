@@ -125,7 +125,7 @@ SELECT * FROM differences('SELECT name, sum(any_scale), avg(price), sum(big) FRO
 RESET max_parallel_workers_per_gather;
 SET max_parallel_workers_per_gather = 0;
 
--- what is left to PostgreSQL: groups by numerics, expressions, a column that the index lacks
+-- groups by numerics; what is left to PostgreSQL: expressions, a column that the index lacks
 SELECT * FROM differences('SELECT price, count(*) FROM sales WHERE k = ANY (ARRAY[1, 3]) GROUP BY price');
 SELECT * FROM differences('SELECT DISTINCT long FROM sales WHERE k = ANY (ARRAY[1, 3]) AND any_scale <> 1.5');
 SELECT * FROM differences('SELECT sum(price * 2), sum(any_scale) FILTER (WHERE price > 0) FROM sales WHERE k = ANY (ARRAY[1, 2, 3])');

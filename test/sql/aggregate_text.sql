@@ -35,7 +35,7 @@ SELECT * FROM compare_arrays('SELECT status, count(*) FROM big WHERE k IN (41, 4
 -- not read from the index, or compared otherwise
 SELECT * FROM compare('SELECT far, count(*) FROM big WHERE k IN (1, 3) GROUP BY far');
 SELECT * FROM compare('SELECT status, count(far) FROM big WHERE k IN (1, 3) GROUP BY status');
-SELECT * FROM compare('SELECT status, max(l) FROM big WHERE k IN (1, 3) GROUP BY status');
+SELECT * FROM compare('SELECT status, max(far) FROM big WHERE k IN (1, 3) GROUP BY status');
 
 CREATE TABLE small (x int, y text);
 INSERT INTO small SELECT i % 50, 'small ' || i % 3 || CASE WHEN i % 2 = 0 THEN ' and longer than fifteen' ELSE '' END FROM generate_series(1, 70) i;

@@ -23,9 +23,9 @@ sub upto { return GpuJoinFuzz::upto(@_); }
 sub chance { return GpuJoinFuzz::chance(@_); }
 
 my $next;
-my @columns = qw(id v k k2 a b c d s tz ok o f y m n);
+my @columns = qw(id v k k2 a b c d s tz ok o f y m n u st l ch);
 my @numbers = qw(id v k2 a b c f y m n);
-my @groupable = qw(id v k k k2 k2 a a b c d s tz ok ok o m n);
+my @groupable = qw(id v k k k2 k2 a a b c d s tz ok ok o m m n n u st l ch);
 
 # ---------------------------------------------------------------------------------------------
 # The table
@@ -37,6 +37,7 @@ sub facts_rows
 {
 	my ($first, $n) = @_;
 	my $span = key_span();
+	my $long = pick(3, 3, 5000);
 	my $key = key_value("(hashint4(i) % $span + $span) % $span");
 
 	return "INSERT INTO facts SELECT i, CASE WHEN i % 41 <> 0 THEN $key END, i % 37, i % 100, "
@@ -58,7 +59,13 @@ sub facts_rows
 	  . "ELSE i % 5000 * 7919 % 40000 / 100.0 - 150 END, "
 	  # each value has one form, because the plan decides which one a group shows
 	  . "CASE i % 43 WHEN 0 THEN NULL WHEN 1 THEN 'Infinity' WHEN 2 THEN 1e30 WHEN 3 THEN 'NaN' "
-	  . "WHEN 4 THEN -1 - i % 20 ELSE 1 + i % 900 / 8.0 END "
+	  . "WHEN 4 THEN -1 - i % 20 ELSE 1 + i % 900 / 8.0 END, "
+	  . "CASE WHEN i % 31 <> 0 THEN md5((i % 400)::text)::uuid END, "
+	  # short texts, and some of more than 15 bytes
+	  . "CASE i % 8 WHEN 0 THEN NULL WHEN 1 THEN '' ELSE 'status ' || i % 6 END, "
+	  . "CASE i % 7 WHEN 0 THEN 'a value of more than 15 bytes: ' || i % $long WHEN 1 THEN NULL "
+	  . "ELSE left('abcdefghijklmnop', i % 16) || i % 3 END, "
+	  . "CASE i % 9 WHEN 0 THEN NULL ELSE left('wxyz', i % 5) END "
 	  . "FROM generate_series($first, $first + $n - 1) i;\n";
 }
 
@@ -69,11 +76,12 @@ sub create_facts
 	$next = 10001;
 	my $columns = "id int, k " . key_type() . ", k2 int, v int, a int2, b int4, c int8, "
 	  . "d date, s timestamp, tz timestamptz, ok bool, o oid, f float4, y float8, t text, "
-	  . "m numeric(12,2), n numeric";
+	  . "m numeric(12,2), n numeric, u uuid, st varchar, l text COLLATE \"C\", ch char(5)";
 	my $with = 'WITH (autovacuum_enabled = off)';
 	my $kind = pick(qw(TABLE TABLE TABLE TABLE), 'UNLOGGED TABLE', 'TEMP TABLE', 'partitioned');
-	my $all = ' INCLUDE (id, v, k2, a, b, c, d, s, tz, ok, o, f, y, m, n)';
-	my $include = pick('', $all, $all, ' INCLUDE (a, ok, c)', ' INCLUDE (m, a, n)');
+	my $all = ' INCLUDE (id, v, k2, a, b, c, d, s, tz, ok, o, f, y, m, n, u, st, l, ch)';
+	my $include = pick('', $all, $all, ' INCLUDE (a, ok, c)', ' INCLUDE (m, a, n)',
+		' INCLUDE (u, st, m, l, ch)');
 	my $sql = "CREATE $kind facts ($columns) $with;\n";
 
 	$sql = "CREATE TABLE facts ($columns) PARTITION BY HASH (id);\n" . join('', map {
@@ -94,7 +102,9 @@ sub change_facts
 
 	return pick("UPDATE facts SET a = a + 1, ok = NOT ok WHERE $some;\n",
 		"UPDATE facts SET f = NULL, c = c WHERE $some;\n",
-		"UPDATE facts SET m = -m, n = m + 1000 WHERE $some;\n", "DELETE FROM facts WHERE $some;\n",
+		"UPDATE facts SET m = -m, n = m + 1000 WHERE $some;\n",
+		"UPDATE facts SET l = l || ' and more', st = NULL WHERE $some;\n",
+		"DELETE FROM facts WHERE $some;\n",
 		"UPDATE facts SET k = " . key_value(upto(20)) . " WHERE $some;\n", "VACUUM facts;\n",
 		"BEGIN;\nDELETE FROM facts WHERE $some;\nROLLBACK;\n",
 		facts_rows(next_rows(800), pick(1, 100, 800)));
@@ -118,11 +128,12 @@ sub aggregate
 {
 	my $any = pick(@columns);
 	my $number = pick(@numbers);
-	my $ordered = pick(grep { $_ ne 'ok' && ($_ ne 'k' || key_has_order()) } @columns);
+	my $ordered = pick(grep { !/^(ok|u)$/ && ($_ ne 'k' || key_has_order()) } @columns);
 
 	return pick('count(*)', 'count(*)', 'count(1)', computed(), "count(b.$any)", "count(b.$any)",
 		"sum(b.$number)", "sum(b.$number)", "sum(b.$number)", "avg(b.$number)", "avg(b.$number)",
-		"min(b.$ordered)", "max(b.$ordered)", 'bool_and(b.ok)', 'bool_or(b.ok)', 'every(b.ok)',
+		"min(b.$ordered)", "max(b.$ordered)", 'min(b.l)', 'max(b.l)', 'max(b.st COLLATE "C")',
+		'bool_and(b.ok)', 'bool_or(b.ok)', 'every(b.ok)',
 		"count(DISTINCT b.$any)", "count(DISTINCT b.$any)",
 		# sometimes an aggregate that only PostgreSQL computes
 		chance(0.1)
@@ -143,7 +154,8 @@ sub computed
 sub condition
 {
 	return pick('b.ok', 'b.ok', 'NOT b.ok', 'b.a > 2', 'b.b % 3 = 1', 'b.a IS NULL OR b.k2 < 50',
-		'b.f > 3', 'b.m > 1.005', 'b.n < 3', 'b.d < b.s', 'b.o IN (1, 2, 3)', "b.t <> 't1'");
+		'b.f > 3', 'b.m > 1.005', 'b.n < 3', 'b.d < b.s', 'b.o IN (1, 2, 3)', "b.t <> 't1'",
+		"b.st <> 'status 3'", "b.l < 'b'", "b.ch = 'wx'");
 }
 
 sub aggregates { return join(', ', map { aggregate() } 1 .. pick(1, 1, 2, 4, 9)); }
@@ -172,7 +184,8 @@ sub filter
 {
 	return pick('', '', '', ' AND b.a > 0', ' AND b.ok', ' AND b.b % 3 = 1', ' AND b.f IS NOT NULL',
 		' AND b.m > 1.005', ' AND b.n BETWEEN 2 AND 60.5', " AND (b.n IN (2, 'NaN') OR b.m < 0)",
-		" AND b.t <> 't1'", ' AND b.k2 < 20', ' AND b.c > b.b', ' AND random() >= 0');
+		" AND b.t <> 't1'", " AND b.st IN ('status 1', 'status 3')", " AND b.l <> 'ab1'",
+		" AND b.ch <> 'w'", ' AND b.k2 < 20', ' AND b.c > b.b', ' AND random() >= 0');
 }
 
 # FROM and WHERE; 's' is included if a small side is requested
