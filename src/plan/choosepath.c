@@ -150,7 +150,7 @@ GjAlternativeIsListed(const RelOptInfo *rel, const CustomPath *path)
 
 /*
  * Return a copy of a choice for a batch consumer, for which each row of our path costs this much
- * less
+ * less, but those that come from the table as their entries lack a value
  */
 CustomPath *
 GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved)
@@ -159,6 +159,7 @@ GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved)
 	const Path *stock = lsecond(path->custom_paths);
 	CustomPath *copy = makeNode(CustomPath);
 
+	saved *= 1.0 - input->lacking;
 	*copy = *path;
 	copy->custom_private =
 		list_make4(input->index,

@@ -100,7 +100,8 @@ typedef enum GjScanPathPrivate
 	GJ_SCAN_PATH_ATTNOS,		/* int list: attributes that such rows have */
 	GJ_SCAN_PATH_ORDER,			/* like GJ_SCAN_ORDER in the plan */
 	GJ_SCAN_PATH_BOUND,			/* Integer: like GJ_SCAN_BOUND */
-	GJ_SCAN_PATH_CHARGED,		/* Integer: number of rows charged, see GjCostReturned() */
+	GJ_SCAN_PATH_CHARGED,		/* Integer: number of rows charged, see GjCostReturned(), but not
+								 * those of entries that lack a value */
 	GJ_SCAN_PATH_COUNT
 } GjScanPathPrivate;
 

@@ -406,7 +406,7 @@ add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 	input->workers = workers;
 	GjCostSearch(root, input, &startup, &run);
 	intVal(list_nth(path->custom_private, GJ_SCAN_PATH_CHARGED)) =
-		(int) Min(GjCostReturned(input), INT_MAX);
+		(int) Min(GjCostReturned(input) * (1.0 - input->lacking), INT_MAX);
 	startup += rel->reltarget->cost.startup;
 	run += rel->reltarget->cost.per_tuple * path->path.rows;
 
