@@ -237,6 +237,25 @@ GjRowGetKey(const GjIndexInfo *info, const char *row, ItemPointer tid)
 	}
 }
 
+/*
+ * Get the key and TID of a row of a tail page
+ */
+static inline int64
+GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid)
+{
+	return GjRowGetKey(info, GjTailRow(page, info, row), tid);
+}
+
+/*
+ * Return true if the page is all zeroes.  A crash between extending the index and initializing
+ * the new page leaves such a page; it contains nothing.
+ */
+static inline bool
+GjPageIsUnused(Page page)
+{
+	return PageIsNew(page);
+}
+
 /* Reloptions */
 typedef struct GjOptions
 {
@@ -284,11 +303,9 @@ extern BlockNumber GjIndexGetLength(Relation index);
 extern void GjMetaCheck(Relation index, Buffer metabuf);
 extern void GjPageCheck(Relation index, Buffer buffer, GjPageKind kind);
 extern GjPageKind GjPageCheckKind(Relation index, Buffer buffer);
-extern bool GjPageIsUnused(Page page);
 extern void GjReportCorruption(Relation index, BlockNumber block, const char *detail)
 			__attribute__((noreturn));
 extern BlockNumber GjLaneGetOpenBlock(Relation index, int lane, uint32 *run);
-extern int64 GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid);
 
 /* write.c: empty pages, and new indexes that other processes cannot see */
 extern void GjPageInit(Page page, GjPageKind kind, uint32 run);

@@ -270,25 +270,6 @@ GjPageCheckKind(Relation index, Buffer buffer)
 }
 
 /*
- * Return true if the page is all zeroes.  A crash between extending the index and initializing
- * the new page leaves such a page; it contains nothing.
- */
-bool
-GjPageIsUnused(Page page)
-{
-	return PageIsNew(page);
-}
-
-/*
- * Get the key and TID of a row of a tail page
- */
-int64
-GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid)
-{
-	return GjRowGetKey(info, GjTailRow(page, info, row), tid);
-}
-
-/*
  * Check the count of a page, and whether it belongs to a run or delta if it has to
  *
  * The count of a tail page, a directory page or a list page is checked against the page's
