@@ -121,7 +121,7 @@ typedef struct GjAggState
 	List	   *coded;			/* integer list: group columns that hold codes */
 
 	/* Columns of the node's row that are made of two columns of the groups: see show_made() */
-	bool		is_made;		/* is any column? */
+	bool		is_made;		/* is any column made of two? */
 	bool		has_strays;		/* may any have values without a word? */
 	int			ngroups;		/* group columns of the node's row */
 	int			ncolumns;		/* these, and the aggregates */
