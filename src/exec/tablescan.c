@@ -222,8 +222,10 @@ GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 	{
 		request.entries = GjEntriesMayBeRows(request.snapshot);
 		request.columns = columns;
-		if (GjCodecMayHash(&table->key_reader.codec))
-			request.columns |= GJ_ENTRY_KEY;	/* rows/rows.c distinguishes images from hashes */
+		/* rows/rows.c distinguishes images from hashes, which are below all images */
+		if (GjCodecMayHash(&table->key_reader.codec) && table->keys->nkeys > 0 &&
+			GjCodeIsHash(table->keys->min_key))
+			request.columns |= GJ_ENTRY_KEY;
 	}
 	request.reduction = table->reduction;
 	GjRowsOpen(table->rows, &request);

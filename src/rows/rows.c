@@ -6,10 +6,11 @@
  * A match answers with entries or with TIDs.  Entries are tested a chunk at a time, when the next
  * rows are requested.  Entries whose heap block is all-visible are returned as rows:
  * match/visible.c has the proof.  If the code of such an entry is a hash, it does not prove that
- * the key is listed, so the entry is no row; nor is one without a value that is needed, because
- * the index could not store it (base/numeric.c).  The TIDs of the others are collected, and fetched
- * (heap.c) after the last entry, or before they take too much memory.  Before that test, entries
- * that do not pass the filter are dropped; after it, those whose key the look-up does not find.
+ * the key is listed, so the entry is no row (if hashes are listed, entries have their codes); nor
+ * is one without a value that is needed, because the index could not store it (base/numeric.c).
+ * The TIDs of the others are collected, and fetched (heap.c) after the last entry, or before they
+ * take too much memory.  Before that test, entries that do not pass the filter are dropped; after
+ * it, those whose key the look-up does not find.
  *
  * The phases:
  *
@@ -544,7 +545,7 @@ load_chunk(GjRows *rows)
 
 		if (nrows > 0 && !is_proved(rows))
 			rows->certain = false;
-		else if (GjCodecMayHash(&rows->reader->codec))
+		else if (GjCodecMayHash(&rows->reader->codec) && rows->entries->keys.width != 0)
 			batch->nrows = keep_images(rows, tids, rows->test != NULL ? places : NULL, nrows, rest,
 									   &nrest);
 		else

@@ -205,6 +205,17 @@ my %shapes = (
 	},
 	join_aggregate => sub { "SELECT s.w, count(*), sum(b.v), max(b.id) FROM " . small_side('s')
 		  . " JOIN big b ON b.k = s.k" . join_filter() . " GROUP BY s.w" },
+	# equalities of the key and of a text; see rows_sql()
+	join_text => sub {
+		my $small = "(SELECT DISTINCT k, w % 40 AS w, chr(97 + w % 26) || repeat('y', w % 7) AS t "
+		  . "FROM small) s";
+		return pick("SELECT b.id, s.w, b.t FROM $small JOIN big b ON b.k = s.k AND s.t = b.t"
+			  . join_filter(),
+			"SELECT s.w, b.id FROM $small LEFT JOIN big b ON b.k = s.k AND b.t = s.t",
+			"SELECT count(*), sum(b.id) FROM $small JOIN big b ON b.k = s.k AND b.t = s.t",
+			"SELECT b.id FROM big b WHERE (b.k, b.t) IN (SELECT k, t FROM $small)" . filters('b'),
+			"SELECT s.w, s.t FROM $small WHERE NOT EXISTS (SELECT FROM big b WHERE b.k = s.k "
+			  . "AND b.t = s.t)") },
 	join_limited => sub { "SELECT b.id, s.w FROM " . small_side('s') . " JOIN big b ON b.k = s.k"
 		  . join_filter() . " ORDER BY b.id, s.w LIMIT " . upto(40) },
 	distinct => sub { "SELECT DISTINCT b.* FROM " . small_side('s') . " JOIN big b ON b.k = s.k" },
@@ -482,7 +493,8 @@ sub create_indexes
 		my $where = $round{predicate} ? " WHERE $round{predicate}" : '';
 		my $include = pick('', ' INCLUDE (id, v)', ' INCLUDE (v)',
 			family() =~ /text|char|bytea|uuid|numeric/ ? '' : ' INCLUDE (id, v, k2, k)',
-			' INCLUDE (v, k2, f, ok)', ' INCLUDE (id, v, k2, f, ok)');
+			' INCLUDE (v, k2, f, ok)', ' INCLUDE (id, v, k2, f, ok)', ' INCLUDE (id, t)',
+			' INCLUDE (id, v, k2, t)');
 		my $on = "ON $table USING gpujoin (k$round{class})$include";
 		$sql .= "CREATE INDEX ${table}_gj $on$lanes$where;\n";
 		$sql .= "CREATE INDEX ${table}_whole_gj $on;\n"

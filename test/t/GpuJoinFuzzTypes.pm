@@ -158,10 +158,11 @@ sub tuple_condition
 		k2 => sub { pick(upto(37), upto(37), upto(37) . '::int2', 'NULL::int') },
 		id => sub { upto(2000) },
 		ok => sub { pick('true', 'false', 'NULL::bool') },
-		t => sub { "'" . chr(97 + upto(26)) . 'y' x upto(7) . "'" },
+		t => sub { pick('NULL::text', map { "'" . chr(97 + upto(26)) . 'y' x upto(7) . "'" } 1 .. 9) },
 		f => sub { pick(upto(20) / 2, "'NaN'", 'NULL') . '::float4' });
 	my @columns =
-	  pick(['v'], ['k2'], ['k2'], [ 'v', 'k2' ], ['id'], [ 'ok', 'k2' ], ['t'], ['f'])->@*;
+	  pick(['v'], ['k2'], ['k2'], [ 'v', 'k2' ], ['id'], [ 'ok', 'k2' ], ['t'], [ 't', 'k2' ],
+		['f'])->@*;
 	my $n = pick(2, 5, 30, 90);
 	my @names = ($key, map { "$b.$_" } @columns);
 	my @tuples = map {
