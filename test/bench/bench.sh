@@ -183,7 +183,7 @@ name=$(date +%F)-$(tr -cs '[:alnum:]\n' - <<<"${device,,}" | sed 's/^-*//; s/-*$
 name+=-$BENCH_ROWS-rows
 [ "$BENCH_JOBS" = "$all_parts" ] || name+=-${BENCH_JOBS// /-}
 mkdir "$log/report"
-mv "$log/samples.tsv" "$log/report/$name.tsv"
+sed 's/[[:blank:]]*$//' "$samples" >"$log/report/$name.tsv"
 report=$log/report/$name
 {
     if [[ " $BENCH_JOBS " == *" peers "* ]]; then

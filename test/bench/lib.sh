@@ -7,13 +7,13 @@
 # plan" if its prepared statements are planned each time. "gpujoin CPU" is an index like "gpujoin
 # include" that has no mirror, so that one run on a machine with a GPU shows both. All kinds exist
 # at once; a contestant sees only its own, and is forced to use it if necessary. "stock" and "all
-# indexes" see the indexes that named_indexes lists; the planner chooses. A sample is a line of
-# $log/samples.tsv:
+# indexes", also with ", generic plan" appended, see the indexes that named_indexes lists; the
+# planner chooses. A sample is a line of $log/samples.tsv:
 #
 #   part, case, contestant, unit, "less" or "more" is better, x (for plots), value, remark
 #
 # The remark is "told to" if the planner used the index only because settings forced it, and
-# "other plan" if it did not even then; "takes INDEX" if it had the choice. Two more columns are
+# "other plan" if it did not even then; "takes INDEX ..." if it had the choice. Two more columns are
 # added by pace.sh.
 
 source "$(dirname "${BASH_SOURCE[0]}")/session.sh"
@@ -180,7 +180,7 @@ limits_of() {
     local workers=0
     [[ $1 != *", N" ]] || workers=$BENCH_WORKERS
     echo "max_parallel_workers_per_gather=$workers"
-    [[ $1 == gpujoin* || $1 == "all indexes" ]] || echo "gpujoin.enabled=off"
+    [[ $1 == gpujoin* || $1 == "all indexes"* ]] || echo "gpujoin.enabled=off"
     [[ $1 != "gpujoin CPU"* ]] || echo "gpujoin.auto_load=off"
     # Without an index, a generic plan compares each row with each key of an array, which takes
     # minutes.
@@ -198,7 +198,7 @@ orders_of() {
         # A bitmap scan for each key would be the worst use of the index, not the one to measure.
         gpujoin*) printf '%s\n' gpujoin.min_rows=0 enable_seqscan=off enable_bitmapscan=off \
             enable_nestloop=off ;;
-        "no index"* | stock | "all indexes") ;;
+        "no index"* | stock | "all indexes"*) ;;
         *) echo enable_seqscan=off ;;
     esac
 }
@@ -334,8 +334,8 @@ remark_on() {
     remark=''
     [ -n "$index" ] || return 0
     { show_what_it_has "$@"; plan_of "$4"; } | tell_session
-    if [ -n "${named_indexes[$1/$3]:-}" ]; then
-        remark="takes $(grep -owE -m 1 "${index// /|}" "$work/plan" | head -n 1 || true)"
+    if [[ $1 == stock || $1 == "all indexes"* ]]; then
+        remark="takes $(grep -owE "${index// /|}" "$work/plan" | sort -u | paste -sd ' ' || true)"
         return
     fi
     ! grep -qw "$index" "$work/plan" || return 0

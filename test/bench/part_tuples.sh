@@ -34,12 +34,16 @@ tuples_text() {
 
 # tuples PREFIX COUNT FORM BAR
 tuples() {
-    local text case="$2 tuples, $3, $(rows_a_value "$1") rows a value" stock=(stock)
+    local text case="$2 tuples, $3, $(rows_a_value "$1") rows a value"
+    local stock=(stock) ours=("all indexes") forced=()
     [ "$2" -le "$(most_wanted)" ] || return 0
     tuples_text "$@"
-    [[ $3 != unnest* ]] || stock=(btree "btree, custom plan")
-    contest tuples "$case" 0 tupled "$1" "$text" "${stock[@]}" "all indexes"
-    against "$4" "$case" tuples "$case" "all indexes" -- "${stock[@]}"
+    if [[ $3 == unnest* ]]; then
+        stock=(btree "btree, custom plan") ours+=("all indexes, generic plan")
+        forced=("gpujoin include")
+    fi
+    contest tuples "$case" 0 tupled "$1" "$text" "${stock[@]}" "${ours[@]}" "${forced[@]}"
+    against "$4" "$case" tuples "$case" "${ours[@]}" -- "${stock[@]}"
 }
 
 rows_a_value() { case $1 in one) echo 1 ;; hundred) echo 100 ;; many) echo 5000 ;; esac; }
@@ -77,6 +81,7 @@ part_tuples() {
         mapfile -t -O ${#indexes[@]} indexes < <(tuple_indexes $prefix)
         named_indexes["stock/$prefix"]="${prefix}_btree"
         named_indexes["all indexes/$prefix"]="${prefix}_btree ${prefix}_include"
+        named_indexes["all indexes, generic plan/$prefix"]="${prefix}_btree ${prefix}_include"
     done
     at_once build_index -- "${indexes[@]}"
     sql -c CHECKPOINT

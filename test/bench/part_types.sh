@@ -1,7 +1,7 @@
 # test/bench/part_types.sh: columns that applications have, in INCLUDE: sums of numeric, groups of
 # varchar, DISTINCT uuids, filters on them, and texts that are too long for the index. A twentieth
-# of the values of customer_id is wanted; 250 rows have each. One process. DuckDB takes part in
-# `make bench-peers`, and where DUCKDB names it.
+# of the values of customer_id is wanted; 250 rows have each. One process; DuckDB, which takes part
+# in `make bench-peers` and where DUCKDB names it, has one thread, and N for comparison.
 # shellcheck shell=bash
 
 types_stock=(btree covering "no index")
@@ -45,7 +45,7 @@ types_indexes() {
 # types_job CASE PREFIX STATEMENT
 types_job() {
     contest types "$1" 0 sales "$2" "$3" "${types_stock[@]}" "${outside_contestants[@]}" \
-        "gpujoin include"
+        "${outside_contestants[@]/%/, N}" "gpujoin include"
 }
 
 # types_bar CASE BAR [DUCKDB-BAR]
