@@ -92,9 +92,6 @@
 /* VACUUM's folds merge runs of at most this part of the size of a flush */
 #define VACUUM_PART				4
 
-/* Number of runs from which on VACUUM merges, even if the index has a worker */
-#define MANY_RUNS				12
-
 /* Blocks to enter in the free space map */
 typedef struct Freed
 {
@@ -105,7 +102,6 @@ typedef struct Freed
 
 static void fold_locked(Relation index, GjFoldMode mode, BufferAccessStrategy strategy,
 						GjFoldStats *stats);
-static bool is_left_to_worker(Relation index, GjFoldMode mode);
 static inline uint64 count_alive(const GjRun *run);
 static bool has_few_numbers(const GjFold *fold);
 static void forget_unfinished(GjFold *fold);
@@ -147,27 +143,11 @@ GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 	fold_locked(index, mode, strategy, stats);
 	GjFoldUnlock(index);
 	GjVacuumSleep();
-	if ((mode != GJ_FOLD_FLUSH || RelationUsesLocalBuffers(index)) &&
-		!is_left_to_worker(index, mode))
+	if (mode != GJ_FOLD_FLUSH || RelationUsesLocalBuffers(index))
 		GjMergeRuns(index, mode, strategy, stats);
 	if (stats->folds > 0)
 		GjFoldCount(index, stats, GetCurrentTimestamp() - began);
 	return true;
-}
-
-/*
- * Return true if VACUUM should leave merges to the worker that the index has.  Not all workers
- * merge, so it does not if the list of runs is becoming full.
- */
-static bool
-is_left_to_worker(Relation index, GjFoldMode mode)
-{
-	GjIndexState state;
-
-	if (mode != GJ_FOLD_IF_WORTH_IT || !GjFoldHasWorker(index))
-		return false;
-	GjIndexGetState(index, &state);
-	return state.nruns < MANY_RUNS;
 }
 
 /*

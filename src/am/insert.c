@@ -3,13 +3,12 @@
  * insert.c
  *	  Inserting one entry.
  *
- * Why rows go through tail pages: generic WAL determines what changed by comparing the page
- * before and after byte by byte, at about 1 ns per byte: 7 us for a full page, several times the
- * cost of a btree insertion.  Only the part between pd_lower and pd_upper is skipped.  On a tail
- * page rows are stored back to back, and pd_lower is the end of the last one: with at most 64
- * rows an insertion compares 300 bytes on average.  Moving a full tail to a data page compares a
- * whole page, but only once every 64 rows.  Measured: INSERT ...  SELECT of a million random keys
- * takes 0.6 times as long as with a btree instead.
+ * Why rows go through tail pages: rows are stored back to back there, so a row takes 72 bytes of WAL
+ * and little time: GjTailAppend() makes a record of the two places that it changes.  On a data page
+ * it would change an array for each column, a bitmap, and the metapage.  Moving a full tail to a
+ * data page is left to generic WAL, which compares the pages before and after byte by byte, at about
+ * 1 ns per byte, but only once every 64 rows.  Measured: INSERT ... SELECT of half a million random
+ * keys takes 0.4 times the processor time that it takes with a btree instead.
  *
  * There are several lanes (reloption lanes).  A backend has a preferred one and uses another one
  * whose tail page is not locked at the moment, so that inserters rarely wait.  A row is added to
@@ -144,7 +143,7 @@ request_fold(Relation index)
 	GjIndexGetState(index, &state);
 	if (!RelationUsesLocalBuffers(index))
 	{
-		GjFoldRequest(index, &state, 1);
+		(void) GjFoldRequest(index, &state, 1);
 		return;
 	}
 	pages = GjIndexFoldPages(index);

@@ -69,8 +69,14 @@
 /* Approximate duration of a step */
 #define STEP_MS					50
 
-/* Number of listed runs from which on the small ones are merged */
+/*
+ * Number of listed runs from which on the small ones are merged, and VACUUM merges even if the
+ * index has a worker
+ */
 #define MANY_RUNS				12
+
+/* VACUUM itself merges the runs of an index of up to this number of data pages */
+#define SMALL_PAGES				512
 
 /* Minimum number of small runs to merge */
 #define SIMILAR_RUNS			5
@@ -116,6 +122,7 @@ static bool is_valid(const GjMerge *merge, const GjIndexState *state);
 static void keep_sources(GjIndexState *state);
 static bool write_pages(GjMerge *merge, GjFold *fold);
 static void end(GjMerge *merge, Relation index, const GjIndexState *sources);
+static bool is_left_to_worker(Relation index, GjFoldMode mode);
 static void run_to_end(GjMerge *merge, Relation index);
 static void run_steps(GjMerge *merge, Relation index);
 static bool is_mostly_free(Relation index);
@@ -256,7 +263,8 @@ GjMergeLeave(GjMerge *merge)
 }
 
 /*
- * Merge runs, if it is worthwhile or requested, without a pause; adds to the statistics
+ * Merge runs, if it is worthwhile or requested, without a pause, unless this is VACUUM and a worker
+ * can do it; adds to the statistics
  *
  * The caller holds AccessShareLock on the table and RowExclusiveLock on the index.  A requested
  * merge waits for locks, and for the merge of another process.
@@ -267,6 +275,8 @@ GjMergeRuns(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 	bool		waits = mode == GJ_FOLD_ALL;
 	int			rounds = 0;
 
+	if (is_left_to_worker(index, mode))
+		return;
 	while (rounds < MOST_ROUNDS)
 	{
 		GjMerge    *merge;
@@ -292,6 +302,32 @@ GjMergeRuns(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 		GjMergeLeave(merge);
 		rounds++;
 	}
+}
+
+/*
+ * Return true if VACUUM should leave a merge to a worker: to the one that the index has, or to one
+ * that is started for a merge that is due.  Not all workers merge, and there may be no room for
+ * one, so VACUUM merges if the list of runs is becoming full.  It also merges the runs of a small
+ * index, which takes no longer than a flush.
+ */
+static bool
+is_left_to_worker(Relation index, GjFoldMode mode)
+{
+	GjIndexState state;
+	bool		is_source[GJ_MAX_RUNS];
+	uint64		pages = 0;
+
+	if (mode != GJ_FOLD_IF_WORTH_IT || GjIndexFoldPages(index) == 0 || gj_fold_workers == 0)
+		return false;
+	GjIndexGetState(index, &state);
+	for (int i = 0; i < state.nruns; i++)
+		pages += state.runs[i].data_pages;
+	if (pages <= SMALL_PAGES)
+		return false;
+	if (GjFoldHasWorker(index))
+		return state.nruns < MANY_RUNS;
+	return (state.merge_run == 0 && choose_sources(index, &state, mode, is_source) == 0) ||
+		GjFoldRequest(index, &state, 0);
 }
 
 static void

@@ -24,6 +24,11 @@
  * still holds the same entry when the page is locked exclusively, and the callback runs without
  * any lock.
  *
+ * The callback is called for the entries of many pages at a time, in the order of their TIDs.
+ * VACUUM's callback searches the TIDs of all dead tuples.  If these are millions, nearly each
+ * search in another order misses the processor's caches: it takes 280 ns instead of 30.  So pages
+ * that have dead entries are read twice.
+ *
  * Freed slots stay free, except on a page that a lane still fills; a fold drops them.  Free pages
  * are entered in the free space map, which is a hint: a backend that takes a page from it checks
  * again, with the page locked.
@@ -41,9 +46,28 @@
 #include "utils/rel.h"
 
 #include "base/compat.h"
+#include "base/radix.h"
 #include "base/step.h"
 #include "base/tid.h"
 #include "am.h"
+
+/* Number of slots whose entries are judged at a time */
+#define POSITION_BITS			20
+#define BATCH_SLOTS				((uint64) 1 << POSITION_BITS)
+
+/* Bits of an offset in a heap page, counted from 0 */
+#define OFFSET_BITS				11
+
+StaticAssertDecl(MaxHeapTuplesPerPage <= 1 << OFFSET_BITS, "offsets do not fit");
+StaticAssertDecl(POSITION_BITS + OFFSET_BITS + 32 < 64, "positions do not fit");
+
+/* Pages of a batch */
+typedef struct BatchPage
+{
+	BlockNumber block;
+	GjPageOwner owner;
+	int			used;			/* number of entries */
+} BatchPage;
 
 typedef struct GjVacuumState
 {
@@ -53,13 +77,26 @@ typedef struct GjVacuumState
 	IndexBulkDeleteResult *stats;
 	IndexBulkDeleteCallback callback;
 	void	   *callback_state;
+
+	/* the batch */
+	BatchPage  *pages;
+	uint64		npages;
+	uint64		room;			/* maximum number of pages */
+	uint64	   *entries;		/* of the pages: block, offset, and slot number in the batch */
+	uint64	   *scratch;
+	uint64		nentries;
+	uint32	   *dead;			/* a bit for each slot of each page */
 } GjVacuumState;
 
 static void clean_tail(GjVacuumState *state, BlockNumber block);
-static void clean_data(GjVacuumState *state, BlockNumber block);
-static int	find_dead(GjVacuumState *state, BlockNumber block, Page page, uint32 *dead);
-static bool is_dead(const GjVacuumState *state, BlockNumber block, ItemPointerData *tid);
-static void delete_dead(GjVacuumState *state, Buffer buffer, Page copy, GjPageOwner owner);
+static void batch_begin(GjVacuumState *state, BlockNumber npages);
+static void batch_end(GjVacuumState *state);
+static void add_page(GjVacuumState *state, BlockNumber block);
+static void add_entries(GjVacuumState *state, Page page, BatchPage *to);
+static void clean_batch(GjVacuumState *state);
+static void find_dead(GjVacuumState *state);
+static void clean_page(GjVacuumState *state, const BatchPage *page, const uint32 *dead);
+static void check_tid(const GjVacuumState *state, BlockNumber block, const ItemPointerData *tid);
 
 /*
  * Delete the entries whose TIDs the callback reports as dead
@@ -91,11 +128,16 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 
 	GjIndexGetState(info->index, &state.now);
 	nblocks = GjIndexGetLength(info->index);
+	batch_begin(&state, nblocks - state.info.first_data);
 	for (BlockNumber block = state.info.first_data; block < nblocks; block++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		clean_data(&state, block);
+		add_page(&state, block);
+		if (state.npages == state.room)
+			clean_batch(&state);
 	}
+	clean_batch(&state);
+	batch_end(&state);
 
 	GjStep("cleaned");
 	/* do this before the caller can free the dead tuples' line pointers: match/visible.c */
@@ -179,7 +221,8 @@ clean_tail(GjVacuumState *state, BlockNumber block)
 		ItemPointerData tid;
 
 		(void) GjTailGetRow(page, &state->info, row, &tid);
-		if (is_dead(state, block, &tid))
+		check_tid(state, block, &tid);
+		if (state->callback(&tid, state->callback_state))
 		{
 			dead[row / GJ_SLOTS_PER_WORD] |= (uint32) 1 << (row % GJ_SLOTS_PER_WORD);
 			ndead++;
@@ -194,10 +237,37 @@ clean_tail(GjVacuumState *state, BlockNumber block)
 }
 
 /*
- * Delete from a page of any kind
+ * Make room for a batch
  */
 static void
-clean_data(GjVacuumState *state, BlockNumber block)
+batch_begin(GjVacuumState *state, BlockNumber npages)
+{
+	uint64		slots = state->info.slots;
+
+	state->room = Max(1, Min(npages, BATCH_SLOTS / slots));
+	if (GjStepsAreShort())
+		state->room = Min(state->room, 2);
+	state->pages = palloc(state->room * sizeof(BatchPage));
+	state->entries = palloc(state->room * slots * sizeof(uint64));
+	state->scratch = palloc(state->room * slots * sizeof(uint64));
+	state->dead = palloc0(state->room * state->info.words * sizeof(uint32));
+	state->npages = state->nentries = 0;
+}
+
+static void
+batch_end(GjVacuumState *state)
+{
+	pfree(state->pages);
+	pfree(state->entries);
+	pfree(state->scratch);
+	pfree(state->dead);
+}
+
+/*
+ * Add a page of any kind to the batch, if it may have dead entries
+ */
+static void
+add_page(GjVacuumState *state, BlockNumber block)
 {
 	Relation	index = state->vacuum->index;
 	Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, block, RBM_NORMAL,
@@ -205,15 +275,20 @@ clean_data(GjVacuumState *state, BlockNumber block)
 	Page		page = BufferGetPage(buffer);
 	GjPageKind	kind = 0;
 	GjPageOwner owner;
-	PGAlignedBlock copy;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	if (!GjPageIsUnused(page))
 		kind = GjPageCheckKind(index, buffer);
 	owner = GjPageGetOwner(&state->now, page);
-	if (kind == GJ_PAGE_DATA)
-		memcpy(copy.data, page, BLCKSZ);
-	LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
+	if (owner != GJ_OWNER_NOBODY && owner != GJ_OWNER_FOLD && kind == GJ_PAGE_DATA)
+	{
+		BatchPage  *to = &state->pages[state->npages];
+
+		*to = (BatchPage) {.block = block,.owner = owner,.used = GjPageGetOpaque(page)->used};
+		add_entries(state, page, to);
+		state->npages++;
+	}
+	UnlockReleaseBuffer(buffer);
 
 	if (owner == GJ_OWNER_NOBODY)
 	{
@@ -221,45 +296,17 @@ clean_data(GjVacuumState *state, BlockNumber block)
 		GjStep("freed");
 		state->stats->pages_free++;
 	}
-	else if (owner != GJ_OWNER_FOLD && kind == GJ_PAGE_DATA)
-		delete_dead(state, buffer, (Page) copy.data, owner);
-	ReleaseBuffer(buffer);
 }
 
 /*
- * Delete from a data page.  Entries on pages that a merge has written are in its sources, too,
- * which the statistics count.
+ * Add the entries of a page to the batch
  */
 static void
-delete_dead(GjVacuumState *state, Buffer buffer, Page copy, GjPageOwner owner)
-{
-	uint32		dead[GJ_MAX_WORDS] = {0};
-	int			ndead = find_dead(state, BufferGetBlockNumber(buffer), copy, dead);
-
-	if (ndead > 0)
-	{
-		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
-		if (owner == GJ_OWNER_MERGE)
-			GjMergeDelete(state->vacuum->index, &state->info, buffer, dead);
-		else
-			GjDataDelete(state->vacuum->index, &state->info, buffer, dead);
-		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-	}
-	if (owner == GJ_OWNER_MERGE)
-		return;
-	state->stats->tuples_removed += ndead;
-	state->stats->num_index_tuples += GjPageGetOpaque(copy)->used - ndead;
-}
-
-/*
- * Call the callback for each entry of a page copy.  Returns the number of dead ones.
- */
-static int
-find_dead(GjVacuumState *state, BlockNumber block, Page page, uint32 *dead)
+add_entries(GjVacuumState *state, Page page, BatchPage *to)
 {
 	uint32	   *used = GjDataUsed(page, &state->info);
 	ItemPointerData *tids = GjDataTids(page, &state->info);
-	int			ndead = 0;
+	uint64		first = state->npages * state->info.slots;
 
 	for (int word = 0; word < state->info.words; word++)
 	{
@@ -267,26 +314,95 @@ find_dead(GjVacuumState *state, BlockNumber block, Page page, uint32 *dead)
 
 		while (rest != 0)
 		{
-			int			bit = pg_rightmost_one_pos32(rest);
+			int			slot = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(rest);
+			const ItemPointerData *tid = &tids[slot];
+			uint64		offset = ItemPointerGetOffsetNumberNoCheck(tid) - 1;
 
 			rest &= rest - 1;
-			if (is_dead(state, block, &tids[word * GJ_SLOTS_PER_WORD + bit]))
-			{
-				dead[word] |= (uint32) 1 << bit;
-				ndead++;
-			}
+			check_tid(state, to->block, tid);
+			state->entries[state->nentries++] =
+				((uint64) ItemPointerGetBlockNumberNoCheck(tid) << OFFSET_BITS | offset) <<
+				POSITION_BITS | (first + slot);
 		}
 	}
-	return ndead;
 }
 
 /*
- * Call the callback for one entry.  It must not be called for TIDs that no heap can have.
+ * Delete the dead entries of the batch, and empty it
  */
-static bool
-is_dead(const GjVacuumState *state, BlockNumber block, ItemPointerData *tid)
+static void
+clean_batch(GjVacuumState *state)
+{
+	int			words = state->info.words;
+
+	find_dead(state);
+	GjStep("judged");
+	for (uint64 i = 0; i < state->npages; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		clean_page(state, &state->pages[i], state->dead + i * words);
+	}
+	memset(state->dead, 0, state->npages * words * sizeof(uint32));
+	state->npages = state->nentries = 0;
+}
+
+/*
+ * Find the dead entries of the batch
+ */
+static void
+find_dead(GjVacuumState *state)
+{
+	uint64	   *sorted = radix_sort_above(state->entries, state->scratch, state->nentries,
+										  POSITION_BITS);
+
+	for (uint64 i = 0; i < state->nentries; i++)
+	{
+		uint64		position = sorted[i] % BATCH_SLOTS;
+		uint64		number = sorted[i] >> POSITION_BITS;
+		ItemPointerData tid;
+
+		ItemPointerSet(&tid, number >> OFFSET_BITS, number % (1 << OFFSET_BITS) + 1);
+		if (state->callback(&tid, state->callback_state))
+			state->dead[position / GJ_SLOTS_PER_WORD] |= GjSlotBit(position);
+	}
+}
+
+/*
+ * Delete from a data page.  Entries on pages that a merge has written are in its sources, too,
+ * which the statistics count.
+ */
+static void
+clean_page(GjVacuumState *state, const BatchPage *page, const uint32 *dead)
+{
+	Relation	index = state->vacuum->index;
+	int			ndead = 0;
+
+	for (int word = 0; word < state->info.words; word++)
+		ndead += pg_popcount32(dead[word]);
+	if (ndead > 0)
+	{
+		Buffer		buffer = ReadBufferExtended(index, MAIN_FORKNUM, page->block, RBM_NORMAL,
+												state->vacuum->strategy);
+
+		LockBuffer(buffer, BUFFER_LOCK_EXCLUSIVE);
+		if (page->owner == GJ_OWNER_MERGE)
+			GjMergeDelete(index, &state->info, buffer, dead);
+		else
+			GjDataDelete(index, &state->info, buffer, dead);
+		UnlockReleaseBuffer(buffer);
+	}
+	if (page->owner == GJ_OWNER_MERGE)
+		return;
+	state->stats->tuples_removed += ndead;
+	state->stats->num_index_tuples += page->used - ndead;
+}
+
+/*
+ * Check a TID: the callback must not be called for those that no heap can have
+ */
+static void
+check_tid(const GjVacuumState *state, BlockNumber block, const ItemPointerData *tid)
 {
 	if (!GjTidIsPossible(tid))
 		GjReportCorruption(state->vacuum->index, block, "An entry has an impossible TID.");
-	return state->callback(tid, state->callback_state);
 }

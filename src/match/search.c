@@ -239,7 +239,7 @@ collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 	add_tails(search, target, stats);
 	GjTailHitsForget(&search->tails);
 	search->collected = true;
-	GjFoldRequest(search->index, &search->state, SEARCH_FACTOR);
+	(void) GjFoldRequest(search->index, &search->state, SEARCH_FACTOR);
 	GjRunsOpen(search, stats);
 	for (int i = 0; i < search->state.nruns && !search->counted; i++)
 		stats->run_pages += search->state.runs[i].data_pages;

@@ -502,7 +502,7 @@ GjPairOf(GjCodec *codec, Datum value, int64 *rest)
 }
 
 /* request.c: asking for a background worker that folds */
-extern void GjFoldRequest(Relation index, const GjIndexState *state, int factor);
+extern bool GjFoldRequest(Relation index, const GjIndexState *state, int factor);
 extern void GjFoldRepeat(bool at_once);
 extern bool GjFoldNumberIsWanted(void);
 extern void GjFoldWorkerTag(Oid index, LOCKTAG *tag);

@@ -5,9 +5,9 @@
  *
  * A process that meets many unsorted pages asks: an insertion that has opened a page of the delta,
  * once the delta has GjIndexFoldPages(), and a search that has read twice as many, in case the
- * insertions' requests were lost.  A request registers a dynamic background worker, also without
- * preloading.  It never waits and never fails: if there is no room for a worker, a counter tells,
- * and VACUUM folds later.
+ * insertions' requests were lost.  VACUUM asks if a merge is due (am/merge.c).  A request registers
+ * a dynamic background worker, also without preloading.  It never waits and never fails: if there
+ * is no room for a worker, a counter tells, and VACUUM folds later.
  *
  * At most one worker folds an index: it holds the index's worker lock.  All workers of the server
  * have numbers, below gpujoin.fold_workers, which are locks, too.  A request is dropped if the
@@ -65,36 +65,48 @@ static Asked asked[REMEMBERED];
 static uint32 nasked = 0;
 
 static void make_tag(uint32 field1, uint32 field2, uint16 kind, LOCKTAG *tag);
+static bool may_have_worker(Relation index);
+static bool request_worker(Relation index);
 static bool is_time(const GjIndexState *state);
 static bool is_free(const LOCKTAG *tag);
 static bool has_free_number(void);
 static bool start_worker(Oid database, Oid index);
 
 /*
- * Request a fold if the delta has at least this many times GjIndexFoldPages()
+ * Request a worker if the delta has at least this many times GjIndexFoldPages(), or, with a factor
+ * of 0, for a merge.  Returns true if one is started.
  *
  * The state is a recent one.  No page must be locked.
  */
-void
+bool
 GjFoldRequest(Relation index, const GjIndexState *state, int factor)
 {
-	GjIndexUse	use = {0};
-	BlockNumber pages;
-	bool		is_started;
-
 	GjFoldRepeat(false);
 	/* most searches end here, without asking for the index's length */
-	if (GjStateUnsorted(state) < (uint64) factor)
-		return;
-	if (!IsUnderPostmaster || RelationUsesLocalBuffers(index) || GjRelationIsNew(index))
-		return;
-	pages = GjIndexFoldPages(index);
-	if (pages == 0 || GjStateUnsorted(state) < (uint64) pages * factor || gj_fold_workers == 0)
-		return;
-	if (IsBinaryUpgrade || IsParallelWorker() || RecoveryInProgress() || !is_time(state))
-		return;
-	if (GjFoldHasWorker(index))
-		return;
+	if (GjStateUnsorted(state) < (uint64) factor || !may_have_worker(index) ||
+		GjStateUnsorted(state) < (uint64) GjIndexFoldPages(index) * factor)
+		return false;
+	if (factor > 0 && !is_time(state))
+		return false;
+	return !GjFoldHasWorker(index) && request_worker(index);
+}
+
+/*
+ * Return true if a worker may be started for an index by this process
+ */
+static bool
+may_have_worker(Relation index)
+{
+	return IsUnderPostmaster && !IsBinaryUpgrade && !IsParallelWorker() &&
+		!RecoveryInProgress() && gj_fold_workers > 0 && !RelationUsesLocalBuffers(index) &&
+		!GjRelationIsNew(index) && GjIndexFoldPages(index) > 0;
+}
+
+static bool
+request_worker(Relation index)
+{
+	GjIndexUse	use = {0};
+	bool		is_started;
 
 	use.n[GJ_USE_REQUESTS] = 1;
 	is_started = has_free_number() && start_worker(MyDatabaseId, RelationGetRelid(index));
@@ -103,6 +115,7 @@ GjFoldRequest(Relation index, const GjIndexState *state, int factor)
 	GjUsageAdd(RelationGetRelid(index), &use);
 	if (!is_started)
 		GjUsageSetWaiting(RelationGetRelid(index), true);
+	return is_started;
 }
 
 /*

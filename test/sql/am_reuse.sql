@@ -42,6 +42,13 @@ INSERT INTO reuse SELECT i, i, i FROM generate_series(1, 16000) i;
 SELECT gpujoin_check('reuse_k', true) = count(*) AS complete FROM reuse;
 SELECT pg_relation_size('reuse_k') <= 2 * k + 8 * 8192 AS k_is_bounded FROM fresh;
 
+-- a deletion judges the entries of many pages at a time: here, of two
+SET gpujoin.debug_step = 'short';
+DELETE FROM reuse WHERE id % 5 = 0; VACUUM reuse;
+RESET gpujoin.debug_step;
+SELECT gpujoin_check('reuse_k', true) = count(*) AS complete_k,
+	gpujoin_check('reuse_b', true) = count(*) AS complete_b FROM reuse;
+
 -- entries out of heap order: the answers are the same, each row once
 RESET gpujoin.auto_load;
 SET gpujoin.force = on;

@@ -122,8 +122,8 @@ foreach my $step ('appended', 'flushed', 'extended', 'listed', 'switched')
 }
 
 # VACUUM's passes
-foreach my $step ('tail deleted', 'tails cleaned', 'deleted', 'freed', 'cleaned', 'raised',
-	'vacuumed')
+foreach my $step ('tail deleted', 'tails cleaned', 'judged', 'deleted', 'freed', 'cleaned',
+	'raised', 'vacuumed')
 {
 	# a fold leaves free pages of a delta
 	$node->safe_psql('postgres', insertion() . "SELECT gpujoin_fold('big_k', true);"

@@ -16,7 +16,7 @@ use Test::More;
 use Time::HiRes qw(time sleep);
 
 my $next = 0;
-my $node = new_server('primary', { allows_streaming => 1 }, 'fsync = off',
+my $node = new_server('primary', { allows_streaming => 'logical' }, 'fsync = off',
 	'restart_after_crash = on', 'gpujoin.auto_load = off', 'max_worker_processes = 10');
 
 # A flush is due from 8 pages on; there are about 800 entries on a page.
@@ -189,6 +189,58 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_gpujoin_indexes
 	no_worker('VACUUM');
 }
 
+# VACUUM starts a worker for a merge that is due, and has ended while the worker merges.  Without
+# room for a worker it merges by itself.
+{
+	my $holder = $node->background_psql('postgres', on_error_stop => 0);
+	my $dead = "SELECT dead_entries FROM gpujoin_index_info('merged_k')";
+
+	$node->safe_psql('postgres', 'CREATE TABLE merged (id int, k int);
+		INSERT INTO merged SELECT i, i % 1000 FROM generate_series(1, 600000) i;
+		CREATE INDEX merged_k ON merged USING gpujoin (k) INCLUDE (id);
+		DELETE FROM merged WHERE id % 3 = 0');
+	$holder->query_safe('SELECT pg_advisory_lock(1313)');
+	set_step('merge step wait');
+	$node->safe_psql('postgres', "SET gpujoin.debug_step = ''; VACUUM merged");
+	ok($node->poll_query_until('postgres',
+			"SELECT count(*) = 1 FROM pg_stat_activity
+			WHERE $is_worker AND wait_event = 'advisory'"), 'VACUUM starts a worker that merges');
+	is($node->safe_psql('postgres', $dead), '200000', 'it has not merged itself');
+	set_step('');
+	$holder->quit;
+	ok($node->poll_query_until('postgres', "SELECT ($dead) = 0"), 'the worker has merged');
+	is_right('merged', 'a merge that VACUUM has started');
+	no_worker('after the merge');
+
+	set_workers('SET gpujoin.fold_workers = 0');
+	$node->safe_psql('postgres', 'DELETE FROM merged WHERE id % 3 = 1; VACUUM merged');
+	is($node->safe_psql('postgres', $dead), '0', 'without a worker, VACUUM merges');
+	set_workers('RESET gpujoin.fold_workers');
+	is_right('merged', 'a merge by VACUUM');
+	$node->safe_psql('postgres', 'DROP TABLE merged');
+}
+
+# Autovacuum starts, and ends, while a worker has the fold lock
+{
+	my $holder = worker_at('big', 'written');
+
+	$node->safe_psql('postgres', q{SET gpujoin.debug_step = '';
+		ALTER TABLE big SET (autovacuum_enabled, autovacuum_vacuum_insert_threshold = 1,
+			autovacuum_vacuum_insert_scale_factor = 0);
+		ALTER SYSTEM SET autovacuum_naptime = 1; ALTER SYSTEM SET autovacuum = on;
+		SELECT pg_reload_conf()});
+	ok($node->poll_query_until('postgres', q{SELECT autovacuum_count > 0
+		FROM pg_stat_user_tables WHERE relname = 'big'}), 'autovacuum beside a worker');
+	is($node->safe_psql('postgres', "SELECT count(*) FROM pg_stat_activity
+		WHERE $is_worker AND wait_event = 'advisory'"), '1', 'the worker is still there');
+	$node->safe_psql('postgres', 'ALTER SYSTEM RESET autovacuum_naptime;
+		ALTER SYSTEM RESET autovacuum; SELECT pg_reload_conf();
+		ALTER TABLE big RESET (autovacuum_enabled)');
+	$holder->quit;
+	is_flushed('big', 'beside autovacuum');
+	no_worker('autovacuum');
+}
+
 # Rights: an owner without privileges; limits of time; a database's read-only default
 $node->safe_psql('postgres', q{CREATE ROLE poor; CREATE DATABASE limits;
 	ALTER DATABASE limits SET statement_timeout = '1ms';
@@ -251,6 +303,8 @@ ok($node->poll_query_until('limits',
 	$node->safe_psql('postgres', insertion('big'));
 	is_flushed('big', 'after this transaction');
 	$node->safe_psql('postgres', insertion('big') . 'REINDEX INDEX CONCURRENTLY big_k');
+	is_right('big', 'REINDEX CONCURRENTLY');
+	$node->safe_psql('postgres', insertion('big') . 'REINDEX INDEX big_k');
 	is_right('big', 'REINDEX');
 	$node->safe_psql('postgres', insertion('big') . 'DROP INDEX big_k');
 	no_worker('DROP INDEX');
@@ -342,6 +396,40 @@ ok($node->poll_query_until('limits',
 	$holder->quit;
 	$node->safe_psql('postgres', insertion('big'));
 	is_flushed('big', 'the next one');
+}
+
+{
+	my $holder = worker_at('big', 'writing');
+	my $offset = -s $node->logfile;
+
+	$node->safe_psql('postgres',
+		"SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE $is_worker");
+	log_comes_to($node, qr/canceling statement due to user request/, 'a flush is cancelled',
+		$offset);
+	is_right('big', 'cancelled in a flush');
+	$holder->quit;
+	$node->safe_psql('postgres',
+		"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE $is_worker");
+	$node->safe_psql('postgres', insertion('big'));
+	is_flushed('big', 'after the cancel');
+}
+
+# Logical replication inserts rows, too
+{
+	make_table('applied');
+	$node->safe_psql('postgres', 'CREATE DATABASE source');
+	$node->safe_psql('source', q{CREATE TABLE applied (id int, k int);
+		CREATE PUBLICATION p FOR TABLE applied});
+	$node->safe_psql('source', q{SELECT pg_create_logical_replication_slot('s', 'pgoutput')});
+	$node->safe_psql('postgres', sprintf(q{CREATE SUBSCRIPTION s CONNECTION '%s dbname=source'
+		PUBLICATION p WITH (create_slot = false, copy_data = false)}, $node->connstr));
+	$node->safe_psql('source', insertion('applied', 60_000));
+	ok($node->poll_query_until('postgres', 'SELECT count(*) = 60000 FROM applied'),
+		'logical replication');
+	is_flushed('applied', 'logical replication');
+	$node->safe_psql('postgres', 'DROP SUBSCRIPTION s; DROP TABLE applied');
+	$node->safe_psql('postgres', 'DROP DATABASE source');
+	no_worker('logical replication');
 }
 
 # kill -9 of the worker, and crashes at its steps: the server recovers
