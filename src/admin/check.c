@@ -516,12 +516,12 @@ check_tail(CheckState *state, BlockNumber block)
 	opaque = GjPageGetOpaque(page);
 	if (opaque->used > state->info.tail_rows)
 		GjReportCorruption(state->index, block, "A tail page has too many rows.");
-	if ((char *) page + ((PageHeader) page)->pd_lower !=
+	if ((char *) page + ((PageHeader) page)->pd_lower <
 		GjTailRow(page, &state->info, opaque->used))
 		GjReportCorruption(state->index, block,
 						   "A tail page's end does not agree with its number of rows.");
 	for (int row = 0; row < opaque->used; row++)
-		check_entry(state, block, opaque, GjTailRow(page, &state->info, row));
+		check_entry(state, block, NULL, GjTailRow(page, &state->info, row));
 	UnlockReleaseBuffer(buffer);
 }
 
@@ -652,7 +652,7 @@ check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque, const cha
 
 	if (!GjTidIsPossible(&tid))
 		GjReportCorruption(state->index, block, "An entry has an impossible TID.");
-	if (key < opaque->min_key || key > opaque->max_key)
+	if (opaque != NULL && (key < opaque->min_key || key > opaque->max_key))
 		GjReportCorruption(state->index, block,
 						   "An entry's key is outside the bounds of its page.");
 	for (int i = 0; i < info->nincluded; i++)

@@ -66,10 +66,8 @@
 #define GJ_MAX_WORDS			(BLCKSZ / GJ_SLOTS_PER_WORD)
 
 /*
- * Number of rows that a tail page takes before it is flushed.  Generic WAL compares a whole page
- * byte by byte (about 1 ns per byte): n rows cost n/2 row widths for each insertion, plus the
- * comparison of a full data page, shared by n insertions.  The sum is nearly constant between 50
- * and 80 rows.
+ * Number of rows that a tail page takes before it is flushed.  A flush compares two whole pages, at
+ * about 1 ns a byte, which is shared by this number of rows; each search reads all tails.
  */
 #define GJ_TAIL_ROWS			64
 
@@ -118,8 +116,8 @@ typedef struct GjPageOpaqueData
 {
 	uint64		change;			/* metapage sequence number of the last change; never decreases,
 								 * even if the page is reused */
-	int64		min_key;		/* bounds of the keys put here since the page was */
-	int64		max_key;		/* last empty; meaningless while used == 0 */
+	int64		min_key;		/* bounds of the keys put here since the page was last empty; */
+	int64		max_key;		/* meaningless while used == 0, and on tail pages */
 	uint32		kind:4;			/* GjPageKind */
 	uint32		run:28;			/* run or delta that the page belongs to; 0 before first_data */
 	uint16		used;			/* number of entries on this page, or elements of a directory or

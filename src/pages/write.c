@@ -6,7 +6,8 @@
  * Each function here makes one change that is complete by itself: a crash or a reader between
  * two of them finds a correct index.  Changes go through generic WAL, because a custom resource
  * manager would have to be preloaded wherever the WAL is replayed.  (New pages of a run are
- * logged as full-page images: publish.c.)
+ * logged as full-page images: publish.c.  GjTailAppend() makes its own record for the replay of
+ * generic WAL.)
  *
  * Lock order, everywhere: tail page, data page, list page, journal, metapage.  Pages are
  * registered for WAL in the same order, because replay locks them in the order of registration,
@@ -42,11 +43,15 @@
 #define PAGE_ROOM \
 	((int) (BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - sizeof(GjPageOpaqueData)))
 
+/* Bytes of a fragment of generic WAL: its head, and no more than a number */
+#define FRAGMENT_SIZE			(2 * sizeof(uint16) + sizeof(uint16))
+
 static void put_value(char *array, int slot, int width, const char *value);
 static inline void copy_values(char *to, int slot, const char *from, int from_slot, int n,
 							   int width);
 static void set_bits(uint32 *to, int bit, int n);
 static void copy_bits(uint32 *to, int to_bit, const uint32 *from, int from_bit, int n);
+static int	add_fragment(char *delta, int length, Page page, const void *from, int n);
 static void widen_bounds(GjPageOpaque opaque, int64 key);
 static int	find_free_slot(const uint32 *used, int words, int from);
 static void finish_empty(GenericXLogState *state);
@@ -121,21 +126,59 @@ GjDataCopy(Page page, const GjIndexInfo *info, int slot, Page from, int from_slo
  * Add a row to a tail page
  *
  * The tail must be exclusively locked and have room.
+ *
+ * This is the only change that is made for each row.  Generic WAL would copy and compare the page,
+ * which is a third of the work of INSERT ... SELECT, so we make the record that its replay expects.
+ * pd_lower never moves down, and tails have no bounds of keys, so the record contains the row and
+ * the number of rows only.
  */
 void
 GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *row)
 {
-	GenericXLogState *state = GenericXLogStart(index);
-	Page		page = GenericXLogRegisterBuffer(state, tail, 0);
+	Page		page = BufferGetPage(tail);
+	PageHeader	header = (PageHeader) page;
 	GjPageOpaque opaque = GjPageGetOpaque(page);
-	ItemPointerData tid;
+	char	   *to = GjTailRow(page, info, opaque->used);
+	int			lower = GjTailRow(page, info, info->tail_rows) - (char *) page;
+	char		delta[GJ_MAX_ROW_WIDTH + 3 * FRAGMENT_SIZE];
+	int			length = 0;
+	XLogRecPtr	end;
 
-	memcpy(GjTailRow(page, info, opaque->used), row, info->row_width);
-	widen_bounds(opaque, GjRowGetKey(info, row, &tid));
+	START_CRIT_SECTION();
+	memcpy(to, row, info->row_width);
 	opaque->used++;
-	((PageHeader) page)->pd_lower = GjTailRow(page, info, opaque->used) - (char *) page;
-	GenericXLogFinish(state);
+	length = add_fragment(delta, length, page, to, info->row_width);
+	length = add_fragment(delta, length, page, &opaque->used, sizeof(opaque->used));
+	if (header->pd_lower < lower)
+	{
+		header->pd_lower = lower;
+		length = add_fragment(delta, length, page, &header->pd_lower, sizeof(header->pd_lower));
+	}
+	MarkBufferDirty(tail);
+	if (RelationNeedsWAL(index))
+	{
+		XLogBeginInsert();
+		XLogRegisterBuffer(0, tail, REGBUF_STANDARD);
+		XLogRegisterBufData(0, delta, length);
+		end = XLogInsert(RM_GENERIC_ID, 0);
+		PageSetLSN(page, end);
+	}
+	END_CRIT_SECTION();
 	GjStep("appended");
+}
+
+/*
+ * Add a part of a changed page to the data of a record of generic WAL, which consists of such
+ * fragments: offset, length, bytes.  Returns the new length of the data.
+ */
+static int
+add_fragment(char *delta, int length, Page page, const void *from, int n)
+{
+	uint16		head[] = {(const char *) from - (char *) page, n};
+
+	memcpy(delta + length, head, sizeof(head));
+	memcpy(delta + length + sizeof(head), from, n);
+	return length + sizeof(head) + n;
 }
 
 /*
@@ -171,8 +214,6 @@ GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
 	memmove(GjTailRow(tailpage, info, 0), GjTailRow(tailpage, info, row),
 			(Size) (from->used - row) * info->row_width);
 	from->used -= row;
-	((PageHeader) tailpage)->pd_lower =
-		GjTailRow(tailpage, info, from->used) - (char *) tailpage;
 
 	GjPageGetOpaque(datapage)->change = ++meta->sequence;
 	GenericXLogFinish(state);
@@ -294,7 +335,6 @@ GjTailDelete(Relation index, const GjIndexInfo *info, Buffer tail, const uint32 
 		kept++;
 	}
 	opaque->used = kept;
-	((PageHeader) page)->pd_lower = GjTailRow(page, info, kept) - (char *) page;
 	GenericXLogFinish(state);
 	GjStep("tail deleted");
 }

@@ -383,7 +383,7 @@ GenericXLogAbort(GenericXLogState *state)
 {
 }
 
-/* Records of whole pages: a logged page must be locked, and each record must begin and end */
+/* Other records: a logged page must be locked, and each record must begin and end */
 
 void
 XLogBeginInsert(void)
@@ -400,6 +400,20 @@ XLogRegisterBuffer(uint8 id, Buffer buffer, uint8 flags)
 	require(locks[BufferGetBlockNumber(buffer)] == -1);
 	require(p->pd_lower >= SizeOfPageHeaderData && p->pd_lower <= p->pd_upper);
 	require(p->pd_upper <= p->pd_special && p->pd_special <= BLCKSZ);
+}
+
+#if PG_VERSION_NUM >= 180000
+void
+XLogRegisterBufData(uint8 id, const void *data, uint32 length)
+#elif PG_VERSION_NUM >= 160000
+void
+XLogRegisterBufData(uint8 id, const char *data, uint32 length)
+#else
+void
+XLogRegisterBufData(uint8 id, char *data, int length)
+#endif
+{
+	require(length > 0);
 }
 
 XLogRecPtr

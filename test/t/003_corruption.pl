@@ -150,7 +150,6 @@ damage('tail_tid', TAIL, 24 + 4, pack('vvv', 0, 0, 0));
 damage('tail_tid_far', TAIL, 24 + 4, pack('vvv', 0xffff, 0xfffe, 1));
 damage('tail_tid_other', TAIL, 24 + 4, pack('vvv', 0, 0, 9));
 damage('tail_tid_offset', TAIL, 24 + 4, pack('vvv', 0, 1, 0xffff));
-damage('tail_bounds', TAIL, MIN_KEY, pack('q<', 900));
 damage('data_change', $first_data, CHANGE, pack('Q<', 1 << 60));
 damage('data_used_less', $first_data, USED, pack('v', 3));
 damage('data_used_none', $first_data, USED, pack('v', 0));
