@@ -2,10 +2,11 @@
 
 CREATE EXTENSION gpujoin;
 
--- Processor time of a process in milliseconds; the kernel counts in hundredths of a second. NULL if
--- the process has ended, or if the kernel does not tell.
+-- Processor time of a process in milliseconds, or in hundredths of a second if the kernel does not
+-- tell more. NULL if the process has ended.
 CREATE FUNCTION cpu_ms(pid int) RETURNS float8 LANGUAGE sql AS $$
-    SELECT (f[12]::float8 + f[13]::float8) * 10
+    SELECT coalesce(split_part(pg_read_file('/proc/' || pid || '/schedstat', 0, 1000, true), ' ', 1)::
+            float8 / 1e6, (f[12]::float8 + f[13]::float8) * 10)
     FROM (SELECT string_to_array(split_part(pg_read_file('/proc/' || pid || '/stat', 0, 1000, true),
         ') ', 2), ' ') AS f) AS stat
 $$;

@@ -387,31 +387,20 @@ ok($node->poll_query_until('limits',
 	is_flushed('big', 'terminated');
 	no_worker('terminated');
 }
-{
-	my $holder = worker_at('big', 'writing');
-
-	$node->safe_psql('postgres',
-		"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE $is_worker");
-	is_right('big', 'terminated in a flush');
-	$holder->quit;
-	$node->safe_psql('postgres', insertion('big'));
-	is_flushed('big', 'the next one');
-}
-
+foreach my $what ('terminate', 'cancel')
 {
 	my $holder = worker_at('big', 'writing');
 	my $offset = -s $node->logfile;
 
 	$node->safe_psql('postgres',
-		"SELECT pg_cancel_backend(pid) FROM pg_stat_activity WHERE $is_worker");
-	log_comes_to($node, qr/canceling statement due to user request/, 'a flush is cancelled',
-		$offset);
-	is_right('big', 'cancelled in a flush');
+		"SELECT pg_${what}_backend(pid) FROM pg_stat_activity WHERE $is_worker");
+	log_comes_to($node, qr/(terminat|cancel)ing .* due to/, "$what, in a flush", $offset);
+	is_right('big', "$what, in a flush");
 	$holder->quit;
 	$node->safe_psql('postgres',
 		"SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE $is_worker");
 	$node->safe_psql('postgres', insertion('big'));
-	is_flushed('big', 'after the cancel');
+	is_flushed('big', "$what: the next one");
 }
 
 # Logical replication inserts rows, too
