@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 75690,
-	'lines of code' => 53219,
+	'lines' => 75880,
+	'lines of code' => 53350,
 	'global functions' => 762,
 	'used by no other file' => 0,
 	'used across folders' => 407,
