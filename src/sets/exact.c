@@ -19,9 +19,8 @@
  * the code is a hash, the key itself.  Elements with the same code have the same there.
  *
  * Open addressing: a cell has 32 bits of an element's hash and its number.  The elements are in one
- * array, so that a search reads two cache lines, and several searches prefetch them.  If entries are
- * tested by tuples, most searches find nothing, and end at a filter with eight bits for each cell,
- * of which every element sets one.
+ * array, so a search reads two cache lines, and several searches prefetch them.  Most searches for
+ * entries find nothing: they read only a filter with eight bits a cell, one of them for an element.
  *
  * The hash of an element is seeded at random, so that no prepared list of integers makes a long run
  * of cells.  A code may itself be a hash, with a known seed, of the only part: then hashing the
