@@ -407,7 +407,7 @@ void
 XLogRegisterBufData(uint8 id, const void *data, uint32 length)
 #elif PG_VERSION_NUM >= 160000
 void
-XLogRegisterBufData(uint8 id, const char *data, uint32 length)
+XLogRegisterBufData(uint8 id, char *data, uint32 length)
 #else
 void
 XLogRegisterBufData(uint8 id, char *data, int length)
