@@ -308,7 +308,7 @@ check_pages(CheckState *state)
 	} while (state->moved || GjListsMoved(state->index, &state->now));
 	if (is_locked)
 	{
-		GjFoldTag(RelationGetRelid(state->index), &tag);
+		GjFoldTag(GJ_LOCK_FOLD, RelationGetRelid(state->index), &tag);
 		(void) LockRelease(&tag, ShareLock, false);
 	}
 }
@@ -321,7 +321,7 @@ lock_folds(Relation index)
 {
 	LOCKTAG		tag;
 
-	GjFoldTag(RelationGetRelid(index), &tag);
+	GjFoldTag(GJ_LOCK_FOLD, RelationGetRelid(index), &tag);
 	while (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
 	{
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,

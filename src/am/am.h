@@ -49,7 +49,7 @@ GjFoldLock(Relation index)
 {
 	LOCKTAG		tag;
 
-	GjFoldTag(RelationGetRelid(index), &tag);
+	GjFoldTag(GJ_LOCK_FOLD, RelationGetRelid(index), &tag);
 	(void) LockAcquire(&tag, ExclusiveLock, false, false);
 }
 
@@ -58,7 +58,7 @@ GjFoldTryLock(Relation index)
 {
 	LOCKTAG		tag;
 
-	GjFoldTag(RelationGetRelid(index), &tag);
+	GjFoldTag(GJ_LOCK_FOLD, RelationGetRelid(index), &tag);
 	return LockAcquire(&tag, ExclusiveLock, false, true) != LOCKACQUIRE_NOT_AVAIL;
 }
 
@@ -67,7 +67,7 @@ GjFoldUnlock(Relation index)
 {
 	LOCKTAG		tag;
 
-	GjFoldTag(RelationGetRelid(index), &tag);
+	GjFoldTag(GJ_LOCK_FOLD, RelationGetRelid(index), &tag);
 	(void) LockRelease(&tag, ExclusiveLock, false);
 }
 

@@ -146,7 +146,7 @@ GjMergeBegin(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, boo
 	GjIndexGetState(index, &state);
 	if (state.merge_run == 0 && choose_sources(index, &state, mode, is_source) == 0)
 		return NULL;
-	GjMergeTag(RelationGetRelid(index), &lock);
+	GjFoldTag(GJ_LOCK_MERGE, RelationGetRelid(index), &lock);
 	if (GjLockIsHeld(&lock, ExclusiveLock) ||
 		LockAcquire(&lock, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
 	{

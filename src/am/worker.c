@@ -189,7 +189,7 @@ take_locks(Worker *worker)
 	int			tries = 0;
 	LOCKTAG		tag;
 
-	GjFoldWorkerTag(worker->index, &tag);
+	GjFoldTag(GJ_LOCK_WORKER, worker->index, &tag);
 	while (LockAcquire(&tag, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
 	{
 		if (++tries == LOCK_TRIES || !sleep_for(LOCK_RETRY_MS))
@@ -215,7 +215,7 @@ take_number(Worker *worker)
 	{
 		LOCKTAG		tag;
 
-		GjFoldNumberTag(number, &tag);
+		GjFoldTag(GJ_LOCK_NUMBER, number, &tag);
 		if (LockAcquire(&tag, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
 			continue;
 		worker->number = number;
@@ -231,7 +231,7 @@ release_number(Worker *worker)
 
 	if (worker->number < 0)
 		return;
-	GjFoldNumberTag(worker->number, &tag);
+	GjFoldTag(GJ_LOCK_NUMBER, worker->number, &tag);
 	LockRelease(&tag, ExclusiveLock, true);
 	worker->number = -1;
 }

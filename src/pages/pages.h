@@ -501,14 +501,19 @@ GjPairOf(GjCodec *codec, Datum value, int64 *rest)
 	return GjCodeOf(codec, value);
 }
 
-/* request.c: asking for a background worker that folds */
+/* request.c: asking for a background worker that folds; locks of folds, merges and workers */
+typedef enum GjFoldLockKind
+{
+	GJ_LOCK_WORKER = 1,			/* held by the worker of an index */
+	GJ_LOCK_NUMBER,				/* held by the worker that has a number */
+	GJ_LOCK_MERGE,				/* held by a process that merges runs of an index */
+	GJ_LOCK_FOLD				/* the fold lock of an index */
+} GjFoldLockKind;
+
 extern bool GjFoldRequest(Relation index, const GjIndexState *state, int factor);
 extern void GjFoldRepeat(bool at_once);
 extern bool GjFoldNumberIsWanted(void);
-extern void GjFoldWorkerTag(Oid index, LOCKTAG *tag);
-extern void GjFoldNumberTag(int number, LOCKTAG *tag);
-extern void GjFoldTag(Oid index, LOCKTAG *tag);
-extern void GjMergeTag(Oid index, LOCKTAG *tag);
+extern void GjFoldTag(GjFoldLockKind kind, uint32 index_or_number, LOCKTAG *tag);
 extern bool GjFoldHasWorker(Relation index);
 extern bool GjDatabaseIsWanted(void);
 

@@ -44,12 +44,6 @@
 /* Minimum delay between two times that a process repeats other processes' requests */
 #define REPEAT_MS				1000
 
-/* Kinds of locks */
-#define WORKER_LOCK				1
-#define NUMBER_LOCK				2
-#define MERGE_LOCK				3
-#define FOLD_LOCK				4
-
 /* Number of deltas for which a process knows when it asked; others take the place of the oldest */
 #define REMEMBERED				16
 
@@ -64,7 +58,6 @@ typedef struct Asked
 static Asked asked[REMEMBERED];
 static uint32 nasked = 0;
 
-static void make_tag(uint32 field1, uint32 field2, uint16 kind, LOCKTAG *tag);
 static bool may_have_worker(Relation index);
 static bool request_worker(Relation index);
 static bool is_time(const GjIndexState *state);
@@ -151,33 +144,6 @@ GjFoldNumberIsWanted(void)
 }
 
 /*
- * Get the tag of the lock that the worker of an index of this database holds
- */
-void
-GjFoldWorkerTag(Oid index, LOCKTAG *tag)
-{
-	make_tag(MyDatabaseId, index, WORKER_LOCK, tag);
-}
-
-/*
- * Get the tag of the lock that a process that merges runs of an index of this database holds
- */
-void
-GjMergeTag(Oid index, LOCKTAG *tag)
-{
-	make_tag(MyDatabaseId, index, MERGE_LOCK, tag);
-}
-
-/*
- * Get the tag of the fold lock of an index of this database
- */
-void
-GjFoldTag(Oid index, LOCKTAG *tag)
-{
-	make_tag(MyDatabaseId, index, FOLD_LOCK, tag);
-}
-
-/*
  * Return true if a worker is folding an index
  */
 bool
@@ -185,29 +151,23 @@ GjFoldHasWorker(Relation index)
 {
 	LOCKTAG		tag;
 
-	GjFoldWorkerTag(RelationGetRelid(index), &tag);
+	GjFoldTag(GJ_LOCK_WORKER, RelationGetRelid(index), &tag);
 	return !is_free(&tag);
 }
 
 /*
- * Get the tag of the lock for a worker's number, the same in all databases
+ * Get the tag of a lock of an index of this database, or of a number, which is the same in all
+ * databases
+ *
+ * These are user locks: a process that exits outside of a transaction releases no others, and the
+ * locks of PostgreSQL's own access methods are not touched.  PostgreSQL's functions use user locks
+ * of another type.
  */
 void
-GjFoldNumberTag(int number, LOCKTAG *tag)
+GjFoldTag(GjFoldLockKind kind, uint32 index_or_number, LOCKTAG *tag)
 {
-	make_tag(InvalidOid, number, NUMBER_LOCK, tag);
-}
-
-/*
- * Fill in the tag of one of our locks, a user lock: a process that exits outside of a transaction
- * releases no others, and the locks of PostgreSQL's own access methods are not touched.
- * PostgreSQL's functions use user locks of another type.
- */
-static void
-make_tag(uint32 field1, uint32 field2, uint16 kind, LOCKTAG *tag)
-{
-	tag->locktag_field1 = field1;
-	tag->locktag_field2 = field2;
+	tag->locktag_field1 = kind == GJ_LOCK_NUMBER ? InvalidOid : MyDatabaseId;
+	tag->locktag_field2 = index_or_number;
 	tag->locktag_field3 = GJ_MAGIC;
 	tag->locktag_field4 = kind;
 	tag->locktag_type = LOCKTAG_USERLOCK;
@@ -283,7 +243,7 @@ has_free_number(void)
 	{
 		LOCKTAG		tag;
 
-		GjFoldNumberTag(number, &tag);
+		GjFoldTag(GJ_LOCK_NUMBER, number, &tag);
 		if (is_free(&tag))
 			return true;
 	}
