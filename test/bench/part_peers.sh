@@ -65,4 +65,5 @@ part_peers() {
             WHERE class_id = ANY ('$(sql -c "SELECT array_agg(k) FROM $name")')"
         contest "scale: peers" "$keys keys" "$keys" patents class "$text" "${all[@]}"
     done
+    sql -c "DROP TABLE keyed, wanted, wanted_owners, tupled, wanted_tuples"
 }
