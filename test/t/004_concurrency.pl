@@ -18,13 +18,20 @@ my $node = new_server('main', 'fsync = off', 'synchronous_commit = off', 'jit = 
 # "verify" runs in REPEATABLE READ, so both queries see the same rows. Writers change single rows,
 # so they cannot deadlock with each other.
 $node->safe_psql('postgres', q{
-	CREATE TABLE big (id bigserial, k int, v int, pad text) WITH (fillfactor = 70);
-	CREATE TABLE small (k int, w int);
+	CREATE FUNCTION id(int) RETURNS uuid IMMUTABLE LANGUAGE sql
+		AS $$ SELECT overlay(md5($1::text) PLACING '8' FROM 17 FOR 1)::uuid $$;
+	CREATE FUNCTION code(int) RETURNS text IMMUTABLE LANGUAGE sql
+		AS $$ SELECT CASE WHEN $1 % 9 = 0 THEN 'longer than fifteen bytes ' ELSE 'k' END || $1 $$;
+	CREATE TABLE big (id bigserial, k int, v int, pad text, u uuid GENERATED ALWAYS AS (id(k)) STORED,
+		t text GENERATED ALWAYS AS (code(k)) STORED) WITH (fillfactor = 70);
+	CREATE TABLE small (k int, w int, t text GENERATED ALWAYS AS (code(k)) STORED);
 	CREATE TABLE verified (query text, rows bigint, failed boolean, stock text, forced text);
 	INSERT INTO big (k, v, pad)
 		SELECT i % 200, 0, repeat('x', i % 50) FROM generate_series(1, 8000) i;
 	INSERT INTO small SELECT i * 7 % 200, i % 3 FROM generate_series(1, 20) i;
-	CREATE INDEX big_k ON big USING gpujoin (k) WITH (lanes = 2);
+	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (t) WITH (lanes = 2);
+	CREATE INDEX big_u ON big USING gpujoin (u) INCLUDE (t);
+	CREATE INDEX big_t ON big USING gpujoin (t text_id_ops) INCLUDE (u);
 	CREATE INDEX big_id ON big (id);
 	CREATE FUNCTION answer(query text, forced boolean) RETURNS text LANGUAGE plpgsql AS $$
 	DECLARE
@@ -59,7 +66,11 @@ my @queries = (
 	'SELECT b.id, s.w FROM small s JOIN big b ON b.k = s.k',
 	'SELECT b.* FROM big b WHERE EXISTS (SELECT FROM small s WHERE s.k = b.k AND s.w = :w)',
 	'SELECT s.k, b.id FROM small s LEFT JOIN big b ON b.k = s.k AND b.v > 3',
-	'SELECT count(*), sum(v) FROM big WHERE k = ANY (ARRAY(SELECT k FROM small WHERE w < :w))');
+	'SELECT count(*), sum(v) FROM big WHERE k = ANY (ARRAY(SELECT k FROM small WHERE w < :w))',
+	'SELECT u, t FROM big WHERE (u, t) IN ((id(:a), code(:a)), (id(:b), code(:b)), (id(:c), code(0)))',
+	'SELECT id FROM big WHERE (k, t) IN ((:a, code(:a)), (:b, code(:b)), (:c, code(:a)))',
+	'SELECT t, count(*), count(u) FROM big WHERE t IN (code(:a), code(:b), code(9)) GROUP BY t',
+	'SELECT s.k, b.t FROM small s JOIN big b ON b.k = s.k AND b.t = s.t WHERE s.w <> :w');
 my %scripts = (
 	'insert@8' => q{INSERT INTO big (k, v, pad) VALUES (:a, :c, repeat('y', :b % 50));},
 	'batch@2' => q{INSERT INTO big (k, v) SELECT i % 200, :c FROM generate_series(1, 100) i;},
@@ -81,7 +92,7 @@ my %scripts = (
 		BEGIN
 			-- While waiting it would hold a snapshot, and a concurrent index build waits for that
 			SET LOCAL lock_timeout = '200ms';
-			PERFORM gpujoin_fold('big_k', random() < 0.3);
+			PERFORM gpujoin_fold('big_k', random() < 0.3), gpujoin_fold('big_u'), gpujoin_fold('big_t');
 		EXCEPTION WHEN undefined_object OR lock_not_available THEN	-- REINDEX was faster
 		END $$;
 	},
@@ -104,7 +115,7 @@ foreach my $script (sort keys %scripts)
 	append_to_file($file, $variables . $sql . "\n");
 	push @load, '-f', "$file\@$weight";
 }
-foreach my $query (@queries[ 0 .. 2 ])
+foreach my $query (@queries[ 0 .. 2, 6 .. 9 ])
 {
 	my $plain = $query =~ s/:[abcw]/1/gr;
 	ok(uses_node($node, 'GpuScan', $plain) || uses_node($node, 'GpuJoin', $plain), "ours: $query");
@@ -145,8 +156,8 @@ note("$count comparisons of $rows rows, $kinds different answers");
 cmp_ok($count, '>', 200, 'there were many comparisons');
 cmp_ok($kinds, '>', 100, 'of many different answers');
 
-is($node->safe_psql('postgres', "SELECT gpujoin_check('big_k', true) >= count(*) FROM big"), 't',
-	'each row has its entry');
+is($node->safe_psql('postgres', "SELECT gpujoin_check('$_', true) >= count(*) FROM big"), 't',
+	"each row has its entry in $_") foreach qw(big_k big_u big_t);
 
 # A plain VACUUM may leave entries: it skips the indexes when few heap pages have dead tuples, and
 # skips a page that the checkpointer has pinned. These options make it visit every page and every
