@@ -158,7 +158,9 @@ sub tuple_condition
 		k2 => sub { pick(upto(37), upto(37), upto(37) . '::int2', 'NULL::int') },
 		id => sub { upto(2000) },
 		ok => sub { pick('true', 'false', 'NULL::bool') },
-		t => sub { pick('NULL::text', map { "'" . chr(97 + upto(26)) . 'y' x upto(7) . "'" } 1 .. 9) },
+		t => sub {
+			pick('NULL::text', map { "'" . chr(97 + upto(26)) . 'y' x upto(7) . "'" } 1 .. 9)
+		},
 		f => sub { pick(upto(20) / 2, "'NaN'", 'NULL') . '::float4' });
 	my @columns =
 	  pick(['v'], ['k2'], ['k2'], [ 'v', 'k2' ], ['id'], [ 'ok', 'k2' ], ['t'], [ 't', 'k2' ],
