@@ -43,6 +43,13 @@ SELECT count(*), bool_and(EXISTS (SELECT FROM big b WHERE b.v = g.v AND b.n = g.
 	FROM (SELECT v, n FROM big WHERE k IN (4, 5, 7, 8, 27, 28, 30, 31, 50, 51, 73, 74) GROUP BY v, n OFFSET 0) g WHERE n IS NOT NULL;
 EXPLAIN (VERBOSE, COSTS OFF) SELECT n, status, min(t), count(DISTINCT m), sum(n) FROM big WHERE k IN (1, 3) GROUP BY status, n;
 RESET gpujoin.force;
+CREATE TABLE scales (k int, n numeric);
+INSERT INTO scales SELECT 1, x FROM unnest(ARRAY[('1.5' || repeat('0', 5000))::numeric, 1.5, 1.50, 2, ('2.' || repeat('0', 16383))::numeric, -0.00, 0, 'NaN', '-Infinity', 1e-30, 0.0000000000000000000000000000010000, 99999999999999999999.00, 99999999999999999999]) x;
+CREATE INDEX ON scales USING gpujoin (k) INCLUDE (n);
+VACUUM (FREEZE, ANALYZE) scales;
+SET gpujoin.force = on;
+SELECT trim_scale(n), scale(n), c, EXISTS (SELECT FROM scales s WHERE s.n::text = g.n::text) FROM (SELECT n, count(*) c FROM scales WHERE k = 1 GROUP BY n OFFSET 0) g ORDER BY n;
+RESET gpujoin.force;
 -- not read from the index; an order that is not that of bytes; values of a join's small side
 SELECT * FROM compare('SELECT far, count(*) FROM big WHERE k IN (1, 3) GROUP BY far');
 SELECT * FROM compare('SELECT x, max(t COLLATE "en-x-icu") FROM big WHERE k IN (1, 3) GROUP BY x') WHERE EXISTS (SELECT FROM pg_collation WHERE collname = 'en-x-icu')
