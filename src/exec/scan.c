@@ -58,7 +58,7 @@ static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static GjRowShape *shape_of_tuples(const ScanState *scan, bool to_arrays);
 static TupleTableSlot *exec_scan(CustomScanState *node);
 static TupleTableSlot *exec_entries(CustomScanState *node);
-static inline TupleTableSlot *take_entry(GjScanState *scan, GjRowBatch *batch, int nplain);
+static inline TupleTableSlot *take_entry(GjScanState *scan, GjRowBatch *batch);
 static TupleTableSlot *take_any_entry(GjScanState *scan, GjRowBatch *batch);
 static inline TupleTableSlot *take_tuple(GjScanState *scan, GjRowBatch *batch);
 static bool load_rows(GjScanState *scan, bool by_row);
@@ -188,7 +188,7 @@ exec_entries(CustomScanState *node)
 	GjRowBatch *batch = GjRowsGetBatch(scan->table.rows);
 
 	if (batch->next < batch->nrows && scan->direct != NULL)
-		return take_entry(scan, batch, scan->direct->noutputs);
+		return take_entry(scan, batch);
 	return exec_scan(node);
 }
 
@@ -196,12 +196,12 @@ exec_entries(CustomScanState *node)
  * Return the result row of the batch's next entry, except values that are made
  */
 static inline TupleTableSlot *
-take_entry(GjScanState *scan, GjRowBatch *batch, int nplain)
+take_entry(GjScanState *scan, GjRowBatch *batch)
 {
 	TupleTableSlot *slot = scan->table.css.ss.ps.ps_ResultTupleSlot;
 	int			row = batch->next++;
 
-	GjFillPlain(scan->direct, nplain, GjRowEntry(batch, row), slot);
+	GjFillPlain(scan->direct, GjRowEntry(batch, row), slot);
 	if (scan->cursor != GJ_CURSOR_NONE)
 		note_entry(scan, batch, row);
 	return slot;
@@ -215,7 +215,7 @@ take_any_entry(GjScanState *scan, GjRowBatch *batch)
 {
 	const GjRowShape *shape = scan->direct;
 	uint64		entry = GjRowEntry(batch, batch->next);
-	TupleTableSlot *slot = take_entry(scan, batch, shape->noutputs - shape->nmade);
+	TupleTableSlot *slot = take_entry(scan, batch);
 
 	if (shape->nmade > 0)
 		GjFillMade(shape, entry, slot);

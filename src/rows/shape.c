@@ -307,20 +307,22 @@ static void
 order_outputs(GjRowShape *shape)
 {
 	int			nplain = 0;
+	int			nint4 = 0;
 
 	for (int i = 0; i < shape->noutputs; i++)
 	{
 		if (!is_made(&shape->outputs[i]))
 			swap_outputs(shape, i, nplain++);
 	}
-	shape->nint4 = 0;
 	for (int i = 0; i < nplain; i++)
 	{
 		const GjShapeOutput *output = &shape->outputs[i];
 
 		if (output->width == sizeof(int32) && output->by_value && output->nulls == NULL)
-			swap_outputs(shape, i, shape->nint4++);
+			swap_outputs(shape, i, nint4++);
 	}
+	shape->end_int4 = &shape->outputs[nint4];
+	shape->end_plain = &shape->outputs[nplain];
 }
 
 static void

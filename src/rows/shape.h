@@ -69,7 +69,9 @@ typedef struct GjRowShape
 	uint64		columns;		/* entries: a bit for each column of the index that is used */
 	AttrNumber	natts;			/* tuples: number of attributes that each must have */
 	TupleDesc	desc;			/* tuples: the table's descriptor */
-	int			nint4;			/* number of leading outputs of 4 bytes by value, without NULLs */
+	const struct GjShapeOutput *end_int4;	/* after the leading outputs of 4 bytes by value,
+											 * without NULLs */
+	const struct GjShapeOutput *end_plain;	/* after these and all others that are not made */
 	int			nmade;			/* number of outputs at the end whose values are made */
 	bool		key_is_text;	/* entries: a key that is made is a text, not a uuid */
 	int			noutputs;
@@ -108,11 +110,11 @@ GjReadySlot(TupleTableSlot *slot)
  * Values by reference belong to the caller, and must not be copies that the slot made.
  */
 static inline void
-GjFillPlain(const GjRowShape *shape, int noutputs, uint64 entry, TupleTableSlot *slot)
+GjFillPlain(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 {
 	const GjShapeOutput *output = shape->outputs;
-	const GjShapeOutput *end_int4 = output + shape->nint4;
-	const GjShapeOutput *end = output + noutputs;
+	const GjShapeOutput *end_int4 = shape->end_int4;
+	const GjShapeOutput *end = shape->end_plain;
 	Datum	   *values = slot->tts_values;
 	bool	   *isnull = slot->tts_isnull;
 
@@ -140,7 +142,7 @@ GjFillPlain(const GjRowShape *shape, int noutputs, uint64 entry, TupleTableSlot 
 static inline void
 GjFillFromEntry(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 {
-	GjFillPlain(shape, shape->noutputs - shape->nmade, entry, slot);
+	GjFillPlain(shape, entry, slot);
 	if (shape->nmade > 0)
 		GjFillMade(shape, entry, slot);
 }
@@ -181,8 +183,8 @@ GjFillFromTuple(const GjRowShape *shape, HeapTupleHeader tuple, TupleTableSlot *
 	Datum	   *values = slot->tts_values;
 	bool	   *isnull = slot->tts_isnull;
 	const GjShapeOutput *output = shape->outputs;
-	const GjShapeOutput *end_int4 = output + shape->nint4;
-	const GjShapeOutput *end = output + shape->noutputs;
+	const GjShapeOutput *end_int4 = shape->end_int4;
+	const GjShapeOutput *end = shape->end_plain;
 
 	GjReadySlot(slot);
 	for (; output < end_int4; output++)
