@@ -62,7 +62,8 @@
  *	  later makes a change that our snapshot does not see.
  * c. The entry passes all conditions: no reduction is made if a part of the filter cannot be sent
  *	  (is_sent_whole).  The conditions that are sent hold for exactly the values that pass the
- *	  test (rows/filter.c).
+ *	  test (rows/filter.c).  An entry that lacks a value of a condition is marked
+ *	  (gpujoin_reduction.h), so the device returns it.
  *
  * Claim: entries that are found on pages of L or R, or on a tail, must not be tested by M.  They
  * may have been inserted after M was copied, into a block whose bit was cleared for that.  So the
@@ -315,6 +316,8 @@ ask(Attempt *a)
 		reduction->asked.n_left_out == 0;
 	if (reduction->limit == 0 && !reduction->groups_if_needed)
 		return REFUSED;
+	if (a->request->test != NULL)
+		reduction->asked.marked |= (uint32) (a->request->test->words / (GJ_ENTRY_KEY << 1));
 	result = GjServiceReduce(&match->mirror.column, &shape, match->keys, reduction, rest, &a->info);
 	switch (result)
 	{

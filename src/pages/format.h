@@ -170,8 +170,8 @@ GjKindIsWide(GjColumnKind kind)
 }
 
 /*
- * Return true if an entry may lack the value of an attribute of this kind: then its word, or the
- * first one, is GJ_ABSENT
+ * Return true if an entry may lack the value of an attribute of this kind: then its word, or both,
+ * are GJ_ABSENT
  */
 static inline bool
 GjKindMayLack(GjColumnKind kind)

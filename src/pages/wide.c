@@ -14,8 +14,8 @@
  * A text of at most 15 bytes is stored as these, filled up with zeroes, and its length in the last
  * byte, read in the same way.  No text has a zero byte, so only the empty text would have a first
  * word that is 0 before the sign bit is inverted; it has 1 instead.  A longer text is *absent*: its
- * first word is GJ_ABSENT, and its row is read from the table, like that of a numeric that has no
- * word (base/numeric.c).  Two texts are the same bytes if and only if both words are
+ * words are GJ_ABSENT, and its row is read from the table, like that of a numeric that has no word
+ * (base/numeric.c).  Two texts are the same bytes if and only if both words are
  * equal, which under a deterministic collation is equality; comparing words as signed integers is
  * comparing bytes, as under the C collation.  The collation itself plays no part in what is stored.
  *
@@ -122,8 +122,7 @@ GjWordsOfText(Datum text, bool is_bpchar, int64 *words)
 	int			length = toast_raw_datum_size(text) - VARHDRSZ;
 	int			stored = length;
 
-	words[0] = GJ_ABSENT;
-	words[1] = 0;
+	words[0] = words[1] = GJ_ABSENT;
 	if (length > (is_bpchar ? GJ_BPCHAR_BYTES : GJ_TEXT_BYTES))
 		return;
 	value = PG_DETOAST_DATUM_PACKED(text);

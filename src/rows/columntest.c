@@ -42,6 +42,8 @@ static void run_pair(const GjColumnTest *test, const char *firsts, const char *s
 					 uint8 *results);
 static int64 get_key(Oid type, const GjBatchColumn *column, int i);
 static bool add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high);
+static inline bool may_lack(Oid type);
+static bool add_range(gjd_filter *filter, int column, bool lacks, int64 low, int64 high);
 static void compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value);
 static void compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value);
 static void read_words(const GjColumnTest *test, Datum value, int64 *words);
@@ -302,6 +304,11 @@ get_key(Oid type, const GjBatchColumn *column, int i)
  * type; dates and timestamps are integers with the same order, including infinity; a boolean is 0
  * or 1.  An oid has no sign, so it is not tested.
  *
+ * An absent value has the lowest word (GJ_ABSENT), and so have the second words of those that have
+ * two; it passes all conditions, as its row must be read.  "word = 5" is sent as two conditions:
+ * word <= 5, and not between the word after the lowest one and 4.  The second word of the empty
+ * text is the lowest one, too; the first one tells it from others.
+ *
  * Only a reduction (match/reduce.c) relies on it, and only if all parts of the filter are sent.
  * Entries that arrive are tested again, by all conditions; those from other sources (tail pages,
  * missing pages of a mirror, the CPU's pieces) have not been tested before.  An answer of TIDs
@@ -317,9 +324,8 @@ get_key(Oid type, const GjBatchColumn *column, int i)
 bool
 GjTestForDevice(gjd_filter *filter, int column, int second, const GjColumnTest *test, uint8 wanted)
 {
-	/* a device cannot tell absent values, for which no test holds */
-	if (test->type == NUMERICOID || test->type == TEXTOID || test->type == BPCHAROID)
-		return false;
+	bool		lacks = may_lack(test->type);
+
 	switch (test->kind)
 	{
 		case GJ_TEST_CONSTANT:
@@ -327,16 +333,18 @@ GjTestForDevice(gjd_filter *filter, int column, int second, const GjColumnTest *
 		case GJ_TEST_SAME:
 			if (test->yes == wanted)
 				return add(filter, column, GJD_IS_NOT_NULL, 0, 0);
-			return add(filter, 0, GJD_BETWEEN, 1, 0);
+			return lacks ? add(filter, column, GJD_BETWEEN, GJ_ABSENT, GJ_ABSENT) :
+				add(filter, 0, GJD_BETWEEN, 1, 0);
 		case GJ_TEST_RANGE:
 			if (test->type == OIDOID)
 				return false;
-			return add(filter, column, test->yes == wanted ? GJD_BETWEEN : GJD_OUTSIDE,
-					   test->low, test->high);
+			if (test->yes != wanted)
+				return add(filter, column, GJD_OUTSIDE, test->low, test->high);
+			return add_range(filter, column, lacks, test->low, test->high);
 		case GJ_TEST_PAIR:
 			return test->yes == wanted &&
-				add(filter, column, GJD_BETWEEN, test->low, test->low) &&
-				add(filter, second, GJD_BETWEEN, test->high, test->high);
+				add_range(filter, column, lacks, test->low, test->low) &&
+				add_range(filter, second, lacks, test->high, test->high | test->ignored);
 		case GJ_TEST_LESS:
 		case GJ_TEST_LESS_EQUAL:
 		case GJ_TEST_EQUAL:
@@ -355,6 +363,27 @@ bool
 GjTestNullForDevice(gjd_filter *filter, int column, bool isnull)
 {
 	return add(filter, column, isnull ? GJD_IS_NULL : GJD_IS_NOT_NULL, 0, 0);
+}
+
+/*
+ * Return true if an entry may lack the words of a value of this type, as far as is known here
+ */
+static inline bool
+may_lack(Oid type)
+{
+	return type == NUMERICOID || type == TEXTOID || type == BPCHAROID;
+}
+
+/*
+ * Add the conditions that a value is in a range, or, with lacks, that it is absent
+ */
+static bool
+add_range(gjd_filter *filter, int column, bool lacks, int64 low, int64 high)
+{
+	if (!lacks)
+		return add(filter, column, GJD_BETWEEN, low, high);
+	return (low == GJ_ABSENT || add(filter, column, GJD_OUTSIDE, GJ_ABSENT + 1, low - 1)) &&
+		add(filter, column, GJD_BETWEEN, GJ_ABSENT, high);
 }
 
 static bool

@@ -58,6 +58,7 @@ struct GjEntryFilter
 	uint64		part_words;		/* those of them that may lack a value */
 	GjExact    *exact;
 	uint64		columns;
+	uint64		words;			/* columns with words, of which an entry may lack some */
 	Bitmapset  *params;
 	ExprContext *econtext;
 	bool		computes;		/* true if evaluating the values may fail */
@@ -138,7 +139,7 @@ GjEntryFilterInit(Relation index, List *plan, List *values, PlanState *parent)
 	Assert(reader.value == list_length(values));
 	filter->test = (GjEntryTest) {
 		.run = run_filter,.attach = attach_filter,.arg = filter,.columns = filter->columns,
-		.varies = filter->params != NULL
+		.words = filter->words,.varies = filter->params != NULL
 	};
 	/* no device looks up tuples */
 	if (filter->root.noperands < 64 && filter->parts == NIL)
@@ -249,6 +250,9 @@ note_words(Reader *reader, Condition *condition)
 		(condition->type == BPCHAROID && column->kind != GJ_COLUMN_WIDE_BPCHAR))
 		elog(ERROR, "a filter compares a column that has no words");
 	condition->words = GJ_ENTRY_KEY << condition->column;
+	reader->filter->words |= condition->words;
+	if (condition->second != 0)
+		reader->filter->words |= GJ_ENTRY_KEY << condition->second;
 	condition->test.stored_scale = column->stored_scale;
 	condition->test.ignored = column->kind == GJ_COLUMN_WIDE_BPCHAR ? GJ_TEXT_LENGTH_BITS : 0;
 }

@@ -129,6 +129,7 @@ typedef struct GjEntryTest
 														 * if possible */
 	void	   *arg;			/* of both */
 	uint64		columns;		/* columns that it reads; bit 0 is the key */
+	uint64		words;			/* those of them that an entry may lack: then the test is true */
 	uint64		parts;			/* all parts of the test, as in GjEntrySetFilter(); 0: too many */
 	bool		varies;			/* true if a rescan may give it other values to compare with */
 } GjEntryTest;

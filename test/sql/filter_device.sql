@@ -10,13 +10,18 @@ SET gpujoin.min_rows = 0;
 \i :abs_srcdir/sql/common/both_ways.sql
 \i :abs_srcdir/sql/common/explain.sql
 
-CREATE TABLE v (id int, k int, i2 int2, i4 int, i8 int8, d date, tz timestamptz, b bool, o oid, u uuid)
-	WITH (autovacuum_enabled = off);
+CREATE TABLE v (id int, k int, i2 int2, i4 int, i8 int8, d date, tz timestamptz, b bool, o oid, u uuid,
+	n numeric, t text, c bpchar) WITH (autovacuum_enabled = off);
 CREATE FUNCTION fill(first int, last int) RETURNS void LANGUAGE sql AS $$
 	INSERT INTO v SELECT i, i % 40, nullif(i % 13, 5) - 6, nullif(i % 11, 3) - 5,
 		(nullif(i % 7, 6) - 3) * 5000000000, '2024-02-28'::date + nullif(i % 9, 2),
 		'2024-02-28 UTC'::timestamptz + nullif(i % 8, 1) * interval '1 s', nullif(i % 3, 2) = 0,
-		nullif(i % 5, 4), md5(nullif(i % 10, 7)::text)::uuid
+		nullif(i % 5, 4), md5(nullif(i % 10, 7)::text)::uuid,
+		CASE i % 23 WHEN 0 THEN NULL WHEN 1 THEN 'NaN' WHEN 2 THEN '-inf' WHEN 3 THEN 1e30 WHEN 4 THEN 1.005
+			WHEN 5 THEN 1.5 ELSE (i % 23 - 12)::numeric(5, 2) END,
+		CASE i % 19 WHEN 0 THEN NULL WHEN 1 THEN 'longer than fifteen bytes' WHEN 2 THEN '' WHEN 3 THEN 'longer than 8'
+			ELSE left('abcdefgh', i % 19 - 3) END,
+		rpad(left('abcdefgh', i % 9), i % 11)
 	FROM generate_series(first, last) i
 $$;
 SELECT fill(1, 12000);
@@ -24,7 +29,7 @@ INSERT INTO v SELECT -k, k, n, m, l, t::date, t, false, 4294967295
 FROM generate_series(0, 39) k, (VALUES
 	(-32768, -2147483648, -9223372036854775808, '-infinity'::timestamptz),
 	(32767, 2147483647, 9223372036854775807, 'infinity')) q(n, m, l, t);
-CREATE INDEX v_k ON v USING gpujoin (k) INCLUDE (i2, i4, i8, d, tz, b, o, u);
+CREATE INDEX v_k ON v USING gpujoin (k) INCLUDE (i2, i4, i8, d, tz, b, o, u, n, t, c);
 VACUUM ANALYZE v;
 
 -- Rows from the heap, rows from entries, aggregates, the first rows, joined
@@ -51,6 +56,14 @@ CREATE TABLE conditions AS SELECT * FROM unnest(ARRAY[
 	'd <= ''-infinity''', 'd <> ''2024-02-29''', 'tz < ''infinity''', 'tz >= ''infinity''',
 	'tz > ''-infinity''', 'tz = ''2024-02-28 00:00:03 UTC''', 'tz > now() - interval ''1 day''',
 	'd < current_date',
+	-- values that the index could not store
+	'n = 1.50', 'n = 1.5', 'n = 1.005', 'n = ''NaN''', 'n = 1e30', 'n <> 1.50', 'n <> 1.005', 'n < -3', 'n <= -3',
+	'n > 3', 'n >= 3', 'n > 1.005', 'n < 1.005', 'n > 1e20', 'n < 1e20', 'n < ''-inf''', 'n >= ''NaN''', 'n IS NULL',
+	'n IS NOT NULL', 'n > NULL', 'NOT n > 3', 'NOT (n > 3 OR i4 > 0)', 'n > 3 AND n < 7', 'n BETWEEN -2 AND 1.5',
+	't = ''''', 't = ''abc''', 't = ''abcdefgh''', 't = ''longer than 8''', 't = ''longer than fifteen bytes''',
+	't <> ''abc''', 't IS NULL', 't = ''abc'' AND c = ''abc''', 'c = ''abc''', 'c = ''''', 'c = ''abc ''::text',
+	'c = ''abc''::text', '(t = ''abc'') IS TRUE', 'NOT t <> ''abc''', '(n > 3 AND t = ''abc'') IS NOT TRUE',
+	'n > 0 AND n < 5 AND t = ''a'' AND i4 > -9 AND i2 > -9',
 	-- NULL, and conditions that are the same for each row
 	'i4 IS NULL', 'i4 IS NOT NULL', 'i4 > NULL', 'i4 <> NULL::int8', 'NOT i4 IS NULL AND b IS NULL',
 	'i4 = ANY (NULL::int[])', 'i4 < (SELECT NULL::int)', 'i4 < (SELECT 3)',
@@ -102,7 +115,7 @@ SELECT count(*) AS conditions, sum(abs(f.rows - counted)) AS wrong_rows,
 FROM conditions, figures('SELECT k, i4, i2 FROM v WHERE k IN (1, 3, 5, 39) AND ' || condition) f,
 	LATERAL (SELECT n::int AS counted
 		FROM both_ways('SELECT id FROM v WHERE k IN (1, 3, 5, 39) AND ' || condition)) q
-WHERE condition !~ 'k [>B<]|SELECT|^i4 . NULL|::int8|::int\[';
+WHERE condition !~ 'k [>B<]|SELECT|^i4 . NULL|::int8|::int\[|\m[ntc]\M';
 
 -- Whether a device has tested depends on the machine: without costs EXPLAIN does not show it
 SET gpujoin.force = on;

@@ -15,11 +15,14 @@ my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'", PAT
 wait_ready($node);
 $node->safe_psql('postgres', q{
 	CREATE TABLE big (id int, k int, v int, w int, f float8, b bool, d date,
-		u uuid);
+		u uuid, n numeric, t text, c char(4));
 	INSERT INTO big SELECT i, i % 100, i % 1000, nullif(i % 5, 1), i, i % 2 = 0,
-		current_date - i % 7, lpad(to_hex(i % 1000), 32, '0')::uuid
+		current_date - i % 7, lpad(to_hex(i % 1000), 32, '0')::uuid,
+		CASE WHEN i % 2500 = 3 THEN 'NaN' ELSE round((i % 1000 - 500) / 100.0, 2) END,
+		CASE WHEN i % 2500 = 4 THEN 'longer than fifteen bytes' ELSE 'text ' || i % 500 END,
+		'c' || i % 500
 		FROM generate_series(1, 50000) i;
-	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (v, w, f, b, d, u);
+	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (v, w, f, b, d, u, n, t, c);
 	SELECT gpujoin_load('big_k')});
 vacuum_until_visible($node, 'big');
 
@@ -55,6 +58,13 @@ foreach (
 	[ "u = '$uuid'", "(u = '$uuid'::uuid)" ],
 	[ "u <> '$uuid' AND v = 7", '(v = 7)' ],
 	[ "u IN ('$uuid', NULL)", 'none' ],
+	[ 'n > 4.9 AND n < 5', "((n > 4.9) AND (n < '5'::numeric))" ],
+	[ 'NOT n = 1.5', '(n <> 1.5)' ],
+	[ 'n IN (1.5, 2)', 'none' ],
+	[ "t = 'text 7'", "(t = 'text 7'::text)" ],
+	[ "c = 'c7'", "(c = 'c7'::bpchar)" ],
+	[ "c = 'c7'::text", "((c)::text = 'c7'::text)" ],
+	[ "t <> 'text 7'", 'none' ],
 	[ '(v = 7 OR w = 2)', 'none' ],
 	[ 'f < 9', 'none' ],
 	[ 'v = 7 AND id > 0', '(v = 7)' ])
@@ -86,6 +96,19 @@ foreach ([ 'rows', 'v, w' ], [ 'heap', 'id, v, w' ])
 		"$kind: both words of a uuid are tested");
 	($plan, $bytes) = ask('v IN (7) AND w IN (2, 3)', columns => $columns);
 	is(line_of($plan, 'Rows Removed by Index Filter'), $all - 50, "$kind: a list of one");
+}
+
+# Entries without a word for the value are sent, and their rows read: 20 match that lack n, 20 t
+foreach (
+	[ 'n = -4.93', 50 + 20, 8 ], [ 'n <> -4.93', 24950, 8 ], [ 'n <= -4.97', 190 + 20, 8 ],
+	[ 'n > 99', 20, 8 ], [ "t = 'text 7'", 100 + 20, 16 ], [ "t = ''", 20, 16 ],
+	[ "t = 'longer than fifteen bytes'", 20, 16 ], [ "c = 'c7'", 100, 16 ],
+	[ "c = 'c7 '::text", 0, 16 ])
+{
+	my ($condition, $sent, $width) = @$_;
+	my ($plan, $bytes) = ask($condition, columns => 'v');
+
+	is($bytes, $sent * (8 + 4 + 1 + $width + $width / 8), "what may satisfy $condition is sent");
 }
 
 my ($plan, $bytes) = ask('v = 7', columns => 'count(*), sum(w)');
