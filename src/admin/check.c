@@ -35,20 +35,24 @@
 #include "storage/latch.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
+#include "utils/fmgrprotos.h"
 #include "utils/guc.h"
+#include "utils/json.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
 #include "am/am.h"
 #include "base/compat.h"
+#include "base/numeric.h"
 #include "base/step.h"
 #include "base/tid.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_check);
 PG_FUNCTION_INFO_V1(gpujoin_index_info);
 
-#define INFO_COLUMNS			19	/* of an extension of version 1.0.0: 17 */
+#define INFO_COLUMNS			20	/* of an extension of version 1.0.0: 17 */
 
 /* Interval of attempts to get the fold lock */
 #define LOCK_POLL_MS			20
@@ -81,6 +85,7 @@ typedef struct CheckState
 	uint32		max_run;		/* largest number of a run or delta found */
 	BlockNumber max_run_block;	/* block where that was found */
 	uint64		run_entries[GJ_MAX_RUNS];	/* number of entries found, without deleted ones */
+	uint64		absent[GJ_MAX_INCLUDED];	/* number of entries that lack a column's value */
 	bloom_filter *filter;		/* fingerprints of entries, or NULL */
 	int64		filter_entries; /* number of entries that the filter is sized for */
 	GjCodec		codec;
@@ -110,6 +115,7 @@ static void check_lanes(CheckState *state, GjMetaPage meta);
 static void check_counters(CheckState *state, GjMetaPage meta);
 static const char *name_keys(Relation index);
 static Datum make_bigints(const uint64 *values, int n);
+static Datum describe_included(const CheckState *state);
 static void note_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind);
 static void note_merge_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind);
 static int	check_slots(CheckState *state, BlockNumber block, Page page);
@@ -237,6 +243,7 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	values[16] = Int64GetDatum((int64) delta_pages);
 	values[17] = Int64GetDatum(state.merge_pages);
 	values[18] = CStringGetTextDatum(name_keys(state.index));
+	values[19] = describe_included(&state);
 	index_close(state.index, AccessShareLock);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
 }
@@ -255,6 +262,38 @@ name_keys(Relation index)
 	if (codec.kind != GJ_CODEC_HASH)
 		return "values";
 	return OidIsValid(codec.image.fn_oid) ? "images or hashes" : "hashes";
+}
+
+/*
+ * Describe the INCLUDE columns that may lack values, as an object of objects
+ */
+static Datum
+describe_included(const CheckState *state)
+{
+	StringInfoData json;
+
+	initStringInfo(&json);
+	appendStringInfoChar(&json, '{');
+	for (int i = 0; i < state->info.nvalues; i++)
+	{
+		const GjIncludedColumn *column = &state->info.included[i];
+		char	   *name;
+
+		if (!GjKindMayLack(column->kind))
+			continue;
+		name = get_attname(state->index->rd_index->indrelid,
+						   state->index->rd_index->indkey.values[i + 1], false);
+		if (json.len > 1)
+			appendStringInfoString(&json, ", ");
+		escape_json(&json, name);
+		appendStringInfo(&json, ": {\"absent\": " UINT64_FORMAT, state->absent[i]);
+		if (column->kind == GJ_COLUMN_NUMERIC)
+			appendStringInfo(&json, ", \"display_scale\": %d, \"stored_scale\": %d",
+							 column->display_scale, column->stored_scale);
+		appendStringInfoChar(&json, '}');
+	}
+	appendStringInfoChar(&json, '}');
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data));
 }
 
 static Datum
@@ -347,6 +386,7 @@ reset(CheckState *state)
 	state->max_change = 0;
 	state->max_run = 0;
 	memset(state->run_entries, 0, sizeof(state->run_entries));
+	memset(state->absent, 0, sizeof(state->absent));
 	if (state->filter_entries > 0)
 	{
 		if (state->filter != NULL)
@@ -658,12 +698,15 @@ check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque, const cha
 	for (int i = 0; i < info->nincluded; i++)
 	{
 		static const char zeroes[sizeof(Datum)] = {0};
+		static const int64 absent = GJ_ABSENT;
 		const GjIncludedColumn *column = &info->included[i];
 
 		if ((row[info->row_nulls_offset + i / 8] & (1 << (i % 8))) != 0 &&
 			memcmp(row + column->row_offset, zeroes, column->width) != 0)
 			GjReportCorruption(state->index, block,
 							   "An included value is marked NULL but is not zero.");
+		if (GjKindMayLack(column->kind))
+			state->absent[i] += memcmp(row + column->row_offset, &absent, sizeof(absent)) == 0;
 	}
 	state->nentries++;
 	if (state->filter)

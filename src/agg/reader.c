@@ -788,6 +788,8 @@ word_of_text(GjReader *reader, const GjReaderColumn *column, Datum value)
 	int64		words[2];
 
 	GjWordsOfText(text, false, words);
+	if (words[0] == GJ_ABSENT)
+		words[1] = 0;
 	if (words[0] == GJ_ABSENT && is_first)
 		words[0] = GjStraysAdd(reader->strays, is_bpchar ? GJ_STRAY_BPCHAR : GJ_STRAY_TEXT, value,
 							   column->is_key);

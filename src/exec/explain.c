@@ -358,12 +358,16 @@ explain_sort(ExplainState *es, const GjOrderedStats *stats, const GjMatchStats *
 static void
 explain_index_only(const GjTableScan *table, ExplainState *es)
 {
+	const GjRowsStats *stats = GjRowsGetStats(table->rows);
+
 	if (!boolVal(GjTableScanGetPrivate(table, GJ_TABLE_INDEX_ONLY)))
 		return;
 	ExplainPropertyBool("Index Only", true, es);
-	if (es->analyze && table->stats.searches > 0)
-		ExplainPropertyUInteger("Heap Fetches", NULL,
-								GjRowsGetStats(table->rows)->heap_fetches, es);
+	if (!es->analyze || table->stats.searches == 0)
+		return;
+	ExplainPropertyUInteger("Heap Fetches", NULL, stats->heap_fetches, es);
+	if (stats->absent > 0 || es->format != EXPLAIN_FORMAT_TEXT)
+		ExplainPropertyUInteger("Absent Values", NULL, stats->absent, es);
 }
 
 /*

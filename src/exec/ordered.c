@@ -52,6 +52,13 @@
  * Entries that do not pass a filter of INCLUDE columns are dropped before they are put in order;
  * match/stream.c proves that no row is lost.
  *
+ * An entry may lack the value of a numeric sort column (base/numeric.c).  The TIDs of all such
+ * entries are set aside when the first batch is selected, without a limit for a device, and then
+ * fetched.  Those that are rows are *strays*, which sets/top.c puts in their places in each batch,
+ * by the values of the tuples.  Under one snapshot they stay the same rows.  Each match finds their
+ * own entries again, which lack the value, so no other entry leads to them.  If they take too much
+ * memory, there are no batches, and all rows are sorted.
+ *
  * If the index cannot tell which rows there are (rows with a NULL key are wanted, or the snapshot
  * may see rows that the index lacks), each batch reads the whole heap, and the tuples themselves
  * are put in order.  A tuple is then identified by its own TID, not by that of its chain's root,
@@ -115,6 +122,8 @@ struct GjOrdered
 	uint64		matched;		/* columns of the index that a match must return */
 	bool		index_only;
 	bool		may_hash;		/* is an entry whose code is a hash no row? */
+	bool		may_lack;		/* may an entry lack the value of a sort column? */
+	uint64		words;			/* columns of filters and the order that an entry may lack */
 	uint64		bound;			/* number of rows in the first batch */
 	bool		can_limit;		/* true if a device can put entries in the order of the first sort
 								 * column, and its limit has not been too low */
@@ -122,6 +131,8 @@ struct GjOrdered
 	/* The source of the batches */
 	bool		all;			/* true for the scan's rows: all tuples of the heap */
 	GjEntryStream *stream;		/* entries, or NULL before the first batch and after the last one */
+	GjTidSet   *lacking;		/* TIDs of entries that lack a sort column; NULL once fetched */
+	bool		gives_up;		/* must all rows be sorted, as the strays take too much memory? */
 
 	/* The current batch */
 	GjTopBatches batches;
@@ -183,9 +194,14 @@ static void set_limit(const GjOrdered *ordered, gjd_top *top);
 static void forget_match(GjOrdered *ordered);
 static void add_set(GjScanState *scan, const GjEntrySet *set);
 static void add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk);
+static int	set_aside(GjScanState *scan, const GjEntrySet *set, uint64 first, uint16 *rows, int n);
+static void fetch_strays(GjScanState *scan);
+static void forget_lacking(GjOrdered *ordered);
 static bool is_row(GjScanState *scan, uint64 i);
 static bool has_hash(const GjOrdered *ordered, uint64 i);
 static void test_group(GjScanState *scan, uint64 first);
+static bool lacks_value(GjScanState *scan, uint64 i);
+static void count_fetch(GjScanState *scan, bool lacks_value);
 static bool fetch(GjScanState *scan, uint64 i);
 static void prefetch(GjScanState *scan, uint64 i);
 static GjOrderedSorter *make_sorter(GjScanState *scan);
@@ -226,7 +242,10 @@ GjOrderedCreate(GjScanState *scan)
 	ordered->index_only = scan->table.row_shape != NULL;
 	init_columns(ordered, scan->table.index, order, RelationGetDescr(node->ss_currentRelation));
 	if (ordered->index_only)
-		kept = scan->table.row_shape->columns | GjEntryFilterWords(scan->table.entry_filter);
+	{
+		ordered->words |= GjEntryFilterWords(scan->table.entry_filter);
+		kept = scan->table.row_shape->columns | ordered->words;
+	}
 	ordered->may_hash = ordered->index_only && GjCodecMayHash(&scan->table.key_reader.codec);
 	if (ordered->may_hash)
 		kept |= GJ_ENTRY_KEY;
@@ -261,13 +280,27 @@ init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc)
 		if (!GjTypeSorts(attribute->atttypid, &column->kind))
 			elog(ERROR, "a plan sorts by attribute %d, whose type cannot be sorted", attno);
 		column->column = GjIndexColumnOf(index, attno);
-		column->width = attribute->attlen;
+		column->width = attribute->attbyval ? attribute->attlen : sizeof(int64);
+		if (column->column > 0)
+		{
+			const GjIncludedColumn *included = &info.included[column->column - 1];
+
+			column->stored_scale = included->stored_scale;
+			column->second = included->second;
+			ordered->matched |= included->second == 0 ? 0 : GJ_ENTRY_KEY << included->second;
+		}
+		if (column->kind == GJ_SORT_NUMERIC)
+		{
+			ordered->may_lack = true;
+			ordered->words |= GJ_ENTRY_KEY << column->column;
+		}
 		column->descending = list_nth_int(item, GJ_ORDER_DESCENDING);
 		column->nulls_first = list_nth_int(item, GJ_ORDER_NULLS_FIRST);
 		ordered->matched |= GJ_ENTRY_KEY << column->column;
 		ordered->attnos[ordered->ncolumns++] = attno;
 	}
-	ordered->can_limit = ordered->columns[0].kind == GJ_SORT_SIGNED;
+	ordered->can_limit = !ordered->may_lack &&
+		(ordered->columns[0].kind == GJ_SORT_SIGNED || ordered->columns[0].kind == GJ_SORT_UUID);
 }
 
 /*
@@ -302,7 +335,7 @@ next_from_batches(ScanState *node)
 
 	if (ordered->phase == GJ_ORDERED_START)
 		start(scan);
-	for (;;)
+	while (!ordered->gives_up)
 	{
 		CHECK_FOR_INTERRUPTS();
 		if (ordered->next < GjTopCount(ordered->top))
@@ -314,6 +347,8 @@ next_from_batches(ScanState *node)
 		else if (GjTopCount(ordered->top) < ordered->batches.wanted || !next_batch(scan))
 			return ExecClearTuple(node->ss_ScanTupleSlot);
 	}
+	ordered->phase = GJ_ORDERED_REST;
+	return ExecClearTuple(node->ss_ScanTupleSlot);
 }
 
 /*
@@ -340,14 +375,18 @@ static void
 start(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
+	Size		memory;
 
 	Assert(ordered->phase == GJ_ORDERED_START);
 	GjScanPrepare(scan);
 	scan->table.used = true;
+	memory = GjScanMemory(scan) / GJ_ORDER_MEMORY_PART;
 	ordered->phase = GJ_ORDERED_BATCHES;
+	ordered->gives_up = false;
 	GjTopBatchesStart(&ordered->batches, ordered->bound,
-					  GjTopMaxWanted(GjTopSlotBytes(ordered->top),
-									 GjScanMemory(scan) / GJ_ORDER_MEMORY_PART));
+					  GjTopMaxWanted(GjTopSlotBytes(ordered->top), memory));
+	if (ordered->may_lack)
+		ordered->lacking = GjTidSetCreate(GetMemoryChunkContext(ordered), memory);
 	select_batch(scan, false);
 	if (ordered->index_only)
 		GjNoteNoPlace(&scan->table.css.ss);
@@ -385,7 +424,6 @@ select_batch(GjScanState *scan, bool after_last)
 	ordered->next = ordered->end_tested = ordered->prefetched = 0;
 	ordered->certain = ordered->index_only && !ordered->all &&
 		GjEntriesMayBeRows(scan->table.css.ss.ps.state->es_snapshot);
-	ordered->nblocks = RelationGetNumberOfBlocks(scan->table.css.ss.ss_currentRelation);
 }
 
 static void
@@ -400,7 +438,10 @@ select_entries(GjScanState *scan, bool after_last)
 		GjShapeSetSource(scan->table.row_shape, GjTopRows(top));
 	if (!ordered->all)
 		add_entries(scan, !after_last && ordered->can_limit);
-	if (ordered->all)
+	ordered->nblocks = RelationGetNumberOfBlocks(scan->table.css.ss.ss_currentRelation);
+	if (ordered->may_lack)
+		fetch_strays(scan);
+	else if (ordered->all)
 		add_rows(scan);
 	GjTopFinish(top);
 }
@@ -564,18 +605,104 @@ add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk)
 	int			nrows;
 
 	CHECK_FOR_INTERRUPTS();
-	if (test == NULL)
+	if (test == NULL && !scan->ordered->may_lack)
 	{
 		scan->ordered->matched_entries += n;
 		GjTopAdd(top, set, first, n, NULL, 0);
 		return;
 	}
 	GjEntrySetPrefetch(set, first, n);
-	nrows = GjEntryTestRun(test, set, first, n, rows);
+	if (test != NULL)
+		nrows = GjEntryTestRun(test, set, first, n, rows);
+	else
+	{
+		for (nrows = 0; nrows < n; nrows++)
+			rows[nrows] = nrows;
+	}
 	scan->table.stats.filtered += n - nrows;
 	scan->ordered->failed_entries += n - nrows;
 	scan->ordered->matched_entries += nrows;
+	if (scan->ordered->may_lack)
+		nrows = set_aside(scan, set, first, rows, nrows);
 	GjTopAdd(top, set, first, n, rows, nrows);
+}
+
+/*
+ * Keep those of n rows of a chunk that have all sort columns, and note the TIDs of the others in
+ * the first batch.  Returns the number of the former.
+ */
+static int
+set_aside(GjScanState *scan, const GjEntrySet *set, uint64 first, uint16 *rows, int n)
+{
+	GjOrdered  *ordered = scan->ordered;
+
+	for (int i = 0; i < ordered->ncolumns; i++)
+	{
+		const int64 *words;
+		int			nkept = 0;
+
+		if (ordered->columns[i].kind != GJ_SORT_NUMERIC)
+			continue;
+		words = (const int64 *) set->included[ordered->columns[i].column - 1].values + first;
+		for (int k = 0; k < n; k++)
+		{
+			if (likely(words[rows[k]] != GJ_ABSENT))
+				rows[nkept++] = rows[k];
+			else if (ordered->lacking != NULL &&
+					 !GjTidSetAddPacked(ordered->lacking, &set->tids[first + rows[k]], 1))
+				elog(ERROR, "an entry of index \"%s\" has an impossible TID",
+					 RelationGetRelationName(scan->table.index));
+		}
+		n = nkept;
+	}
+	return n;
+}
+
+/*
+ * Fetch the rows that were set aside, if that has not been done, and add them.  If tuples are put
+ * in order, their values are not known before all of them have been read.
+ */
+static void
+fetch_strays(GjScanState *scan)
+{
+	GjOrdered  *ordered = scan->ordered;
+	TupleTableSlot *slot = scan->table.heap_slot;
+	Size		limit = GjScanMemory(scan) / GJ_ORDER_MEMORY_PART;
+	const uint64 *tids = NULL;
+	uint64		ntids = 0;
+	Datum		values[GJ_MAX_INCLUDED + 1];
+	bool		isnull[GJ_MAX_INCLUDED + 1];
+
+	if (ordered->lacking != NULL)
+	{
+		GjTidSetFinish(ordered->lacking);
+		ordered->gives_up = ordered->all ||
+			!GjTidSetGetArray(ordered->lacking, &tids, &ntids);
+	}
+	for (uint64 i = 0; i < ntids && !ordered->gives_up; i++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		if (GjPackedBlock(tids[i]) >= ordered->nblocks ||
+			!GjRowsFetch(scan->table.rows, tids[i], slot))
+			continue;
+		read_sort_values(ordered, slot, values, isnull);
+		if (ordered->index_only)
+			count_fetch(scan, true);
+		if (GjScanWants(scan, slot))
+			ordered->gives_up = !GjTopKeepStray(ordered->top, values, isnull, tids[i], limit);
+		ResetExprContext(scan->table.css.ss.ps.ps_ExprContext);
+	}
+	forget_lacking(ordered);
+	if (!ordered->gives_up)
+		GjTopAddStrays(ordered->top);
+}
+
+static void
+forget_lacking(GjOrdered *ordered)
+{
+	if (ordered->lacking != NULL)
+		GjTidSetFree(ordered->lacking);
+	ordered->lacking = NULL;
 }
 
 /*
@@ -586,6 +713,7 @@ GjOrderedRestart(GjScanState *scan)
 {
 	end_sort(scan->ordered);
 	GjRowsClose(scan->table.rows);
+	forget_lacking(scan->ordered);
 	scan->ordered->all = false;
 	scan->ordered->phase = GJ_ORDERED_START;
 }
@@ -598,6 +726,7 @@ GjOrderedReset(GjOrdered *ordered)
 {
 	end_sort(ordered);
 	forget_match(ordered);
+	forget_lacking(ordered);
 	GjTopReset(ordered->top);
 	ordered->all = false;
 	ordered->phase = GJ_ORDERED_START;
@@ -695,20 +824,28 @@ test_group(GjScanState *scan, uint64 first)
 	if (GjVisibleMapTest(scan->table.css.ss.ss_currentRelation, tids, n, ordered->visible) > 0 &&
 		!GjEntriesAreCurrent(ordered->stream))
 		ordered->certain = false;
-	if (!ordered->index_only)
-		return;
-	for (int i = 0; scan->table.row_shape->nmade > 0 && i < n; i++)
-		ordered->visible[i] &= !GjShapeLacksValue(scan->table.row_shape,
-												  GjTopRow(ordered->top, first + i));
-	for (uint64 words = GjEntryFilterWords(scan->table.entry_filter); words != 0;
-		 words &= words - 1)
+	for (int i = 0; ordered->index_only && i < n; i++)
+		ordered->visible[i] &= !lacks_value(scan, first + i);
+}
+
+/*
+ * Return true if an entry lacks a value that a row made of it must have
+ */
+static bool
+lacks_value(GjScanState *scan, uint64 i)
+{
+	const GjOrdered *ordered = scan->ordered;
+	const GjEntrySet *rows = GjTopRows(ordered->top);
+	uint64		row = GjTopRow(ordered->top, i);
+
+	for (uint64 words = ordered->words; words != 0; words &= words - 1)
 	{
 		int			column = pg_rightmost_one_pos64(words);
-		const int64 *values = (const int64 *) GjTopRows(ordered->top)->included[column - 1].values;
 
-		for (int i = 0; i < n; i++)
-			ordered->visible[i] &= values[GjTopRow(ordered->top, first + i)] != GJ_ABSENT;
+		if (((const int64 *) rows->included[column - 1].values)[row] == GJ_ABSENT)
+			return true;
 	}
+	return scan->table.row_shape->nmade > 0 && GjShapeLacksValue(scan->table.row_shape, row);
 }
 
 /*
@@ -726,13 +863,22 @@ fetch(GjScanState *scan, uint64 i)
 	if (GjPackedBlock(packed) >= ordered->nblocks)
 		return false;
 	if (ordered->index_only)
-		GjRowsGetStats(scan->table.rows)->heap_fetches++;
+		count_fetch(scan, !ordered->all && lacks_value(scan, i));
 	if (ordered->all)
 		return table_tuple_fetch_row_version(scan->table.css.ss.ss_currentRelation, &tid,
 											 scan->table.css.ss.ps.state->es_snapshot,
 											 scan->table.heap_slot);
 	prefetch(scan, i);
 	return GjRowsFetch(scan->table.rows, packed, scan->table.heap_slot);
+}
+
+static void
+count_fetch(GjScanState *scan, bool lacks_value)
+{
+	GjRowsStats *stats = GjRowsGetStats(scan->table.rows);
+
+	stats->heap_fetches++;
+	stats->absent += lacks_value;
 }
 
 /*
@@ -808,7 +954,10 @@ sort_rest(GjScanState *scan)
 	MemoryContext old;
 
 	Assert(ordered->phase == GJ_ORDERED_REST);
-	GjTopLeaveLast(ordered->top);
+	if (ordered->gives_up)
+		GjTopReset(ordered->top);
+	else
+		GjTopLeaveLast(ordered->top);
 	forget_match(ordered);
 
 	old = MemoryContextSwitchTo(scan->table.css.ss.ps.state->es_query_cxt);

@@ -562,6 +562,7 @@ move_rows_stats(GjRowsStats *to, GjRowsStats *from)
 {
 	to->rows += from->rows;
 	to->heap_fetches += from->heap_fetches;
+	to->absent += from->absent;
 	to->exact_blocks += from->exact_blocks;
 	to->lossy_blocks += from->lossy_blocks;
 	to->tuples += from->tuples;

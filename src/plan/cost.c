@@ -507,12 +507,13 @@ cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 	costs->match = cost_entries(input, nkeys, nmatches, device, 0);
 	if (input->filtered > 0.0)
 		costs->match += nmatches * (gj_tid_cost + input->filter_cost);
-	costs->select = nmatches * cpu_operator_cost;
-	costs->again = costs->select + (device ? 0.0 : costs->match);
+	get_tablespace_page_costs(input->rel->reltablespace, &random_page, NULL);
+	costs->select = nmatches * cpu_operator_cost +
+		costs->matched * input->strays * (random_page + cpu_tuple_cost);
+	costs->again = nmatches * cpu_operator_cost + (device ? 0.0 : costs->match);
 	(void) cost_reading(input->index, nkeys, nmatches, input->complement, &npages, &nentries);
 	costs->searched = device ? 0.0 : nentries;
 
-	get_tablespace_page_costs(input->rel->reltablespace, &random_page, NULL);
 	costs->fetch = cpu_tuple_cost + input->quals.per_tuple +
 		heap_share * (random_page + 2.0 * cpu_operator_cost);
 

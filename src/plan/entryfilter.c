@@ -85,6 +85,7 @@ typedef struct Maker
 	int			next_note;
 } Maker;
 
+static List *used_columns(const RelOptInfo *rel, List *rinfos);
 static List *find_clauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos,
 						  Cost *per_entry);
 static bool add_clause(Maker *maker, Expr *expr);
@@ -132,15 +133,49 @@ GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos)
 /*
  * Estimate the fraction of the index's entries that clauses remove, as far as they can be tested on
  * entries; *clauses become those that can be, and *per_entry the cost of their tests
+ *
+ * Entries that lack a value of a clause remain.  *lacking is the fraction of all entries that lack
+ * some value which the scan needs, and becomes that of the remaining ones.
  */
 Selectivity
 GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, List *rinfos,
-			  List **clauses, Cost *per_entry)
+			  double *lacking, List **clauses, Cost *per_entry)
 {
+	Selectivity selectivity;
+	double		absent;
+	double		passing;
+
 	*clauses = find_clauses(rel, index, rinfos, per_entry);
 	if (*clauses == NIL)
 		return 0.0;
-	return 1.0 - clauselist_selectivity(root, *clauses, rel->relid, JOIN_INNER, NULL);
+	selectivity = clauselist_selectivity(root, *clauses, rel->relid, JOIN_INNER, NULL);
+	absent = GjWordsLacking(root, rel, index, used_columns(rel, *clauses));
+	if (absent == 0.0)
+		return 1.0 - selectivity;
+	passing = absent + (1.0 - absent) * selectivity;
+	*lacking = 1.0 - selectivity * (1.0 - Max(*lacking, absent)) / passing;
+	return 1.0 - passing;
+}
+
+/*
+ * List the attributes of a table that clauses use
+ */
+static List *
+used_columns(const RelOptInfo *rel, List *rinfos)
+{
+	List	   *result = NIL;
+	ListCell   *lc;
+
+	foreach(lc, rinfos)
+	{
+		Bitmapset  *used = NULL;
+		int			member = -1;
+
+		pull_varattnos((Node *) lfirst_node(RestrictInfo, lc)->clause, rel->relid, &used);
+		while ((member = bms_next_member(used, member)) >= 0)
+			result = lappend_int(result, member + FirstLowInvalidHeapAttributeNumber);
+	}
+	return result;
 }
 
 /*

@@ -1007,7 +1007,7 @@ cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 		1.0 - pow(1.0 - 1.0 / list_length(cand->tables), cand->nkeys) : 1.0;
 
 	input.filtered = GjFilterShare(root, table, scan->index, table->baserestrictinfo,
-								   &scan->filters, &input.filter_cost);
+								   &input.lacking, &scan->filters, &input.filter_cost);
 	scan->nmatches = input.nmatches;
 	scan->filtered = input.filtered;
 	input.searched = searched;

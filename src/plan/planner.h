@@ -84,6 +84,7 @@ typedef struct GjCostInput
 	QualCost	quals;			/* evaluated on each fetched tuple */
 	bool		index_only;		/* true if all-visible pages need not be read, */
 	double		lacking;		/* except for this fraction of the TIDs */
+	double		strays;			/* fraction of the TIDs that are fetched to sort them */
 	int			workers;		/* number of workers sharing the fetch, without the leader */
 } GjCostInput;
 
@@ -220,7 +221,8 @@ extern List *GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *inde
 /* entryfilter.c: what index entries decide without the heap */
 extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
 extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
-								 List *rinfos, List **clauses, Cost *per_entry);
+								 List *rinfos, double *lacking, List **clauses,
+								 Cost *per_entry);
 extern List *GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples);
 extern bool GjIndexOnlyCovers(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 							  List *filters, bool has_images, List **attnos);

@@ -299,7 +299,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	if (input.index_only)
 		input.lacking = GjWordsLacking(root, rel, index, attnos);
 	input.index_only &= gj_force || input.lacking <= GJ_MOST_LACKING;
-	input.filtered = GjFilterShare(root, rel, index, filters, &entry_filters,
+	input.filtered = GjFilterShare(root, rel, index, filters, &input.lacking, &entry_filters,
 								   &input.filter_cost);
 	input.per_row = count_per_row(root, &input, list_difference_ptr(filters,
 																	get_rinfos(conditions, false)));
@@ -427,6 +427,8 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 	List	   *order;
 	List	   *pathkeys = order_pathkeys(root, input->index, &order);
 	RelOptInfo *rel = input->rel;
+	List	   *columns = NIL;
+	ListCell   *lc;
 	double		bound;
 	CustomPath *path;
 	Cost		startup;
@@ -435,6 +437,11 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 	if (pathkeys == NIL)
 		return;
 
+	foreach(lc, order)
+	{
+		columns = lappend_int(columns, list_nth_int(lfirst(lc), GJ_ORDER_ATTNO));
+	}
+	input->strays = GjWordsLacking(root, rel, input->index, columns);
 	bound = order_bound(root, input->per_row);
 	path = make_path(input, conditions, attnos, 0);
 	path->path.pathkeys = pathkeys;
@@ -600,8 +607,8 @@ part_columns(GjKeyCondition *condition)
  * other partitions (MergeAppend), and min() and max() as a LIMIT 1.
  *
  * The scan can sort by leading columns of the order that are in the index and whose types compare
- * like integers or floats.  We offer this only if few rows are wanted, so that each can be fetched
- * by itself; costs decide.
+ * like integers or floats, or that are uuids or numerics in INCLUDE.  We offer this only if few
+ * rows are wanted, so that each can be fetched by itself; costs decide.
  *
  * The number of wanted rows is a hint.  The scan continues as long as it is asked for rows.
  *-------------------------------------------------------------------------
@@ -671,6 +678,8 @@ find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey)
 		/* the key need not be the indexed value */
 		if (!IsA(var, Var) || var->varattno <= 0 || (column == 0 && !GjIndexKeepsValues(index)) ||
 			!GjTypeSorts(var->vartype, &kind) || !is_default_order(pathkey, var->vartype))
+			continue;
+		if (column == 0 && (kind == GJ_SORT_UUID || kind == GJ_SORT_NUMERIC))
 			continue;
 		if (find_ec_member_matching_expr(ec, (Expr *) var, index->rel->relids) != NULL)
 			return column;

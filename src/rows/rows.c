@@ -551,8 +551,13 @@ load_chunk(GjRows *rows)
 		else
 			batch->nrows = nrows;
 		if (rows->nlacking > 0)
+		{
+			int			nothers = nrest;
+
 			batch->nrows = keep_present(rows, tids, rows->test != NULL ? places : NULL,
 										batch->nrows, rest, &nrest);
+			rows->stats.absent += nrest - nothers;
+		}
 	}
 	for (int i = 0; rows->test != NULL && i < batch->nrows; i++)
 		batch->rows[i] = places[batch->rows[i]];

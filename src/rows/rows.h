@@ -106,6 +106,7 @@ typedef struct GjRowsStats
 {
 	uint64		rows;			/* rows from entries */
 	uint64		heap_fetches;	/* TIDs of entries that had to be fetched */
+	uint64		absent;			/* number of these whose entries lack a value */
 	uint64		exact_blocks;	/* heap blocks with known offsets */
 	uint64		lossy_blocks;	/* heap blocks all of whose tuples were tested */
 	uint64		tuples;			/* visible tuples, counted by block */

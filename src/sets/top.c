@@ -15,6 +15,10 @@
  *
  * Besides its words, each entry kept has the columns of its result row.
  *
+ * A numeric without a word (base/numeric.c) has the next lower word and, behind it, a rank among
+ * all such values that are sorted, which is above 0, the rank of all words.  So it comes between
+ * two words, or beyond all of them, in the order of numeric_cmp(), which ranks the values once.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -24,8 +28,12 @@
 
 #include "access/tupmacs.h"
 #include "catalog/pg_type_d.h"
+#include "port/pg_bswap.h"
+#include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
+#include "utils/uuid.h"
 
+#include "base/numeric.h"
 #include "batch.h"
 #include "top.h"
 
@@ -41,6 +49,24 @@ typedef struct Place
 	uint64		word;
 	uint64		slot;
 } Place;
+
+/* A row whose entry lacks values, and its values of the sort columns */
+typedef struct Stray
+{
+	uint64		tid;
+	Datum	   *values;
+	bool	   *isnull;
+} Stray;
+
+/* The values of a sort column that have no word, in order, each once */
+typedef struct Ranks
+{
+	uint64		n;
+	Datum	   *values;
+} Ranks;
+
+/* Words of a row: up to three for a column, and its TID */
+#define MAX_WORDS				(3 * (GJ_MAX_INCLUDED + 1) + 1)
 
 struct GjTop
 {
@@ -62,9 +88,16 @@ struct GjTop
 	uint64	   *last;			/* only entries after this one are wanted; valid if has_last */
 	bool		has_last;
 	GjEntrySet	rows;			/* columns of the entries kept: arrays indexed by slot */
+
+	MemoryContext stray_context;
+	Stray	   *strays;
+	uint64		nstrays;
+	uint64		max_strays;		/* room */
+	Ranks	   *ranks;			/* for each sort column; NULL until strays are added */
 };
 
 #define SMALL_MAX				((uint64) PG_UINT32_MAX)
+#define SIGN_BIT				UINT64CONST(0x8000000000000000)
 
 /* Each batch is this many times as long as the previous one, if memory allows it */
 #define BATCH_GROWTH			4
@@ -79,11 +112,13 @@ struct GjTop
 #define SORTED_ROW				64.0
 #define FETCHED_ROW				128.0
 
+static void discard(GjTop *top);
 static void allocate_column(GjTop *top, GjEntryColumn *column, bool nullable);
 static void look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n);
 static void add_entry(GjTop *top, const GjEntrySet *set, uint64 entry);
 static bool take_slot(GjTop *top, uint64 slot);
 static void keep_columns(GjTop *top, const GjEntrySet *set, uint64 entry, uint64 slot);
+static void keep_nothing(GjTop *top, uint64 slot);
 static void copy_value(GjEntryColumn *to, uint64 slot, const GjEntryColumn *from, uint64 entry);
 static void cut(GjTop *top);
 static int	top_count_words(const GjSortColumn *column);
@@ -91,10 +126,13 @@ static void top_first_words(const GjSortColumn *sort, const GjEntryColumn *colum
 							int n, uint64 *out);
 static uint64 top_lowest_word(const GjSortColumn *sort, const GjEntryColumn *column,
 							  uint64 first, int n);
-static void top_words(const GjSortColumn *column, uint16 width, const char *at, bool isnull,
-					  uint64 *out);
-static void top_row_words(const GjSortColumn *columns, int ncolumns, const Datum *values,
-						  const bool *isnull, uint64 *out);
+static void top_words(const GjSortColumn *column, uint16 width, const char *at, uint64 last,
+					  bool isnull, uint64 *out);
+static void top_row_words(const GjTop *top, const Datum *values, const bool *isnull, uint64 *out);
+static void rank_strays(GjTop *top);
+static bool has_word(const GjSortColumn *column, Datum value, int64 *word);
+static uint64 find_rank(const Ranks *ranks, Datum value);
+static int	compare_numerics(const void *a, const void *b);
 
 static inline const GjEntryColumn *
 set_column(const GjEntrySet *set, int column)
@@ -137,6 +175,7 @@ compare_places(const Place *a, const Place *b, const GjTop *top)
 #define ST_DECLARE
 #define ST_DEFINE
 #include "miscadmin.h"
+#include "lib/qunique.h"
 #include "lib/sort_template.h"
 
 /*
@@ -150,6 +189,7 @@ GjTopCreate(MemoryContext parent, const GjSortColumn *columns, int ncolumns,
 	GjTop	   *top = MemoryContextAllocZero(parent, sizeof(GjTop));
 
 	top->context = AllocSetContextCreate(parent, "gpujoin top", ALLOCSET_DEFAULT_SIZES);
+	top->stray_context = AllocSetContextCreate(parent, "gpujoin strays", ALLOCSET_SMALL_SIZES);
 	top->columns = unconstify(GjSortColumn *, columns);
 	top->ncolumns = ncolumns;
 	top->nwords = 1;
@@ -245,18 +285,22 @@ GjTopLeaveLast(GjTop *top)
 {
 	memcpy(top->last, slot_words(top, top->kept[top->nkept - 1].slot),
 		   top->nwords * sizeof(uint64));
-	GjTopReset(top);
+	top->has_last = true;
+	discard(top);
 }
 
 /*
- * Compare a row's values of the sort columns with those of the last entry
+ * Compare a row's values of the sort columns with those of the last entry, if there is one; without
+ * it, all rows come later
  */
 int
 GjTopCompareLast(const GjTop *top, const Datum *values, const bool *isnull)
 {
-	uint64		words[2 * (GJ_MAX_INCLUDED + 1) + 1];
+	uint64		words[MAX_WORDS];
 
-	top_row_words(top->columns, top->ncolumns, values, isnull, words);
+	if (!top->has_last)
+		return 1;
+	top_row_words(top, values, isnull, words);
 	return compare_words(words, top->last, top->nwords - 1);
 }
 
@@ -270,10 +314,21 @@ GjTopLastTid(const GjTop *top)
 }
 
 /*
- * Discard all entries
+ * Discard all entries and strays
  */
 void
 GjTopReset(GjTop *top)
+{
+	MemoryContextReset(top->stray_context);
+	top->strays = NULL;
+	top->ranks = NULL;
+	top->nstrays = top->max_strays = 0;
+	top->has_last = false;
+	discard(top);
+}
+
+static void
+discard(GjTop *top)
 {
 	MemoryContextReset(top->context);
 	top->nkept = 0;
@@ -351,6 +406,8 @@ add_entry(GjTop *top, const GjEntrySet *set, uint64 entry)
 		const GjEntryColumn *column = set_column(set, sort->column);
 
 		top_words(sort, column->width, column->values + entry * column->width,
+				  sort->kind != GJ_SORT_UUID ? 0 : SIGN_BIT ^
+				  ((const uint64 *) set_column(set, sort->second)->values)[entry],
 				  column->has_nulls && column->nulls[entry], words);
 		words += top_count_words(sort);
 	}
@@ -402,7 +459,7 @@ copy_value(GjEntryColumn *to, uint64 slot, const GjEntryColumn *from, uint64 ent
 
 /*
  * Consider a row from another source, given its values of the sort columns.  No columns are
- * kept.
+ * kept: those of 8 bytes are GJ_ABSENT.
  */
 void
 GjTopAddRow(GjTop *top, const Datum *values, const bool *isnull, uint64 tid)
@@ -410,10 +467,167 @@ GjTopAddRow(GjTop *top, const Datum *values, const bool *isnull, uint64 tid)
 	uint64		slot = top->free[top->nfree - 1];
 	uint64	   *words = slot_words(top, slot);
 
-	top_row_words(top->columns, top->ncolumns, values, isnull, words);
+	top_row_words(top, values, isnull, words);
 	words[top->nwords - 1] = tid;
-	if (take_slot(top, slot) && top->nfree == 0)
+	if (!take_slot(top, slot))
+		return;
+	keep_nothing(top, slot);
+	if (top->nfree == 0)
 		cut(top);
+}
+
+/*
+ * Fill the columns of a slot with values of which none can be used
+ */
+static void
+keep_nothing(GjTop *top, uint64 slot)
+{
+	if (top->rows.keys.width != 0)
+		memset(top->rows.keys.values + slot * top->rows.keys.width, 0, top->rows.keys.width);
+	for (int i = 0; i < top->rows.nincluded; i++)
+	{
+		GjEntryColumn *column = &top->rows.included[i];
+
+		if (column->width == 0)
+			continue;
+		memset(column->values + slot * column->width, 0, column->width);
+		column->nulls[slot] = false;
+		if (column->width == sizeof(int64))
+			((int64 *) column->values)[slot] = GJ_ABSENT;
+	}
+}
+
+/*-------------------------------------------------------------------------
+ * Strays
+ *
+ * Rows whose entries lack a value of a numeric sort column.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Keep a row for GjTopAddStrays(), with copies of its values.  Returns false if all of them take
+ * more memory than the limit.
+ */
+bool
+GjTopKeepStray(GjTop *top, const Datum *values, const bool *isnull, uint64 tid, Size limit)
+{
+	MemoryContext old = MemoryContextSwitchTo(top->stray_context);
+	Stray	   *stray;
+
+	Assert(top->ranks == NULL);
+	if (top->nstrays == top->max_strays)
+	{
+		Size		room = Max(top->max_strays * 2, MIN_ROOM);
+
+		top->strays = top->strays == NULL ? palloc(room * sizeof(Stray)) :
+			repalloc_huge(top->strays, room * sizeof(Stray));
+		top->max_strays = room;
+	}
+	stray = &top->strays[top->nstrays++];
+	stray->tid = tid;
+	stray->values = palloc(top->ncolumns * sizeof(Datum));
+	stray->isnull = palloc(top->ncolumns * sizeof(bool));
+	memcpy(stray->isnull, isnull, top->ncolumns * sizeof(bool));
+	for (int i = 0; i < top->ncolumns; i++)
+	{
+		GjSortKind	kind = top->columns[i].kind;
+
+		stray->values[i] = values[i];
+		if (!isnull[i] && kind == GJ_SORT_NUMERIC)
+			stray->values[i] = PointerGetDatum(PG_DETOAST_DATUM_COPY(values[i]));
+		else if (!isnull[i] && kind == GJ_SORT_UUID)
+		{
+			stray->values[i] = PointerGetDatum(palloc(UUID_LEN));
+			memcpy(DatumGetPointer(stray->values[i]), DatumGetPointer(values[i]), UUID_LEN);
+		}
+	}
+	MemoryContextSwitchTo(old);
+	return MemoryContextMemAllocated(top->stray_context, false) <= limit;
+}
+
+/*
+ * Add the strays to a selection.  All of them must have been kept before.  No columns are kept.
+ */
+void
+GjTopAddStrays(GjTop *top)
+{
+	if (top->ranks == NULL && top->nstrays > 0)
+		rank_strays(top);
+	for (uint64 i = 0; i < top->nstrays; i++)
+		GjTopAddRow(top, top->strays[i].values, top->strays[i].isnull, top->strays[i].tid);
+}
+
+static void
+rank_strays(GjTop *top)
+{
+	MemoryContext old = MemoryContextSwitchTo(top->stray_context);
+
+	top->ranks = palloc0(top->ncolumns * sizeof(Ranks));
+	for (int i = 0; i < top->ncolumns; i++)
+	{
+		Ranks	   *ranks = &top->ranks[i];
+		int64		word;
+
+		if (top->columns[i].kind != GJ_SORT_NUMERIC)
+			continue;
+		ranks->values = palloc_extended(top->nstrays * sizeof(Datum), MCXT_ALLOC_HUGE);
+		for (uint64 k = 0; k < top->nstrays; k++)
+		{
+			const Stray *stray = &top->strays[k];
+
+			if (!stray->isnull[i] && !has_word(&top->columns[i], stray->values[i], &word))
+				ranks->values[ranks->n++] = stray->values[i];
+		}
+		qsort(ranks->values, ranks->n, sizeof(Datum), compare_numerics);
+		ranks->n = qunique(ranks->values, ranks->n, sizeof(Datum), compare_numerics);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Return true if a numeric equals a word, which is set; otherwise that is the next lower one, or a
+ * limit of words
+ */
+static bool
+has_word(const GjSortColumn *column, Datum value, int64 *word)
+{
+	struct varlena *plain = PG_DETOAST_DATUM_PACKED(value);
+	GjNumericParts parts;
+	bool		is_exact;
+
+	GjNumericRead(plain, &parts);
+	*word = GjNumericFloor(&parts, column->stored_scale, &is_exact);
+	if ((Pointer) plain != DatumGetPointer(value))
+		pfree(plain);
+	return is_exact && *word > -GJ_WORD_LIMIT && *word < GJ_WORD_LIMIT;
+}
+
+/*
+ * Return the number of values that are not above this one, if it is among them; otherwise some
+ * other rank
+ */
+static uint64
+find_rank(const Ranks *ranks, Datum value)
+{
+	uint64		low = 0;
+	uint64		high = ranks->n;
+
+	while (low < high)
+	{
+		uint64		middle = (low + high) / 2;
+
+		if (compare_numerics(&ranks->values[middle], &value) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low + 1;
+}
+
+static int
+compare_numerics(const void *a, const void *b)
+{
+	return DatumGetInt32(DirectFunctionCall2(numeric_cmp, *(const Datum *) a, *(const Datum *) b));
 }
 
 /*
@@ -503,9 +717,9 @@ GjTopRows(const GjTop *top)
 bool
 GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull)
 {
-	uint64		words[2 * (GJ_MAX_INCLUDED + 1) + 1];
+	uint64		words[MAX_WORDS];
 
-	top_row_words(top->columns, top->ncolumns, values, isnull, words);
+	top_row_words(top, values, isnull, words);
 	return compare_words(words, slot_words(top, top->kept[i].slot), top->nwords - 1) == 0;
 }
 
@@ -520,6 +734,7 @@ GjTopIsSame(const GjTop *top, uint64 i, const Datum *values, const bool *isnull)
  *	- A value of up to four bytes takes one word, and NULL is a number below or above all.
  *	- One of eight bytes leaves no such number: NULL is the lowest or the highest one, and a
  *	  second word tells it from that value.
+ *	- A uuid has a third word, its lower half, and a numeric its rank.
  *-------------------------------------------------------------------------
  */
 
@@ -549,9 +764,27 @@ GjTypeSorts(Oid type, GjSortKind *kind)
 		case FLOAT8OID:
 			*kind = GJ_SORT_FLOAT;
 			return true;
+		case UUIDOID:
+			*kind = GJ_SORT_UUID;
+			return true;
+		case NUMERICOID:
+			*kind = GJ_SORT_NUMERIC;
+			return true;
 		default:
 			return false;
 	}
+}
+
+static inline bool
+has_last_word(GjSortKind kind)
+{
+	return kind == GJ_SORT_UUID || kind == GJ_SORT_NUMERIC;
+}
+
+static inline bool
+is_signed(GjSortKind kind)
+{
+	return kind == GJ_SORT_SIGNED || has_last_word(kind);
 }
 
 /*
@@ -560,7 +793,7 @@ GjTypeSorts(Oid type, GjSortKind *kind)
 static int
 top_count_words(const GjSortColumn *column)
 {
-	return column->width > sizeof(uint32) ? 2 : 1;
+	return has_last_word(column->kind) ? 3 : column->width > sizeof(uint32) ? 2 : 1;
 }
 
 /*
@@ -604,8 +837,8 @@ order_value(GjSortKind kind, uint16 width, bool large, const char *at)
 			break;
 	}
 	if (large)
-		return (uint64) value ^ (kind == GJ_SORT_SIGNED ? UINT64CONST(0x8000000000000000) : 0);
-	return (uint32) value ^ (kind == GJ_SORT_SIGNED ? 0x80000000 : 0);
+		return (uint64) value ^ (is_signed(kind) ? SIGN_BIT : 0);
+	return (uint32) value ^ (is_signed(kind) ? 0x80000000 : 0);
 }
 
 /*
@@ -625,9 +858,9 @@ top_first_words(const GjSortColumn *sort, const GjEntryColumn *column, uint64 fi
 	for (int i = 0; i < n; i++) \
 		out[i] = (order_value(kind, width, large, at + i * (width)) ^ flip) + add
 
-	if (sort->kind == GJ_SORT_SIGNED && width == sizeof(int32) && !large)
+	if (is_signed(sort->kind) && width == sizeof(int32) && !large)
 		MAKE(GJ_SORT_SIGNED, sizeof(int32), false);
-	else if (sort->kind == GJ_SORT_SIGNED && width == sizeof(int64) && large)
+	else if (is_signed(sort->kind) && width == sizeof(int64) && large)
 		MAKE(GJ_SORT_SIGNED, sizeof(int64), true);
 	else if (sort->kind == GJ_SORT_FLOAT && width == sizeof(float8))
 		MAKE(GJ_SORT_FLOAT, sizeof(float8), true);
@@ -668,16 +901,16 @@ top_first_words(const GjSortColumn *sort, const GjEntryColumn *column, uint64 fi
 static uint64
 top_lowest_word(const GjSortColumn *sort, const GjEntryColumn *column, uint64 first, int n)
 {
-	uint64		words[2];
+	uint64		words[3];
 
-	if (column->has_nulls || sort->kind != GJ_SORT_SIGNED)
+	if (column->has_nulls || !is_signed(sort->kind))
 		return 0;
 	if (column->width == sizeof(int32))
 	{
 		int32		extreme;
 
 		FIND_EXTREME(int32, extreme);
-		top_words(sort, column->width, (const char *) &extreme, false, words);
+		top_words(sort, column->width, (const char *) &extreme, 0, false, words);
 		return words[0];
 	}
 	if (column->width == sizeof(int64))
@@ -685,17 +918,18 @@ top_lowest_word(const GjSortColumn *sort, const GjEntryColumn *column, uint64 fi
 		int64		extreme;
 
 		FIND_EXTREME(int64, extreme);
-		top_words(sort, column->width, (const char *) &extreme, false, words);
+		top_words(sort, column->width, (const char *) &extreme, 0, false, words);
 		return words[0];
 	}
 	return 0;
 }
 
 /*
- * Compute the words of one value
+ * Compute the words of one value; last is the third one, if it has three, in ascending order
  */
 static void
-top_words(const GjSortColumn *column, uint16 width, const char *at, bool isnull, uint64 *out)
+top_words(const GjSortColumn *column, uint16 width, const char *at, uint64 last, bool isnull,
+		  uint64 *out)
 {
 	bool		large = column->width > sizeof(uint32);
 	uint64		max = large ? PG_UINT64_MAX : SMALL_MAX;
@@ -709,26 +943,43 @@ top_words(const GjSortColumn *column, uint16 width, const char *at, bool isnull,
 	out[0] = value;
 	if (large)
 		out[1] = isnull != column->nulls_first;
+	if (has_last_word(column->kind))
+		out[2] = isnull ? 0 : last ^ (column->descending ? max : 0);
 }
 
 /*
  * Compute the words of the sort columns of a row from another source
  */
 static void
-top_row_words(const GjSortColumn *columns, int ncolumns, const Datum *values, const bool *isnull,
-			  uint64 *out)
+top_row_words(const GjTop *top, const Datum *values, const bool *isnull, uint64 *out)
 {
-	for (int i = 0; i < ncolumns; i++)
+	for (int i = 0; i < top->ncolumns; i++)
 	{
-		const GjSortColumn *column = &columns[i];
+		const GjSortColumn *column = &top->columns[i];
+		uint64		last = 0;
 		union
 		{
-			uint64		align;
-			char		bytes[sizeof(uint64)];
+			uint64		halves[2];
+			int64		word;
+			char		bytes[UUID_LEN];
 		}			value;
 
-		store_att_byval(value.bytes, values[i], column->width);
-		top_words(column, column->width, value.bytes, isnull[i], out);
+		if (isnull[i])
+			value.word = 0;
+		else if (column->kind == GJ_SORT_UUID)
+		{
+			memcpy(value.bytes, DatumGetPointer(values[i]), UUID_LEN);
+			value.halves[0] = pg_ntoh64(value.halves[0]) ^ SIGN_BIT;
+			last = pg_ntoh64(value.halves[1]);
+		}
+		else if (column->kind == GJ_SORT_NUMERIC)
+		{
+			if (!has_word(column, values[i], &value.word))
+				last = top->ranks == NULL ? 1 : find_rank(&top->ranks[i], values[i]);
+		}
+		else
+			store_att_byval(value.bytes, values[i], column->width);
+		top_words(column, column->width, value.bytes, last, isnull[i], out);
 		out += top_count_words(column);
 	}
 }

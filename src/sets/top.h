@@ -10,6 +10,9 @@
  *
  * The order is total: the sort columns, then the TID.
  *
+ * An entry that lacks a value of a sort column must not be added.  Its row is a *stray*: keep the
+ * strays of all entries after the first start, and add them to each selection.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -22,6 +25,8 @@
 typedef enum GjSortKind
 {
 	GJ_SORT_SIGNED,
+	GJ_SORT_UUID,				/* two words, each like GJ_SORT_SIGNED */
+	GJ_SORT_NUMERIC,			/* a word, like GJ_SORT_SIGNED, or none */
 	GJ_SORT_UNSIGNED,
 	GJ_SORT_FLOAT
 } GjSortKind;
@@ -30,7 +35,9 @@ typedef struct GjSortColumn
 {
 	int			column;			/* index column, from 0: the key, then INCLUDE columns */
 	GjSortKind	kind;
-	uint16		width;			/* bytes of the type; the index column may be wider */
+	uint16		width;			/* bytes of the type, or of a word; the index column may be wider */
+	int			second;			/* index column with the second words of uuids */
+	uint8		stored_scale;	/* of numerics: base/numeric.h */
 	bool		descending;
 	bool		nulls_first;
 } GjSortColumn;
@@ -47,6 +54,9 @@ extern void GjTopStart(GjTop *top, uint64 wanted, bool after_last);
 extern void GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *rows,
 					 int nrows);
 extern void GjTopAddRow(GjTop *top, const Datum *values, const bool *isnull, uint64 tid);
+extern bool GjTopKeepStray(GjTop *top, const Datum *values, const bool *isnull, uint64 tid,
+						   Size limit);
+extern void GjTopAddStrays(GjTop *top);
 extern void GjTopFinish(GjTop *top);
 extern uint64 GjTopCount(const GjTop *top);
 extern uint64 GjTopDoubles(const GjTop *top);

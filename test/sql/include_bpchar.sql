@@ -24,7 +24,7 @@ INSERT INTO big SELECT i, i % 20, 'x', t, left(t, 40), left(t, 130), 'x', left(t
 	E'\x01', E'\x01 ', 'ÿÿÿÿÿÿÿ', 'ÿÿÿÿÿÿÿÿ', 'abcdefg ', 'abcdefgh ', 'abcdefghijklmno', 'abcdefghijklmno ', 'abcdefghijklmnop', NULL]) t;
 CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (c, b, p, q, d, v, w);
 VACUUM (FREEZE, ANALYZE) big;
-SELECT slots_per_page, included_columns, entries FROM gpujoin_index_info('big_k');
+SELECT slots_per_page, included_columns, entries, included FROM gpujoin_index_info('big_k');
 SELECT gpujoin_check('big_k', true) = count(k) AS complete FROM big;
 
 -- Each value comes back with its blanks

@@ -42,6 +42,7 @@ UPDATE amounts SET b = b::numeric(20,3) WHERE id % 20 > 15;
 CREATE INDEX amounts_gj ON amounts USING gpujoin (k) INCLUDE (a, b, c, id);
 VACUUM (FREEZE) amounts;
 SELECT gpujoin_check('amounts_gj', true);
+SELECT included FROM gpujoin_index_info('amounts_gj');
 EXPLAIN (COSTS OFF) SELECT k, id, a, b, c FROM amounts WHERE k = ANY (ARRAY[1, 2, 3]);
 SELECT * FROM differences('amounts', 'k = ANY (ARRAY[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14])');
 SELECT * FROM differences('amounts', 'k = ANY ((SELECT array_agg(g) FROM generate_series(0, 99) g)::int[])');

@@ -25,7 +25,7 @@ INSERT INTO big SELECT i, i % 20, t, t, 'x', i, t FROM generate_series(1, 40) i,
 	'abcdefg', 'abcdefgh', 'abcdefghijklmno', 'abcdefghijklmnop', ' ', '  ', NULL]) t;
 CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (status, t, c, w, l);
 VACUUM (FREEZE, ANALYZE) big;
-SELECT slots_per_page, included_columns, entries FROM gpujoin_index_info('big_k');
+SELECT slots_per_page, included_columns, entries, included FROM gpujoin_index_info('big_k');
 SELECT gpujoin_check('big_k', true) = count(k) AS complete FROM big;
 
 EXPLAIN (COSTS OFF) SELECT k, status, c FROM big WHERE k IN (1, 2);

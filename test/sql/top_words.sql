@@ -69,8 +69,10 @@ RESET work_mem; RESET hash_mem_multiplier;
 SELECT top_same('SELECT d, s.* FROM generate_series(1, 30, 7) d, LATERAL (SELECT id, rate FROM sale WHERE k IN (1, 2, 3, 4) AND day > date ''2020-01-01'' + d ORDER BY rate DESC, id LIMIT 5) s');
 SELECT top_same('SELECT d, s.* FROM generate_series(1, 30, 7) d, LATERAL (SELECT id, rate, u FROM sale WHERE k = ANY (ARRAY[d, d + 1]) ORDER BY rate, u, id LIMIT 5) s');
 UPDATE sale SET k = NULL WHERE id % 100 = 0;
-SELECT top_same('SELECT id, rate FROM sale WHERE k <> ALL (''{}'') AND day < ''2020-01-10'' ORDER BY rate, id LIMIT 40');
-SELECT top_same('SELECT id, u FROM sale WHERE (k = 1 OR k IS NULL) ORDER BY u DESC, id LIMIT 40');
+CREATE FUNCTION some_keys() RETURNS int[] LANGUAGE plpgsql STABLE AS
+	$$BEGIN RETURN array_append(array(SELECT generate_series(0, 50)), NULL); END$$;
+SELECT ordering, top_same(format('SELECT id, rate, u FROM sale WHERE k = ANY (some_keys()) OR (k IS NULL AND array_position(some_keys(), NULL) IS NOT NULL) ORDER BY %s LIMIT 40', ordering))
+FROM unnest('{"rate DESC, id","u, rate, id","u DESC NULLS LAST, id"}'::text[]) ordering;
 
 -- changes: rows that are not in the index's runs, that are dead, and that other snapshots see
 SELECT sell(20001, 20100);

@@ -204,21 +204,25 @@ is(counter(sql("EXPLAIN (ANALYZE, FORMAT json) $count AND id < 1000 AND v > 5"),
 
 # Entries that lack a value of the filter are not reduced, but returned
 sql(q{CREATE TABLE words (id int, k int, v int8, n numeric, t text, c char(3));
-	INSERT INTO words SELECT i, i % 50, i % 7, CASE i % 10 WHEN 0 THEN 'NaN' WHEN 1 THEN 1e30 WHEN 2 THEN 5.5
-		WHEN 3 THEN NULL ELSE (i % 10)::numeric(4, 2) END, CASE WHEN i % 8 = 0 THEN repeat('long', 5)
-		WHEN i % 8 = 1 THEN '' ELSE left('abcdefghijkl', i % 13) END, left('abc', i % 4)
+	INSERT INTO words SELECT i, i % 50, i % 7, CASE i % 10 WHEN 0 THEN 'NaN' WHEN 1 THEN 1e30
+		WHEN 2 THEN 5.5 WHEN 3 THEN NULL ELSE (i % 10)::numeric(4, 2) END,
+		CASE WHEN i % 8 = 0 THEN repeat('long', 5) WHEN i % 8 = 1 THEN ''
+		ELSE left('abcdefghijkl', i % 13) END, left('abc', i % 4)
 	FROM generate_series(1, 20000) i;
 	CREATE INDEX words_k ON words USING gpujoin (k) INCLUDE (id, v, n, t, c)});
 vacuum_until_visible($node, 'words');
 sql(q{SELECT gpujoin_load('words_k')});
-foreach my $filter ('n > 5', 'n < 5', 'n = 6', 'n <> 6', 'n = 5.5', 'n >= 1e29', 'n IS NULL', "n = 'NaN'", "t = ''",
-	"t = 'abc'", "t = 'abcdefghij'", "t = repeat('long', 5)", 'n > 4 AND n < 8', "t = 'abc' AND n > 5", "c = 'ab'",
-	"c = 'ab'::text AND n <> 7", "n IS NOT NULL AND t = ''")
+foreach my $filter ('n > 5', 'n < 5', 'n = 6', 'n <> 6', 'n = 5.5', 'n >= 1e29', 'n IS NULL',
+	"n = 'NaN'", "t = ''", "t = 'abc'", "t = 'abcdefghij'", "t = repeat('long', 5)",
+	'n > 4 AND n < 8', "t = 'abc' AND n > 5", "c = 'ab'", "c = 'ab'::text AND n <> 7",
+	"n IS NOT NULL AND t = ''")
 {
-	my $query = 'SELECT v, count(*), sum(id) FROM words WHERE k = ANY (ARRAY(SELECT generate_series(0, 30)))'
-	  . " AND $filter GROUP BY v";
-	is(sql("$query ORDER BY v"), sql("SET gpujoin.enabled = off; $query ORDER BY v"), "filter: $filter");
-	is(counter(sql("EXPLAIN (ANALYZE, FORMAT json) $query"), 'Device Reductions'), 1, 'a device tests it');
+	my $query = 'SELECT v, count(*), sum(id) FROM words '
+	  . "WHERE k = ANY (ARRAY(SELECT generate_series(0, 30))) AND $filter GROUP BY v";
+	is(sql("$query ORDER BY v"), sql("SET gpujoin.enabled = off; $query ORDER BY v"),
+		"filter: $filter");
+	is(counter(sql("EXPLAIN (ANALYZE, FORMAT json) $query"), 'Device Reductions'), 1,
+		'a device tests it');
 }
 
 # The planner charges less for rows that are reduced, and prefers that to a parallel plan

@@ -161,7 +161,9 @@ my %shapes = (
 		my $where = key_condition('b') . pick('', '', ' AND b.v < ' . upto(100),
 			' AND ' . entry_filter('b', 2), ' AND b.id % 3 <> 1',
 			' AND b.v IS NOT NULL AND b.k IS NOT NULL');
-		my $what = pick('count(*)', 'id', 'v, id, k', 'k', 'sum(id), count(v)', 'v + id, k', '1');
+		my $what = pick('count(*)', 'id', 'v, id, k', 'k', 'sum(id), count(v)', 'v + id, k', '1',
+			'id, v, n, s, c, u', 'n, id', 's, u', 'sum(n), min(n), max(n), count(s)',
+			'c, octet_length(c)', 'count(DISTINCT u), count(DISTINCT s)');
 		"SELECT $what FROM big b WHERE $where";
 	},
 	negated => sub { "SELECT id, k FROM big b WHERE " . pick('NOT (', '(') . "b.k "
@@ -176,11 +178,18 @@ my %shapes = (
 		  . pick(' = ', ' > ', ' <> ') . "w) FROM (SELECT DISTINCT w % 7 AS w FROM small) s" },
 	limited => sub { # ordered by columns that some indexes have, with row positions
 		my @order = map { $_ . pick('', '', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST') }
-		  pick([ 'id' ], [ 'v', 'id' ], [ 'k', 'v', 'id' ], [ 'v', 'k', 'id' ])->@*;
-		"SELECT row_number() OVER () AS place, q.* FROM (SELECT " . pick('id', 'id, v, k', 'b.*')
+		  pick([ 'id' ], [ 'v', 'id' ], [ 'k', 'v', 'id' ], [ 'v', 'k', 'id' ], [ 'n', 'id' ],
+			[ 'u', 'id' ], [ 'u', 'n', 'id' ], [ 'v', 'n', 'id' ])->@*;
+		"SELECT row_number() OVER () AS place, q.* FROM (SELECT "
+		  . pick('id', 'id, v, k', 'b.*', 'id, n, u, v')
 		  . ' FROM big b WHERE ' . key_condition('b') . pick('', '', filters('b')) . ' ORDER BY '
 		  . join(', ', @order) . pick(' LIMIT 30', ' LIMIT (SELECT 300)', ' OFFSET 50 LIMIT 5',
 			' FETCH FIRST 4 ROWS WITH TIES', ' LIMIT 4 FOR UPDATE') . ') q';
+	},
+	grouped => sub {
+		my $by = pick('s', 'c', 'u', 's, c', 'u, v', 's, k2');
+		"SELECT $by, " . pick('count(*)', 'sum(n), avg(n)', 'min(n), count(u)', 'sum(v), count(s)')
+		  . ' FROM big b WHERE ' . key_condition('b') . pick('', filters('b')) . " GROUP BY $by";
 	},
 	window => sub { "SELECT id, count(*) OVER (PARTITION BY k) FROM big b WHERE "
 		  . key_condition('b') },
@@ -356,10 +365,15 @@ sub rows_sql
 	$key = "CASE WHEN hashint4(i * 7) % 100 < $round{nulls} THEN NULL ELSE $key END"
 	  if $round{nulls};
 	my $long = $round{toasted} ? "repeat(md5(i::text), (i % 40 = 0)::int * 100)" : "''";
-	return "INSERT INTO big (id, k, v, t, k2, f, ok) SELECT i, $key, i % 100, "
+	return "INSERT INTO big (id, k, v, t, k2, f, ok, n, s, c, u) SELECT i, $key, i % 100, "
 	  . "chr(97 + i % 26) || repeat('y', i % 7) || $long, i % 37, "
 	  . "(CASE i % 13 WHEN 0 THEN NULL WHEN 1 THEN 'NaN' ELSE (i % 20 / 2.0)::text END)::float4, "
-	  . "CASE i % 5 WHEN 0 THEN NULL ELSE i % 3 = 0 END "
+	  . "CASE i % 5 WHEN 0 THEN NULL ELSE i % 3 = 0 END, "
+	  . "CASE i % 11 WHEN 0 THEN NULL WHEN 1 THEN 'NaN' WHEN 2 THEN i % 7 + 0.125 WHEN 3 THEN 1e25 "
+	  . "ELSE (i % 90 / 4.0 - 3)::numeric(8, 2) END, "
+	  . "CASE i % 9 WHEN 0 THEN NULL WHEN 1 THEN 'longer than fifteen bytes ' || i % 5 "
+	  . "ELSE left('abcdefghijklmno', i % 17) END, left('abcde', i % 6), "
+	  . "CASE i % 12 WHEN 0 THEN NULL ELSE md5((i % 50)::text)::uuid END "
 	  . "FROM generate_series($first, $first + $n - 1) i;\n";
 }
 
@@ -382,8 +396,9 @@ sub create_tables
 	$round{collate} =
 	  $has_icu && !$round{class} && family() eq 'text' && $round{kind} !~ /by_|deep/ && chance(0.4)
 	  ? ' COLLATE nocase' : '';
+	my $words = 'n numeric, s varchar, c char(5), u uuid';
 	my $columns = "gone1 text, id int, gone2 int, k $round{type}$round{collate}, v int, t text, "
-	  . "k2 int, f float4, ok bool";
+	  . "k2 int, f float4, ok bool, $words";
 	my $with = "WITH (autovacuum_enabled = off" . pick('', ', fillfactor = 60') . ")";
 	my $sql = "DROP SCHEMA t CASCADE; CREATE SCHEMA t;\n" . create_types();
 	my @leaves = ('big');
@@ -393,7 +408,7 @@ sub create_tables
 		$sql .= "CREATE TABLE big ($columns) PARTITION BY HASH (id);\n"
 		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES WITH (MODULUS 3, REMAINDER 0) $with;\n"
 		  . "CREATE TABLE big_1 (t text, x int, ok bool, k2 int, k $round{type}$round{collate}, "
-		  . "v int, id int, f float4) $with;\n"
+		  . "$words, v int, id int, f float4) $with;\n"
 		  . "ALTER TABLE big_1 DROP x, ADD gone1 text, ADD gone2 int;\n"
 		  . "ALTER TABLE big ATTACH PARTITION big_1 FOR VALUES WITH (MODULUS 3, REMAINDER 1);\n"
 		  . "CREATE TABLE big_2 PARTITION OF big FOR VALUES WITH (MODULUS 3, REMAINDER 2) $with;\n";
@@ -414,7 +429,7 @@ sub create_tables
 		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES WITH (MODULUS 2, REMAINDER 0) $with;\n"
 		  . "CREATE TABLE big_1 PARTITION OF big FOR VALUES WITH (MODULUS 4, REMAINDER 1) $with;\n"
 		  . "CREATE TABLE big_2 (v int, k $round{type}, k2 int, f float4, id int, gone2 int, "
-		  . "ok bool, t text, gone1 text) $with;\n"
+		  . "ok bool, t text, $words, gone1 text) $with;\n"
 		  . "ALTER TABLE big ATTACH PARTITION big_2 FOR VALUES WITH (MODULUS 4, REMAINDER 3);\n";
 	}
 	elsif ($round{kind} eq 'by_list')
@@ -430,7 +445,7 @@ sub create_tables
 		$sql .= "CREATE TABLE big ($columns) PARTITION BY RANGE (id);\n"
 		  . "CREATE TABLE big_0 PARTITION OF big FOR VALUES FROM (MINVALUE) TO (400) $with;\n"
 		  . "CREATE TABLE big_1 (t text, gone2 int, id int, k2 int, k $round{type}, gone1 text, "
-		  . "v int, f float4, ok bool) PARTITION BY HASH (k);\n"
+		  . "$words, v int, f float4, ok bool) PARTITION BY HASH (k);\n"
 		  . "CREATE TABLE big_2 PARTITION OF big_1 "
 		  . "FOR VALUES WITH (MODULUS 2, REMAINDER 0) $with;\n"
 		  . "CREATE TABLE big_3 PARTITION OF big_1 "
@@ -494,7 +509,8 @@ sub create_indexes
 		my $include = pick('', ' INCLUDE (id, v)', ' INCLUDE (v)',
 			family() =~ /text|char|bytea|uuid|numeric/ ? '' : ' INCLUDE (id, v, k2, k)',
 			' INCLUDE (v, k2, f, ok)', ' INCLUDE (id, v, k2, f, ok)', ' INCLUDE (id, t)',
-			' INCLUDE (id, v, k2, t)');
+			' INCLUDE (id, v, k2, t)', ' INCLUDE (v, n, s, c, u)', ' INCLUDE (id, n)',
+			' INCLUDE (id, v, n, s, c, u, k2, f, ok)', ' INCLUDE (s, v, u)');
 		my $on = "ON $table USING gpujoin (k$round{class})$include";
 		$sql .= "CREATE INDEX ${table}_gj $on$lanes$where;\n";
 		$sql .= "CREATE INDEX ${table}_whole_gj $on;\n"
@@ -517,6 +533,7 @@ sub random_change
 		sub { "UPDATE big SET v = (v + 1) % 100 WHERE " . $any->() . ";\n" },
 		sub { "UPDATE big SET ok = NOT ok, f = NULL WHERE " . $any->() . ";\n" },
 		sub { "UPDATE big SET t = t || 'z' WHERE " . $any->() . ";\n" },
+		sub { "UPDATE big SET n = n + 1, s = s || 'x', u = NULL WHERE " . $any->() . ";\n" },
 		sub {
 			"UPDATE big SET k = " . $types{ $round{type} }{value}->(number() =~ s/-//r)
 			  . " WHERE " . $any->() . ";\n" },

@@ -34,9 +34,20 @@ sub entry_filter
 				"'{1,2,NULL,50}'::int8[]", 'ARRAY(SELECT w FROM small WHERE w % 3 = 1)') . ')' },
 		sub { "$b.f " . $operator->() . ' ' . $float->() },
 		sub { "$b.f = ANY (ARRAY[" . $float->() . ', ' . $float->() . ', 3])' },
+		sub { "$b.n " . $operator->() . ' '
+			  . pick(upto(20), '0.125', '3.25', '3.250', "'NaN'", '1e25', '-1', 'NULL::numeric') },
+		sub { "$b.n " . pick('IN', 'NOT IN') . " (1.5, 2.25, 3.125, 'NaN')" },
+		sub { "$b.s " . pick('=', '<>') . " '"
+			  . pick('', 'abc', 'longer than fifteen bytes 1', 'abcdefghijklmno') . "'" },
+		sub { "$b.c " . pick('=', '<>', 'IN', 'NOT IN') . " ('" . pick('', 'abc', 'abc ') . "'"
+			  . pick('', '::text', '::varchar') . ')' },
+		sub { "$b.s " . pick('IN', 'NOT IN') . " ('abc', '', 'longer than fifteen bytes 2')" },
+		sub { "$b.u " . pick('=', '<>', 'IN') . " (md5('" . upto(60) . "')::uuid)" },
 		sub { pick('', 'NOT ') . "$b.ok" },
 		sub { "$b.ok IS " . pick('', 'NOT ') . pick('TRUE', 'FALSE', 'UNKNOWN') },
-		sub { "$b." . pick('f', 'ok', 'v', 'k') . ' IS ' . pick('', 'NOT ') . 'NULL' });
+		sub {
+			"$b." . pick('f', 'ok', 'v', 'k', 'n', 's', 'u') . ' IS ' . pick('', 'NOT ') . 'NULL'
+		});
 	return pick(@leaves)->() if $depth == 0 || chance(0.4);
 	my ($left, $right) = map { entry_filter($b, $depth - 1) } 1 .. 2;
 	return pick("($left OR $right)", "($left AND $right)", "NOT ($left)", "(($left) IS NOT TRUE)",
