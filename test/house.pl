@@ -14,11 +14,11 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 76450,
-	'lines of code' => 53790,
+	'lines' => 76400,
+	'lines of code' => 53760,
 	'global functions' => 762,
 	'used by no other file' => 0,
-	'used across folders' => 411,
+	'used across folders' => 405,
 	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,

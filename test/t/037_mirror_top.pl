@@ -16,12 +16,13 @@ my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'",
 	"gpujoin.result_buffer = '1MB'", 'gpujoin.max_requests = 8', PATIENT);
 
 $node->safe_psql('postgres', q{
-	CREATE TABLE t (id int, k int, i int, l int8, f float8, s int2, pad text);
+	CREATE TABLE t (id int, k int, i int, l int8, f float8, s int2, pad text, u uuid, n numeric);
 	INSERT INTO t
 	SELECT n, n % 300, nullif(n * 7919 % 1000, 0), n::bigint << 33, nullif(n % 11, 0) / 7.0, n % 9,
-		'x'
+		'x', md5(nullif(n % 5000, 9)::text)::uuid, CASE n % 50 WHEN 1 THEN 'NaN'
+		WHEN 2 THEN n % 70 + 0.125 ELSE round(n * 31 % 997 / 10.0, 2) END
 	FROM generate_series(1, 40000) n;
-	CREATE INDEX t_k ON t USING gpujoin (k) INCLUDE (id, i, l, f, s)});
+	CREATE INDEX t_k ON t USING gpujoin (k) INCLUDE (id, i, l, f, s, u, n)});
 vacuum_until_visible($node, 't');
 wait_ready($node);
 $node->safe_psql('postgres', q{SELECT gpujoin_load('t_k')});
@@ -56,12 +57,16 @@ my @queries = map { placed($_) } (
 	"SELECT id FROM t WHERE k IN (41, 42, 43) ORDER BY i, id LIMIT 50",
 	"SELECT id, l FROM t WHERE $keys AND i > 500 AND s < 8 ORDER BY l DESC, id LIMIT 100",
 	"SELECT id, l FROM t WHERE $keys AND f < 0.2 ORDER BY l DESC, id LIMIT 100",
-	"SELECT id, s FROM t WHERE $keys ORDER BY s NULLS FIRST, i DESC, id LIMIT 30");
+	"SELECT id, s FROM t WHERE $keys ORDER BY s NULLS FIRST, i DESC, id LIMIT 30",
+	"SELECT id, u FROM t WHERE $keys ORDER BY u, id LIMIT 30",
+	"SELECT * FROM t WHERE $keys ORDER BY u DESC, n, id LIMIT 30",
+	"SELECT id, n FROM t WHERE $keys AND n > 3 ORDER BY n DESC, id LIMIT 90",
+	"SELECT id, u FROM t WHERE $keys AND n > 3 AND s < 8 ORDER BY u DESC NULLS LAST, id LIMIT 90");
 
 is_deeply([ differing($node, @queries) ], [], 'answers are in order');
-is(how($queries[$_]), 'reference, 1 batches', "from the device, number $_") foreach 2, 5;
+is(how($queries[$_]), 'reference, 1 batches', "from the device, number $_") foreach 2, 5, 10, 11;
 is(how($queries[$_]), 'reference, 1 batches, limited', "the first ones from the device, number $_")
-  foreach 0, 1, 4, 6, 8;
+  foreach 0, 1, 4, 6, 8, 9, 12;
 is(how($queries[3]), 'reference, 3 batches', 'in batches, each four times as long');
 is(how($queries[7]), 'reference, 1 batches, repeated', 'entries that the CPU drops are replaced');
 $node->safe_psql('postgres', "ALTER SYSTEM SET work_mem = '64kB'");
