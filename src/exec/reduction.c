@@ -53,6 +53,7 @@
 #define ROOM_FACTOR				4.0
 #define MIN_ROOM				65536.0
 
+static double expect_groups(const GjTableScan *table, const GjReduceRequest *request);
 static bool may_reduce(const GjTableScan *table);
 static double estimate_rows(const GjTableScan *table);
 static HeapTuple find_statistics(const GjTableScan *table, int column);
@@ -95,13 +96,26 @@ GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceReque
 	find_words(table, request);
 	if ((gjd_reduction_capability(asked) & ~GjServiceCapabilities()) != 0 ||
 		(!request->only_count && !request->distinct &&
-		 !request->fits(request->arg, Min(request->expected, table->css.ss.ps.plan->plan_rows))))
+		 !request->fits(request->arg, expect_groups(table, request))))
 		return false;
 	reduction->groups_if_needed = request->only_count;
 	reduction->fits = fits;
 	reduction->fits_arg = request;
 	reduction->context = request->context;
 	return true;
+}
+
+/*
+ * Return the number of groups for which there should be memory before a device is asked: the
+ * planner's estimate, if so many can come.  Memory for more of them would be cleared for nothing.
+ */
+static double
+expect_groups(const GjTableScan *table, const GjReduceRequest *request)
+{
+	uint64		most = gjd_most_elements(&request->reduction.asked, table->keys->nkeys);
+
+	return Min(Min(request->expected, table->css.ss.ps.plan->plan_rows),
+			   (double) most * Max(request->most_partners, 1));
 }
 
 static bool

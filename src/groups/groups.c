@@ -81,8 +81,9 @@ struct GjGroups
 #define GJ_DIRECT_FREE_SPAN		((uint64) 1 << 14)
 #define GJ_DIRECT_MAX_SPAN		((uint64) 1 << 20)
 
-/* ... and its maximum length per row read */
+/* ... and its maximum length per row read; a merged group counts as the given part of a row */
 #define GJ_DIRECT_ROW_SHARE		128
+#define GJ_MERGED_PART			16
 
 /* Room for groups grows fourfold up to this number */
 #define GJ_GROUPS_GROW_FAST		((uint32) 256 * 1024)
@@ -476,7 +477,7 @@ GjGroupsMerge(GjGroups *groups, const GjBatch *batch, const GjAggStates *states)
 
 	Assert(groups->phase == GJ_GROUPS_ADDING);
 	GjInputTake(input, batch, true);
-	groups->nread += batch->nrows;
+	groups->nread += batch->nrows / GJ_MERGED_PART;
 	groups->runs.nruns = 0;
 	if (table->ncolumns > 0)
 		find_groups(groups, input, groups->numbers);
