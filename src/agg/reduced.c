@@ -15,8 +15,9 @@
  * In a join the small side's columns can form groups, as each key's group is combined with the
  * key's partners (join/pairs.c).
  *
- * SELECT count(*) FROM (SELECT DISTINCT ...) needs only the number of groups.  If no row is left
- * for the CPU, the device sends no group, but their number (GjAggReduce).
+ * SELECT count(*) FROM (SELECT DISTINCT ...) needs only the number of groups, and count(DISTINCT)
+ * only the number of values.  If no row is left for the CPU, the device sends no group or value,
+ * but their number (GjAggReduce).
  *
  * A device computes modulo 2^64 where PostgreSQL's state has 64 bits.  Sums of int8 come as two
  * sums, of the lower halves of the values, which are unsigned, and of the upper ones, which are
@@ -65,6 +66,7 @@ static bool add_aggregate(GjAggReducer *reducer, const GjAggSpec *spec, Source *
 static int	add(GjReduceRequest *request, gjd_aggregate_kind kind, int column);
 static void prepare_states(GjAggReducer *reducer);
 static bool fits(void *arg, double ngroups);
+static void add_count(GjAggReducer *reducer, GjGroups *groups);
 static void add_values(const GjAggReducer *reducer, GjGroups *groups);
 static int	get_values(const GjReduction *reduction, uint64 i, int64 *values);
 static void merge(GjAggReducer *reducer, GjReader *reader, GjGroups *groups);
@@ -99,6 +101,7 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 	{
 		request->distinct = true;
 		request->groups[request->ngroups++] = aggs[0].column;
+		prepare_states(reducer);
 		return reducer;
 	}
 	for (int i = 0; i < naggs; i++)
@@ -199,16 +202,19 @@ GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups, uint64 *c
 	for (int part = 0; part < nparts; part++)
 	{
 		*request = reducer->wanted;
-		request->only_count = count != NULL && nparts == 1; /* parts may have equal groups */
+		/* parts may have equal groups */
+		request->only_count = nparts == 1 && (count != NULL || request->distinct);
 		request->fits = fits;
 		request->arg = groups;
 		request->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin reduction",
 												 ALLOCSET_DEFAULT_SIZES);
 		if (GjReaderReduce(reader, request, part))
 		{
-			counted = request->reduction.only_counted;
+			counted = request->reduction.only_counted && !request->distinct;
 			if (counted)
 				*count = request->reduction.ngroups;
+			else if (request->reduction.only_counted)
+				add_count(reducer, groups);
 			else if (request->distinct)
 				add_values(reducer, groups);
 			else
@@ -223,6 +229,18 @@ static bool
 fits(void *arg, double ngroups)
 {
 	return GjGroupsReserve(arg, (uint64) ngroups);
+}
+
+/*
+ * Set the only aggregate to the number of distinct values: no other row has any
+ */
+static void
+add_count(GjAggReducer *reducer, GjGroups *groups)
+{
+	GjBatch		batch = {.nrows = 1};
+
+	reducer->counts[0] = reducer->request.reduction.ngroups;
+	GjGroupsMerge(groups, &batch, reducer->states);
 }
 
 /*

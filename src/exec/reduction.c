@@ -98,7 +98,9 @@ GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceReque
 		(!request->only_count && !request->distinct &&
 		 !request->fits(request->arg, expect_groups(table, request))))
 		return false;
-	reduction->groups_if_needed = request->only_count;
+	/* a group of NULLs is no value */
+	reduction->groups_if_needed = request->only_count &&
+		(!request->distinct || asked->grouping == GJD_DISTINCT);
 	reduction->fits = fits;
 	reduction->fits_arg = request;
 	reduction->context = request->context;
@@ -310,7 +312,7 @@ group_by_columns(const GjTableScan *table, GjReduceRequest *request, const uint3
 	bool		are_many = !gj_force && expected > rows / MIN_ROWS_OF_GROUP;
 
 	if (request->ngroups + request->by_key > GJD_MAX_GROUP_COLUMNS ||
-		(are_many && !request->only_count))
+		(are_many && (!request->only_count || request->distinct)))
 		return false;
 	if (are_many)
 		request->reduction.limit = 0;

@@ -454,6 +454,7 @@ merge_sum(const GjAgg *agg, void *state, const GjAggStates *from, int i, uint32 
 	{
 		case GJ_AGG_COUNT_ROWS:
 		case GJ_AGG_COUNT:
+		case GJ_AGG_COUNT_DISTINCT:
 			*(uint64 *) state += count;
 			break;
 		case GJ_AGG_SUM:

@@ -585,8 +585,9 @@ take_state(Exchange *x)
 	if (r->nelements == 0 && r->groups_if_needed && x->nreceived == 0 && r->nnewer == 0)
 	{
 		r->only_counted = true;
-		return r->ngroups <= r->rows && (r->ngroups > 0) == (r->rows > r->nulls) &&
-			r->ngroups <= gjd_most_elements(&r->asked, x->keys->nkeys);
+		return r->ngroups <= r->rows - r->nulls && (r->ngroups > 0) == (r->rows > r->nulls) &&
+			r->ngroups <= (r->asked.grouping == GJD_DISTINCT ? r->asked.span :
+						   gjd_most_elements(&r->asked, x->keys->nkeys));
 	}
 	return GjReductionIsSound(r, x->keys, x->shape);
 }
