@@ -124,6 +124,7 @@ begin_small(GjJoinState *state, EState *estate, int eflags)
 		.keep_null_keys = GjJoinKeepsUnmatched(state->kind),
 		.one_per_key = state->kind == GJ_JOIN_SEMI && !has_quals,
 		.whole_keys = state->kind == GJ_JOIN_SEMI,
+		.expected = ((Plan *) linitial(scan->custom_plans))->plan_rows,
 	};
 	PlanState  *small_plan;
 

@@ -35,6 +35,7 @@ typedef struct GjSmallPolicy
 	bool		keep_null_keys; /* rows without a key, which match nothing but are returned */
 	bool		one_per_key;	/* only one row of each key */
 	bool		whole_keys;		/* all rows of a key in the same batch */
+	double		expected;		/* the planner's estimate of the number of rows */
 } GjSmallPolicy;
 
 typedef struct GjSmallStats

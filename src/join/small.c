@@ -44,7 +44,12 @@
 #include "base/prefetch.h"
 #include "join.h"
 
+/* Room for keys at first: for the expected number of rows, between these limits */
 #define INITIAL_KEYS			256
+#define MOST_INITIAL_KEYS		65536
+
+/* ... and in no more than this part of the memory */
+#define INITIAL_PART			16
 
 /* Number of keys that are prefetched at a time */
 #define LOOKUP_KEYS				256
@@ -141,6 +146,7 @@ hash_key(int64 key)
 #include "lib/simplehash.h"
 
 static void start_batch(GjSmallSide *side);
+static uint32 initial_keys(const GjSmallSide *side);
 static void drop_batch(GjSmallSide *side);
 static void add_to_batch(GjSmallSide *side, const Datum *values, const bool *isnull,
 						 bool key_is_null, int64 key);
@@ -216,11 +222,20 @@ start_batch(GjSmallSide *side)
 	if (side->nparts > 0)
 		side->exact = GjExactCreate(side->batch_context, side->nparts, side->parts, false);
 	else
-		side->table = keytable_create(side->batch_context, INITIAL_KEYS, NULL);
+		side->table = keytable_create(side->batch_context, initial_keys(side), NULL);
 	side->batch.first = side->last = NULL;
 	side->batch.nrows = 0;
 	side->batch.shared_keys = false;
 	side->delivered = false;
+}
+
+static uint32
+initial_keys(const GjSmallSide *side)
+{
+	Size		most = side->memory_limit / INITIAL_PART / sizeof(KeyCell);
+	double		wanted = Min(side->policy.expected, MOST_INITIAL_KEYS);
+
+	return (uint32) Max(Min(wanted, (double) most), INITIAL_KEYS);
 }
 
 static void
