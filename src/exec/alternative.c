@@ -17,7 +17,9 @@
  *
  * Nodes above get the child's slots as they are.  WHERE CURRENT OF a cursor reads the scan slot of
  * this node, so it is replaced by the child's.  For an index-only scan, core reads the position of
- * the row from the scan's state instead; the slot does not have it until we set it here.
+ * the row from the scan's state instead; the slot does not have it until we set it here.  A Sort
+ * has no position; so if it was chosen, core must not find the table here, and raises the error
+ * that it raises for PostgreSQL's plan.
  *
  * EvalPlanQual: both children can handle a replaced row; ours is used.
  *
@@ -50,6 +52,7 @@ typedef struct GjAlternativeState
 	PlanState  *chosen;			/* one of these, or NULL if not chosen yet */
 	IndexOnlyScanState *index_only; /* the other plan's scan if that was chosen, or NULL */
 	TupleTableSlot *scan_slot;	/* this node's own */
+	Relation	table;			/* likewise */
 } GjAlternativeState;
 
 static Node *create_state(CustomScan *plan);
@@ -109,6 +112,7 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	alternative->other = ExecInitNode(lsecond(plan->custom_plans), estate, eflags);
 	node->custom_ps = list_make2(alternative->ours, alternative->other);
 	alternative->scan_slot = node->ss.ss_ScanTupleSlot;
+	alternative->table = node->ss.ss_currentRelation;
 
 	/* the children's slots may be of any kind */
 	node->ss.ps.resultopsset = true;
@@ -197,6 +201,7 @@ use_scan_slot(GjAlternativeState *alternative)
 	alternative->index_only = NULL;
 	while (IsA(child, ResultState) && outerPlanState(child) != NULL)
 		child = outerPlanState(child);
+	alternative->css.ss.ss_currentRelation = IsA(child, SortState) ? NULL : alternative->table;
 	if (!IsA(child, ResultState))
 		alternative->css.ss.ss_ScanTupleSlot = ((ScanState *) child)->ss_ScanTupleSlot;
 	if (IsA(child, IndexOnlyScanState))

@@ -20,7 +20,9 @@
  * Rows from our path cost batch consumers less, so we compute the numbers of keys again for an
  * aggregate.
  *
- * A path whose order the query may want is kept beside the alternative, which has no order.
+ * If the query wants few rows in an order by which our scan can sort entries, a second alternative
+ * has that order: of our ordered scan, and PostgreSQL's path, below a Sort if it has another order.
+ * Otherwise a Sort above the alternative would take all rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -30,6 +32,7 @@
 #include "nodes/value.h"
 #include "optimizer/cost.h"
 #include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
@@ -53,6 +56,11 @@ typedef enum GjAlternativePathPrivate
 /* Cost factor by which the path differs from the one that it contains */
 #define TRIFLE					0.9999
 
+static CustomPath *make_alternative(const GjCostInput *input, CustomPath *ours, Path *stock,
+									int cpu_keys, int device_keys);
+static void add_in_order(PlannerInfo *root, const CustomPath *alternative,
+						 const CustomPath *ordered);
+static bool target_has(const RelOptInfo *rel, List *pathkeys);
 static Path *keep(RelOptInfo *rel, Path *stock);
 static Path *find_guessed_path(RelOptInfo *rel, List *conditions);
 static IndexPath *get_index_path(Path *path);
@@ -72,15 +80,15 @@ const CustomPathMethods GjAlternativePathMethods = {
 
 /*
  * Offer a choice between our path and the cheapest other one, if the latter rests on a guess; our
- * path becomes part of it
+ * path becomes part of it.  If there is an ordered path of ours for the same rows, offer a choice
+ * in that order, too.
  */
 void
 GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
-					 CustomPath *ours)
+					 CustomPath *ours, const CustomPath *ordered)
 {
 	RelOptInfo *rel = input->rel;
 	Path	   *stock = find_guessed_path(rel, conditions);
-	GjCostInput *kept;
 	CustomPath *path;
 	int			cpu_keys;
 	int			device_keys;
@@ -96,7 +104,22 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 	GjCostSearch(root, input, &ours->path.startup_cost, &ours->path.total_cost);
 	ours->path.total_cost += ours->path.startup_cost;
 
-	path = makeNode(CustomPath);
+	path = make_alternative(input, ours, keep(rel, stock), cpu_keys, device_keys);
+	GjOfferNote(path);
+	if (ordered != NULL && target_has(rel, ordered->path.pathkeys))
+		add_in_order(root, path, ordered);
+	add_path(rel, &path->path);
+}
+
+static CustomPath *
+make_alternative(const GjCostInput *input, CustomPath *ours, Path *stock, int cpu_keys,
+				 int device_keys)
+{
+	RelOptInfo *rel = input->rel;
+	CustomPath *path = makeNode(CustomPath);
+	GjCostInput *kept = palloc(sizeof(GjCostInput));
+
+	*kept = *input;
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
 	path->path.pathtarget = rel->reltarget;
@@ -106,15 +129,60 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 	path->path.total_cost = stock->total_cost * TRIFLE;
 	GjPathInheritDisabled(&path->path, stock);
 	path->methods = &GjAlternativePathMethods;
-	path->custom_paths = list_make2(ours, keep(rel, stock));
-	kept = palloc(sizeof(GjCostInput));
-	*kept = *input;
+	path->custom_paths = list_make2(ours, stock);
 	path->custom_private = list_make4(input->index, makeInteger(cpu_keys),
 									  makeInteger(device_keys), kept);
 	Assert(list_length(path->custom_private) == GJ_ALTERNATIVE_PATH_COUNT);
+	return path;
+}
 
-	GjOfferNote(path);
+/*
+ * Offer the same choice in an order, with the same numbers of keys: our ordered scan costs no more
+ * than the other one of ours, and PostgreSQL's path with a Sort no less than without
+ *
+ * It is not offered to aggregates (GjOfferNote), which want no order.
+ */
+static void
+add_in_order(PlannerInfo *root, const CustomPath *alternative, const CustomPath *ordered)
+{
+	RelOptInfo *rel = alternative->path.parent;
+	Path	   *stock = lsecond(alternative->custom_paths);
+	CustomPath *ours = palloc(sizeof(CustomPath));	/* add_path() may free the other one */
+	CustomPath *path = palloc(sizeof(CustomPath));
+
+	*ours = *ordered;
+	if (!pathkeys_contained_in(ours->path.pathkeys, stock->pathkeys))
+		stock = (Path *) create_sort_path(root, rel, stock, ours->path.pathkeys,
+										  root->limit_tuples);
+	*path = *alternative;
+	path->path.pathkeys = ours->path.pathkeys;
+	path->path.startup_cost = stock->startup_cost * TRIFLE;
+	path->path.total_cost = stock->total_cost * TRIFLE;
+	path->custom_paths = list_make2(ours, stock);
 	add_path(rel, &path->path);
+}
+
+/*
+ * Return true if a Sort of the relation's rows needs no further column for these pathkeys: the
+ * alternative returns its children's rows as they are
+ */
+static bool
+target_has(const RelOptInfo *rel, List *pathkeys)
+{
+	ListCell   *lc;
+	ListCell   *lc2;
+
+	foreach(lc, pathkeys)
+	{
+		bool		found = false;
+
+		foreach(lc2, rel->reltarget->exprs)
+			found |= find_ec_member_matching_expr(lfirst_node(PathKey, lc)->pk_eclass,
+												  lfirst(lc2), rel->relids) != NULL;
+		if (!found)
+			return false;
+	}
+	return true;
 }
 
 /*

@@ -260,7 +260,7 @@ extern bool GjSourceIsUnknown(const GjSource *source);
 /* choosepath.c: GpuAlternative */
 extern const CustomPathMethods GjAlternativePathMethods;
 extern void GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
-								 CustomPath *ours);
+								 CustomPath *ours, const CustomPath *ordered);
 extern bool GjAlternativeIsListed(const RelOptInfo *rel, const CustomPath *path);
 extern CustomPath *GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved);
 extern Path *GjCheapestOther(const RelOptInfo *rel);

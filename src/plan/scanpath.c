@@ -84,8 +84,8 @@ static Cost add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *c
 								  List *attnos, int workers, Cost alone);
 static CustomPath *make_path(const GjCostInput *input, List *conditions, List *attnos,
 							 int workers);
-static void add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions,
-							 List *attnos);
+static CustomPath *make_ordered_path(PlannerInfo *root, const GjCostInput *input,
+									 List *conditions, List *attnos);
 static List *drop_bitmap_paths(List *paths, IndexOptInfo *index);
 static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					   List *tlist, List *clauses, List *custom_plans);
@@ -284,6 +284,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	List	   *attnos;
 	ListCell   *lc;
 	int			workers = 0;
+	CustomPath *ordered;
 	Cost		alone;
 
 	GjFindPartitions(root, rel, index, &input.key_share);
@@ -311,9 +312,13 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 		workers = GjCountWorkers(&input);
 
 	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
-	GjAddAlternativePath(root, &input, conditions, make_path(&input, conditions, attnos, 0));
+	ordered = make_ordered_path(root, &input, conditions, attnos);
+	GjAddAlternativePath(root, &input, conditions, make_path(&input, conditions, attnos, 0),
+						 ordered);
 	alone = add_path_with_workers(root, &input, conditions, attnos, 0, 0.0);
-	add_ordered_path(root, &input, conditions, attnos);
+	if (ordered != NULL)
+		GjAddPath(root, rel, ordered, ordered->path.startup_cost,
+				  ordered->path.total_cost - ordered->path.startup_cost);
 	if (workers > 0)
 	{
 		rel->partial_pathlist = drop_bitmap_paths(rel->partial_pathlist, index);
@@ -419,10 +424,11 @@ add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 }
 
 /*
- * Add a path that returns rows in the order that the query wants, if it wants few rows
+ * Make a path that returns rows in the order that the query wants, if it wants few rows, or return
+ * NULL
  */
-static void
-add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *attnos)
+static CustomPath *
+make_ordered_path(PlannerInfo *root, const GjCostInput *input, List *conditions, List *attnos)
 {
 	List	   *order;
 	List	   *pathkeys = order_pathkeys(root, input->index, &order);
@@ -431,11 +437,10 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 	ListCell   *lc;
 	double		bound;
 	CustomPath *path;
-	Cost		startup;
 	Cost		run;
 
 	if (pathkeys == NIL)
-		return;
+		return NULL;
 
 	foreach(lc, order)
 	{
@@ -449,10 +454,12 @@ add_ordered_path(PlannerInfo *root, GjCostInput *input, List *conditions, List *
 	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_BOUND)) = makeInteger((int) bound);
 
 	GjCostOrdered(root, input, bound,
-				  order_entry_bytes(rel, order, input->index_only ? attnos : NIL), &startup, &run);
-	startup += rel->reltarget->cost.startup;
-	run += rel->reltarget->cost.per_tuple * path->path.rows;
-	GjAddPath(root, rel, path, startup, run);
+				  order_entry_bytes(rel, order, input->index_only ? attnos : NIL),
+				  &path->path.startup_cost, &run);
+	path->path.startup_cost += rel->reltarget->cost.startup;
+	path->path.total_cost = path->path.startup_cost + run +
+		rel->reltarget->cost.per_tuple * path->path.rows;
+	return path;
 }
 
 static CustomPath *

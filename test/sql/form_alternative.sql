@@ -25,7 +25,7 @@ DECLARE
 	result text[] := '{}';
 BEGIN
 	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) ' || query LOOP
-		IF line ~ ' on big( |$)' AND line !~ 'never executed|GpuAlternative' THEN
+		IF line ~ ' on (big|facts)( |$)' AND line !~ 'never executed|GpuAlternative' THEN
 			result := result || substring(line FROM '(Custom Scan .GpuScan.|Bitmap Heap Scan|Index Only Scan|Index Scan|Seq Scan)');
 		END IF;
 	END LOOP;
@@ -165,6 +165,60 @@ ROLLBACK;
 -- The order of an index is kept
 PREPARE sorted(int[]) AS SELECT k FROM big WHERE k = ANY ($1) ORDER BY k LIMIT 3;
 EXECUTE sorted('{9,8,7,6}');
+
+
+-- The first rows in an order by which our scan can sort entries: the other plan is sorted
+PREPARE newest(int[]) AS SELECT k, v FROM facts WHERE k = ANY ($1) ORDER BY v DESC LIMIT 3;
+EXPLAIN (COSTS OFF) EXECUTE newest('{1}');
+SELECT ran(format('EXECUTE newest(%L)', wanted)) AS ran FROM sets WHERE id < 3 ORDER BY id;
+EXECUTE newest('{1,2,3,4,5}');
+PREPARE newest_of_set(int) AS SELECT k, v FROM facts
+	WHERE k = ANY ((SELECT wanted FROM sets WHERE id = $1)::int[]) ORDER BY v DESC LIMIT 3;
+EXECUTE newest_of_set(2);
+EXECUTE newest_of_set(3);
+EXECUTE newest_of_set(4);
+SET gpujoin.enabled = off;
+EXECUTE newest('{1,2,3,4,5}');
+EXECUTE newest_of_set(2);
+RESET gpujoin.enabled;
+-- more of the order than the index has; a column that is not returned; each execution chooses again
+PREPARE newest_by_two(int[]) AS SELECT v FROM facts WHERE k = ANY ($1) ORDER BY v % 2, v LIMIT 3;
+EXECUTE newest_by_two('{1,2,3,4,5}');
+SELECT sets.id, x.* FROM sets, LATERAL
+	(SELECT k FROM facts WHERE k = ANY (sets.wanted) ORDER BY v LIMIT 2) x ORDER BY sets.id, k;
+SELECT ran('SELECT sets.id, x.* FROM sets, LATERAL
+	(SELECT k FROM facts WHERE k = ANY (sets.wanted) ORDER BY v LIMIT 2) x WHERE sets.id < 3');
+SET gpujoin.enabled = off;
+SELECT sets.id, x.* FROM sets, LATERAL
+	(SELECT k FROM facts WHERE k = ANY (sets.wanted) ORDER BY v LIMIT 2) x ORDER BY sets.id, k;
+RESET gpujoin.enabled;
+
+-- A cursor over sorted rows has no current row, unless it locks rows: as in PostgreSQL's own plan
+BEGIN;
+CREATE FUNCTION change_newest(set_id int, lock text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	c refcursor;
+	r record;
+BEGIN
+	OPEN c FOR EXECUTE 'SELECT k, v FROM facts WHERE k = ANY ($1) ORDER BY v LIMIT 3 ' || lock
+		USING (SELECT wanted FROM sets WHERE id = set_id);
+	FETCH c INTO r;
+	FETCH c INTO r;
+	UPDATE facts SET v = -1 WHERE CURRENT OF c;
+	RETURN (SELECT count(*) || ', ' || r.k || ' ' || r.v || ' ' || bool_and(k = r.k) FROM facts WHERE v = -1);
+END $$;
+SAVEPOINT unchanged;
+SELECT change_newest(1, '');
+ROLLBACK TO unchanged;
+SELECT change_newest(1, 'FOR UPDATE');
+ROLLBACK TO unchanged;
+SELECT change_newest(2, 'FOR UPDATE');
+ROLLBACK TO unchanged;
+SET LOCAL gpujoin.enabled = off;
+SELECT change_newest(1, '');
+ROLLBACK TO unchanged;
+SELECT change_newest(2, 'FOR UPDATE');
+ROLLBACK;
 
 SET client_min_messages = warning;
 DROP SCHEMA form_alternative CASCADE;
