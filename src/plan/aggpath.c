@@ -76,11 +76,14 @@ static Path *strip_projection(Path *path);
 static bool gives_arrays(Path *path);
 static Path *for_arrays(PlannerInfo *root, CustomPath *path);
 static void show_read_cost(Path *path, Plan *plan);
+static void show_reduced_cost(const GjAggQuery *query, Path *path, Plan *plan);
 static void show_at_most(Plan *plan, Cost cost);
 static Cost array_cost(Path *path);
 static Cost scan_cost(const GjJoinScan *scan);
 static Cost reduced_cost(const GjAggQuery *query, Path *path);
 static double reduced_share(const GjAggQuery *query, Path *path);
+static double reduced_share_of_parts(const GjAggQuery *query, const AppendPath *append);
+static Index named_table(const CustomPath *path, const RelOptInfo *rel);
 static const IndexOptInfo *index_of(const CustomPath *path);
 static bool is_reducible(const GjAggQuery *query, const Aggref *aggref, Index table);
 static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
@@ -413,13 +416,25 @@ agg_read_cost(Path *path)
 void
 GjAggShowCost(const GjAggQuery *query, Path *path, Plan *plan)
 {
+	show_read_cost(path, plan);
+	show_reduced_cost(query, path, plan);
+}
+
+static void
+show_reduced_cost(const GjAggQuery *query, Path *path, Plan *plan)
+{
 	Cost		reduced = reduced_cost(query, path);
 	ListCell   *lc;
+	ListCell   *lc2;
 
-	show_read_cost(path, plan);
 	show_at_most(plan, reduced);
 	path = strip_projection(path);
-	if (gives_arrays(path) && ((CustomPath *) path)->methods == &GjJoinPathMethods)
+	if (IsA(path, AppendPath) && IsA(plan, Append))
+	{
+		forboth(lc, ((AppendPath *) path)->subpaths, lc2, ((Append *) plan)->appendplans)
+			show_reduced_cost(query, lfirst(lc), lfirst(lc2));
+	}
+	else if (gives_arrays(path) && ((CustomPath *) path)->methods == &GjJoinPathMethods)
 	{
 		foreach(lc, ((CustomScan *) plan)->custom_plans)
 			show_at_most(lfirst(lc), reduced);
@@ -506,7 +521,8 @@ scan_cost(const GjJoinScan *scan)
 
 /*
  * Return agg_read_cost() of a path some of whose rows a device adds up (exec/reduction.c): these
- * are neither delivered nor returned, but their groups are delivered
+ * are neither delivered nor returned, but their groups are delivered.  The parts of an Append are
+ * reduced one after another.
  */
 static Cost
 reduced_cost(const GjAggQuery *query, Path *path)
@@ -514,9 +530,16 @@ reduced_cost(const GjAggQuery *query, Path *path)
 	double		rows = path->rows * reduced_share(query, path);
 	Cost		cost = agg_read_cost(path);
 	const CustomPath *custom = (const CustomPath *) strip_projection(path);
+	ListCell   *lc;
 
 	if (rows <= 0.0)
 		return cost;
+	if (IsA(custom, AppendPath))
+	{
+		foreach(lc, ((const AppendPath *) custom)->subpaths)
+			cost -= agg_read_cost(lfirst(lc)) - reduced_cost(query, lfirst(lc));
+		return Max(cost, 0.0);
+	}
 	if (query->groupings != NIL)
 		cost += Min(query->ngroups, rows) * gj_tid_cost;
 	cost -= rows * gj_tid_cost + array_cost(path) * COLUMN_OPERATIONS * rows / path->rows;
@@ -534,9 +557,12 @@ reduced_share(const GjAggQuery *query, Path *path)
 	const CustomPath *custom = (const CustomPath *) strip_projection(path);
 	const IndexOptInfo *index;
 	Relids		small = NULL;
+	Index		table;
 	int			ncolumns = 0;
 	ListCell   *lc;
 
+	if (IsA(custom, AppendPath))
+		return reduced_share_of_parts(query, (const AppendPath *) custom);
 	if (!gj_device_aggregate || gj_force || query->is_partial || IsolationIsSerializable() ||
 		path->rows < gj_reduce_rows || !gives_arrays(path) ||
 		(GjServiceCapabilities() & GJD_CAN_REDUCE) == 0)
@@ -545,20 +571,21 @@ reduced_share(const GjAggQuery *query, Path *path)
 	{
 		const GjJoinCandidate *cand = list_nth(custom->custom_private, GJ_JOIN_PATH_CANDIDATE);
 
-		if (list_length(cand->scans) != 1 || cand->nbatches > 1.0 ||
+		if (list_length(cand->scans) != 1 || cand->nbatches > 1.0 || IS_OTHER_REL(cand->small) ||
 			(cand->kind != GJ_JOIN_INNER && cand->kind != GJ_JOIN_SEMI))
 			return 0.0;
 		small = cand->small->relids;
 	}
 
 	index = index_of(custom);
+	table = named_table(custom, index->rel);
 	foreach(lc, query->groupings)
 	{
 		if (!IsA(lfirst(lc), Var))
 			return 0.0;
 		if (bms_is_member(lfirst_node(Var, lc)->varno, small))
 			continue;
-		if (!get_typbyval(lfirst_node(Var, lc)->vartype))
+		if (lfirst_node(Var, lc)->varno != table || !get_typbyval(lfirst_node(Var, lc)->vartype))
 			return 0.0;
 		ncolumns++;
 	}
@@ -568,10 +595,40 @@ reduced_share(const GjAggQuery *query, Path *path)
 		return 0.0;
 	foreach(lc, query->aggregates)
 	{
-		if (!is_reducible(query, lfirst_node(Aggref, lc), index->rel->relid))
+		if (!is_reducible(query, lfirst_node(Aggref, lc), table))
 			return 0.0;
 	}
 	return GjIndexIsResident(index) ? index->rel->allvisfrac : 0.0;
+}
+
+static double
+reduced_share_of_parts(const GjAggQuery *query, const AppendPath *append)
+{
+	double		rows = 0.0;
+	ListCell   *lc;
+
+	foreach(lc, append->subpaths)
+		rows += ((Path *) lfirst(lc))->rows * reduced_share(query, lfirst(lc));
+	return Min(rows / Max(append->path.rows, 1.0), 1.0);
+}
+
+/*
+ * Return the table by which the query names the columns of a relation: for a part of an Append, its
+ * parent, if the part returns columns as they are; else 0
+ */
+static Index
+named_table(const CustomPath *path, const RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	if (rel->top_parent_relids == NULL)
+		return rel->relid;
+	foreach(lc, path->path.pathtarget->exprs)
+	{
+		if (!IsA(lfirst(lc), Var))
+			return 0;
+	}
+	return bms_singleton_member(rel->top_parent_relids);
 }
 
 /*

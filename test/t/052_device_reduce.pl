@@ -174,6 +174,35 @@ foreach my $query ('SELECT count(*), sum(v) FROM p WHERE k IN (1, 2, 3)',
 	is(sql($query), sql("SET gpujoin.enabled = off; $query"), 'and the answer is right');
 }
 
+# ... which the planner prefers to a parallel plan
+sub cost_of_parts
+{
+	my ($setting, $query) = @_;
+	my $explained = sql("SET gpujoin.force = off; SET gpujoin.min_rows = 0; SET enable_seqscan = off;
+		SET parallel_setup_cost = 0; SET min_parallel_table_scan_size = 0;
+		SET min_parallel_index_scan_size = 0; SET max_parallel_workers_per_gather = 2;
+		SET gpujoin.device_aggregate = $setting; EXPLAIN (FORMAT json) $query");
+
+	unlike($explained, qr/Gather/, "no parallel plan of partitions: $query")
+	  if $setting eq 'on' && $query !~ /\+ 1/;
+	return $explained =~ /"Total Cost": ([0-9.]+)/ ? $1 : 0;
+}
+my $values = join(', ', 0 .. 49);
+foreach my $query ("SELECT count(*), sum(v) FROM p WHERE k IN ($values)",
+	"SELECT k, count(*) FROM p WHERE k IN ($values) GROUP BY k",
+	"SELECT count(*), sum(v) FROM (SELECT v FROM p_1 WHERE k IN ($values) UNION ALL
+		SELECT v FROM p_2 WHERE k IN ($values)) u")
+{
+	cmp_ok(cost_of_parts('on', $query), '<', cost_of_parts('off', $query),
+		"reduced rows of partitions cost less: $query");
+	is(sql($query . ($query =~ /GROUP/ ? ' ORDER BY 1' : '')),
+		sql("SET gpujoin.enabled = off; $query" . ($query =~ /GROUP/ ? ' ORDER BY 1' : '')),
+		'and the answer is right');
+}
+my $computed = "SELECT sum(v) FROM (SELECT v + 1 AS v FROM p_1 WHERE k IN ($values) UNION ALL
+	SELECT v + 2 FROM p_2 WHERE k IN ($values)) u";
+is(cost_of_parts('on', $computed), cost_of_parts('off', $computed), 'unless they are computed');
+
 # Groups that are no fewer than the rows are not sent
 sql('ANALYZE t');
 is(counter(sql("SET gpujoin.force = off; SET gpujoin.min_rows = 0; SET enable_seqscan = off;
