@@ -18,8 +18,7 @@
  *
  * Nothing is reduced where several processes share a search, in a join whose small side needs many
  * batches or that has several big tables, and below an Append that prunes while it runs: each of
- * these would need a proof of its own.  A group for each small row (GJD_BY_NUMBER) is not asked for
- * either, as groups by key and the key's partners give the same.
+ * these would need a proof of its own.
  *
  * It takes some microseconds more than another request, and pays off if many entries need not be
  * sent.  The number of rows is estimated from the number of keys, which is known now.  Groups of
