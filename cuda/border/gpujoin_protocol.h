@@ -218,7 +218,7 @@ typedef struct gjp_request
 					  * receives groups mean nothing */
 	uint32_t groups_if_needed; /* no groups are wanted if there is no rest and no page is left out
 								* because of the bound */
-	uint32_t has_weights, has_numbers; /* are these sections present? */
+	uint32_t has_weights; /* is this section present? */
 	gjd_reduction reduction;
 } gjp_request;
 
@@ -323,7 +323,6 @@ typedef enum gjp_section
 	GJP_LEFT_OUT, /* uint32 */
 	GJP_MAP,	  /* bytes */
 	GJP_WEIGHTS,  /* uint32 */
-	GJP_NUMBERS,  /* uint32 */
 	GJP_SECTIONS
 } gjp_section;
 
@@ -345,8 +344,6 @@ gjp_section_words(const gjp_request *request, gjp_section section)
 			return reduction->map_bytes / 8 + (reduction->map_bytes % 8 > 0);
 		case GJP_WEIGHTS:
 			return request->has_weights ? reduction->n_keys / 2 + reduction->n_keys % 2 : 0;
-		case GJP_NUMBERS:
-			return request->has_numbers ? reduction->n_keys / 2 + reduction->n_keys % 2 : 0;
 		default:
 			return 0;
 	}

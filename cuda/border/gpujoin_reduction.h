@@ -62,9 +62,8 @@ typedef enum gjd_grouping
 	GJD_DISTINCT, /* no groups, but a bit for each value of that span; NULLs are only counted. The
 				   * elements of the result are words of the bitmap, value least + 64 w + b is bit b
 				   * of word w */
-	GJD_BY_COLUMNS, /* a group for each combination of values of some columns, NULLs being equal;
-					 * without aggregates, the distinct rows */
-	GJD_BY_NUMBER /* a group for each number that the caller has given to keys */
+	GJD_BY_COLUMNS /* a group for each combination of values of some columns, NULLs being equal;
+					* without aggregates, the distinct rows */
 } gjd_grouping;
 
 typedef enum gjd_aggregate_kind
@@ -119,7 +118,7 @@ typedef struct gjd_reduction
 
 	/*
 	 * GJD_BY_COLUMNS: the columns, each as in gjd_aggregate, and the room for groups, on which the
-	 * memory depends. GJD_BY_NUMBER: all numbers of keys are below the room.
+	 * memory depends.
 	 */
 	uint32_t n_columns;
 	uint32_t columns[GJD_MAX_GROUP_COLUMNS];
@@ -127,12 +126,11 @@ typedef struct gjd_reduction
 	uint64_t room;
 
 	/*
-	 * For each key of the set, in the order of the set: its weight, at least 1, and its number.
-	 * n_keys must be the set's own count (gjd_keyset_info). Without weights, each is 1.
+	 * For each key of the set, in the order of the set: its weight, at least 1. n_keys must be the
+	 * set's own count (gjd_keyset_info). Without weights, each is 1.
 	 */
 	uint64_t n_keys;
 	const uint32_t *weights; /* not for GJD_DISTINCT */
-	const uint32_t *numbers; /* for GJD_BY_NUMBER only */
 } gjd_reduction;
 
 /* State of a reduction, beside the match's own, whose items are the rest */
@@ -170,7 +168,6 @@ typedef struct gjd_top
 #define GJD_CAN_GROUP_BY_VALUE ((uint64_t) 4)
 #define GJD_CAN_DISTINCT ((uint64_t) 8)
 #define GJD_CAN_GROUP_BY_COLUMNS ((uint64_t) 16)
-#define GJD_CAN_GROUP_BY_NUMBER ((uint64_t) 32)
 #define GJD_CAN_WEIGH ((uint64_t) 64) /* weights, in any grouping that allows them */
 
 /* Returns the width of a column that is named as in gjd_aggregate. */
@@ -227,7 +224,6 @@ gjd_most_elements(const gjd_reduction *reduction, uint64_t keys)
 		case GJD_DISTINCT:
 			return reduction->span / 64;
 		case GJD_BY_COLUMNS:
-		case GJD_BY_NUMBER:
 			return reduction->room;
 		default:
 			return 1;
@@ -248,8 +244,6 @@ gjd_reduction_capability(const gjd_reduction *reduction)
 			return needed | GJD_CAN_DISTINCT;
 		case GJD_BY_COLUMNS:
 			return needed | GJD_CAN_GROUP_BY_COLUMNS;
-		case GJD_BY_NUMBER:
-			return needed | GJD_CAN_GROUP_BY_NUMBER;
 		default:
 			return needed | GJD_CAN_REDUCE;
 	}
@@ -279,9 +273,6 @@ gjd_grouping_is_valid(const gjd_reduction *reduction, const gjd_shape *shape)
 				if (reduction->columns[i] > shape->n_carried)
 					return false;
 			return true;
-		case GJD_BY_NUMBER:
-			return reduction->room > 0 && reduction->room <= GJD_MAX_GROUPS &&
-				   (reduction->n_keys == 0 || reduction->numbers != NULL);
 		default:
 			return false;
 	}
@@ -289,13 +280,12 @@ gjd_grouping_is_valid(const gjd_reduction *reduction, const gjd_shape *shape)
 
 /*
  * Returns true if the parameters are valid for columns of this shape. The library tests the values
- * in weights and numbers, after it has copied them (gjd_key_values_are_valid).
+ * in weights, after it has copied them (gjd_weights_are_valid).
  */
 static inline bool
 gjd_reduction_is_valid(const gjd_reduction *reduction, const gjd_shape *shape)
 {
 	if (reduction->n_aggregates > GJD_MAX_AGGREGATES || !gjd_grouping_is_valid(reduction, shape) ||
-		(reduction->numbers != NULL && reduction->grouping != GJD_BY_NUMBER) ||
 		(uint64_t) reduction->marked >> shape->n_carried != 0 ||
 		reduction->n_left_out > GJD_MAX_LEFT_OUT ||
 		(reduction->n_left_out > 0 && reduction->left_out == NULL) ||
@@ -312,25 +302,21 @@ gjd_reduction_is_valid(const gjd_reduction *reduction, const gjd_shape *shape)
 	return true;
 }
 
-/* Returns true if a reduction has a weight or a number for each key of a set with this count. */
+/* Returns true if a reduction has no weights, or one for each key of a set with this count. */
 static inline bool
 gjd_keys_are_covered(const gjd_reduction *reduction, uint64_t keys)
 {
-	return (reduction->weights == NULL && reduction->grouping != GJD_BY_NUMBER) ||
-		   reduction->n_keys == keys;
+	return reduction->weights == NULL || reduction->n_keys == keys;
 }
 
-/* Returns true if the copied weights and numbers are valid; either may be NULL. */
+/* Returns true if the copied weights, which may be NULL, are valid. */
 static inline bool
-gjd_key_values_are_valid(const gjd_reduction *reduction, const uint32_t *weights,
-						 const uint32_t *numbers)
+gjd_weights_are_valid(const gjd_reduction *reduction, const uint32_t *weights)
 {
 	bool valid = true;
 
 	for (uint64_t i = 0; i < reduction->n_keys && weights != NULL; i++)
 		valid &= weights[i] > 0;
-	for (uint64_t i = 0; i < reduction->n_keys && numbers != NULL; i++)
-		valid &= numbers[i] < reduction->room;
 	return valid;
 }
 

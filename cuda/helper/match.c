@@ -328,7 +328,6 @@ ask_for_groups(request *q, const column *c, gjd_reduction *reduction)
 	reduction->first_groups = NULL;
 	reduction->first_capacity = 0;
 	reduction->weights = q->asked.has_weights ? section_of(q, GJP_WEIGHTS) : NULL;
-	reduction->numbers = q->asked.has_numbers ? section_of(q, GJP_NUMBERS) : NULL;
 	if (reduction->n_left_out > GJD_MAX_LEFT_OUT)
 		return "too many pages to leave out";
 	memcpy(left_out, section_of(q, GJP_LEFT_OUT), reduction->n_left_out * sizeof(*left_out));

@@ -40,8 +40,6 @@ value_of_group(const element_job &job, uint64_t group)
 		return job.least + (int64_t) group;
 	if (job.grouping == GJD_ONE_GROUP)
 		return 0;
-	if (job.grouping == GJD_BY_NUMBER)
-		return (int64_t) group;
 	if (job.keys == nullptr)
 		return job.few[group];
 	return job.key_bytes == 4 ? ((const int32_t *) job.keys)[group]
@@ -216,7 +214,6 @@ possible_groups(const gjd_keyset *keyset, const gjd_reduction &asked)
 		case GJD_DISTINCT:
 			return asked.span / 64;
 		case GJD_BY_COLUMNS:
-		case GJD_BY_NUMBER:
 			return asked.room;
 		default:
 			return 1;

@@ -53,7 +53,7 @@ struct reduction_job
 	uint64_t *elements;
 	reduction_counters *counters;
 	uint64_t *slots; /* GJD_BY_COLUMNS: a slot for each place, zero at first */
-	const uint32_t *weights, *numbers; /* of keys; either may be NULL */
+	const uint32_t *weights; /* of keys, or NULL */
 };
 
 uint64_t possible_groups(const gjd_keyset *keyset, const gjd_reduction &asked);

@@ -231,11 +231,11 @@ struct reducing
 	uint64_t scratch_bytes;
 	uint64_t *slots, *sums, *elements;
 	uint64_t cleared_bytes; /* of slots and sums */
-	char *inputs; /* map, weights, numbers, pages to leave out: on the device ... */
+	char *inputs; /* map, weights, pages to leave out: on the device ... */
 	uint64_t input_bytes;
 	char *locked; /* ... and in page-locked memory */
 	uint64_t locked_bytes;
-	uint64_t weights_at, numbers_at, left_out_at;
+	uint64_t weights_at, left_out_at;
 	uint32_t named[GJD_MAX_LEFT_OUT]; /* pages named by the caller */
 	uint32_t n_left_out;			  /* those, and newer ones */
 	uint64_t written;				  /* number of first elements that come with the report */

@@ -45,7 +45,7 @@ struct reduce_job
 	int64_t least;
 	uint64_t span;
 	group_table table;
-	const uint32_t *weights, *numbers; /* of keys; either may be NULL */
+	const uint32_t *weights; /* of keys, or NULL */
 	uint32_t n_aggregates, words; /* of a group */
 	placed_aggregate aggregates[GJD_MAX_AGGREGATES];
 	uint64_t *sums;
@@ -332,7 +332,7 @@ __global__ void __launch_bounds__(threads)
 reduce_kernel(const __grid_constant__ column_view column, const __grid_constant__ reduce_job job)
 {
 	constexpr uint32_t worth_caching = 8;
-	constexpr bool by_key = grouping == GJD_BY_KEY || grouping == GJD_BY_NUMBER;
+	constexpr bool by_key = grouping == GJD_BY_KEY;
 	extern __shared__ uint64_t shared_sums[];
 	__shared__ visit_space spaces[warps];
 	__shared__ uint32_t block_seen, block_rows, block_nulls;
@@ -416,7 +416,7 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 				if (weighted)
 					weight = __ldg(job.weights + rank);
 				if (by_key)
-					group = grouping == GJD_BY_KEY ? rank : __ldg(job.numbers + rank);
+					group = rank;
 			}
 
 			uint32_t left = __ballot_sync(all_lanes, reduces);
@@ -524,7 +524,6 @@ reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matc
 	job.span = asked.span;
 	job.table = group_table_of(from);
 	job.weights = from.weights;
-	job.numbers = from.numbers;
 	job.n_aggregates = asked.n_aggregates;
 	job.words = reduction_sum_words(asked, from.column->shape);
 	for (uint32_t i = 0; i < asked.n_aggregates; i++)
@@ -595,9 +594,6 @@ launch_reduction(const reduction_job &from, const match_output &out, uint64_t *m
 				break;
 			case GJD_BY_COLUMNS:
 				launch_grouping<GJD_BY_COLUMNS>(device, view, job);
-				break;
-			case GJD_BY_NUMBER:
-				launch_grouping<GJD_BY_NUMBER>(device, view, job);
 				break;
 			default:
 				launch_grouping<GJD_ONE_GROUP>(device, view, job);

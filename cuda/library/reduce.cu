@@ -62,8 +62,6 @@ job_of_reduction(const gjd_match *match)
 						 counters_of(match),
 						 r->slots,
 						 r->asked.weights ? (const uint32_t *) (r->inputs + r->weights_at)
-										  : nullptr,
-						 r->asked.numbers ? (const uint32_t *) (r->inputs + r->numbers_at)
 										  : nullptr};
 }
 
@@ -96,17 +94,13 @@ copy_inputs(reducing *r)
 {
 	const gjd_reduction &asked = r->asked;
 	uint32_t *weights = (uint32_t *) (r->locked + r->weights_at);
-	uint32_t *numbers = (uint32_t *) (r->locked + r->numbers_at);
 
 	if (asked.map_bytes > 0)
 		memcpy(r->locked, asked.map, asked.map_bytes);
 	if (asked.weights != nullptr)
 		std::copy_n(asked.weights, asked.n_keys, weights);
-	if (asked.numbers != nullptr)
-		std::copy_n(asked.numbers, asked.n_keys, numbers);
-	require(gjd_key_values_are_valid(&asked, asked.weights ? weights : nullptr,
-									 asked.numbers ? numbers : nullptr),
-			"invalid weight or number of a key");
+	require(gjd_weights_are_valid(&asked, asked.weights ? weights : nullptr),
+			"invalid weight of a key");
 	std::copy_n(asked.left_out, asked.n_left_out, r->named);
 }
 
@@ -127,8 +121,7 @@ begin_reduction(gjd_match *match, const gjd_reduction *asked)
 		r->asked.room = std::min(asked->room, std::max<uint64_t>(1, match->tiles * tile_rows));
 	r->state.element_bytes = words * 8;
 	r->weights_at = rounded(asked->map_bytes);
-	r->numbers_at = r->weights_at + (asked->weights != nullptr ? key_bytes : 0);
-	r->left_out_at = r->numbers_at + (asked->numbers != nullptr ? key_bytes : 0);
+	r->left_out_at = r->weights_at + (asked->weights != nullptr ? key_bytes : 0);
 	r->input_bytes = r->left_out_at + (GJD_MAX_LEFT_OUT + GJD_MAX_NEWER) * sizeof(uint32_t);
 
 	uint64_t places = group_places(match->keyset, r->asked);

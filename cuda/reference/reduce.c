@@ -42,7 +42,6 @@ possible_groups(const gjd_match *match, const gjd_reduction *asked)
 		case GJD_DISTINCT:
 			return asked->span / 64;
 		case GJD_BY_COLUMNS:
-		case GJD_BY_NUMBER:
 			return asked->room;
 		default:
 			return 1;
@@ -102,7 +101,7 @@ begin_reduction(gjd_match *match, const gjd_reduction *asked, gjd_error *error)
 	r->state.element_bytes = r->words * 8;
 	key_bytes = asked->n_keys * sizeof(uint32_t);
 	bytes = groups * r->words * 8 + r->n_places * sizeof(uint32_t) + asked->map_bytes;
-	bytes += (asked->weights != NULL ? key_bytes : 0) + (asked->numbers != NULL ? key_bytes : 0);
+	bytes += asked->weights != NULL ? key_bytes : 0;
 	status = charge(match->column->device, bytes, error);
 	if (status != GJD_OK)
 		return status;
@@ -110,15 +109,13 @@ begin_reduction(gjd_match *match, const gjd_reduction *asked, gjd_error *error)
 	r->left_out = copy_of(asked->left_out, asked->n_left_out * sizeof(uint32_t));
 	r->map = copy_of(asked->map, asked->map_bytes);
 	r->weights = asked->weights != NULL ? copy_of(asked->weights, key_bytes) : NULL;
-	r->numbers = asked->numbers != NULL ? copy_of(asked->numbers, key_bytes) : NULL;
 	r->groups = calloc(groups + 1, r->words * 8);
 	r->places = calloc(r->n_places + 1, sizeof(uint32_t));
 	if (r->left_out == NULL || r->map == NULL || r->groups == NULL || r->places == NULL ||
-		(asked->weights != NULL && r->weights == NULL) ||
-		(asked->numbers != NULL && r->numbers == NULL))
+		(asked->weights != NULL && r->weights == NULL))
 		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
-	if (!gjd_key_values_are_valid(asked, r->weights, r->numbers))
-		return fail(error, GJD_INVALID, 0, "invalid weight or number of a key");
+	if (!gjd_weights_are_valid(asked, r->weights))
+		return fail(error, GJD_INVALID, 0, "invalid weight of a key");
 	for (uint64_t group = 0; group < r->n_groups; group++)
 		set_first_values(r, shape, group);
 	return GJD_OK;
@@ -134,7 +131,6 @@ end_reduction(gjd_match *match)
 	free(r->left_out);
 	free(r->map);
 	free(r->weights);
-	free(r->numbers);
 	free(r->groups);
 	free(r->places);
 	free(r);
@@ -282,8 +278,6 @@ group_of(reducing *r, const gjd_shape *shape, const char *image, uint32_t slot, 
 		null = by_value && column_is_null(shape, image, slot, r->asked.column);
 		group = !by_value ? rank : null ? r->asked.span : value - (uint64_t) r->asked.least;
 	}
-	else if (r->asked.grouping == GJD_BY_NUMBER)
-		value = group = r->numbers[rank];
 	words = r->groups + group * r->words;
 	words[0] = null ? 0 : value;
 	words[1] = null;
@@ -317,7 +311,7 @@ reduce_row(gjd_match *match, const char *image, uint32_t slot)
 		note_value(r, shape, image, slot);
 		return;
 	}
-	if (r->asked.grouping == GJD_BY_KEY || r->weights != NULL || r->numbers != NULL)
+	if (r->asked.grouping == GJD_BY_KEY || r->weights != NULL)
 		rank = rank_of(match->keyset, value_at(shape, image, slot, 0));
 	if (r->weights != NULL)
 		weight = r->weights[rank];

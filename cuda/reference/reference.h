@@ -66,7 +66,7 @@ typedef struct reducing
 	gjd_reduction asked;
 	uint32_t *left_out;
 	uint8_t *map;
-	uint32_t *weights, *numbers; /* of keys; either may be NULL */
+	uint32_t *weights; /* of keys, or NULL */
 	uint64_t n_groups; /* elements before empty ones are left out */
 	uint32_t words;	   /* of each */
 	uint64_t *groups;

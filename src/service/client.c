@@ -300,8 +300,7 @@ GjServiceReduce(const GjServiceColumn *column, const gjd_shape *shape, const GjK
 {
 	gjp_request request = {.shape = *shape, .entries = 1, .any_order = 1, .reduce = 1,
 	.groups_if_needed = reduction->groups_if_needed, .reduction = reduction->asked,
-	.has_weights = reduction->asked.weights != NULL,
-	.has_numbers = reduction->asked.numbers != NULL};
+	.has_weights = reduction->asked.weights != NULL};
 	Exchange	x = {.take = take_reduced, .entries = rest, .shape = shape,
 	.reduction = reduction, .meanwhile = reduction->meanwhile};
 	GjServiceResult result;
@@ -310,7 +309,6 @@ GjServiceReduce(const GjServiceColumn *column, const gjd_shape *shape, const GjK
 	request.reduction.left_out = NULL;
 	request.reduction.map = NULL;
 	request.reduction.weights = NULL;
-	request.reduction.numbers = NULL;
 	request.reduction.first_groups = NULL;
 	reduction->element_words = gjd_element_words(&reduction->asked, shape);
 	reduction->nelements = 0;
@@ -448,9 +446,6 @@ find_section(const Exchange *x, Size *nbytes)
 		case GJP_WEIGHTS:
 			*nbytes = asked != NULL ? asked->n_keys * sizeof(uint32) : 0;
 			return asked != NULL ? (const char *) asked->weights : NULL;
-		case GJP_NUMBERS:
-			*nbytes = asked != NULL ? asked->n_keys * sizeof(uint32) : 0;
-			return asked != NULL ? (const char *) asked->numbers : NULL;
 		default:
 			*nbytes = x->keys->nkeys * sizeof(int64);
 			return (const char *) x->keys->keys;

@@ -128,11 +128,6 @@ check_group(const Answer *x, const uint64 *words, uint64 *seen, uint64 *hint)
 				(is_null && !gjd_column_is_nullable(x->shape, asked->column)))
 				return false;
 			break;
-		case GJD_BY_NUMBER:
-			place = words[0];
-			if (is_null || place >= asked->room)
-				return false;
-			break;
 		case GJD_BY_COLUMNS:
 			if (!check_values(x, words))
 				return false;

@@ -60,7 +60,7 @@ struct bed
 	setup &s;
 	uint64_t rows; /* that match */
 	uint64_t *slots, *sums, *elements;
-	uint32_t *key_values; /* for each key its weight, then its number */
+	uint32_t *weights; /* of keys */
 	reduction_counters *counters;
 	char *top;
 	match_output out;
@@ -77,16 +77,16 @@ struct bed
 		check(cudaMalloc(&slots, (rows + 1) * 16), "memory");
 		check(cudaMalloc(&sums, (64 << 20) + rows * 32), "memory");
 		check(cudaMalloc(&elements, (64 << 20) + rows * 48), "memory");
-		check(cudaMalloc(&key_values, 8000 * sizeof(uint32_t)), "memory");
+		check(cudaMalloc(&weights, 4000 * sizeof(uint32_t)), "memory");
 		check(cudaMalloc(&counters, sizeof(*counters)), "memory");
 		check(cudaMalloc(&top, top_space_bytes()), "memory");
 		out = {s.bitmap, s.tile_start, s.totals, s.tiles, s.tile_list,
 			   (uint32_t *) (s.totals + 2)};
 		std::vector<uint32_t> values;
 
-		for (uint32_t i = 0; i < 8000; i++)
-			values.push_back(i < 4000 ? 1 + i % 3 : i % 25);
-		check(cudaMemcpyAsync(key_values, values.data(), values.size() * sizeof(uint32_t),
+		for (uint32_t i = 0; i < 4000; i++)
+			values.push_back(1 + i % 3);
+		check(cudaMemcpyAsync(weights, values.data(), values.size() * sizeof(uint32_t),
 							  cudaMemcpyDefault, s.stream),
 			  "fill");
 		check(cudaStreamSynchronize(s.stream), "fill");
@@ -94,7 +94,7 @@ struct bed
 
 	~bed()
 	{
-		for (void *p : {(void *) slots, (void *) sums, (void *) elements, (void *) key_values,
+		for (void *p : {(void *) slots, (void *) sums, (void *) elements, (void *) weights,
 						(void *) counters, (void *) top})
 			cudaFree(p);
 	}
@@ -181,16 +181,15 @@ by_columns(std::vector<uint32_t> columns, bool with_sum)
 	return asked;
 }
 
-/* Groups by the keys' numbers, or by keys with weights: the values are on the device already */
+/* Groups by keys with weights, which are on the device already */
 gjd_reduction
-by_key_values(uint32_t grouping, bool weighted)
+by_key_weighted()
 {
 	static const uint32_t none = 0;
-	gjd_reduction asked = reduction(grouping, 0, 0, 0, true);
+	gjd_reduction asked = reduction(GJD_BY_KEY, 0, 0, 0, true);
 
 	asked.n_keys = 4000;
-	asked.room = 25;
-	asked.weights = weighted ? &none : nullptr;
+	asked.weights = &none;
 	return asked;
 }
 
@@ -211,8 +210,7 @@ reduction_cases()
 			{"count and sum by year", reduction(GJD_BY_VALUE, year, 2000, 25, true), 8},
 			{"count by one of a million", reduction(GJD_BY_VALUE, number, 0, 1000000, false), 4},
 			{"count distinct of a million", reduction(GJD_DISTINCT, number, 0, 1000000, false), 4},
-			{"count by key's number, sum", by_key_values(GJD_BY_NUMBER, false), 8},
-			{"count and sum by key, with weights", by_key_values(GJD_BY_KEY, true), 8},
+			{"count and sum by key, with weights", by_key_weighted(), 8},
 			{"columns: count and sum by year", by_columns({year}, true), 8},
 			{"columns: count and sum by one of a million", by_columns({number}, true), 8},
 			{"columns: count and sum by year and number", by_columns({year, number}, true), 12},
@@ -237,8 +235,7 @@ reduce_rows(bed &b)
 
 		reduction_job job = {s.column, s.keyset, &asked, &none, nullptr, nullptr, 0, b.sums,
 							 b.elements, b.counters, b.slots,
-							 asked.weights != nullptr ? b.key_values : nullptr,
-							 asked.grouping == GJD_BY_NUMBER ? b.key_values + 4000 : nullptr};
+							 asked.weights != nullptr ? b.weights : nullptr};
 		uint64_t places = group_places(s.keyset, asked);
 		uint64_t clear = places * reduction_sum_words(asked, s.column->shape) * 8;
 		reduction_counters found;
@@ -472,7 +469,7 @@ request(const gjd_api *api, bed &b, char *arena, const char *name, gjd_match_par
 	{
 		gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO};
 		gjd_reduction reduction = asked != nullptr ? *asked : gjd_reduction{};
-		std::vector<uint32_t> key_values(reduction.n_keys, 1);
+		std::vector<uint32_t> weights(reduction.n_keys, 1);
 		gjd_match_state state = {};
 		gjd_keyset *keyset;
 		gjd_match *match;
@@ -485,10 +482,8 @@ request(const gjd_api *api, bed &b, char *arena, const char *name, gjd_match_par
 		{
 			if (reduction.grouping == GJD_BY_COLUMNS)
 				reduction.room = b.rows;
-			if (reduction.grouping == GJD_BY_NUMBER)
-				reduction.numbers = key_values.data();
 			if (reduction.weights != nullptr)
-				reduction.weights = key_values.data();
+				reduction.weights = weights.data();
 			reduction.first_groups = arena;
 			reduction.first_capacity = 8192;
 			params.reduction = &reduction;

@@ -273,19 +273,15 @@ check_column_groups(library *libs, int n, const model *m, key_set set, task *t,
 	check_reduction(libs, n, m, set, t, columns, good);
 }
 
-/* Keys with numbers and weights, in each way of grouping that they allow. */
+/* Keys with weights, in each way of grouping that they allow. */
 static void
-check_key_values(library *libs, int n, const model *m, key_set set, task *t,
+check_weights(library *libs, int n, const model *m, key_set set, task *t,
 				 gjd_column *const *columns, bool *good)
 {
 	uint32_t *weights = malloc((set.count + 1) * sizeof(*weights));
-	uint32_t *numbers = malloc((set.count + 1) * sizeof(*numbers));
 
 	for (uint64_t i = 0; i < set.count; i++)
-	{
 		weights[i] = (uint32_t) (1 + i % 5);
-		numbers[i] = (uint32_t) (i * 7 % 11);
-	}
 	t->asked.n_keys = set.count;
 	t->asked.column = 2;
 	t->asked.least = -20;
@@ -294,27 +290,21 @@ check_key_values(library *libs, int n, const model *m, key_set set, task *t,
 	t->asked.columns[0] = 2;
 	t->asked.columns[1] = 0;
 	t->asked.room = 5000;
+	t->asked.weights = weights;
 	for (uint32_t first = 0; first < 9; first += 4)
 	{
 		all_aggregates(t, first);
-		for (uint32_t grouping = GJD_ONE_GROUP; grouping <= GJD_BY_NUMBER; grouping++)
+		for (uint32_t grouping = GJD_ONE_GROUP; grouping <= GJD_BY_COLUMNS; grouping++)
 		{
 			if (grouping == GJD_DISTINCT)
 				continue;
 			t->asked.grouping = grouping;
-			t->asked.numbers = grouping == GJD_BY_NUMBER ? numbers : NULL;
-			t->asked.room = grouping == GJD_BY_NUMBER ? 11 : 5000;
-			t->asked.weights = weights;
 			check_reduction(libs, n, m, set, t, columns, good);
-			t->asked.weights = NULL;
-			if (grouping == GJD_BY_NUMBER)
-				check_reduction(libs, n, m, set, t, columns, good);
 		}
-		t->asked.numbers = NULL;
 	}
+	t->asked.weights = NULL;
 	t->asked.n_keys = 0;
 	free(weights);
-	free(numbers);
 }
 
 static void
@@ -322,7 +312,7 @@ check_groups(library *libs, int n, const model *m, key_set set, task *t,
 			 gjd_column *const *columns, bool *good)
 {
 	check_column_groups(libs, n, m, set, t, columns, good);
-	check_key_values(libs, n, m, set, t, columns, good);
+	check_weights(libs, n, m, set, t, columns, good);
 }
 
 /* Checks of a model's reductions, all of which are described by name */
@@ -628,16 +618,16 @@ refuse_reductions(library *lib)
 	uint32_t pages[] = {3, 3};
 	gjd_reduction good = {.struct_size = sizeof(good), .bound = 1};
 	uint32_t values[] = {0, 9};
-	gjd_reduction bad[24];
+	gjd_reduction bad[20];
 	int n_bad = 0;
 	bool refused = true;
 
 	add_carried(m, 4, false);
 	column = make_column(lib, m);
-	for (int i = 0; i < 24; i++)
+	for (int i = 0; i < 20; i++)
 		bad[i] = good;
 	bad[0].struct_size = 8;
-	bad[1].grouping = GJD_BY_NUMBER + 1;
+	bad[1].grouping = GJD_BY_COLUMNS + 1;
 	bad[2].n_aggregates = GJD_MAX_AGGREGATES + 1;
 	bad[3].n_aggregates = 1;
 	bad[3].aggregates[0].column = 2;
@@ -664,24 +654,16 @@ refuse_reductions(library *lib)
 	bad[14].columns[0] = 2;
 	bad[15].room = 0;
 	bad[16].room = GJD_MAX_COLUMN_GROUPS + 1;
-	for (; n_bad < 24; n_bad++)
+	for (; n_bad < 20; n_bad++)
 	{
-		bad[n_bad].grouping = GJD_BY_NUMBER;
+		bad[n_bad].grouping = GJD_BY_KEY;
 		bad[n_bad].n_keys = 2;
-		bad[n_bad].numbers = values;
-		bad[n_bad].room = 10;
+		bad[n_bad].weights = values + 1;
 	}
 	bad[17].n_keys = 1;
-	bad[18].room = 9;
-	bad[19].room = GJD_MAX_GROUPS + 1;
-	bad[20].numbers = NULL;
-	bad[21].grouping = GJD_BY_KEY;
-	bad[22].weights = values;
-	bad[23].grouping = GJD_DISTINCT;
-	bad[23].span = 64;
-	bad[23].numbers = NULL;
-	bad[23].weights = values + 1;
-	bad[23].n_keys = 2;
+	bad[18].weights = values;
+	bad[19].grouping = GJD_DISTINCT;
+	bad[19].span = 64;
 	for (int i = 0; i < n_bad; i++)
 	{
 		uint64_t needed = gjd_reduction_capability(&bad[i]);

@@ -178,8 +178,6 @@ group_of(const model *m, const task *t, key_set set, const uint64_t *numbers, ui
 			return UINT64_MAX;
 	if (t->asked.grouping == GJD_BY_COLUMNS)
 		return numbers[row];
-	if (t->asked.grouping == GJD_BY_NUMBER)
-		return t->asked.numbers[rank_of(set, m->keys[row])];
 	if (t->asked.grouping == GJD_BY_KEY)
 		return rank_of(set, m->keys[row]);
 	if (t->asked.grouping == GJD_BY_VALUE || t->asked.grouping == GJD_DISTINCT)
@@ -195,15 +193,12 @@ group_of(const model *m, const task *t, key_set set, const uint64_t *numbers, ui
 
 /* Sets the values that rows of the group have in common. */
 static void
-set_values(const model *m, const task *t, uint64_t group, uint64_t row, uint64_t *words)
+set_values(const model *m, const task *t, uint64_t row, uint64_t *words)
 {
 	switch (t->asked.grouping)
 	{
 		case GJD_BY_KEY:
 			words[0] = (uint64_t) m->keys[row];
-			break;
-		case GJD_BY_NUMBER:
-			words[0] = group;
 			break;
 		case GJD_BY_VALUE:
 			words[1] = value_is_null(m, row, t->asked.column);
@@ -254,7 +249,6 @@ static uint64_t
 possible_groups(const task *t, key_set set)
 {
 	return t->asked.grouping == GJD_BY_KEY	   ? set.count
-		   : t->asked.grouping == GJD_BY_NUMBER ? t->asked.room
 		   : t->asked.grouping == GJD_BY_VALUE ? t->asked.span + 1
 		   : t->asked.grouping == GJD_DISTINCT ? t->asked.span / 64
 											   : 1;
@@ -336,7 +330,7 @@ expected_outcome(const model *m, const task *t, key_set set)
 			uint64_t weight =
 				t->asked.weights ? t->asked.weights[rank_of(set, m->keys[row])] : 1;
 
-			set_values(m, t, group, row, o.elements + group * words);
+			set_values(m, t, row, o.elements + group * words);
 			add_row(m, t, row, weight, o.elements + group * words);
 		}
 		else if (group == t->asked.span)
