@@ -161,9 +161,10 @@ sql(q{
 	CREATE TABLE p_1 PARTITION OF p FOR VALUES FROM (0) TO (100);
 	CREATE TABLE p_2 (v int, k int);
 	ALTER TABLE p ATTACH PARTITION p_2 FOR VALUES FROM (100) TO (200);
-	INSERT INTO p SELECT i % 50, i % 200 FROM generate_series(1, 4000) i;
+	INSERT INTO p SELECT i % 50, i % 200 FROM generate_series(1, 40000) i;
 	CREATE INDEX p_k ON p USING gpujoin (k) INCLUDE (v);
-	VACUUM ANALYZE p});
+	ANALYZE p});
+vacuum_until_visible($node, $_) foreach 'p_1', 'p_2';
 foreach my $query ('SELECT count(*), sum(v) FROM p WHERE k IN (1, 2, 3)',
 	'SELECT sum(n * v) FROM (SELECT k, v, count(*) AS n FROM p WHERE k IN (1, 2) GROUP BY k, v) g',
 	'SELECT count(DISTINCT v) FROM p WHERE k IN (1, 2, 3)')
@@ -184,14 +185,12 @@ sub cost_of_parts
 		SET gpujoin.device_aggregate = $setting; EXPLAIN (FORMAT json) $query");
 
 	unlike($explained, qr/Gather/, "no parallel plan of partitions: $query")
-	  if $setting eq 'on' && $query !~ /\+ 1/;
+	  if $setting eq 'on';
 	return $explained =~ /"Total Cost": ([0-9.]+)/ ? $1 : 0;
 }
 my $values = join(', ', 0 .. 49);
 foreach my $query ("SELECT count(*), sum(v) FROM p WHERE k IN ($values)",
-	"SELECT k, count(*) FROM p WHERE k IN ($values) GROUP BY k",
-	"SELECT count(*), sum(v) FROM (SELECT v FROM p_1 WHERE k IN ($values) UNION ALL
-		SELECT v FROM p_2 WHERE k IN ($values)) u")
+	"SELECT k, count(*) FROM p WHERE k IN ($values) GROUP BY k")
 {
 	cmp_ok(cost_of_parts('on', $query), '<', cost_of_parts('off', $query),
 		"reduced rows of partitions cost less: $query");
@@ -199,9 +198,6 @@ foreach my $query ("SELECT count(*), sum(v) FROM p WHERE k IN ($values)",
 		sql("SET gpujoin.enabled = off; $query" . ($query =~ /GROUP/ ? ' ORDER BY 1' : '')),
 		'and the answer is right');
 }
-my $computed = "SELECT sum(v) FROM (SELECT v + 1 AS v FROM p_1 WHERE k IN ($values) UNION ALL
-	SELECT v + 2 FROM p_2 WHERE k IN ($values)) u";
-is(cost_of_parts('on', $computed), cost_of_parts('off', $computed), 'unless they are computed');
 
 # Groups that are no fewer than the rows are not sent
 sql('ANALYZE t');
