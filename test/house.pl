@@ -13,13 +13,13 @@ use File::Basename;
 # (keys, fold workers, merges in steps, reductions).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 165,
-	'lines' => 76400,
-	'lines of code' => 53760,
-	'global functions' => 762,
+	'files' => 164,
+	'lines' => 76700,
+	'lines of code' => 54000,
+	'global functions' => 759,
 	'used by no other file' => 0,
-	'used across folders' => 405,
-	'single callers in the folder' => 223,
+	'used across folders' => 404,
+	'single callers in the folder' => 221,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,
 	'names with two meanings' => 0,

@@ -434,6 +434,7 @@ make_ordered_path(PlannerInfo *root, const GjCostInput *input, List *conditions,
 	List	   *pathkeys = order_pathkeys(root, input->index, &order);
 	RelOptInfo *rel = input->rel;
 	List	   *columns = NIL;
+	GjCostInput ordered = *input;
 	ListCell   *lc;
 	double		bound;
 	CustomPath *path;
@@ -446,14 +447,14 @@ make_ordered_path(PlannerInfo *root, const GjCostInput *input, List *conditions,
 	{
 		columns = lappend_int(columns, list_nth_int(lfirst(lc), GJ_ORDER_ATTNO));
 	}
-	input->strays = GjWordsLacking(root, rel, input->index, columns);
+	ordered.strays = GjWordsLacking(root, rel, input->index, columns);
 	bound = order_bound(root, input->per_row);
 	path = make_path(input, conditions, attnos, 0);
 	path->path.pathkeys = pathkeys;
 	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_ORDER)) = order;
 	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_BOUND)) = makeInteger((int) bound);
 
-	GjCostOrdered(root, input, bound,
+	GjCostOrdered(root, &ordered, bound,
 				  order_entry_bytes(rel, order, input->index_only ? attnos : NIL),
 				  &path->path.startup_cost, &run);
 	path->path.startup_cost += rel->reltarget->cost.startup;
