@@ -58,7 +58,7 @@
 
 #define FIRST_STRAYS			64
 
-/* Keys that are kept whatever the memory is, so that each pass makes some groups */
+/* Keys that are kept whatever the memory is, so that parts with few keys need no further pass */
 #define LEAST_KEYS				64
 
 /* Bytes of a key beside its value */
@@ -159,6 +159,8 @@ static void forget(GjStrayList *list);
 static const GjStray *find_stray(const GjStrays *strays, int64 code);
 static const char *get_bytes(Datum value, GjStrayKind kind, int *length);
 static int	compare_bytes(Datum a, Datum b, GjStrayKind kind);
+static void go_to(BufFile *file, int fileno, off_t offset);
+static void read_file(BufFile *file, void *bytes, Size size);
 static void add_value(GjStraySums *sums, const GjAggSpec *spec, uint32 group, const GjStray *stray,
 					  uint32 weight);
 static Datum better_value(const GjAggSpec *spec, Datum a, Datum b);
@@ -492,14 +494,23 @@ GjStraysWrite(GjStrays *strays, int64 code)
 		strays->fileno = 0;
 		strays->offset = 0;
 	}
-	else if (BufFileSeek(strays->file, strays->fileno, strays->offset, SEEK_SET) != 0)
-		elog(ERROR, "could not seek in a temporary file");
+	else
+		go_to(strays->file, strays->fileno, strays->offset);
 	place = (int64) strays->fileno << OFFSET_BITS | strays->offset;
 	BufFileWrite(strays->file, &size, sizeof(size));
 	BufFileWrite(strays->file, DatumGetPointer(stray->value), size);
 	BufFileTell(strays->file, &strays->fileno, &strays->offset);
 	MemoryContextSwitchTo(old);
 	return GJ_STRAY_CODE + place;
+}
+
+static void
+go_to(BufFile *file, int fileno, off_t offset)
+{
+	if (BufFileSeek(file, fileno, offset, SEEK_SET) != 0)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not seek in a temporary file of values")));
 }
 
 int64
@@ -510,16 +521,23 @@ GjStraysRead(GjStrays *strays, GjStrayKind kind, int64 place, bool is_key)
 	char	   *value;
 	int64		code;
 
-	if (BufFileSeek(strays->file, (int) (at >> OFFSET_BITS),
-					(off_t) (at & ((UINT64CONST(1) << OFFSET_BITS) - 1)), SEEK_SET) != 0 ||
-		BufFileRead(strays->file, &size, sizeof(size)) != sizeof(size))
-		elog(ERROR, "could not read a temporary file");
+	go_to(strays->file, (int) (at >> OFFSET_BITS),
+		  (off_t) (at & ((UINT64CONST(1) << OFFSET_BITS) - 1)));
+	read_file(strays->file, &size, sizeof(size));
 	value = MemoryContextAlloc(strays->context, size);
-	if (BufFileRead(strays->file, value, size) != size)
-		elog(ERROR, "could not read a temporary file");
+	read_file(strays->file, value, size);
 	code = GjStraysAdd(strays, kind, PointerGetDatum(value), is_key);
 	pfree(value);
 	return code;
+}
+
+static void
+read_file(BufFile *file, void *bytes, Size size)
+{
+	if (BufFileRead(file, bytes, size) != size)
+		ereport(ERROR,
+				(errcode_for_file_access(),
+				 errmsg("could not read a temporary file of values")));
 }
 
 uint64
