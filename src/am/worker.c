@@ -434,7 +434,7 @@ use_time(Worker *worker, Relation index)
 {
 	UnitResult	result = UNIT_IDLE;
 
-	if (worker->number > 0 || gj_fold_workers == 1)
+	if (GjFoldNumberMerges(worker->number))
 		result = merge(worker, index);
 	if (result == UNIT_IDLE && worker->is_looking)
 	{

@@ -510,6 +510,15 @@ typedef enum GjFoldLockKind
 	GJ_LOCK_FOLD				/* the fold lock of an index */
 } GjFoldLockKind;
 
+/*
+ * Return true if the worker that has this number merges: of several, one is left for flushes
+ */
+static inline bool
+GjFoldNumberMerges(int number)
+{
+	return number > 0 || gj_fold_workers == 1;
+}
+
 extern bool GjFoldRequest(Relation index, const GjIndexState *state, int factor);
 extern void GjFoldRepeat(bool at_once);
 extern bool GjFoldNumberIsWanted(void);

@@ -59,15 +59,15 @@ static Asked asked[REMEMBERED];
 static uint32 nasked = 0;
 
 static bool may_have_worker(Relation index);
-static bool request_worker(Relation index);
+static bool request_worker(Relation index, bool merges);
 static bool is_time(const GjIndexState *state);
 static bool is_free(const LOCKTAG *tag);
-static bool has_free_number(void);
+static bool has_free_number(bool merges);
 static bool start_worker(Oid database, Oid index);
 
 /*
  * Request a worker if the delta has at least this many times GjIndexFoldPages(), or, with a factor
- * of 0, for a merge.  Returns true if one is started.
+ * of 0, for a merge.  Returns true if one is started that will do it.
  *
  * The state is a recent one.  No page must be locked.
  */
@@ -81,7 +81,7 @@ GjFoldRequest(Relation index, const GjIndexState *state, int factor)
 		return false;
 	if (factor > 0 && !is_time(state))
 		return false;
-	return !GjFoldHasWorker(index) && request_worker(index);
+	return !GjFoldHasWorker(index) && request_worker(index, factor == 0);
 }
 
 /*
@@ -95,18 +95,22 @@ may_have_worker(Relation index)
 		!GjRelationIsNew(index) && GjIndexFoldPages(index) > 0;
 }
 
+/*
+ * Have a worker started, for a merge or for a flush.  The latter is repeated if it is refused;
+ * VACUUM merges by itself then.
+ */
 static bool
-request_worker(Relation index)
+request_worker(Relation index, bool merges)
 {
 	GjIndexUse	use = {0};
 	bool		is_started;
 
 	use.n[GJ_USE_REQUESTS] = 1;
-	is_started = has_free_number() && start_worker(MyDatabaseId, RelationGetRelid(index));
+	is_started = has_free_number(merges) && start_worker(MyDatabaseId, RelationGetRelid(index));
 	use.n[GJ_USE_REFUSED] = is_started ? 0 : 1;
 	GjUsageMakeRoom(RelationGetRelid(index));
 	GjUsageAdd(RelationGetRelid(index), &use);
-	if (!is_started)
+	if (!is_started && !merges)
 		GjUsageSetWaiting(RelationGetRelid(index), true);
 	return is_started;
 }
@@ -130,7 +134,7 @@ GjFoldRepeat(bool at_once)
 	if (now < next && !at_once)
 		return;
 	next = TimestampTzPlusMilliseconds(now, REPEAT_MS);
-	if (has_free_number() && GjUsageTakeWaiting(&database, &index))
+	if (has_free_number(false) && GjUsageTakeWaiting(&database, &index))
 		(void) start_worker(database, index);
 }
 
@@ -140,7 +144,7 @@ GjFoldRepeat(bool at_once)
 bool
 GjFoldNumberIsWanted(void)
 {
-	return GjUsageIsWaiting() && !has_free_number();
+	return GjUsageIsWaiting() && !has_free_number(false);
 }
 
 /*
@@ -236,13 +240,18 @@ is_free(const LOCKTAG *tag)
 	return true;
 }
 
+/*
+ * Return true if a worker could get a number, with which it merges if that is wanted
+ */
 static bool
-has_free_number(void)
+has_free_number(bool merges)
 {
 	for (int number = 0; number < gj_fold_workers; number++)
 	{
 		LOCKTAG		tag;
 
+		if (merges && !GjFoldNumberMerges(number))
+			continue;
 		GjFoldTag(GJ_LOCK_NUMBER, number, &tag);
 		if (is_free(&tag))
 			return true;
