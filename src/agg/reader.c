@@ -7,8 +7,7 @@
  * already; tuples of heap blocks, whose columns are copied into arrays (see "Tuples" below); or
  * arrays.  None of these rows passes through the executor.  All other rows that a node returns,
  * such as those that pass a filter, are copied into arrays one by one.  This choice is made again
- * for each batch, because a node may switch between these forms, as GpuScan does when memory is
- * short.
+ * for each batch: a node may switch between these forms, as GpuScan does when memory is short.
  *
  * The rows of an Append are those of its children, one child after another, with the columns in
  * the same places.  While it is at a child of ours, batches are taken from there.  The Append

@@ -450,18 +450,4 @@ GJ_WAIT_EVENT(GjWaitEventFoldWorker, "GpujoinFoldWorkerMain")
 #define GjPathKeyIsDescending(pathkey)	((pathkey)->pk_strategy == BTGreaterStrategyNumber)
 #endif
 
-/* Is the order of texts that of their bytes? ---------------------------------------- */
-
-#include "utils/pg_locale.h"
-
-static inline bool
-GjCollationIsC(Oid collation)
-{
-#if PG_VERSION_NUM >= 180000
-	return OidIsValid(collation) && pg_newlocale_from_collation(collation)->collate_is_c;
-#else
-	return OidIsValid(collation) && lc_collate_is_c(collation);
-#endif
-}
-
 #endif							/* GPUJOIN_BASE_COMPAT_H */

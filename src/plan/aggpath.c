@@ -420,6 +420,9 @@ GjAggShowCost(const GjAggQuery *query, Path *path, Plan *plan)
 	show_reduced_cost(query, path, plan);
 }
 
+/*
+ * Limit the costs of a plan, and of an Append's or join's children, to those of the reduction
+ */
 static void
 show_reduced_cost(const GjAggQuery *query, Path *path, Plan *plan)
 {

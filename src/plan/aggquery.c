@@ -25,7 +25,10 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "catalog/pg_collation.h"
+#include "catalog/pg_database.h"
 #include "catalog/pg_type_d.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
@@ -35,6 +38,7 @@
 #include "utils/builtins.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/syscache.h"
 #include "utils/typcache.h"
 
 #include "base/compat.h"
@@ -70,6 +74,7 @@ static bool is_encodable(Expr *expr);
 static const char *aggregate_problem(const Aggref *aggref);
 static bool takes_pair(const Aggref *aggref);
 static bool is_text_limit(const Aggref *aggref);
+static bool compares_bytes(Oid collation);
 static const char *say(const Aggref *aggref, const char *problem);
 static const char *computation_problem(Expr *expr);
 static bool encodes(PlannerInfo *root, const GjAggQuery *query, Path *child);
@@ -401,7 +406,7 @@ takes_pair(const Aggref *aggref)
 	if (argument == NULL || !IsA(argument, Var))
 		return false;
 	if (is_text_limit(aggref))
-		return is_text(argument) && GjCollationIsC(aggref->inputcollid);
+		return is_text(argument) && compares_bytes(aggref->inputcollid);
 	return aggref->aggfnoid == F_COUNT_ANY && (has_words(argument) || is_text(argument));
 }
 
@@ -409,6 +414,37 @@ static bool
 is_text_limit(const Aggref *aggref)
 {
 	return aggref->aggfnoid == F_MIN_TEXT || aggref->aggfnoid == F_MAX_TEXT;
+}
+
+/*
+ * Return true if a collation is that of the C library with the locale C or POSIX, which compares
+ * texts as bytes
+ *
+ * PostgreSQL's own function for this is declared in a header that includes ICU's, which need not be
+ * there where an extension is compiled.
+ */
+static bool
+compares_bytes(Oid collation)
+{
+	bool		of_database = collation == DEFAULT_COLLATION_OID;
+	int			cache = of_database ? DATABASEOID : COLLOID;
+	HeapTuple	tuple = SearchSysCache1(cache,
+										ObjectIdGetDatum(of_database ? MyDatabaseId : collation));
+	char		provider;
+	Datum		locale;
+	bool		isnull;
+	char	   *name;
+
+	if (!HeapTupleIsValid(tuple))
+		return false;
+	provider = of_database ? ((Form_pg_database) GETSTRUCT(tuple))->datlocprovider :
+		((Form_pg_collation) GETSTRUCT(tuple))->collprovider;
+	locale = SysCacheGetAttr(cache, tuple, of_database ? Anum_pg_database_datcollate :
+							 Anum_pg_collation_collcollate, &isnull);
+	name = isnull ? pstrdup("") : TextDatumGetCString(locale);
+	ReleaseSysCache(tuple);
+	return provider == COLLPROVIDER_LIBC &&
+		(strcmp(name, "C") == 0 || strcmp(name, "POSIX") == 0);
 }
 
 /*

@@ -111,6 +111,9 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 	add_path(rel, &path->path);
 }
 
+/*
+ * Make a path that chooses between two others at execution, by the number of keys
+ */
 static CustomPath *
 make_alternative(const GjCostInput *input, CustomPath *ours, Path *stock, int cpu_keys,
 				 int device_keys)

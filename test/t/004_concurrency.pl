@@ -22,8 +22,8 @@ $node->safe_psql('postgres', q{
 		AS $$ SELECT overlay(md5($1::text) PLACING '8' FROM 17 FOR 1)::uuid $$;
 	CREATE FUNCTION code(int) RETURNS text IMMUTABLE LANGUAGE sql
 		AS $$ SELECT CASE WHEN $1 % 9 = 0 THEN 'longer than fifteen bytes ' ELSE 'k' END || $1 $$;
-	CREATE TABLE big (id bigserial, k int, v int, pad text, u uuid GENERATED ALWAYS AS (id(k)) STORED,
-		t text GENERATED ALWAYS AS (code(k)) STORED) WITH (fillfactor = 70);
+	CREATE TABLE big (id bigserial, k int, v int, pad text,
+		u uuid GENERATED ALWAYS AS (id(k)) STORED, t text GENERATED ALWAYS AS (code(k)) STORED) WITH (fillfactor = 70);
 	CREATE TABLE small (k int, w int, t text GENERATED ALWAYS AS (code(k)) STORED);
 	CREATE TABLE verified (query text, rows bigint, failed boolean, stock text, forced text);
 	INSERT INTO big (k, v, pad)
@@ -67,7 +67,8 @@ my @queries = (
 	'SELECT b.* FROM big b WHERE EXISTS (SELECT FROM small s WHERE s.k = b.k AND s.w = :w)',
 	'SELECT s.k, b.id FROM small s LEFT JOIN big b ON b.k = s.k AND b.v > 3',
 	'SELECT count(*), sum(v) FROM big WHERE k = ANY (ARRAY(SELECT k FROM small WHERE w < :w))',
-	'SELECT u, t FROM big WHERE (u, t) IN ((id(:a), code(:a)), (id(:b), code(:b)), (id(:c), code(0)))',
+	'SELECT u, t FROM big WHERE (u, t) IN '
+	  . '((id(:a), code(:a)), (id(:b), code(:b)), (id(:c), code(0)))',
 	'SELECT id FROM big WHERE (k, t) IN ((:a, code(:a)), (:b, code(:b)), (:c, code(:a)))',
 	'SELECT t, count(*), count(u) FROM big WHERE t IN (code(:a), code(:b), code(9)) GROUP BY t',
 	'SELECT s.k, b.t FROM small s JOIN big b ON b.k = s.k AND b.t = s.t WHERE s.w <> :w');
@@ -92,7 +93,8 @@ my %scripts = (
 		BEGIN
 			-- While waiting it would hold a snapshot, and a concurrent index build waits for that
 			SET LOCAL lock_timeout = '200ms';
-			PERFORM gpujoin_fold('big_k', random() < 0.3), gpujoin_fold('big_u'), gpujoin_fold('big_t');
+			PERFORM gpujoin_fold('big_k', random() < 0.3), gpujoin_fold('big_u'),
+				gpujoin_fold('big_t');
 		EXCEPTION WHEN undefined_object OR lock_not_available THEN	-- REINDEX was faster
 		END $$;
 	},

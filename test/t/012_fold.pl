@@ -22,7 +22,7 @@ my $next = 100_000;
 
 my $primary = new_server('primary', { allows_streaming => 1, extra => ['--wal-segsize=1'] },
 	'fsync = off', "wal_consistency_checking = 'generic'", 'max_wal_size = 256MB',
-	'gpujoin.auto_load = off');
+	'wal_keep_size = 2GB', 'gpujoin.auto_load = off');
 my $node = $primary;
 
 $node->safe_psql('postgres', q{

@@ -179,8 +179,8 @@ foreach my $query ('SELECT count(*), sum(v) FROM p WHERE k IN (1, 2, 3)',
 sub cost_of_parts
 {
 	my ($setting, $query) = @_;
-	my $explained = sql("SET gpujoin.force = off; SET gpujoin.min_rows = 0; SET enable_seqscan = off;
-		SET parallel_setup_cost = 0; SET min_parallel_table_scan_size = 0;
+	my $explained = sql("SET gpujoin.force = off; SET gpujoin.min_rows = 0;
+		SET enable_seqscan = off; SET parallel_setup_cost = 0; SET min_parallel_table_scan_size = 0;
 		SET min_parallel_index_scan_size = 0; SET max_parallel_workers_per_gather = 2;
 		SET gpujoin.device_aggregate = $setting; EXPLAIN (FORMAT json) $query");
 

@@ -497,8 +497,7 @@ sub create_tables
 sub create_indexes
 {
 	my @leaves = @_;
-	my $sql = '';
-	my $lanes = pick('', '', ' WITH (lanes = 1)', ' WITH (lanes = 7)');
+	my ($sql, $lanes) = ('', pick('', '', ' WITH (lanes = 1)', ' WITH (lanes = 7)'));
 	my @tables = $round{kind} eq 'inherited' ? @leaves : ('big');
 
 	$round{predicate} = pick(undef, undef, 'v < 60', 'v % 2 = 0');
