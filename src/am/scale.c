@@ -12,7 +12,8 @@
  * sample, as long as this costs none of the sample's decimals: of a numeric(65,30), which
  * applications declare without a need, only the decimals that are in use are stored.
  *
- * An empty table, and the copy to which an unlogged index is reset, have no sample.
+ * An empty table, and the copy to which an unlogged index is reset, have no sample.  The index option
+ * numeric_scale is the stored scale, and the display scale where the type has none.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -153,13 +154,19 @@ choose_scales(Relation index, const FormData_pg_attribute *attribute, const Samp
 {
 	Sample		sample = {.whole = USUAL_PLACES};
 	int32		typmod = attribute->atttypmod;
+	int			option = GJ_AUTO_SCALE;
 	int			display = USUAL_DISPLAY_SCALE;
 	int			stored;
+
+	if (index->rd_options != NULL)
+		option = ((GjOptions *) index->rd_options)->numeric_scale;
 
 	if (typmod < 0)
 		(void) getBaseTypeAndTypmod(attribute->atttypid, &typmod);
 	if (typmod >= (int32) VARHDRSZ)
 		display = Max(TYPMOD_SCALE(typmod), 0);
+	else if (option != GJ_AUTO_SCALE)
+		display = option;
 	else
 	{
 		for (int i = 0; i <= GJ_MAX_COLUMN_SCALE; i++)
@@ -180,7 +187,9 @@ choose_scales(Relation index, const FormData_pg_attribute *attribute, const Samp
 	if (samples[display].count > 0)
 		sample = samples[display];
 
-	if (typmod >= (int32) VARHDRSZ && TYPMOD_PRECISION(typmod) <= WORD_PLACES)
+	if (option != GJ_AUTO_SCALE)
+		stored = Min(display, option);
+	else if (typmod >= (int32) VARHDRSZ && TYPMOD_PRECISION(typmod) <= WORD_PLACES)
 		stored = display;
 	else
 		stored = Min(display, Max(sample.decimals, WORD_PLACES - FREE_PLACES - sample.whole));

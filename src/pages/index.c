@@ -58,6 +58,10 @@ GjOptionsInit(void)
 					  "Number of pages of unsorted rows before a background worker sorts them",
 					  GJ_NO_FOLD_PAGES, GJ_AUTO_FOLD_PAGES, GJ_MAX_FOLD_PAGES,
 					  ShareUpdateExclusiveLock);
+	add_int_reloption(gj_relopt_kind, "numeric_scale",
+					  "Number of digits after the decimal point of included numerics",
+					  GJ_AUTO_SCALE, GJ_AUTO_SCALE, GJ_MAX_STORED_SCALE,
+					  AccessExclusiveLock);
 }
 
 /*
@@ -69,7 +73,8 @@ gjoptions(Datum reloptions, bool validate)
 	static const relopt_parse_elt table[] = {
 		{"lanes", RELOPT_TYPE_INT, offsetof(GjOptions, lanes)},
 		{"preload", RELOPT_TYPE_BOOL, offsetof(GjOptions, preload)},
-		{"fold_pages", RELOPT_TYPE_INT, offsetof(GjOptions, fold_pages)}
+		{"fold_pages", RELOPT_TYPE_INT, offsetof(GjOptions, fold_pages)},
+		{"numeric_scale", RELOPT_TYPE_INT, offsetof(GjOptions, numeric_scale)}
 	};
 
 	return (bytea *) build_reloptions(reloptions, validate, gj_relopt_kind,

@@ -133,6 +133,24 @@ SELECT count(DISTINCT s), count(*) FILTER (WHERE s = 'paid') AS paid FROM orders
 SELECT min(s), max(s) FROM orders WHERE k = ANY (ARRAY[1, 2]);
 SELECT DISTINCT k, s FROM orders WHERE k = ANY (ARRAY[1, 2]) ORDER BY k, s;
 
+-- an option says how many decimals an index on an empty table stores
+CREATE TABLE chosen (k int, a numeric, b numeric(65,30), c numeric(12,2));
+CREATE INDEX chosen_gj ON chosen USING gpujoin (k) INCLUDE (a, b, c) WITH (numeric_scale = 4);
+INSERT INTO chosen SELECT 1, round(i / 8.0, 4), i / 4.0, i FROM generate_series(1, 100) i;
+INSERT INTO chosen VALUES (1, 0.50, 0.00001, 7.25), (1, 'NaN', -1e30, NULL);
+VACUUM (FREEZE) chosen;
+SELECT included FROM gpujoin_index_info('chosen_gj');
+SELECT gpujoin_check('chosen_gj', true);
+SELECT count(*), sum(b), min(a), max(a), sum(c) FROM chosen WHERE k = ANY (ARRAY[1, 2]);
+SET gpujoin.enabled = off;
+SELECT count(*), sum(b), min(a), max(a), sum(c) FROM chosen WHERE k = ANY (ARRAY[1, 2]);
+RESET gpujoin.enabled;
+ALTER INDEX chosen_gj SET (numeric_scale = 19);
+ALTER INDEX chosen_gj SET (numeric_scale = 0);
+REINDEX INDEX chosen_gj;
+SELECT included FROM gpujoin_index_info('chosen_gj');
+SELECT count(*), sum(b), min(a), max(a), sum(c) FROM chosen WHERE k = ANY (ARRAY[1, 2]);
+
 -- the rows of values that an index could not store cost as much as others
 CREATE TABLE costly (k int, a numeric(12,2), b numeric);
 INSERT INTO costly SELECT i % 1000, i / 100.0, CASE WHEN i < 2000 THEN i ELSE i / 100.0 END FROM generate_series(1, 50000) i;
@@ -153,7 +171,7 @@ SET gpujoin.force = off;
 SELECT cost_of(format('EXECUTE lacking(%L)', :'keys')) > 1.5 * cost_of(format('EXECUTE stored(%L)', :'keys')) AS costs_more;
 DROP FUNCTION cost_of;
 
-DROP TABLE amounts, digits, small, empty, fine, orders, costly;
+DROP TABLE amounts, digits, small, empty, fine, orders, costly, chosen;
 DROP DOMAIN price;
 DROP TYPE status;
 DROP FUNCTION differences;
