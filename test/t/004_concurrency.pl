@@ -23,7 +23,8 @@ $node->safe_psql('postgres', q{
 	CREATE FUNCTION code(int) RETURNS text IMMUTABLE LANGUAGE sql
 		AS $$ SELECT CASE WHEN $1 % 9 = 0 THEN 'longer than fifteen bytes ' ELSE 'k' END || $1 $$;
 	CREATE TABLE big (id bigserial, k int, v int, pad text,
-		u uuid GENERATED ALWAYS AS (id(k)) STORED, t text GENERATED ALWAYS AS (code(k)) STORED) WITH (fillfactor = 70);
+		u uuid GENERATED ALWAYS AS (id(k)) STORED,
+		t text GENERATED ALWAYS AS (code(k)) STORED) WITH (fillfactor = 70);
 	CREATE TABLE small (k int, w int, t text GENERATED ALWAYS AS (code(k)) STORED);
 	CREATE TABLE verified (query text, rows bigint, failed boolean, stock text, forced text);
 	INSERT INTO big (k, v, pad)
