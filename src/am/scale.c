@@ -12,8 +12,8 @@
  * sample, as long as this costs none of the sample's decimals: of a numeric(65,30), which
  * applications declare without a need, only the decimals that are in use are stored.
  *
- * An empty table, and the copy to which an unlogged index is reset, have no sample.  The index option
- * numeric_scale is the stored scale, and the display scale where the type has none.
+ * An empty table, and the copy to which an unlogged index is reset, have no sample.  The index
+ * option numeric_scale is the stored scale, and the display scale where the type has none.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

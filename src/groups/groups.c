@@ -82,8 +82,8 @@ struct GjGroups
 #define GJ_DIRECT_MAX_SPAN		((uint64) 1 << 20)
 
 /*
- * ... and its maximum length per row read.  A direct table pays off only if many rows are looked up in
- * it; a group that a device made is looked up once, so it counts as a small part of a row.
+ * ... and its maximum length per row read.  A direct table pays off only if many rows are looked up
+ * in it; a group that a device made is looked up once, so it counts as a small part of a row.
  */
 #define GJ_DIRECT_ROW_SHARE		128
 #define GJ_MERGED_PART			16
