@@ -126,8 +126,10 @@ static void top_first_words(const GjSortColumn *sort, const GjEntryColumn *colum
 							int n, uint64 *out);
 static uint64 top_lowest_word(const GjSortColumn *sort, const GjEntryColumn *column,
 							  uint64 first, int n);
-static void top_words(const GjSortColumn *column, uint16 width, const char *at, uint64 last,
-					  bool isnull, uint64 *out);
+static void top_words(const GjSortColumn *column, uint16 width, const char *at, bool isnull,
+					  uint64 *out);
+static inline bool has_last_word(GjSortKind kind);
+static inline uint64 last_word(const GjSortColumn *column, uint64 last, bool isnull);
 static void top_row_words(const GjTop *top, const Datum *values, const bool *isnull, uint64 *out);
 static void rank_strays(GjTop *top);
 static bool has_word(const GjSortColumn *column, Datum value, int64 *word);
@@ -404,11 +406,13 @@ add_entry(GjTop *top, const GjEntrySet *set, uint64 entry)
 	{
 		const GjSortColumn *sort = &top->columns[i];
 		const GjEntryColumn *column = set_column(set, sort->column);
+		bool		isnull = column->has_nulls && column->nulls[entry];
 
-		top_words(sort, column->width, column->values + entry * column->width,
-				  sort->kind != GJ_SORT_UUID ? 0 : SIGN_BIT ^
-				  ((const uint64 *) set_column(set, sort->second)->values)[entry],
-				  column->has_nulls && column->nulls[entry], words);
+		top_words(sort, column->width, column->values + entry * column->width, isnull, words);
+		if (has_last_word(sort->kind))
+			words[2] = last_word(sort, sort->kind != GJ_SORT_UUID ? 0 : SIGN_BIT ^
+								 ((const uint64 *) set_column(set, sort->second)->values)[entry],
+								 isnull);
 		words += top_count_words(sort);
 	}
 	*words = set->tids[entry];
@@ -910,7 +914,7 @@ top_lowest_word(const GjSortColumn *sort, const GjEntryColumn *column, uint64 fi
 		int32		extreme;
 
 		FIND_EXTREME(int32, extreme);
-		top_words(sort, column->width, (const char *) &extreme, 0, false, words);
+		top_words(sort, column->width, (const char *) &extreme, false, words);
 		return words[0];
 	}
 	if (column->width == sizeof(int64))
@@ -918,18 +922,17 @@ top_lowest_word(const GjSortColumn *sort, const GjEntryColumn *column, uint64 fi
 		int64		extreme;
 
 		FIND_EXTREME(int64, extreme);
-		top_words(sort, column->width, (const char *) &extreme, 0, false, words);
+		top_words(sort, column->width, (const char *) &extreme, false, words);
 		return words[0];
 	}
 	return 0;
 }
 
 /*
- * Compute the words of one value; last is the third one, if it has three, in ascending order
+ * Compute the words of one value, but for the third one
  */
 static void
-top_words(const GjSortColumn *column, uint16 width, const char *at, uint64 last, bool isnull,
-		  uint64 *out)
+top_words(const GjSortColumn *column, uint16 width, const char *at, bool isnull, uint64 *out)
 {
 	bool		large = column->width > sizeof(uint32);
 	uint64		max = large ? PG_UINT64_MAX : SMALL_MAX;
@@ -943,8 +946,15 @@ top_words(const GjSortColumn *column, uint16 width, const char *at, uint64 last,
 	out[0] = value;
 	if (large)
 		out[1] = isnull != column->nulls_first;
-	if (has_last_word(column->kind))
-		out[2] = isnull ? 0 : last ^ (column->descending ? max : 0);
+}
+
+/*
+ * Return the third word of a value that has three; last is that word in ascending order
+ */
+static inline uint64
+last_word(const GjSortColumn *column, uint64 last, bool isnull)
+{
+	return isnull ? 0 : last ^ (column->descending ? PG_UINT64_MAX : 0);
 }
 
 /*
@@ -979,7 +989,9 @@ top_row_words(const GjTop *top, const Datum *values, const bool *isnull, uint64 
 		}
 		else
 			store_att_byval(value.bytes, values[i], column->width);
-		top_words(column, column->width, value.bytes, last, isnull[i], out);
+		top_words(column, column->width, value.bytes, isnull[i], out);
+		if (has_last_word(column->kind))
+			out[2] = last_word(column, last, isnull[i]);
 		out += top_count_words(column);
 	}
 }
