@@ -92,9 +92,10 @@ $node->safe_psql('postgres', 'CREATE INDEX facts_k ON facts USING gpujoin (k) IN
 my ($cost) = $node->safe_psql('postgres', "EXPLAIN $query") =~ /cost=[0-9.]+\.\.([0-9.]+)/;
 cmp_ok(abs($cost / $alone - 1), '<', 0.2, "the plan costs $cost, $alone were promised");
 unlike((advice($node, $superuser))[0], qr/\(k\)/, 'and it is proposed no more');
-is($node->safe_psql('postgres', q{SELECT note FROM gpujoin_advise()
+# Which statement the note is about depends on how long each took.
+like($node->safe_psql('postgres', q{SELECT note FROM gpujoin_advise()
 	WHERE key_column = 'k' AND relation = 'facts'::regclass}),
-	'the column has a gpujoin index already', 'with the reason');
+	qr/^the column has a gpujoin index already(, with 1000 keys in \$1)?$/, 'with the reason');
 $node->safe_psql('postgres', 'DROP INDEX facts_k');
 
 # Which statements users see
