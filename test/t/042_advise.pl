@@ -82,22 +82,6 @@ is($node->safe_psql('postgres', q{SELECT bool_and(queryid IS NOT NULL AND time_s
 is($node->safe_psql('postgres', q{SELECT count(*) FROM tools.pg_stat_statements
 	WHERE query LIKE '%sum(y)%' AND calls <> 1}), '0', 'nothing was executed');
 
-# The estimate of an average call stays the same once the index exists
-my $promised = $node->safe_psql('postgres', q{SELECT cost_with FROM gpujoin_advise()
-	WHERE key_column = 'k' AND create_index IS NOT NULL});
-my $query = 'SELECT v, sum(y) FROM facts JOIN keys USING (k) GROUP BY v';
-my $alone = $node->safe_psql('postgres', qq{SELECT cost_with FROM gpujoin_advise('$query')
-	WHERE create_index IS NOT NULL});
-$node->safe_psql('postgres', 'CREATE INDEX facts_k ON facts USING gpujoin (k) INCLUDE (v, y)');
-my ($cost) = $node->safe_psql('postgres', "EXPLAIN $query") =~ /cost=[0-9.]+\.\.([0-9.]+)/;
-cmp_ok(abs($cost / $alone - 1), '<', 0.2, "the plan costs $cost, $alone were promised");
-unlike((advice($node, $superuser))[0], qr/\(k\)/, 'and it is proposed no more');
-# Which statement the note is about depends on how long each took.
-like($node->safe_psql('postgres', q{SELECT note FROM gpujoin_advise()
-	WHERE key_column = 'k' AND relation = 'facts'::regclass}),
-	qr/^the column has a gpujoin index already(, with 1000 keys in \$1)?$/, 'with the reason');
-$node->safe_psql('postgres', 'DROP INDEX facts_k');
-
 # Which statements users see
 like((advice($node, 'app'))[0], qr/^3\|4\|.*INCLUDE \(v, y\)$/m, 'an application sees its own');
 like((advice($node, 'dba'))[0], qr/^$/, 'a member of its role does not see the texts');
@@ -108,6 +92,24 @@ is($rows, '', 'who may read all statistics, but is no member, sees nothing');
 like($said, qr/\d+ statements of other roles were left out/, 'and is told');
 ($rows, $said) = advice($node, 'other');
 is($rows, '', 'nor does anybody else');
+
+# The estimate of an average call stays the same once the index exists
+my $promised = $node->safe_psql('postgres', q{SELECT cost_with FROM gpujoin_advise()
+	WHERE key_column = 'k' AND create_index IS NOT NULL});
+my $query = 'SELECT v, sum(y) FROM facts JOIN keys USING (k) GROUP BY v';
+my $alone = $node->safe_psql('postgres', qq{SELECT cost_with FROM gpujoin_advise('$query')
+	WHERE create_index IS NOT NULL});
+$node->safe_psql('postgres', 'CREATE INDEX facts_k ON facts USING gpujoin (k) INCLUDE (v, y)');
+my ($cost) = $node->safe_psql('postgres', "EXPLAIN $query") =~ /cost=[0-9.]+\.\.([0-9.]+)/;
+cmp_ok(abs($cost / $alone - 1), '<', 0.2, "the plan costs $cost, $alone were promised");
+unlike((advice($node, $superuser))[0], qr/\(k\)/, 'and it is proposed no more');
+# The note is about the statement that took the longest: leave none with an array of unknown length
+$node->safe_psql('postgres', q{SELECT tools.pg_stat_statements_reset(0, 0, queryid)
+	FROM tools.pg_stat_statements WHERE query LIKE 'PREPARE p%'});
+is($node->safe_psql('postgres', q{SELECT note FROM gpujoin_advise()
+	WHERE key_column = 'k' AND relation = 'facts'::regclass}),
+	'the column has a gpujoin index already', 'with the reason');
+$node->safe_psql('postgres', 'DROP INDEX facts_k');
 
 # Parameters that pg_stat_statements has put where the grammar or the types do not allow them
 $node->safe_psql('postgres', 'SELECT tools.pg_stat_statements_reset()');
@@ -130,13 +132,13 @@ $node->safe_psql('postgres', q{
 	CREATE INDEX facts_btree ON facts (k, id);
 	SELECT tools.pg_stat_statements_reset()});
 run_as('app', q{
-	UPDATE facts SET note = 'm' WHERE k = ANY ('{1, 2, 3}'::int[]);
+	UPDATE facts SET note = DEFAULT WHERE k = ANY ('{1, 2, 3}'::int[]);
 	DELETE FROM facts WHERE k = ANY ('{-1, -2}'::int[]);
 	SELECT sum(v) FROM facts WHERE k = ANY ('{1, 2, 3}'::int[]);
 });
 my $before = $node->safe_psql('postgres', 'SELECT count(*), max(xmin::text::int) FROM facts');
 ($rows, $said) = advice($node, $superuser, 'statements, calls, create_index, note');
-like($rows, qr/^3\|3\|.* \(k\) INCLUDE \(v\)\|with 1000 keys in \$[12]$/,
+like($rows, qr/^3\|3\|.* \(k\) INCLUDE \(v\)\|with 1000 keys in \$1$/,
 	'one index serves UPDATE, DELETE and SELECT');
 unlike($said, qr/could not be planned/, 'all of them are planned');
 is($node->safe_psql('postgres', 'SELECT count(*), max(xmin::text::int) FROM facts'), $before,
