@@ -3,7 +3,7 @@
  * insert.c
  *	  Inserting one entry.
  *
- * Why rows go through tail pages: rows are stored back to back there, so a row takes 72 bytes of
+ * Why rows go through tail pages: rows are stored back to back there, so a row takes 64 bytes of
  * WAL and little time: GjTailAppend() makes a record of the two places that it changes.  On a data
  * page it would change an array for each column, a bitmap, and the metapage.  Moving a full tail to
  * a data page is left to generic WAL, which compares the pages before and after byte by byte, at

@@ -43,15 +43,15 @@
 #define PAGE_ROOM \
 	((int) (BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - sizeof(GjPageOpaqueData)))
 
-/* Bytes of a fragment of generic WAL: its head, and no more than a number */
-#define FRAGMENT_SIZE			(2 * sizeof(uint16) + sizeof(uint16))
+/* Bytes of the head of a fragment of generic WAL */
+#define FRAGMENT_HEAD			(2 * sizeof(uint16))
 
 static void put_value(char *array, int slot, int width, const char *value);
 static inline void copy_values(char *to, int slot, const char *from, int from_slot, int n,
 							   int width);
 static void set_bits(uint32 *to, int bit, int n);
 static void copy_bits(uint32 *to, int to_bit, const uint32 *from, int from_bit, int n);
-static int	add_fragment(char *delta, int length, Page page, const void *from, int n);
+static int	change_bytes(Page page, void *to, const void *from, int n, char *delta, int length);
 static void widen_bounds(GjPageOpaque opaque, int64 key);
 static int	find_free_slot(const uint32 *used, int words, int from);
 static void finish_empty(GenericXLogState *state);
@@ -138,22 +138,22 @@ GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *r
 	Page		page = BufferGetPage(tail);
 	PageHeader	header = (PageHeader) page;
 	GjPageOpaque opaque = GjPageGetOpaque(page);
-	char	   *to = GjTailRow(page, info, opaque->used);
-	int			lower = GjTailRow(page, info, info->tail_rows) - (char *) page;
-	char		delta[GJ_MAX_ROW_WIDTH + 3 * FRAGMENT_SIZE];
+	uint16		used = opaque->used + 1;
+	LocationIndex lower = GjTailRow(page, info, info->tail_rows) - (char *) page;
+	char		delta[GJ_MAX_ROW_WIDTH + sizeof(used) + sizeof(lower) + 3 * FRAGMENT_HEAD];
 	int			length = 0;
 	XLogRecPtr	end;
 
 	START_CRIT_SECTION();
-	memcpy(to, row, info->row_width);
-	opaque->used++;
-	length = add_fragment(delta, length, page, to, info->row_width);
-	length = add_fragment(delta, length, page, &opaque->used, sizeof(opaque->used));
 	if (header->pd_lower < lower)
 	{
-		header->pd_lower = lower;
-		length = add_fragment(delta, length, page, &header->pd_lower, sizeof(header->pd_lower));
+		/* replay clears what is behind pd_lower, too */
+		memset((char *) page + header->pd_lower, 0, lower - header->pd_lower);
+		length = change_bytes(page, &header->pd_lower, &lower, sizeof(lower), delta, length);
 	}
+	length = change_bytes(page, GjTailRow(page, info, opaque->used), row, info->row_width, delta,
+						  length);
+	length = change_bytes(page, &opaque->used, &used, sizeof(used), delta, length);
 	MarkBufferDirty(tail);
 	if (RelationNeedsWAL(index))
 	{
@@ -168,16 +168,30 @@ GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *r
 }
 
 /*
- * Add a part of a changed page to the data of a record of generic WAL, which consists of such
+ * Change bytes of a page, and add them to the data of a record of generic WAL, which consists of
  * fragments: offset, length, bytes.  Returns the new length of the data.
+ *
+ * Bytes at both ends that the page has already are left out.  A tail has the bytes of an earlier
+ * row there, which often ends like the new one: a standby has the same.
  */
 static int
-add_fragment(char *delta, int length, Page page, const void *from, int n)
+change_bytes(Page page, void *to, const void *from, int n, char *delta, int length)
 {
-	uint16		head[] = {(const char *) from - (char *) page, n};
+	char	   *old = to;
+	const char *new = from;
+	uint16		head[2];
 
+	while (n > 0 && old[n - 1] == new[n - 1])
+		n--;
+	for (; n > 0 && *old == *new; n--)
+		old++, new++;
+	if (n == 0)
+		return length;
+	head[0] = old - (char *) page;
+	head[1] = n;
 	memcpy(delta + length, head, sizeof(head));
-	memcpy(delta + length + sizeof(head), from, n);
+	memcpy(delta + length + sizeof(head), new, n);
+	memcpy(old, new, n);
 	return length + sizeof(head) + n;
 }
 
