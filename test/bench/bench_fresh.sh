@@ -348,7 +348,8 @@ part_insert() {
 }
 
 # ---------------------------------------------------------------------------------------------
-# grow: from N rows to a little more than 2N, so that the whole index is merged once
+# grow: from N rows to a little more than 2N. Everything is merged when there are 3N, so one such
+# merge is done at the end, and reported apart.
 # ---------------------------------------------------------------------------------------------
 
 wal_position() { sql -c 'SELECT pg_current_wal_insert_lsn()'; }
@@ -386,7 +387,12 @@ grow_kind() { # KIND
     note_value "$1" grow "file afterwards" bytes "$(sql -c "SELECT pg_relation_size('t_index')")"
     ! is_ours "$1" || note_value "$1" grow "pages in use" bytes "$(sql -c "
         SELECT 8192 * (pages - free_pages) FROM gpujoin_index_info('t_index')")"
-    ! is_ours "$1" || keep_folds "$1"
+    if is_ours "$1"; then
+        keep_folds "$1"
+        since=$(wal_position)
+        sql -c "SELECT gpujoin_fold('t_index', true)" >/dev/null
+        note_value "$1" grow "WAL of merging everything" bytes "$(wal_since "$since")"
+    fi
     sql -c "REINDEX INDEX t_index"
     note_value "$1" grow "fresh file" bytes "$(sql -c "SELECT pg_relation_size('t_index')")"
 }
