@@ -7,7 +7,8 @@
  * sorts the delta's entries and writes them as a small run.  A middle fold merges them with the
  * youngest small runs, if there are five of about their size, or if the list of runs is full: so
  * small runs remain few, and an entry is usually rewritten only as part of something much
- * bigger.  Merging drops deleted slots.  VACUUM folds after deleting dead entries, autovacuum's
+ * bigger.  A flush, the fold of a background worker, leaves that to merges in steps while the list
+ * has room.  Merging drops deleted slots.  VACUUM folds after deleting dead entries, autovacuum's
  * ANALYZE also does (a table that only grows is rarely vacuumed), gpujoin_fold() on demand, a
  * background worker while rows are inserted, and for a temporary table the insertion itself.
  * Afterwards big runs may be merged in steps; each step takes the fold lock again: merge.c.
@@ -88,6 +89,12 @@
  * on average.
  */
 #define MERGED_RUNS				5
+
+/*
+ * Size of the runs that a flush merges, in units of the delta that is worth a flush.  Merges take
+ * care of bigger ones.
+ */
+#define FLUSH_UNITS				8
 
 /* VACUUM's folds merge runs of at most this part of the size of a flush */
 #define VACUUM_PART				4
@@ -284,13 +291,10 @@ is_worth_it(const GjFold *fold, GjFoldMode mode)
 	const GjIndexState *state = &fold->state;
 	BlockNumber least = mode == GJ_FOLD_IF_WORTH_IT ? MINOR_PAGES : 1;
 	bool		left_over = state->deltas[1].run != 0;
-	uint64		loose = 0;		/* entries of small runs, and four times the dead slots */
 
 	if (mode == GJ_FOLD_FLUSH)
 		return left_over || state->deltas[0].data_pages >= Max(fold->flush_pages, 1);
-	for (int i = 0; i < state->nruns; i++)
-		loose += 4 * state->runs[i].dead + (i > 0 ? state->runs[i].entries : 0);
-	if (state->nruns > 0 && loose > state->runs[0].entries)
+	if (GjMergeAllIsDue(state))
 		least = 1;
 	return left_over || state->deltas[0].data_pages >= least;
 }
@@ -304,7 +308,8 @@ count_alive(const GjRun *run)
 /*
  * Return the first of the runs to merge with the previous delta.  The base run is not merged,
  * unless a flush finds it as small as the others, nor are those that a merge reads.  None of these
- * is in the last place of the list.
+ * is in the last place of the list.  A flush merges only if no worker has merged in steps, although
+ * the list has got that long: of several workers one does not merge, or they are behind.
  *
  * If the list of runs is full, at least one is merged, and with it all that are not much bigger.
  * Otherwise the list would stay full, and every fold would rewrite the youngest run.
@@ -316,7 +321,8 @@ first_merged(const GjFold *fold)
 	uint64		size = (uint64) state->deltas[1].data_pages * fold->info.slots;
 	int			first = state->nruns;
 	bool		is_full = first == GJ_MAX_RUNS;
-	int			least = is_full ? 1 : MERGED_RUNS;
+	int			usual = fold->mode == GJ_FOLD_FLUSH ? GJ_MANY_RUNS : MERGED_RUNS;
+	int			least = is_full ? 1 : usual;
 
 	for (;;)
 	{
@@ -361,7 +367,7 @@ most_merged(const GjFold *fold)
 	uint64		unit = (uint64) fold->flush_pages * fold->info.slots;
 
 	if (fold->mode == GJ_FOLD_FLUSH)
-		return GJ_FLUSH_UNITS * unit;
+		return FLUSH_UNITS * unit;
 	if (fold->mode == GJ_FOLD_IF_WORTH_IT && unit > 0 && gj_fold_workers > 0)
 		return unit / VACUUM_PART;
 	return PG_UINT64_MAX;

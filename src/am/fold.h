@@ -2,7 +2,7 @@
  *
  * fold.h
  *	  Declarations shared by the files of a fold: fold.c has the steps, foldsource.c reads the
- *	  rows.
+ *	  rows, merge.c merges runs.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -10,13 +10,13 @@
 #ifndef GPUJOIN_AM_FOLD_H
 #define GPUJOIN_AM_FOLD_H
 
+#include "miscadmin.h"
+#include "postmaster/autovacuum.h"
+
 #include "am.h"
 
-/*
- * Size of the runs that a flush merges, in units of the delta that is worth a flush: five of them
- * take it about 0.25 s.  Merges take care of bigger ones.
- */
-#define GJ_FLUSH_UNITS			8
+/* Number of listed runs from which on the youngest ones are merged */
+#define GJ_MANY_RUNS			13
 
 typedef struct GjFold
 {
@@ -53,5 +53,39 @@ typedef struct GjFoldRows
 extern void GjFoldOpenSources(GjFold *fold, int first_run);
 extern bool GjFoldNextRows(GjFold *fold, GjFoldRows *rows);
 extern void GjFoldCloseSources(GjFold *fold);
+
+/*
+ * Return true if all runs are to be merged: the small ones have twice as many entries as the base
+ * run, or a quarter of its entries is dead, or something in between
+ *
+ * An index that grows is then rewritten each time when its size has tripled, which is one and a
+ * half entries for each inserted row; two if it were rewritten when its size had doubled.
+ */
+static inline bool
+GjMergeAllIsDue(const GjIndexState *state)
+{
+	uint64		dead = 0;
+	uint64		small = 0;
+
+	for (int i = 0; i < state->nruns; i++)
+	{
+		dead += state->runs[i].dead;
+		small += i > 0 ? state->runs[i].entries : 0;
+	}
+	return state->nruns > 0 && 4 * dead + small / 2 > state->runs[0].entries;
+}
+
+/*
+ * Return the memory that a deletion, or a fold, may use: as much as VACUUM may for dead tuples
+ */
+static inline Size
+GjVacuumMemory(void)
+{
+	int			kilobytes = maintenance_work_mem;
+
+	if (MyBackendType == B_AUTOVAC_WORKER && autovacuum_work_mem != -1)
+		kilobytes = autovacuum_work_mem;
+	return (Size) kilobytes * 1024;
+}
 
 #endif							/* GPUJOIN_AM_FOLD_H */

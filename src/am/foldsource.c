@@ -23,7 +23,6 @@
 #include "catalog/index.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
-#include "postmaster/autovacuum.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
@@ -149,7 +148,6 @@ static uint64 merge_some(Stream *first, Stream *second, uint64 *out, uint64 room
 static uint64 merge_words(const uint64 *first, const uint64 *second, uint64 *out, uint64 n);
 static uint64 count_first(const uint64 *first, const uint64 *second, uint64 n);
 static inline void advance_stream(Stream *stream, uint64 n);
-static Size fold_memory(void);
 static Buffer fold_lock_page(const GjFold *fold, BlockNumber block, uint32 run);
 static bool fold_open_words(GjFold *fold, int first_run);
 static bool fold_next_words(GjFold *fold, GjFoldRows *rows);
@@ -274,7 +272,7 @@ open_delta(GjFold *fold, GjFoldSource *source)
 	PGAlignedBlock copy;
 
 	GjProgressPhaseBegin(GJ_PROGRESS_SORTING, fold->ndelta_blocks);
-	source->sort = GjRowSortBegin(&fold->info, fold_memory());
+	source->sort = GjRowSortBegin(&fold->info, GjVacuumMemory());
 	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -285,19 +283,6 @@ open_delta(GjFold *fold, GjFoldSource *source)
 	GjRowSortPerform(source->sort);
 	source->slot = source->nslots = source->gap = 0;
 	advance(fold, source, 0);
-}
-
-/*
- * Return the memory for a fold: as much as VACUUM may use for dead tuples
- */
-static Size
-fold_memory(void)
-{
-	int			kilobytes = maintenance_work_mem;
-
-	if (MyBackendType == B_AUTOVAC_WORKER && autovacuum_work_mem != -1)
-		kilobytes = autovacuum_work_mem;
-	return (Size) kilobytes * 1024;
 }
 
 static void
@@ -618,7 +603,7 @@ fold_open_words(GjFold *fold, int first_run)
 		return false;
 	measure(fold, first_run, &extent);
 	size = extent.n * 3 * sizeof(uint64);
-	if (size > fold_memory() || extent.min_key > extent.max_key ||
+	if (size > GjVacuumMemory() || extent.min_key > extent.max_key ||
 		!find_word_form(&form, extent.min_key, extent.max_key, count_blocks(fold)))
 		return false;
 

@@ -5,9 +5,9 @@
  *
  * A fold holds the fold lock from its first step to its last one (fold.c), so it must be short.  A
  * merge holds the lock only for one step at a time, about 50 ms; between two of them the delta may
- * be folded, VACUUM may delete entries, and rows with the TIDs of deleted ones may be inserted.  A
- * merge is worthwhile when the small runs have as many entries as the base run, a quarter of the
- * slots is dead, five runs of one size are too big for a fold, or the list of runs is nearly full.
+ * be folded, VACUUM may delete entries, and rows with the TIDs of deleted ones may be inserted.
+ * All runs are merged when the small ones have twice as many entries as the base run, or a quarter
+ * of the slots is dead; the youngest ones when thirteen are listed.
  *
  * The merge lock: a process that merges holds a user lock (pages/request.c) for the session,
  * because a worker uses one transaction for each step.  The lock shows that the process is alive:
@@ -66,20 +66,15 @@
 #include "am.h"
 #include "fold.h"
 
-/* Approximate duration of a step */
+/* Approximate duration of a step, and maximum number of data pages that it writes */
 #define STEP_MS					50
-
-/*
- * Number of listed runs from which on the small ones are merged, and VACUUM merges even if the
- * index has a worker
- */
-#define MANY_RUNS				12
+#define STEP_PAGES				1024
 
 /* VACUUM itself merges the runs of an index of up to this number of data pages */
 #define SMALL_PAGES				512
 
 /* Minimum number of small runs to merge */
-#define SIMILAR_RUNS			5
+#define LEAST_RUNS				3
 
 /* Numbers of runs that a merge leaves to folds */
 #define SPARED_NUMBERS			8
@@ -112,10 +107,8 @@ struct GjMerge
 
 static GjMerge *begin(Relation index, GjFoldMode mode, const LOCKTAG *lock,
 					  BufferAccessStrategy strategy);
-static int	choose_sources(Relation index, const GjIndexState *state, GjFoldMode mode,
-						   bool *is_source);
-static int	choose_large(Relation index, const GjIndexState *state, int n, bool *is_source);
-static int	choose_youngest(const GjIndexState *state, int n, int least, bool *is_source);
+static int	choose_sources(const GjIndexState *state, GjFoldMode mode, bool *is_source);
+static int	choose_youngest(const GjIndexState *state, int n, bool *is_source);
 static inline uint64 count_alive(const GjRun *run);
 static void free_run(GjMerge *merge, Relation index, const GjRun *run);
 static bool is_valid(const GjMerge *merge, const GjIndexState *state);
@@ -144,7 +137,7 @@ GjMergeBegin(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, boo
 
 	*is_busy = false;
 	GjIndexGetState(index, &state);
-	if (state.merge_run == 0 && choose_sources(index, &state, mode, is_source) == 0)
+	if (state.merge_run == 0 && choose_sources(&state, mode, is_source) == 0)
 		return NULL;
 	GjFoldTag(GJ_LOCK_MERGE, RelationGetRelid(index), &lock);
 	if (GjLockIsHeld(&lock, ExclusiveLock) ||
@@ -307,8 +300,8 @@ GjMergeRuns(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 /*
  * Return true if VACUUM should leave a merge to a worker: to the one that the index has, or to one
  * that is started for a merge that is due.  Not all workers merge, and there may be no room for
- * one, so VACUUM merges if the list of runs is becoming full.  It also merges the runs of a small
- * index, which takes no longer than a flush.
+ * one, so VACUUM merges if the list of runs is full.  It also merges the runs of a small index,
+ * which takes no longer than a flush.
  */
 static bool
 is_left_to_worker(Relation index, GjFoldMode mode)
@@ -325,8 +318,8 @@ is_left_to_worker(Relation index, GjFoldMode mode)
 	if (pages <= SMALL_PAGES)
 		return false;
 	if (GjFoldHasWorker(index))
-		return state.nruns < MANY_RUNS;
-	return (state.merge_run == 0 && choose_sources(index, &state, mode, is_source) == 0) ||
+		return state.nruns < GJ_MAX_RUNS;
+	return (state.merge_run == 0 && choose_sources(&state, mode, is_source) == 0) ||
 		GjFoldRequest(index, &state, 0);
 }
 
@@ -432,7 +425,7 @@ begin(Relation index, GjFoldMode mode, const LOCKTAG *lock, BufferAccessStrategy
 		GjStep("merge forgotten");
 		GjIndexGetState(index, &state);
 	}
-	if (choose_sources(index, &state, mode, is_source) > 0)
+	if (choose_sources(&state, mode, is_source) > 0)
 	{
 		merge->run = GjMergeAnnounce(index, is_source);
 		merge->writer = GjRunWriterBegin(index, &info, merge->run, 0, false);
@@ -457,68 +450,41 @@ begin(Relation index, GjFoldMode mode, const LOCKTAG *lock, BufferAccessStrategy
  * room in the list, or a youngest run to merge the delta with.
  */
 static int
-choose_sources(Relation index, const GjIndexState *state, GjFoldMode mode, bool *is_source)
+choose_sources(const GjIndexState *state, GjFoldMode mode, bool *is_source)
 {
 	int			n = Min(state->nruns, GJ_MAX_RUNS - 1);
-	uint64		base = state->nruns > 0 ? state->runs[0].entries : 0;
-	uint64		dead = 0;
-	uint64		small = 0;
 
 	memset(is_source, 0, GJ_MAX_RUNS * sizeof(bool));
-	for (int i = 0; i < state->nruns; i++)
-	{
-		dead += state->runs[i].dead;
-		small += i > 0 ? state->runs[i].entries : 0;
-	}
 	if (mode != GJ_FOLD_ALL && state->next_run > GJ_MAX_RUN_NUMBER - SPARED_NUMBERS)
 		return 0;
-	if (mode == GJ_FOLD_ALL ? n > 1 || (n == 1 && dead > 0) : 4 * dead + small > base)
+	if (mode == GJ_FOLD_ALL ? n > 1 || (n == 1 && state->runs[0].dead > 0) :
+		GjMergeAllIsDue(state))
 	{
 		memset(is_source, true, n * sizeof(bool));
 		return n;
 	}
-	if (mode != GJ_FOLD_ALL && state->nruns >= MANY_RUNS)
-		return choose_youngest(state, n, SIMILAR_RUNS, is_source);
-	return mode != GJ_FOLD_ALL ? choose_large(index, state, n, is_source) : 0;
-}
-
-/*
- * Choose runs of about one size that flushes do not merge, because they are too big for a fold that
- * holds the lock throughout
- */
-static int
-choose_large(Relation index, const GjIndexState *state, int n, bool *is_source)
-{
-	uint64		flush_pages = GjIndexFoldPages(index);
-	GjIndexInfo info;
-	int			chosen;
-
-	if (flush_pages == 0)
-		return 0;
-	GjIndexGetInfo(index, &info);
-	while (n > 1 &&
-		   count_alive(&state->runs[n - 1]) <= GJ_FLUSH_UNITS * flush_pages * info.slots)
-		n--;
-	chosen = choose_youngest(state, n, 1, is_source);
-	if (chosen >= SIMILAR_RUNS)
-		return chosen;
-	memset(is_source, 0, GJ_MAX_RUNS * sizeof(bool));
+	if (mode != GJ_FOLD_ALL && state->nruns >= GJ_MANY_RUNS)
+		return choose_youngest(state, n, is_source);
 	return 0;
 }
 
 /*
- * Choose the youngest of the first n runs, at least some number of them, and older ones that are
- * not much bigger than all that have been chosen.  The base run is not one of them.
+ * Choose the youngest of the first n runs, and older ones up to the first that is more than twice
+ * as big as each of these.  The base run is not one of them.
+ *
+ * So the runs of equal flushes are first merged twelve at a time, then eleven, ten and so on, as
+ * merged runs take more and more places of the list, and merged again only after about 75 flushes.
  */
 static int
-choose_youngest(const GjIndexState *state, int n, int least, bool *is_source)
+choose_youngest(const GjIndexState *state, int n, bool *is_source)
 {
-	uint64		size = 0;
+	uint64		largest = 0;
 	int			chosen = 0;
 
-	while (n > 1 && (chosen < least || count_alive(&state->runs[n - 1]) <= 2 * size))
+	while (n > 1 && (chosen < LEAST_RUNS || count_alive(&state->runs[n - 1]) <= 2 * largest))
 	{
-		size += count_alive(&state->runs[--n]);
+		n--;
+		largest = Max(largest, count_alive(&state->runs[n]));
 		is_source[n] = true;
 		chosen++;
 	}
@@ -580,7 +546,8 @@ keep_sources(GjIndexState *state)
 }
 
 /*
- * Write pages until the time is over; returns true if the sources have no more entries
+ * Write pages until the time is over, or there are enough; returns true if the sources have no more
+ * entries
  *
  * At least one whole page is written.  Tests have steps of one page.
  */
@@ -588,6 +555,7 @@ static bool
 write_pages(GjMerge *merge, GjFold *fold)
 {
 	uint64		least = 2 * (uint64) fold->info.slots;
+	uint64		most = STEP_PAGES * (uint64) fold->info.slots;
 	uint64		written = 0;
 	uint64		next = least;	/* number of entries after which to look at the clock */
 	bool		is_done = true;
@@ -612,7 +580,7 @@ write_pages(GjMerge *merge, GjFold *fold)
 		GjStep("merging");
 		INSTR_TIME_SET_CURRENT(now);
 		INSTR_TIME_SUBTRACT(now, began);
-		if (INSTR_TIME_GET_MILLISEC(now) >= STEP_MS || GjStepsAreShort())
+		if (written >= most || INSTR_TIME_GET_MILLISEC(now) >= STEP_MS || GjStepsAreShort())
 		{
 			is_done = false;
 			break;

@@ -134,7 +134,7 @@ static UnitResult flush(Worker *worker, Relation index);
 static UnitResult use_time(Worker *worker, Relation index);
 static UnitResult merge(Worker *worker, Relation index);
 static void leave_merge(Worker *worker);
-static long cost_delay(const BufferUsage *before);
+static long cost_delay(const BufferUsage *before, int64 images);
 static bool is_needed(Worker *worker);
 static void take_sample(Worker *worker);
 static bool is_behind(Worker *worker);
@@ -452,6 +452,7 @@ static UnitResult
 merge(Worker *worker, Relation index)
 {
 	BufferUsage before = pgBufferUsage;
+	int64		images = pgWalUsage.wal_fpi;
 	TimestampTz began = GetCurrentTimestamp();
 
 	if (worker->merge == NULL && !worker->may_merge)
@@ -484,7 +485,7 @@ merge(Worker *worker, Relation index)
 	worker->merge_us += GetCurrentTimestamp() - began;
 	if (worker->is_merged && GjMergeGetStats(worker->merge)->folds > 0)
 		GjFoldCount(index, GjMergeGetStats(worker->merge), worker->merge_us);
-	worker->pause_ms = cost_delay(&before);
+	worker->pause_ms = cost_delay(&before, images);
 	return worker->merge != NULL ? UNIT_DONE : UNIT_IDLE;
 }
 
@@ -497,11 +498,13 @@ leave_merge(Worker *worker)
 }
 
 /*
- * Return the pause, in milliseconds, that autovacuum would have made for the use of buffers since
+ * Return the pause, in milliseconds, that autovacuum would have made for the use of buffers since.
+ * Each page that was written counts as dirtied, even if it had not been clean.
  */
 static long
-cost_delay(const BufferUsage *before)
+cost_delay(const BufferUsage *before, int64 images)
 {
+	int64		dirtied = pgBufferUsage.shared_blks_dirtied - before->shared_blks_dirtied;
 	double		delay = autovacuum_vac_cost_delay;
 	int			limit = autovacuum_vac_cost_limit;
 	double		cost;
@@ -512,8 +515,7 @@ cost_delay(const BufferUsage *before)
 		limit = VacuumCostLimit;
 	cost = (double) (pgBufferUsage.shared_blks_hit - before->shared_blks_hit) * VacuumCostPageHit +
 		(double) (pgBufferUsage.shared_blks_read - before->shared_blks_read) * VacuumCostPageMiss +
-		(double) (pgBufferUsage.shared_blks_dirtied - before->shared_blks_dirtied) *
-		VacuumCostPageDirty;
+		(double) Max(dirtied, pgWalUsage.wal_fpi - images) * VacuumCostPageDirty;
 	return (long) (delay * cost / limit);
 }
 

@@ -143,8 +143,9 @@ SELECT gpujoin_check('spared_k', true);
 DROP TABLE spared;
 DROP FUNCTION add_rows;
 
--- which runs are merged: five of about a delta's size; with twelve listed, five and those not much
--- larger; all of them if the small ones have as many entries as the base run; some rows are deleted
+-- which runs are merged: five of about a delta's size; with thirteen listed, the youngest ones up to
+-- one that is much larger; all of them if the small ones have twice as many entries as the base run;
+-- some rows are deleted
 CREATE TABLE many (k int, v int) WITH (autovacuum_enabled = off);
 INSERT INTO many SELECT i % 5000, i FROM generate_series(1, 120000) i;
 CREATE INDEX many_k ON many USING gpujoin (k) INCLUDE (v) WITH (lanes = 1);
@@ -182,7 +183,8 @@ SELECT * FROM differ();
 SELECT * FROM add_runs(3000);
 SELECT * FROM add_runs(1500, 7000, 7001);
 SELECT * FROM differ();
-SELECT * FROM add_runs(50000);
+SELECT * FROM add_runs(50000, 80000);
+SELECT * FROM add_runs(10000);
 SELECT * FROM differ();
 DROP TABLE many;
 DROP FUNCTION add_runs, differ;

@@ -54,22 +54,5 @@ SELECT gpujoin_fold('formats_k', true) > 60 AS merged;
 SELECT * FROM about;
 DROP TABLE formats CASCADE;
 
--- five runs of one size that are too big for a flush are merged in steps; in a transaction that has
--- created the index, because then no background worker is asked for
-BEGIN;
-CREATE TABLE large (k int) WITH (autovacuum_enabled = off);
-INSERT INTO large SELECT i % 5000 FROM generate_series(1, 48000) i;
-CREATE INDEX large_k ON large USING gpujoin (k) WITH (lanes = 1, fold_pages = 1);
-DO $$ BEGIN
-	FOR round IN 1 .. 4 LOOP
-		INSERT INTO large SELECT i * 7 % 5000 FROM generate_series(1, 7264) i;
-		PERFORM gpujoin_fold('large_k');
-	END LOOP;
-END $$;
-SELECT runs, merge_pages, gpujoin_check('large_k') FROM gpujoin_index_info('large_k');
-INSERT INTO large SELECT i * 7 % 5000 FROM generate_series(1, 7264) i;
-SELECT gpujoin_fold('large_k') > 50 AS merged;
-SELECT runs, merge_pages, gpujoin_check('large_k') FROM gpujoin_index_info('large_k');
-ROLLBACK;
 DROP FUNCTION insert_and_fold, both_ways;
 DROP EXTENSION gpujoin_test;

@@ -57,7 +57,7 @@ SELECT * FROM fold_all();
 SELECT * FROM state();
 
 -- deleted entries in all runs; new rows reuse old heap slots
-DELETE FROM words WHERE id % 7 = 3;
+DELETE FROM words WHERE id % 6 = 3;
 VACUUM (INDEX_CLEANUP ON) words;
 CALL fill(20000, 21500);
 UPDATE words SET i = i / 2, n = n + 1, w = w / 3, s = s / 2 WHERE id % 11 = 0;
