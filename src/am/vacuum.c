@@ -50,8 +50,9 @@
 #include "base/step.h"
 #include "base/tid.h"
 #include "am.h"
+#include "fold.h"
 
-/* Number of slots whose entries are judged at a time */
+/* Maximum number of slots whose entries are judged at a time */
 #define POSITION_BITS			20
 #define BATCH_SLOTS				((uint64) 1 << POSITION_BITS)
 
@@ -237,14 +238,17 @@ clean_tail(GjVacuumState *state, BlockNumber block)
 }
 
 /*
- * Make room for a batch
+ * Make room for a batch: in the memory that VACUUM may use, 16 MB at most
  */
 static void
 batch_begin(GjVacuumState *state, BlockNumber npages)
 {
 	uint64		slots = state->info.slots;
+	Size		page_size = sizeof(BatchPage) + slots * 2 * sizeof(uint64) +
+		state->info.words * sizeof(uint32);
 
-	state->room = Max(1, Min(npages, BATCH_SLOTS / slots));
+	state->room = Min(npages, BATCH_SLOTS / slots);
+	state->room = Max(1, Min(state->room, GjVacuumMemory() / page_size));
 	if (GjStepsAreShort())
 		state->room = Min(state->room, 2);
 	state->pages = palloc(state->room * sizeof(BatchPage));
@@ -361,6 +365,7 @@ find_dead(GjVacuumState *state)
 		uint64		number = sorted[i] >> POSITION_BITS;
 		ItemPointerData tid;
 
+		CHECK_FOR_INTERRUPTS();
 		ItemPointerSet(&tid, number >> OFFSET_BITS, number % (1 << OFFSET_BITS) + 1);
 		if (state->callback(&tid, state->callback_state))
 			state->dead[position / GJ_SLOTS_PER_WORD] |= GjSlotBit(position);
