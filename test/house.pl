@@ -14,7 +14,7 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 76700,
+	'lines' => 76704,
 	'lines of code' => 54000,
 	'global functions' => 759,
 	'used by no other file' => 0,

@@ -39,10 +39,11 @@
  *	lost interest, which it signals by "cancelled".
  *
  * SLEEP
- *	The helper sleeps on the doorbell (a futex) after setting "sleeping", which processes that
- *	ring test. A client that is going to sleep sets a flag in its message; the helper then sets
- *	the slot's bit in "wake" and writes to the supervisor's eventfd, and the supervisor sets
- *	the latch. In both directions, the sleeper looks once more after setting its flag.
+ *	The helper sleeps on the doorbell, a client on the bell in its message. Both are futexes. The
+ *	sleeper reads the bell, sets its flag "sleeping", looks for news once more, and sleeps unless
+ *	the bell has been rung since. Whoever has news for it stores them, tests the flag, and rings
+ *	the bell by adding one. No process sleeps for a slot whose client has left: when its request
+ *	ends, the helper writes to the supervisor's eventfd.
  */
 #ifndef GPUJOIN_PROTOCOL_H
 #define GPUJOIN_PROTOCOL_H
@@ -54,7 +55,7 @@
 #include "gpujoin_device.h"
 
 #define GJP_MAGIC 0x504A4701u
-#define GJP_VERSION 8
+#define GJP_VERSION 9
 #define GJP_MAX_SLOTS 256
 #define GJP_SLOT_WORDS (GJP_MAX_SLOTS / 64)
 #define GJP_HALVES 2
@@ -186,12 +187,11 @@ typedef struct gjp_control
 	GJP_OWN_LINE uint32_t doorbell;
 	GJP_OWN_LINE uint64_t posted[GJP_SLOT_WORDS];
 
-	/* Written by the helper; the supervisor clears wake bits */
+	/* Written by the helper */
 	GJP_OWN_LINE uint32_t sleeping;
 	GJP_OWN_LINE uint32_t phase;
 	uint32_t call;
 	uint64_t heartbeat;
-	GJP_OWN_LINE uint64_t wake[GJP_SLOT_WORDS];
 	GJP_OWN_LINE gjp_report report;
 } gjp_control;
 
@@ -264,7 +264,8 @@ typedef struct gjp_message
 	uint64_t produced; /* words of generation and number */
 	uint64_t consumed;
 
-	/* Written by the helper */
+	/* Written by the helper, the bell also by the supervisor once it has given the helper up */
+	GJP_OWN_LINE uint32_t bell;
 	GJP_OWN_LINE uint64_t state; /* word of generation and gjp_state */
 	uint64_t taken;
 	uint64_t filled;

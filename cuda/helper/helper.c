@@ -20,6 +20,7 @@
 #include "helper.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
@@ -59,7 +60,25 @@
 
 /* ---- bells ----------------------------------------------------------------------------------- */
 
-/* Has the supervisor wake the clients whose bits were set in this round. */
+/* Wakes the clients for which there was news in this round. */
+static void
+ring_clients(void)
+{
+	for (uint32_t word = 0; word < GJP_SLOT_WORDS; word++)
+	{
+		for (uint64_t bits = h.to_wake[word]; bits != 0; bits &= bits - 1)
+		{
+			uint32_t slot = word * 64 + (uint32_t) __builtin_ctzll(bits);
+			uint32_t *bell = &message_of(&h.requests[slot])->bell;
+
+			__atomic_add_fetch(bell, 1, __ATOMIC_SEQ_CST);
+			syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+		}
+		h.to_wake[word] = 0;
+	}
+}
+
+/* Has the supervisor free the slots whose clients have left and whose requests have ended. */
 static void
 ring_supervisor(void)
 {
@@ -68,7 +87,7 @@ ring_supervisor(void)
 	if (!h.ring)
 		return;
 	h.ring = false;
-	/* A full counter means that the supervisor has not looked yet: it will see the new bits too. */
+	/* A full counter means that the supervisor has not looked yet: it will see these slots, too. */
 	if (write(GJP_EVENT_FD, &one, sizeof(one)) < 0 && errno != EAGAIN)
 		_exit(GJP_EXIT_USAGE);
 }
@@ -180,6 +199,7 @@ play_round(void)
 			r.moved = true;
 		r.device |= h.n_endings > 0;
 	}
+	ring_clients();
 	ring_supervisor();
 	if (r.device)
 		check_waits();

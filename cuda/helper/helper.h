@@ -110,9 +110,10 @@ typedef struct helper
 	gjd_device *device;
 	int64_t now;
 	bool info_is_old; /* has memory_info changed since it was reported? */
-	bool ring;		  /* have wake bits been set? */
+	bool ring;		  /* has the request of a client that left ended in this round? */
 	request requests[GJP_MAX_SLOTS];
 	uint64_t at_work[GJP_SLOT_WORDS]; /* bits of slots with a request */
+	uint64_t to_wake[GJP_SLOT_WORDS]; /* bits of slots that got news while their clients slept */
 	uint64_t words_room; /* of all requests together */
 	ending *endings;
 	uint32_t n_endings, room_endings;

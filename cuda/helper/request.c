@@ -95,26 +95,20 @@ request_begin(uint32_t slot)
 	return true;
 }
 
+/* Returns true if the client has left. */
+static bool
+is_cancelled(const request *q)
+{
+	return __atomic_load_n(&message_of(q)->cancelled, __ATOMIC_ACQUIRE) == q->generation;
+}
+
 /* Executes the next step. The step functions notice q->cancelled and wind the request up. */
 outcome
 request_step(request *q)
 {
 	if (!q->cancelled)
-		q->cancelled =
-			__atomic_load_n(&message_of(q)->cancelled, __ATOMIC_ACQUIRE) == q->generation;
+		q->cancelled = is_cancelled(q);
 	return q->step(q);
-}
-
-/* Has the client woken if it sleeps. The caller has already stored the news. */
-static void
-wake_client(const request *q)
-{
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	if (!__atomic_load_n(&message_of(q)->sleeping, __ATOMIC_RELAXED))
-		return;
-	__atomic_or_fetch(&h.control->wake[q->slot / 64], (uint64_t) 1 << q->slot % 64,
-					  __ATOMIC_RELEASE);
-	h.ring = true;
 }
 
 /* Reads the client's description of a part. */
@@ -127,12 +121,14 @@ read_part(const request *q, uint32_t part)
 	return copy;
 }
 
-/* Tells the client the progress of a stream. */
+/* Tells the client the progress of a stream, and has it woken if it sleeps. */
 void
 publish(const request *q, uint64_t *word, uint32_t value)
 {
 	gjp_write_word(word, q->generation, value);
-	wake_client(q);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&message_of(q)->sleeping, __ATOMIC_RELAXED))
+		h.to_wake[q->slot / 64] |= (uint64_t) 1 << q->slot % 64;
 }
 
 /* Ends a request: its final state is published, and the slot is free for the next one. */
@@ -147,6 +143,7 @@ request_end(request *q, gjp_state state)
 	h.info_is_old = true;
 	message->result = q->result;
 	publish(q, &message->state, state);
+	h.ring |= is_cancelled(q);
 }
 
 /* Records why a request fails; without a text, the error of the call just made. */

@@ -13,11 +13,17 @@
  */
 #include "postgres.h"
 
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/ipc.h"
+#include "storage/pmsignal.h"
+#include "utils/wait_event.h"
 
 #include "base/compat.h"
 #include "shared.h"
@@ -35,11 +41,21 @@
 #define GJ_SPIN_PART_US			100.0
 #define GJ_SPIN_ROUNDS			64
 
+/*
+ * If another process keeps the processor for longer than this, in microseconds, when a client that
+ * spins yields it, processors are wanted: the client spins again after so many sleeps.
+ */
+#define GJ_YIELD_US				20.0
+#define GJ_SLEEPS				100
+
 /* Weight of the latest match in the moving average */
 #define GJ_MATCH_WEIGHT			0.25
 
-/* Longest sleep, in milliseconds, in case a wakeup is lost */
-#define GJ_NAP_MS				1000
+/*
+ * Longest sleep, in milliseconds.  A signal ends a sleep, but one that comes between the last look
+ * at interrupts and the sleep is noticed only when this is over.
+ */
+#define GJ_NAP_MS				100
 
 /* A request in progress */
 typedef struct Exchange
@@ -116,6 +132,7 @@ static bool may_spin(uint32 nspinning);
 static double us_since(instr_time start);
 static bool spin(const Exchange *x, instr_time start);
 static void wait_for_news(Exchange *x);
+static void nap(Exchange *x);
 static GjServiceResult conclude(Exchange *x);
 static void leave_my_slot(void);
 static void leave_at_exit(int code, Datum arg);
@@ -650,10 +667,12 @@ take_name(Exchange *x, const char *half, uint32 items)
  * to the helper until it has noticed.
  *
  * Waiting.  A match takes some fifty microseconds and waking a sleeping process costs half of
- * that, so a client spins first, unless the clients already spinning would take processors from
- * processes with work to do.  Then it sleeps on its latch.  Before sleeping it sets a flag in its
- * message and checks for news once more; the helper tests that flag after each change.
- * Interrupts are serviced at all times; no lock is held.
+ * that, so a client spins first, unless too many others do, or processes with work want a
+ * processor, which it notices by yielding its own.  Then it sleeps on a futex, its message's bell,
+ * since the helper cannot set latches, and waking by way of the supervisor takes twice as many
+ * system calls.  Before sleeping it sets a flag in its message and checks for news once more; the
+ * helper tests that flag after each change.  A signal ends the sleep.  Interrupts are serviced at
+ * all times; no lock is held.
  *-------------------------------------------------------------------------
  */
 
@@ -861,7 +880,8 @@ receive_part(Exchange *x)
 	}
 	x->consumed++;
 	gjp_write_word(&message->consumed, x->generation, x->consumed);
-	GjDoorbellRing(-1);
+	if (gjp_read_word(&message->state, x->generation) <= GJP_RUNNING)
+		GjDoorbellRing(-1);
 	return true;
 }
 
@@ -902,12 +922,20 @@ us_since(instr_time start)
 	return INSTR_TIME_GET_DOUBLE(now) * 1e6;
 }
 
-/* Spin until there is news; returns false if that takes too long */
+/* Spin until there is news; returns false if that takes too long, or costs others a processor */
 static bool
 spin(const Exchange *x, instr_time start)
 {
+	static int	sleeps_left = 0;
 	double		limit = Max(usual_match_us * 2, GJ_SPIN_MIN_US);
 	bool		news = false;
+	double		us = 0.0;
+
+	if (sleeps_left > 0)
+	{
+		sleeps_left--;
+		return false;
+	}
 
 	if (limit > GJ_SPIN_MAX_US)
 		limit = GJ_SPIN_MIN_US;
@@ -922,7 +950,17 @@ spin(const Exchange *x, instr_time start)
 				SPIN_DELAY();
 				news = has_news(x);
 			}
-		} while (!news && !InterruptPending && us_since(start) < limit);
+			if (!news)
+			{
+				double		before = us_since(start);
+
+				(void) sched_yield();
+				us = us_since(start);
+				if (us - before > GJ_YIELD_US)
+					sleeps_left = GJ_SLEEPS;
+				news = has_news(x);
+			}
+		} while (!news && !InterruptPending && us < limit && sleeps_left == 0);
 	}
 	pg_atomic_fetch_sub_u32(&gj_service->nspinning, 1);
 	return news;
@@ -936,16 +974,28 @@ wait_for_news(Exchange *x)
 
 	INSTR_TIME_SET_CURRENT(start);
 	if (!spin(x, start))
+		nap(x);
+}
+
+/* Sleep until the bell is rung, a signal comes, or some time is over, unless there is news */
+static void
+nap(Exchange *x)
+{
+	gjp_message *message = x->message;
+	uint32		seen = __atomic_load_n(&message->bell, __ATOMIC_ACQUIRE);
+	struct timespec most = {0, GJ_NAP_MS * 1000000L};
+
+	__atomic_store_n(&message->sleeping, 1, __ATOMIC_SEQ_CST);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!has_news(x) && !(InterruptPending && INTERRUPTS_CAN_BE_PROCESSED()))
 	{
-		__atomic_store_n(&x->message->sleeping, 1, __ATOMIC_SEQ_CST);
-		if (!has_news(x))
-		{
-			WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, GJ_NAP_MS,
-					  GjWaitEventDevice());
-			ResetLatch(MyLatch);
-		}
-		__atomic_store_n(&x->message->sleeping, 0, __ATOMIC_SEQ_CST);
+		pgstat_report_wait_start(GjWaitEventDevice());
+		(void) syscall(SYS_futex, &message->bell, FUTEX_WAIT, seen, &most, NULL, 0);
+		pgstat_report_wait_end();
 	}
+	__atomic_store_n(&message->sleeping, 0, __ATOMIC_RELAXED);
+	if (!PostmasterIsAlive())
+		proc_exit(1);
 }
 
 /* Convert the result of a final request to a GjServiceResult */

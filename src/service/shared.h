@@ -12,7 +12,6 @@
 
 #include "port/atomics.h"
 #include "storage/condition_variable.h"
-#include "storage/latch.h"
 #include "storage/lwlock.h"
 
 #include "cuda/border/gpujoin_protocol.h"
@@ -81,7 +80,6 @@ typedef struct GjServiceSlot
 	GjSlotState state;
 	uint32		generation;		/* of the current request, or the last one; never 0 in use */
 	int			next_free;
-	Latch	   *latch;			/* of the client */
 } GjServiceSlot;
 
 typedef struct GjServiceShared
@@ -168,7 +166,7 @@ extern void GjSlotRelease(int slot);
 extern void GjSlotAbandon(int slot, uint32 epoch);
 extern void GjSlotsServe(void);
 extern void GjSlotsStop(void);
-extern void GjSlotsWake(void);
+extern void GjSlotsFree(void);
 extern void GjDoorbellRing(int slot);
 
 /* verify.c */

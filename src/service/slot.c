@@ -32,9 +32,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "miscadmin.h"
-#include "port/pg_bitutils.h"
-
 #include "base/compat.h"
 #include "shared.h"
 
@@ -46,6 +43,7 @@ static bool is_final(int slot, uint32 generation);
 static int	pop_slot(uint32 *generation, uint32 *epoch);
 static void free_slot(int slot);
 static void free_abandoned(void);
+static void ring(uint32 *bell, const uint32 *sleeping);
 
 /*
  * Make all slots free; called while shared memory is being created.
@@ -124,10 +122,9 @@ GjSlotAbandon(int slot, uint32 epoch)
 		!is_final(slot, entry->generation))
 	{
 		/*
-		 * Pretend to sleep, so that the helper rings the supervisor when it is done.  It may have
-		 * finished before it could see this, so look again.
+		 * The helper will ring the supervisor when it is done.  It may have finished before it
+		 * could see this, so look again.
 		 */
-		__atomic_store_n(&message->sleeping, 1, __ATOMIC_SEQ_CST);
 		__atomic_store_n(&message->cancelled, entry->generation, __ATOMIC_SEQ_CST);
 		left = !is_final(slot, entry->generation);
 	}
@@ -183,48 +180,22 @@ GjSlotsStop(void)
 		if (gj_service->slots[i].state == GJ_SLOT_ABANDONED)
 			free_slot(i);
 		else if (gj_service->slots[i].state == GJ_SLOT_USED)
-			SetLatch(gj_service->slots[i].latch);
+			ring(&GjMessage(i)->bell, &GjMessage(i)->sleeping);
 	}
 	LWLockRelease(gj_service->lock);
 	ConditionVariableBroadcast(&gj_service->slot_freed);
 }
 
 /*
- * Wake the clients for which the helper has rung, and free abandoned slots.
+ * Free the abandoned slots whose requests have ended.
  */
 void
-GjSlotsWake(void)
+GjSlotsFree(void)
 {
-	gjp_control *control = GjControl();
-	bool		freed = false;
-
-	for (int word = 0; word * 64 < gj_service->nslots; word++)
-	{
-		uint64		bits = __atomic_exchange_n(&control->wake[word], 0, __ATOMIC_ACQ_REL);
-
-		if (bits == 0)
-			continue;
-		LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-		for (; bits != 0; bits &= bits - 1)
-		{
-			int			slot = word * 64 + pg_rightmost_one_pos64(bits);
-			GjServiceSlot *entry;
-
-			if (slot >= gj_service->nslots)
-				break;
-			entry = &gj_service->slots[slot];
-			if (entry->state == GJ_SLOT_USED)
-				SetLatch(entry->latch);
-			else if (entry->state == GJ_SLOT_ABANDONED && is_final(slot, entry->generation))
-			{
-				free_slot(slot);
-				freed = true;
-			}
-		}
-		LWLockRelease(gj_service->lock);
-	}
-	if (freed)
-		ConditionVariableBroadcast(&gj_service->slot_freed);
+	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
+	free_abandoned();
+	LWLockRelease(gj_service->lock);
+	ConditionVariableBroadcast(&gj_service->slot_freed);
 }
 
 /*
@@ -239,9 +210,16 @@ GjDoorbellRing(int slot)
 	if (slot >= 0)
 		__atomic_or_fetch(&control->posted[slot / 64], UINT64CONST(1) << (slot % 64),
 						  __ATOMIC_SEQ_CST);
-	__atomic_add_fetch(&control->doorbell, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&control->sleeping, __ATOMIC_SEQ_CST))
-		syscall(SYS_futex, &control->doorbell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	ring(&control->doorbell, &control->sleeping);
+}
+
+/* Ring a bell, and wake whoever sleeps on it */
+static void
+ring(uint32 *bell, const uint32 *sleeping)
+{
+	__atomic_add_fetch(bell, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(sleeping, __ATOMIC_SEQ_CST))
+		syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 }
 
 /* Take a free slot for this backend.  The caller must hold the lock. */
@@ -259,7 +237,6 @@ pop_slot(uint32 *generation, uint32 *epoch)
 	entry = &gj_service->slots[slot];
 	gj_service->first_free = entry->next_free;
 	entry->state = GJ_SLOT_USED;
-	entry->latch = MyLatch;
 	if (++entry->generation == 0)
 		entry->generation = 1;
 	*generation = entry->generation;
@@ -274,7 +251,6 @@ free_slot(int slot)
 	GjServiceSlot *entry = &gj_service->slots[slot];
 
 	entry->state = GJ_SLOT_FREE;
-	entry->latch = NULL;
 	entry->next_free = gj_service->first_free;
 	gj_service->first_free = slot;
 }

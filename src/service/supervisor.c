@@ -2,7 +2,7 @@
  *
  * supervisor.c
  *	  The background worker that keeps the helper running: it starts and watches the helper,
- *	  wakes the clients for which the helper rings, and ends and restarts it.
+ *	  frees the slots of clients that left, and ends and restarts it.
  *
  * The worker uses shared memory, but no database and no transaction, and holds locks only
  * briefly.  Whatever happens to the helper is an event for the worker, not an error: the worker
@@ -260,7 +260,6 @@ start_helper(void)
 
 	/* No helper is alive, so the control block belongs to this process. */
 	memset(&control->report, 0, sizeof(control->report));
-	memset(control->wake, 0, sizeof(control->wake));
 	memset(control->posted, 0, sizeof(control->posted));
 	control->phase = GJP_OPENING;
 	control->call = GJP_CALL_NONE;
@@ -538,7 +537,7 @@ wait_for_events(void)
 		else if (happened[i].fd == sv.helper.event_fd)
 		{
 			if (read(sv.helper.event_fd, &rings, sizeof(rings)) > 0)
-				GjSlotsWake();
+				GjSlotsFree();
 		}
 		else if (happened[i].fd == sv.helper.log_fd)
 		{

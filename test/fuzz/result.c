@@ -12,7 +12,8 @@
 
 #include "access/htup_details.h"
 #include "storage/ipc.h"
-#include "storage/latch.h"
+#include "storage/pmsignal.h"
+#include "utils/wait_event.h"
 
 #include "service/shared.h"
 
@@ -24,7 +25,9 @@
 
 GjServiceShared *gj_service;
 GjArena		gj_arena;
-struct Latch *MyLatch;
+static uint32 wait_event_info;
+uint32	   *my_wait_event_info = &wait_event_info;
+volatile sig_atomic_t postmaster_possibly_dead = false;
 int			gj_device;
 char	   *gj_gpu = "";
 char		pkglib_path[MAXPGPATH];
@@ -211,16 +214,18 @@ GjDoorbellRing(int slot)
 		play_helper();
 }
 
-int
-WaitLatch(Latch *latch, int wake_events, long timeout, uint32 wait_event_info)
+/* The client's only system call is the sleep on its bell. */
+long
+syscall(long number, ...)
 {
 	play_helper();
-	return WL_LATCH_SET;
+	return 0;
 }
 
-void
-ResetLatch(Latch *latch)
+bool
+PostmasterIsAliveInternal(void)
 {
+	return true;
 }
 
 /* Requests ------------------------------------------------------------------------------------ */

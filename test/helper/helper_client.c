@@ -25,6 +25,7 @@ uint64_t half_bytes;
 static char *arena;
 static uint64_t messages_at, chunks_at;
 static pid_t helper;
+static int event_fd; /* on which the helper rings the supervisor */
 
 void
 pause_ms(long ms)
@@ -66,6 +67,14 @@ helper_memory(void)
 	return kb;
 }
 
+bool
+supervisor_is_rung(void)
+{
+	uint64_t rings;
+
+	return read(event_fd, &rings, sizeof(rings)) == sizeof(rings);
+}
+
 /* ---- the other side's part ------------------------------------------------------------------- */
 
 gjp_message *
@@ -95,8 +104,8 @@ start_helper(char *program, char *library)
 	char parent[32], epoch[32];
 	char *argv[] = {program, library, "", "268435456", epoch, parent, NULL};
 	int arena_fd = memfd_create("helper_test", 0);
-	int event_fd = eventfd(0, EFD_NONBLOCK);
 
+	event_fd = eventfd(0, EFD_NONBLOCK);
 	messages_at = (sizeof(gjp_control) + GJP_PAGE_BYTES - 1) / GJP_PAGE_BYTES * GJP_PAGE_BYTES;
 	chunks_at = messages_at + (SLOTS * sizeof(gjp_message) + GJP_PAGE_BYTES - 1) /
 								  GJP_PAGE_BYTES * GJP_PAGE_BYTES;

@@ -29,6 +29,7 @@ extern uint64_t half_bytes;
 void pause_ms(long ms);
 void start_helper(char *program, char *library);
 bool helper_lives(void);
+bool supervisor_is_rung(void); /* since the last call */
 long helper_memory(void); /* address space in kB: memory that was requested and not touched
 						   * counts, too */
 

@@ -400,6 +400,8 @@ test_promises(void)
 	long before = helper_memory();
 	long most = before;
 	bool passed = true;
+	uint32_t first = message_of(0)->bell;
+	uint32_t second = message_of(1)->bell;
 
 	for (uint32_t slot = 0; slot < SLOTS - 1; slot++)
 	{
@@ -415,12 +417,17 @@ test_promises(void)
 	most = helper_memory();
 	printf("# %ld kB before, %ld kB with %d promises\n", before, most, SLOTS - 1);
 	ok_and_well(most - before < 64 * 1024, "memory is taken for keys that come, not for promises");
+	ok_and_well(!supervisor_is_rung(), "the supervisor is not rung for clients that wait");
+	message_of(0)->sleeping = 1;
 	for (uint32_t slot = 0; slot < SLOTS - 1; slot++)
 	{
 		cancel(slot);
 		passed &= finish(slot) == GJP_FAILED;
 	}
 	ok_and_well(passed && nothing_is_left(), "and given back");
+	ok_and_well(supervisor_is_rung(), "the supervisor is rung if clients have left");
+	ok_and_well(message_of(0)->bell != first && message_of(1)->bell == second,
+				"a client is rung if it sleeps");
 }
 
 static void
@@ -602,6 +609,7 @@ main(int argc, char **argv)
 		good = (name){message_of(0)->result.column_id, message_of(0)->result.column_generation};
 	ok_and_well(ask_pages(0, good, PAGES, 1, 0) >= GJD_OK && ask_pages(0, good, 0, 1, 0) == GJD_OK,
 				"an honest client is served");
+	ok(supervisor_is_rung(), "and the supervisor was told that the helper is ready");
 	ok(control->report.memory_total > 0 &&
 		   control->report.memory_free <= control->report.memory_total,
 	   "and told of the card's memory");
