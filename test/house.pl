@@ -14,12 +14,12 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 76704,
-	'lines of code' => 54000,
-	'global functions' => 759,
+	'lines' => 76802,
+	'lines of code' => 54018,
+	'global functions' => 761,
 	'used by no other file' => 0,
-	'used across folders' => 404,
-	'single callers in the folder' => 221,
+	'used across folders' => 405,
+	'single callers in the folder' => 222,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,
 	'names with two meanings' => 0,

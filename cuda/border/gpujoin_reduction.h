@@ -30,6 +30,10 @@
  * that it would not return GJD_PENDING; nothing has been delivered then, and match_end() is the
  * only valid call.
  *
+ * A caller that needs the number of groups, and has to add the rest to them, can set only_shared:
+ * then a group of GJD_BY_COLUMNS is an element of the result only if a row of the rest has the same
+ * values in the columns. All groups are counted.
+ *
  * Where a small side repeats keys, a row is in the join once for each repetition. Keys may have
  * weights for that: a row counts as often as its key's weight says, in numbers of rows and values
  * and in sums. Rows of the rest do not: the caller joins them itself.
@@ -122,7 +126,7 @@ typedef struct gjd_reduction
 	 */
 	uint32_t n_columns;
 	uint32_t columns[GJD_MAX_GROUP_COLUMNS];
-	uint32_t reserved;
+	uint32_t only_shared; /* groups without a row of the rest are only counted */
 	uint64_t room;
 
 	/*
@@ -169,6 +173,7 @@ typedef struct gjd_top
 #define GJD_CAN_DISTINCT ((uint64_t) 8)
 #define GJD_CAN_GROUP_BY_COLUMNS ((uint64_t) 16)
 #define GJD_CAN_WEIGH ((uint64_t) 64) /* weights, in any grouping that allows them */
+#define GJD_CAN_TELL_SHARED ((uint64_t) 128) /* only_shared */
 
 /* Returns the width of a column that is named as in gjd_aggregate. */
 static inline uint32_t
@@ -236,6 +241,8 @@ gjd_reduction_capability(const gjd_reduction *reduction)
 {
 	uint64_t needed = reduction->weights != NULL ? GJD_CAN_WEIGH : 0;
 
+	if (reduction->only_shared)
+		needed |= GJD_CAN_TELL_SHARED;
 	switch (reduction->grouping)
 	{
 		case GJD_BY_VALUE:
@@ -286,6 +293,7 @@ static inline bool
 gjd_reduction_is_valid(const gjd_reduction *reduction, const gjd_shape *shape)
 {
 	if (reduction->n_aggregates > GJD_MAX_AGGREGATES || !gjd_grouping_is_valid(reduction, shape) ||
+		(reduction->only_shared && reduction->grouping != GJD_BY_COLUMNS) ||
 		(uint64_t) reduction->marked >> shape->n_carried != 0 ||
 		reduction->n_left_out > GJD_MAX_LEFT_OUT ||
 		(reduction->n_left_out > 0 && reduction->left_out == NULL) ||

@@ -30,6 +30,7 @@ struct element_job
 	uint64_t span;
 	reduction_counters *counters;
 	group_table table; /* GJD_BY_COLUMNS */
+	const uint32_t *shared; /* a bit for each group that is wanted, or NULL if all are */
 	char *const *extents;
 };
 
@@ -95,7 +96,7 @@ write_element(const element_job &job, uint64_t group, const uint64_t *words, uin
 	}
 }
 
-/* A thread a group: those with rows become elements, in any order. */
+/* A thread a group: those with rows, if they are wanted, become elements, in any order. */
 __global__ void __launch_bounds__(threads)
 element_kernel(const __grid_constant__ element_job job)
 {
@@ -111,7 +112,10 @@ element_kernel(const __grid_constant__ element_job job)
 	{
 		const uint64_t *words = job.sums + group * job.words;
 		bool has_rows = group < job.groups && *words > 0;
-		bool wanted = has_rows || (job.grouping == GJD_ONE_GROUP && group == 0);
+		bool unshared = has_rows && job.shared != nullptr &&
+						(job.shared[group / 32] >> group % 32 & 1) == 0;
+		bool wanted =
+			(has_rows && !unshared) || (job.grouping == GJD_ONE_GROUP && group == 0);
 		uint32_t together = __ballot_sync(all_lanes, wanted);
 		uint32_t with_rows = __ballot_sync(all_lanes, has_rows);
 		unsigned long long first = 0;
@@ -128,6 +132,27 @@ element_kernel(const __grid_constant__ element_job job)
 		if (wanted)
 			write_element(job, group, words, job.elements + first * job.element_words);
 	}
+}
+
+/* only_shared: sets the bits of the groups that have the values of a row of the rest. */
+__global__ void __launch_bounds__(threads)
+share_kernel(const __grid_constant__ column_view column, const __grid_constant__ group_table table,
+			 uint32_t *bitmap, uint64_t *tile_count, uint32_t *shared)
+{
+	__shared__ visit_space spaces[threads / 32];
+
+	if (*table.groups > table.room)
+		return;
+	visit_rows<false>(
+		column, bitmap, tile_count, spaces[threadIdx.x / 32], [](const char *, uint32_t) {},
+		[&](const char *, uint32_t extent_number, uint32_t row, bool active) {
+			uint32_t group =
+				active ? find_group(table, column.extents, extent_number, row) : no_group;
+
+			if (group != no_group)
+				atomicOr(&shared[group / 32], 1u << group % 32);
+			return true;
+		});
 }
 
 /* Counts the bits of a bitmap, which is the result itself. */
@@ -159,11 +184,28 @@ deliver_elements_kernel(const uint64_t *elements, uint32_t words,
 	__threadfence_system();
 }
 
+void
+launch_share(const reduction_job &from, const match_output &out)
+{
+	static visit_grid grid;
+	const gjd_device *device = from.column->device;
+	column_view view = view_of(from.column);
+
+	view.tiles = out.tiles;
+	if (view.tiles == 0)
+		return;
+	share_kernel<<<grid.blocks(device, share_kernel, 0, view.tiles), threads, 0,
+				   device->execute>>>(view, group_table_of(from), out.bitmap, out.tile_count,
+									  from.shared);
+	check_launch(device->execute, "could not look up the rest");
+}
+
 }  // namespace
 
 void
-launch_elements(const reduction_job &from, cudaStream_t stream)
+launch_elements(const reduction_job &from, const match_output &out)
 {
+	cudaStream_t stream = from.column->device->execute;
 	const gjd_reduction &asked = *from.asked;
 	const gjd_shape &shape = from.column->shape;
 	uint64_t groups = group_places(from.keyset, asked);
@@ -172,6 +214,8 @@ launch_elements(const reduction_job &from, cudaStream_t stream)
 		1, std::min<uint64_t>(most, (groups + threads - 1) / threads));
 	element_job job = {};
 
+	if (asked.only_shared)
+		launch_share(from, out);
 	if (asked.grouping == GJD_DISTINCT)
 		bits_kernel<<<blocks, threads, 0, stream>>>(from.sums, groups, from.counters);
 	else
@@ -190,6 +234,7 @@ launch_elements(const reduction_job &from, cudaStream_t stream)
 		job.span = asked.span;
 		job.counters = from.counters;
 		job.table = group_table_of(from);
+		job.shared = from.shared;
 		job.extents = view_of(from.column).extents;
 		for (uint32_t i = 0; i < asked.n_aggregates; i++)
 		{

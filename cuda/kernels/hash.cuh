@@ -164,6 +164,26 @@ continue_search(const group_table &table, char *const *extents, group_search &se
 	return false;
 }
 
+/*
+ * Returns the place of the group that has a row's values, or no_group; only when no row is added
+ * any more, and the groups are not too many, so that the table has a free place.
+ */
+__device__ inline uint32_t
+find_group(const group_table &table, char *const *extents, uint32_t extent_number, uint32_t row)
+{
+	const char *extent = extents[extent_number];
+	group_search search = begin_search(table, extent, extent_number, row);
+
+	for (uint64_t found; (found = table.slots[search.place]) != 0;)
+	{
+		if (found >> slot_hash_shift == search.own >> slot_hash_shift &&
+			rows_are_equal(table, extent, row, extents[slot_extent(found)], slot_row(found)))
+			return (uint32_t) search.place;
+		search.place = search.place + 1 == table.places ? 0 : search.place + 1;
+	}
+	return no_group;
+}
+
 }  // namespace gjd
 
 #endif

@@ -54,6 +54,7 @@ struct reduction_job
 	reduction_counters *counters;
 	uint64_t *slots; /* GJD_BY_COLUMNS: a slot for each place, zero at first */
 	const uint32_t *weights; /* of keys, or NULL */
+	uint32_t *shared; /* only_shared: a bit for each place, zero at first; otherwise NULL */
 };
 
 uint64_t possible_groups(const gjd_keyset *keyset, const gjd_reduction &asked);

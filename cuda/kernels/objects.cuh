@@ -230,7 +230,8 @@ struct reducing
 	char *scratch; /* what follows up to the inputs */
 	uint64_t scratch_bytes;
 	uint64_t *slots, *sums, *elements;
-	uint64_t cleared_bytes; /* of slots and sums */
+	uint32_t *shared;		/* only_shared: a bit for each place; otherwise NULL */
+	uint64_t cleared_bytes; /* of slots, sums and shared */
 	char *inputs; /* map, weights, pages to leave out: on the device ... */
 	uint64_t input_bytes;
 	char *locked; /* ... and in page-locked memory */

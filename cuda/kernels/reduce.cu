@@ -598,7 +598,7 @@ launch_reduction(const reduction_job &from, const match_output &out, uint64_t *m
 			default:
 				launch_grouping<GJD_ONE_GROUP>(device, view, job);
 		}
-	launch_elements(from, device->execute);
+	launch_elements(from, out);
 }
 
 }  // namespace gjd

@@ -22,7 +22,7 @@ namespace
 /* Each has run on a card. */
 constexpr uint64_t capabilities = GJD_CAN_TOP | GJD_CAN_REDUCE | GJD_CAN_GROUP_BY_VALUE |
 								  GJD_CAN_DISTINCT | GJD_CAN_GROUP_BY_COLUMNS |
-								  GJD_CAN_WEIGH;
+								  GJD_CAN_WEIGH | GJD_CAN_TELL_SHARED;
 
 template <class Handle>
 gjd_device *

@@ -62,7 +62,8 @@ job_of_reduction(const gjd_match *match)
 						 counters_of(match),
 						 r->slots,
 						 r->asked.weights ? (const uint32_t *) (r->inputs + r->weights_at)
-										  : nullptr};
+										  : nullptr,
+						 r->shared};
 }
 
 /* Has a kernel write the first elements, if it can reach the caller's memory. */
@@ -127,16 +128,18 @@ begin_reduction(gjd_match *match, const gjd_reduction *asked)
 	uint64_t places = group_places(match->keyset, r->asked);
 	uint64_t slots = asked->grouping == GJD_BY_COLUMNS ? rounded(places * 8) : 0;
 	uint64_t sums = rounded(places * reduction_sum_words(r->asked, shape) * 8);
+	uint64_t shared = asked->only_shared ? rounded(places / 8 + 4) : 0;
 	uint64_t elements =
 		distinct ? 0 : rounded(possible_groups(match->keyset, r->asked) * words * 8);
 
-	r->cleared_bytes = slots + sums;
-	r->scratch_bytes = slots + sums + elements + r->input_bytes;
+	r->cleared_bytes = slots + sums + shared;
+	r->scratch_bytes = r->cleared_bytes + elements + r->input_bytes;
 	r->scratch = take_scratch(match->device, &r->scratch_bytes);
 	r->slots = (uint64_t *) r->scratch;
 	r->sums = (uint64_t *) (r->scratch + slots);
-	r->elements = distinct ? r->sums : (uint64_t *) (r->scratch + slots + sums);
-	r->inputs = r->scratch + slots + sums + elements;
+	r->shared = shared > 0 ? (uint32_t *) (r->scratch + slots + sums) : nullptr;
+	r->elements = distinct ? r->sums : (uint64_t *) (r->scratch + r->cleared_bytes);
+	r->inputs = r->scratch + r->cleared_bytes + elements;
 	r->locked_bytes = r->input_bytes;
 	r->locked = take_locked(match->device, &r->locked_bytes);
 	if (r->locked == nullptr)

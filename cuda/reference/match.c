@@ -218,6 +218,15 @@ reduce_hit(void *context, const char *image, uint64_t position, gjd_tid tid)
 	reduce_row(match, image, (uint32_t) (position % match->column->shape.slots));
 }
 
+static void
+share_hit(void *context, const char *image, uint64_t position, gjd_tid tid)
+{
+	gjd_match *match = context;
+
+	(void) tid;
+	share_row(match, image, (uint32_t) (position % match->column->shape.slots));
+}
+
 static int
 compare_hits(const void *a, const void *b)
 {
@@ -291,6 +300,8 @@ compute(gjd_match *match, gjd_error *error)
 		visit_hits(match, true, reduce_hit, match);
 		if (match->reducing->too_many) /* match_poll() says so */
 			return GJD_OK;
+		if (match->reducing->asked.only_shared)
+			visit_hits(match, false, share_hit, match);
 		finish_groups(match);
 	}
 	match->state.ascending = true;

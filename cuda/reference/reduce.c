@@ -102,6 +102,7 @@ begin_reduction(gjd_match *match, const gjd_reduction *asked, gjd_error *error)
 	key_bytes = asked->n_keys * sizeof(uint32_t);
 	bytes = groups * r->words * 8 + r->n_places * sizeof(uint32_t) + asked->map_bytes;
 	bytes += asked->weights != NULL ? key_bytes : 0;
+	bytes += asked->only_shared ? groups : 0;
 	status = charge(match->column->device, bytes, error);
 	if (status != GJD_OK)
 		return status;
@@ -111,7 +112,9 @@ begin_reduction(gjd_match *match, const gjd_reduction *asked, gjd_error *error)
 	r->weights = asked->weights != NULL ? copy_of(asked->weights, key_bytes) : NULL;
 	r->groups = calloc(groups + 1, r->words * 8);
 	r->places = calloc(r->n_places + 1, sizeof(uint32_t));
+	r->shared = calloc(asked->only_shared ? groups : 1, 1);
 	if (r->left_out == NULL || r->map == NULL || r->groups == NULL || r->places == NULL ||
+		r->shared == NULL ||
 		(asked->weights != NULL && r->weights == NULL))
 		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
 	if (!gjd_weights_are_valid(asked, r->weights))
@@ -133,6 +136,7 @@ end_reduction(gjd_match *match)
 	free(r->weights);
 	free(r->groups);
 	free(r->places);
+	free(r->shared);
 	free(r);
 }
 
@@ -220,13 +224,13 @@ get_group_values(const reducing *r, const gjd_shape *shape, const char *image, u
 }
 
 /*
- * Finds the group of a row by the values of columns, or appends it. Returns false if there is no
- * room.
+ * Looks up the group of a row by the values of columns, which are copied. Returns true if it
+ * exists; *found is its place in the table, or the free one that it would take.
  */
 static bool
-find_group(reducing *r, const gjd_shape *shape, const char *image, uint32_t slot, uint64_t *group)
+look_up(const reducing *r, const gjd_shape *shape, const char *image, uint32_t slot,
+		uint64_t *values, uint64_t *found)
 {
-	uint64_t values[GJD_GROUP_WORDS + GJD_MAX_GROUP_COLUMNS];
 	uint32_t n = gjd_group_words(&r->asked);
 	uint64_t hash = 0;
 	uint64_t place;
@@ -245,6 +249,25 @@ find_group(reducing *r, const gjd_shape *shape, const char *image, uint32_t slot
 			memcmp(words + GJD_GROUP_WORDS, values + GJD_GROUP_WORDS,
 				   (n - GJD_GROUP_WORDS) * sizeof(*values)) != 0)
 			continue;
+		*found = place;
+		return true;
+	}
+	*found = place;
+	return false;
+}
+
+/*
+ * Finds the group of a row by the values of columns, or appends it. Returns false if there is no
+ * room.
+ */
+static bool
+find_group(reducing *r, const gjd_shape *shape, const char *image, uint32_t slot, uint64_t *group)
+{
+	uint64_t values[GJD_GROUP_WORDS + GJD_MAX_GROUP_COLUMNS];
+	uint64_t place;
+
+	if (look_up(r, shape, image, slot, values, &place))
+	{
 		*group = r->places[place] - 1;
 		return true;
 	}
@@ -252,9 +275,21 @@ find_group(reducing *r, const gjd_shape *shape, const char *image, uint32_t slot
 		return false;
 	*group = r->n_groups++;
 	r->places[place] = (uint32_t) r->n_groups;
-	memcpy(r->groups + *group * r->words, values, n * sizeof(*values));
+	memcpy(r->groups + *group * r->words, values, gjd_group_words(&r->asked) * sizeof(*values));
 	set_first_values(r, shape, *group);
 	return true;
+}
+
+/* Notes the group that has the values of a row of the rest, if any. All rows have been reduced. */
+void
+share_row(gjd_match *match, const char *image, uint32_t slot)
+{
+	reducing *r = match->reducing;
+	uint64_t values[GJD_GROUP_WORDS + GJD_MAX_GROUP_COLUMNS];
+	uint64_t place;
+
+	if (look_up(r, &match->column->shape, image, slot, values, &place))
+		r->shared[r->places[place] - 1] = 1;
 }
 
 /*
@@ -352,8 +387,10 @@ finish_groups(gjd_match *match)
 	{
 		if (r->groups[i * r->words + 2] == 0 && r->asked.grouping != GJD_ONE_GROUP)
 			continue;
-		memmove(r->groups + r->state.elements * r->words, r->groups + i * r->words, r->words * 8);
 		r->state.groups += r->groups[i * r->words + 2] > 0 || r->asked.grouping != GJD_ONE_GROUP;
+		if (r->asked.only_shared && !r->shared[i])
+			continue;
+		memmove(r->groups + r->state.elements * r->words, r->groups + i * r->words, r->words * 8);
 		r->state.elements++;
 	}
 }

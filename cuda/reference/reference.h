@@ -72,6 +72,7 @@ typedef struct reducing
 	uint64_t *groups;
 	uint32_t *places; /* GJD_BY_COLUMNS: a hash table of numbers of groups, counted from 1 */
 	uint64_t n_places;
+	uint8_t *shared; /* only_shared: for each group, does a row of the rest have its values? */
 	bool too_many; /* are there more groups than room? */
 	gjd_reduced state;
 } reducing;
@@ -144,6 +145,7 @@ void end_reduction(gjd_match *match);
 bool is_left_out(const reducing *r, uint64_t page);
 bool is_reduced(const gjd_match *match, const char *image, uint32_t slot, gjd_tid tid);
 void reduce_row(gjd_match *match, const char *image, uint32_t slot);
+void share_row(gjd_match *match, const char *image, uint32_t slot);
 void finish_groups(gjd_match *match);
 void copy_groups(gjd_match *match, void *buffer, uint64_t capacity);
 gjd_status match_reduced(gjd_match *match, gjd_reduced *reduced, gjd_error *error);

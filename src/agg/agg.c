@@ -110,7 +110,7 @@ typedef struct GjAggState
 	bool		filled;			/* are the groups of this pass complete? */
 	bool		begun;			/* has GjGroupsBegin() been called? */
 	bool		is_plain;		/* does the result consist of the groups' columns alone? */
-	bool		is_counted;		/* a device has only counted the groups: see count_groups() */
+	bool		is_counted;		/* some groups have only been counted: see count_groups() */
 	uint64		ncounted;		/* number of such groups, in all executions */
 	uint64		count[GJD_GROUP_WORDS]; /* their number, as a row of states */
 	GjReaderStats reader_stats;
@@ -174,7 +174,7 @@ static void load_seconds(GjAggState *agg, GjBatchColumn *array, int column, int 
 static void create_arrays(GjAggState *agg);
 static GjBatchColumn create_array(MemoryContext context, uint16 width);
 static void fill(GjAggState *agg);
-static void begin_groups(GjAggState *agg, uint64 *count);
+static uint64 begin_groups(GjAggState *agg, bool only_count);
 static bool read_batch(GjAggState *agg);
 static bool next_pass(GjAggState *agg);
 static void rescan_agg(CustomScanState *node);
@@ -660,8 +660,9 @@ next_batch(PlanState *node, bool want_partners)
 }
 
 /*
- * Method of GjRowMethods: set the request's number of groups, without making them; returns false if
- * the caller needs more than the number, or if a device cannot count them
+ * Method of GjRowMethods: have a device count groups, without making them; the node then returns
+ * only the others.  Returns false if the caller needs more than the number, or if the device has
+ * counted none.
  */
 static bool
 count_groups(PlanState *node, GjReduceRequest *request)
@@ -676,7 +677,7 @@ count_groups(PlanState *node, GjReduceRequest *request)
 	request->reduction.nelements = 1;
 	request->reduction.element_words = GJD_GROUP_WORDS;
 	request->reduction.words = agg->count;
-	begin_groups(agg, &agg->count[GJD_GROUP_WORDS - 1]);
+	agg->count[GJD_GROUP_WORDS - 1] = begin_groups(agg, true);
 	if (!agg->is_counted)
 		return false;
 	agg->ncounted += agg->count[GJD_GROUP_WORDS - 1];
@@ -799,7 +800,7 @@ static void
 fill(GjAggState *agg)
 {
 	if (!agg->begun)
-		begin_groups(agg, NULL);
+		(void) begin_groups(agg, false);
 	while (!agg->is_partial || GjGroupsMakeRoom(agg->groups))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -813,24 +814,22 @@ fill(GjAggState *agg)
 }
 
 /*
- * Begin to collect rows, with those that a device can reduce.  count is NULL, or receives the
- * number of groups if the device has only counted them.
+ * Begin to collect rows, with those that a device can reduce.  Returns the number of groups that
+ * have only been counted (GjAggReduce).
  */
-static void
-begin_groups(GjAggState *agg, uint64 *count)
+static uint64
+begin_groups(GjAggState *agg, bool only_count)
 {
 	MemoryContext old = MemoryContextSwitchTo(agg->css.ss.ps.state->es_query_cxt);
+	uint64		ncounted = 0;
 
 	GjGroupsBegin(agg->groups);
 	agg->begun = true;
-	if (agg->reducer != NULL && GjAggReduce(agg->reducer, agg->reader, agg->groups, count))
-	{
-		/* no row is left to be read */
-		GjGroupsFinish(agg->groups);
-		agg->filled = true;
-		agg->is_counted = true;
-	}
+	if (agg->reducer != NULL)
+		ncounted = GjAggReduce(agg->reducer, agg->reader, agg->groups, only_count);
+	agg->is_counted = ncounted > 0;
 	MemoryContextSwitchTo(old);
+	return ncounted;
 }
 
 static bool

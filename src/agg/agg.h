@@ -72,7 +72,7 @@ typedef struct GjAggReducer GjAggReducer;
 extern GjAggReducer *GjAggReducerCreate(int ncolumns, int ngroupings,
 										const GjGroupSpec *groupings, int naggs,
 										const GjAggSpec *aggs, double expected);
-extern bool GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups,
-						uint64 *count);
+extern uint64 GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups,
+						  bool only_count);
 
 #endif							/* GPUJOIN_AGG_H */

@@ -17,7 +17,8 @@
  *
  * SELECT count(*) FROM (SELECT DISTINCT ...) needs only the number of groups, and count(DISTINCT)
  * only the number of values.  If no row is left for the CPU, the device sends no group or value,
- * but their number (GjAggReduce).
+ * but their number (GjAggReduce).  If rows are left, values are sent as bits, if they can be, and
+ * only those groups that the rows may belong to, if there are many (match/reduce.c).
  *
  * A device computes modulo 2^64 where PostgreSQL's state has 64 bits.  Sums of int8 come as two
  * sums, of the lower halves of the values, which are unsigned, and of the upper ones, which are
@@ -67,6 +68,7 @@ static int	add(GjReduceRequest *request, gjd_aggregate_kind kind, int column);
 static void prepare_states(GjAggReducer *reducer);
 static bool fits(void *arg, double ngroups);
 static void add_count(GjAggReducer *reducer, GjGroups *groups);
+static bool add_bits(const GjReduction *reduction, GjGroups *groups);
 static void add_values(const GjAggReducer *reducer, GjGroups *groups);
 static int	get_values(const GjReduction *reduction, uint64 i, int64 *values);
 static void merge(GjAggReducer *reducer, GjReader *reader, GjGroups *groups);
@@ -189,40 +191,43 @@ prepare_states(GjAggReducer *reducer)
  * Have a device reduce the rows that the reader is going to read, and add its groups to these,
  * which must have been begun.  If that is not possible, the reader will read all rows.
  *
- * If count is not NULL, the caller needs only the number of groups.  Returns true if *count has
- * been set to it; then no group has been added, and the reader has no row left to read.
+ * Returns the number of groups that have only been counted, which is not zero only if the caller
+ * says that it needs no more of them.  No other group, and no row that is left, is equal to one of
+ * these.
  */
-bool
-GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups, uint64 *count)
+uint64
+GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups, bool only_count)
 {
 	GjReduceRequest *request = &reducer->request;
+	const GjReduction *reduction = &request->reduction;
 	int			nparts = GjReaderParts(reader);
-	bool		counted = false;
+	uint64		ncounted = 0;
 
 	for (int part = 0; part < nparts; part++)
 	{
 		*request = reducer->wanted;
 		/* parts may have equal groups */
-		request->only_count = nparts == 1 && (count != NULL || request->distinct);
+		request->only_count = nparts == 1 && (only_count || request->distinct);
 		request->fits = fits;
 		request->arg = groups;
 		request->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin reduction",
 												 ALLOCSET_DEFAULT_SIZES);
 		if (GjReaderReduce(reader, request, part))
 		{
-			counted = request->reduction.only_counted && !request->distinct;
-			if (counted)
-				*count = request->reduction.ngroups;
-			else if (request->reduction.only_counted)
-				add_count(reducer, groups);
-			else if (request->distinct)
-				add_values(reducer, groups);
-			else
+			if (!request->distinct)
+			{
+				if (request->only_count)
+					ncounted = reduction->ngroups - reduction->nelements;
 				merge(reducer, reader, groups);
+			}
+			else if (reduction->only_counted)
+				add_count(reducer, groups);
+			else if (!add_bits(reduction, groups))
+				add_values(reducer, groups);
 		}
 		MemoryContextDelete(request->context);
 	}
-	return counted;
+	return ncounted;
 }
 
 static bool
@@ -244,7 +249,18 @@ add_count(GjAggReducer *reducer, GjGroups *groups)
 }
 
 /*
- * Add the distinct values that a device has found
+ * Add the distinct values that a device has found, all at once.  Returns false, and adds nothing,
+ * if they are no bits, or too many.
+ */
+static bool
+add_bits(const GjReduction *reduction, GjGroups *groups)
+{
+	return reduction->asked.grouping == GJD_DISTINCT &&
+		GjGroupsAddBits(groups, reduction->asked.least, reduction->words, reduction->nelements);
+}
+
+/*
+ * Add the distinct values that a device has found, one by one
  */
 static void
 add_values(const GjAggReducer *reducer, GjGroups *groups)

@@ -300,7 +300,7 @@ choose_groups(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest
  *
  * If nearly each row makes a group, then groups are no less than rows, and merging them takes three
  * times as long as adding rows.  So they are not sent: returns false, unless their number may be
- * enough.
+ * enough, together with the groups that the device's rows share with others.
  */
 static bool
 group_by_columns(const GjTableScan *table, GjReduceRequest *request, const uint32 *columns)
@@ -311,10 +311,10 @@ group_by_columns(const GjTableScan *table, GjReduceRequest *request, const uint3
 	bool		are_many = !gj_force && expected > rows / MIN_ROWS_OF_GROUP;
 
 	if (request->ngroups + request->by_key > GJD_MAX_GROUP_COLUMNS ||
-		(are_many && (!request->only_count || request->distinct)))
+		(are_many && (!request->only_count || request->distinct ||
+					  (GjServiceCapabilities() & GJD_CAN_TELL_SHARED) == 0)))
 		return false;
-	if (are_many)
-		request->reduction.limit = 0;
+	request->reduction.are_many = are_many;
 	asked->grouping = GJD_BY_COLUMNS;
 	if (request->by_key)
 		asked->columns[asked->n_columns++] = 0;

@@ -75,6 +75,7 @@ static int	add_from(GjDistinct *set, const GjAggInput *input, int row, int64 *co
 static void find_range(const GjDistinct *set, const GjAggInput *input, int64 *low, int64 *high);
 static bool cover(GjDistinct *set, int64 low, int64 high);
 static uint64 most_bits(const GjDistinct *set);
+static bool begin_bits(GjDistinct *set, int64 low, uint64 nbits);
 static void move_to(GjDistinct *set, int64 low, uint64 nbits);
 static void add_rows(GjDistinct *set, const GjAggInput *input, int64 *counts);
 static void spill_entries(GjDistinct *set, const uint16 *rows, int n);
@@ -746,6 +747,55 @@ cover(GjDistinct *set, int64 low, int64 high)
 	/* with equal spare room on both sides, within the limits of the type, moving whole words */
 	low -= (int64) Min((nbits - needed) / 2, (uint64) low - (uint64) PG_INT64_MIN);
 	low = Min(low, PG_INT64_MAX - (int64) (nbits - 1));
+	move_to(set, low, nbits);
+	return true;
+}
+
+/*
+ * Add values that are given as bits, and count those that are new.  Returns false, and adds
+ * nothing, if the set has no bits or not enough memory for these.
+ */
+bool
+GjDistinctAddBits(GjDistinct *set, int64 low, const uint64 *words, uint64 nwords, Size room,
+				  int64 *count)
+{
+	uint64		nbits = nwords * WORD_BITS;
+	uint64	   *to;
+	int			shift;
+
+	set->room = room;
+	if (!set->has_bits || set->is_full || nwords == 0 ||
+		nbits - 1 > (uint64) PG_INT64_MAX - (uint64) low)
+		return false;
+	if (!(set->nbits == 0 ? begin_bits(set, low, nbits) :
+		  cover(set, low, low + (int64) (nbits - 1))))
+		return false;
+	to = (uint64 *) set->bits.start + ((uint64) low - (uint64) set->bits_low) / WORD_BITS;
+	shift = ((uint64) low - (uint64) set->bits_low) % WORD_BITS;
+	for (uint64 i = 0; i < nwords; i++)
+	{
+		uint64		parts[2] = {words[i] << shift, shift > 0 ? words[i] >> (WORD_BITS - shift) : 0};
+
+		for (int part = 0; part < 2; part++)
+		{
+			if (parts[part] == 0)
+				continue;
+			*count += pg_popcount64(parts[part] & ~to[i + part]);
+			to[i + part] |= parts[part];
+		}
+	}
+	return true;
+}
+
+/*
+ * Begin with this range, which may be wider than that of values that are added one by one.  Returns
+ * false if it takes more than half of the memory.
+ */
+static bool
+begin_bits(GjDistinct *set, int64 low, uint64 nbits)
+{
+	if (nbits / BITS_PER_BYTE > Max(set->room, GJ_FIRST_BITS) / 2)
+		return false;
 	move_to(set, low, nbits);
 	return true;
 }

@@ -398,6 +398,8 @@ extern GjDistinct *GjDistinctCreate(MemoryContext context, GjSpillFile *file, bo
 extern void GjDistinctClear(GjDistinct *set);
 extern void GjDistinctMakeRoom(GjDistinct *set, int nrows, Size room);
 extern void GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts);
+extern bool GjDistinctAddBits(GjDistinct *set, int64 low, const uint64 *words, uint64 nwords,
+							  Size room, int64 *count);
 extern Size GjDistinctMemory(const GjDistinct *set);
 
 /* When all rows have been added: count the spilled values */

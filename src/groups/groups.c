@@ -88,6 +88,9 @@ struct GjGroups
 #define GJ_DIRECT_ROW_SHARE		128
 #define GJ_MERGED_PART			16
 
+/* The keys among the strays may use this part of the memory */
+#define GJ_KEYS_PART			4
+
 /* Room for groups grows fourfold up to this number */
 #define GJ_GROUPS_GROW_FAST		((uint32) 256 * 1024)
 
@@ -135,8 +138,6 @@ static Size slots_size(const GjGroupTable *table);
 static Size largest_region(const GjGroups *groups);
 static int	most_parts(const GjGroups *groups);
 static Size groups_limit(const GjGroups *groups);
-static Size strays_room(const GjGroups *groups);
-static uint64 strays_file_size(const GjGroups *groups);
 static Size sets_room(const GjGroups *groups);
 static Size groups_memory(const GjGroups *groups);
 static bool groups_grow(GjGroups *groups);
@@ -202,7 +203,7 @@ create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped
 			input->strays = spec->strays;
 	}
 	GjAggsInit(groups->aggs, naggs, groups->context, groups->file, is_grouped,
-			   strays_room(groups) / 2);
+			   groups->memory_limit / GJ_KEYS_PART / 2);
 }
 
 static void
@@ -301,8 +302,8 @@ begin_pass(GjGroups *groups)
 	groups->phase = GJ_GROUPS_ADDING;
 	groups->stats.passes++;
 	if (groups->input.strays != NULL)
-		GjStraysBegin(groups->input.strays,
-					  GjSpillCanBegin(groups->spill) ? strays_room(groups) : SIZE_MAX);
+		GjStraysBegin(groups->input.strays, GjSpillCanBegin(groups->spill) ?
+					  groups->memory_limit / GJ_KEYS_PART : SIZE_MAX);
 
 	/* without a key there is one group, whether there are rows or not */
 	if (groups->table.ncolumns == 0)
@@ -319,7 +320,8 @@ GjGroupsFinish(GjGroups *groups)
 	GjSpillEnd(groups->spill);
 	groups_finish_sets(groups);
 	groups->stats.disk_size = Max(groups->stats.disk_size, GjSpillFileSize(groups->file) +
-								  strays_file_size(groups));
+								  (groups->input.strays == NULL ? 0 :
+								   GjStraysFileSize(groups->input.strays)));
 	groups->phase = GJ_GROUPS_DELIVERING;
 }
 
@@ -493,6 +495,18 @@ GjGroupsMerge(GjGroups *groups, const GjBatch *batch, const GjAggStates *states)
 				   table->ncolumns > 0 ? groups->numbers : NULL, groups->nsettled,
 				   table->capacity);
 	groups->stats.peak_memory = Max(groups->stats.peak_memory, total_memory(groups));
+}
+
+bool
+GjGroupsAddBits(GjGroups *groups, int64 low, const uint64 *words, uint64 nwords)
+{
+	GjAgg	   *agg = &groups->aggs[0];
+	Size		room = sets_room(groups) + GjDistinctMemory(agg->distinct);
+	bool		added = GjDistinctAddBits(agg->distinct, low, words, nwords, room,
+										  (int64 *) agg->states.start);
+
+	groups->stats.peak_memory = Max(groups->stats.peak_memory, total_memory(groups));
+	return added;
 }
 
 static void
@@ -1117,21 +1131,6 @@ groups_limit(const GjGroups *groups)
 			return limit / 2;
 	}
 	return limit;
-}
-
-/*
- * Return the maximum size of the keys among the strays
- */
-static Size
-strays_room(const GjGroups *groups)
-{
-	return groups->memory_limit / 4;
-}
-
-static uint64
-strays_file_size(const GjGroups *groups)
-{
-	return groups->input.strays == NULL ? 0 : GjStraysFileSize(groups->input.strays);
 }
 
 /*

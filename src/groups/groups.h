@@ -173,6 +173,13 @@ extern bool GjGroupsReserve(GjGroups *groups, uint64 ngroups);
  */
 extern void GjGroupsMerge(GjGroups *groups, const GjBatch *batch, const GjAggStates *states);
 
+/*
+ * Add values that are given as bits: bit b of word w stands for low + 64 w + b.  The only aggregate
+ * is count(DISTINCT), without groups.  Returns false, and adds nothing, if the bits would take too
+ * much memory: then the values have to be added as rows.
+ */
+extern bool GjGroupsAddBits(GjGroups *groups, int64 low, const uint64 *words, uint64 nwords);
+
 /* Finish adding rows */
 extern void GjGroupsFinish(GjGroups *groups);
 

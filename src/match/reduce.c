@@ -73,8 +73,20 @@
  *
  * If the caller needs only the number of groups, and T and L are empty, the device may send that
  * instead of the groups, provided that R and the rest are empty, too.  Then no row is left that
- * could form a group, or belong to one.  If they are not empty, and the caller has no room for
- * groups (limit), the reduction is given up at the first group.
+ * could form a group, or belong to one.
+ *
+ * If the groups are too many to be sent, and the rest is not empty, the device sends only those
+ * that have the values of an entry of the rest, and the number of all (only_shared).
+ *
+ * Claim: if T, L and R are empty, the number of groups is that of those which have not been sent,
+ * plus that of the groups formed by those which have been sent and by the rows that the caller
+ * makes of the rest.  Such a row has its own entry, with the row's values: entries of a HOT chain
+ * have one TID, and no column of an index changes along a chain.  The entry is not reduced, by the
+ * second claim above, so it is among the entries by the first, which means in the rest.  So if the
+ * row belongs to a group of the device, that has been sent.  The groups that have not been sent are
+ * distinct from each other, from those sent, and from all others.  Columns whose entries may lack
+ * the value are not grouped by (agg/reduced.c).  If T or L is not empty, no request is made; if R
+ * is not, everything is discarded.
  *
  * Nothing is returned to the caller before 8.  If a step fails, the reduction begins again, at most
  * twice if that was before 5, and at most once afterwards.  If that does not help, or if the device
@@ -314,7 +326,8 @@ ask(Attempt *a)
 	GjMirrorShape(match->info, &shape);
 	reduction->groups_if_needed = a->count_is_enough && a->tails.nrows == 0 &&
 		reduction->asked.n_left_out == 0;
-	if (reduction->limit == 0 && !reduction->groups_if_needed)
+	reduction->asked.only_shared = reduction->are_many;
+	if (reduction->are_many && !reduction->groups_if_needed)
 		return REFUSED;
 	if (a->request->test != NULL)
 		reduction->asked.marked |= (uint32) (a->request->test->words / (GJ_ENTRY_KEY << 1));
@@ -333,6 +346,8 @@ ask(Attempt *a)
 			return REFUSED;
 	}
 	GjEntrySetEndBulk(rest);
+	if (reduction->are_many && reduction->nnewer > 0)
+		return FAILED_LATE;
 	if (!is_exact(reduction, &shape) ||
 		(!reduction->only_counted && !reduction->fits(reduction->fits_arg, reduction->nelements)))
 		return REFUSED;

@@ -539,9 +539,15 @@ reduced_cost(const GjAggQuery *query, Path *path)
 		return cost;
 	if (IsA(custom, AppendPath))
 	{
+		Cost		parts = 0.0;
+
 		foreach(lc, ((const AppendPath *) custom)->subpaths)
-			cost -= agg_read_cost(lfirst(lc)) - reduced_cost(query, lfirst(lc));
-		return Max(cost, 0.0);
+		{
+			cost -= agg_read_cost(lfirst(lc));
+			parts += reduced_cost(query, lfirst(lc));
+		}
+		/* the Append's own cost is for each row that it returns */
+		return parts + Max(cost, 0.0) * (1.0 - rows / path->rows);
 	}
 	if (query->groupings != NIL)
 		cost += Min(query->ngroups, rows) * gj_tid_cost;

@@ -89,7 +89,9 @@ typedef struct GjReduction
 														 * Called by match/reduce.c */
 	void	   *fits_arg;
 	MemoryContext context;		/* for the words */
-	Size		limit;			/* maximum size of the words; 0: no group is wanted */
+	Size		limit;			/* maximum size of the words */
+	bool		are_many;		/* true if the groups are too many to be sent all: used by
+								 * match/reduce.c */
 
 	/* The answer, which has been checked against the request */
 	uint64		rows;			/* that were reduced */

@@ -8,7 +8,7 @@
  * limits for its number of rows.  So the caller can narrow the values to the types of their
  * columns.  With weights, the number of rows is only known to be within the limits of these.
  * Groups of several columns (GJD_BY_COLUMNS) are not compared with each other: the caller looks
- * each of them up.
+ * each of them up.  If only those that the rest shares are sent, the others are a number.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -80,6 +80,8 @@ check_groups(const Answer *x)
 	pfree(seen);
 	if (r->asked.grouping == GJD_ONE_GROUP && r->nelements != 1)
 		return false;
+	if (r->asked.only_shared)
+		return good && r->nelements <= r->ngroups && r->ngroups <= Min(r->rows, most);
 	return good && rows >= r->rows && r->ngroups == r->nelements - empty;
 }
 

@@ -264,6 +264,12 @@ check_column_groups(library *libs, int n, const model *m, key_set set, task *t,
 			check_reduction(libs, n, m, set, t, columns, good);
 		}
 		free_outcome(&all);
+		/* only groups that rows of the rest have, too: none if all blocks are all-visible */
+		t->asked.only_shared = 1;
+		check_reduction(libs, n, m, set, t, columns, good);
+		t->asked.room = m->pages * m->shape.slots + 1;
+		check_reduction(libs, n, m, set, t, columns, good);
+		t->asked.only_shared = 0;
 	}
 	/* distinct rows that differ in a NULL only, or not at all */
 	t->asked.n_aggregates = 0;
@@ -482,6 +488,11 @@ test_many_groups(library *libs, int n)
 	for (int i = 0; i < n; i++)
 		good[i] = (columns[i] = make_column(&libs[i], m)) != NULL;
 	check_reduction(libs, n, m, set, &t, columns, good);
+	t.asked.only_shared = 1;
+	t.asked.visible_below = rows / 157 / 8 * 4; /* half of the blocks */
+	check_reduction(libs, n, m, set, &t, columns, good);
+	t.asked.only_shared = 0;
+	t.asked.visible_below = UINT32_MAX / 4 * 4;
 	t.asked.room = 50;
 	check_reduction(libs, n, m, set, &t, columns, good);
 	t.asked.n_columns = 1;
@@ -618,13 +629,13 @@ refuse_reductions(library *lib)
 	uint32_t pages[] = {3, 3};
 	gjd_reduction good = {.struct_size = sizeof(good), .bound = 1};
 	uint32_t values[] = {0, 9};
-	gjd_reduction bad[20];
+	gjd_reduction bad[21];
 	int n_bad = 0;
 	bool refused = true;
 
 	add_carried(m, 4, false);
 	column = make_column(lib, m);
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < 21; i++)
 		bad[i] = good;
 	bad[0].struct_size = 8;
 	bad[1].grouping = GJD_BY_COLUMNS + 1;
@@ -664,6 +675,7 @@ refuse_reductions(library *lib)
 	bad[18].weights = values;
 	bad[19].grouping = GJD_DISTINCT;
 	bad[19].span = 64;
+	bad[n_bad++].only_shared = 1;
 	for (int i = 0; i < n_bad; i++)
 	{
 		uint64_t needed = gjd_reduction_capability(&bad[i]);

@@ -254,9 +254,12 @@ possible_groups(const task *t, key_set set)
 											   : 1;
 }
 
-/* Fills in the elements from the groups, which may be without rows. */
+/*
+ * Fills in the elements from the groups, which may be without rows; shared has those whose values a
+ * row of the rest has.
+ */
 static void
-keep_groups(const task *t, outcome *o, uint64_t n, uint32_t words)
+keep_groups(const task *t, outcome *o, uint64_t n, uint32_t words, const bool *shared)
 {
 	for (uint64_t i = 0; i < n; i++)
 	{
@@ -267,6 +270,8 @@ keep_groups(const task *t, outcome *o, uint64_t n, uint32_t words)
 			continue;
 		else
 			o->reduced.groups++;
+		if (t->asked.only_shared && !shared[i])
+			continue;
 		memmove(o->elements + o->reduced.elements++ * words, o->elements + i * words, words * 8);
 	}
 	if (t->asked.grouping == GJD_DISTINCT)
@@ -284,6 +289,7 @@ expected_outcome(const model *m, const task *t, key_set set)
 	uint32_t words = gjd_element_words(&t->asked, &m->shape);
 	bool by_columns = t->asked.grouping == GJD_BY_COLUMNS;
 	uint64_t *numbers = by_columns ? number_groups(m, t, &n) : NULL;
+	bool *shared = calloc(n + 1, sizeof(*shared));
 	gjd_entry_layout layout;
 	outcome o = {.status = GJD_OK};
 	char *to;
@@ -322,6 +328,8 @@ expected_outcome(const model *m, const task *t, key_set set)
 		{
 			put_item(m, row, &to);
 			o.n_rest++;
+			if (by_columns)
+				shared[numbers[row]] = true;
 			continue;
 		}
 		o.reduced.rows++;
@@ -339,7 +347,8 @@ expected_outcome(const model *m, const task *t, key_set set)
 			o.elements[group / 64] |= (uint64_t) 1 << group % 64;
 	}
 	free(numbers);
-	keep_groups(t, &o, n, words);
+	keep_groups(t, &o, n, words, shared);
+	free(shared);
 	if (by_columns && o.reduced.groups > t->asked.room)
 		o.status = GJD_TOO_MANY;
 	sort_items(o.rest, o.n_rest, o.item_bytes);

@@ -362,7 +362,8 @@ look_at_groups(const GjReduction *r, const GjKeySet *keys)
 			require(r->asked.aggregates[a].kind != GJD_COUNT_VALUES ||
 					group[first + a] <= group[2]);
 	}
-	require(r->nelements == 0 ||
+	require(!r->asked.only_shared || (r->nelements <= r->ngroups && r->ngroups <= r->rows));
+	require(r->nelements == 0 || r->asked.only_shared ||
 			(rows >= r->rows && rows <= (r->asked.weights != NULL ? 2 : 1) * r->rows));
 }
 
@@ -392,6 +393,7 @@ reduce(void *arg)
 		reduction.asked.n_columns = 2;
 		reduction.asked.columns[0] = 1;
 		reduction.asked.room = 100;
+		reduction.asked.only_shared = what >> 4 & 1;
 	}
 	for (uint64 i = 0; i < keys->nkeys; i++)
 		weights[i] = 1 + i % 2;

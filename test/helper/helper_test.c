@@ -516,6 +516,7 @@ add_reduction(gjp_request *r)
 	r->reduction.map_bytes = chance() % 4 ? chance() % 100 : odd_number();
 	r->reduction.n_columns = chance() % 4 ? 1 : (uint32_t) odd_number();
 	r->reduction.room = chance() % 2 ? chance() % 100 : odd_number();
+	r->reduction.only_shared = chance() % 4 == 0;
 	r->reduction.n_keys = chance() % 2 ? r->keys : odd_number();
 	r->has_weights = chance() % 4 == 0;
 }

@@ -77,6 +77,7 @@ gpujoin_groups_selftest(PG_FUNCTION_ARGS)
 	for (Size limit = (Size) 1 << 20; limit <= (Size) 8 << 20; limit += (Size) 1 << 18)
 		check_late_nulls(limit);
 	GjCheckDistinctGroups();
+	GjCheckBits();
 	GjCheckOrderedGroups();
 	GjCheckWaitingGroups();
 	check_many_values(300000, 1, 0);

@@ -59,6 +59,9 @@ extern bool GjIsOverflow(MemoryContext context);
 /* groupsdistinct.c */
 extern void GjCheckDistinctGroups(void);
 
+/* groupsbits.c */
+extern void GjCheckBits(void);
+
 /* groupsorder.c */
 extern void GjCheckOrderedGroups(void);
 

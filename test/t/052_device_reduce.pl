@@ -175,8 +175,9 @@ foreach my $query ('SELECT count(*), sum(v) FROM p WHERE k IN (1, 2, 3)',
 	is(sql($query), sql("SET gpujoin.enabled = off; $query"), 'and the answer is right');
 }
 
-# ... which the planner prefers to a parallel plan
-sub cost_of_parts
+# ... which the planner prefers to a parallel plan. Return the costs of the GpuAgg, the Append and
+# its two parts.
+sub costs_of_parts
 {
 	my ($setting, $query) = @_;
 	my $explained = sql("SET gpujoin.force = off; SET gpujoin.min_rows = 0;
@@ -186,14 +187,19 @@ sub cost_of_parts
 
 	unlike($explained, qr/Gather/, "no parallel plan of partitions: $query")
 	  if $setting eq 'on';
-	return $explained =~ /"Total Cost": ([0-9.]+)/ ? $1 : 0;
+	return $explained =~ /"Total Cost": ([0-9.]+)/g;
 }
 my $values = join(', ', 0 .. 49);
 foreach my $query ("SELECT count(*), sum(v) FROM p WHERE k IN ($values)",
-	"SELECT k, count(*) FROM p WHERE k IN ($values) GROUP BY k")
+	"SELECT k, count(*) FROM p WHERE k IN ($values) GROUP BY k",
+	'SELECT count(*), sum(v) FROM (SELECT k, v FROM p_1 UNION ALL SELECT k, v FROM p_2) u '
+	  . "WHERE k IN ($values)")
 {
-	cmp_ok(cost_of_parts('on', $query), '<', cost_of_parts('off', $query),
-		"reduced rows of partitions cost less: $query");
+	my @reduced = costs_of_parts('on', $query);
+	my @read = costs_of_parts('off', $query);
+
+	cmp_ok($reduced[0], '<', $read[0], "reduced rows of partitions cost less: $query");
+	cmp_ok($reduced[1], '<=', $reduced[2] + $reduced[3] + 0.1, 'the Append returns none of them');
 	is(sql($query . ($query =~ /GROUP/ ? ' ORDER BY 1' : '')),
 		sql("SET gpujoin.enabled = off; $query" . ($query =~ /GROUP/ ? ' ORDER BY 1' : '')),
 		'and the answer is right');
@@ -205,6 +211,45 @@ is(counter(sql("SET gpujoin.force = off; SET gpujoin.min_rows = 0; SET enable_se
 	EXPLAIN (ANALYZE, FORMAT json) $distinct"), 'Device Reductions'), 0,
 	'the groups of distinct rows are not sent');
 make();
+
+# Pages that are not all-visible: the device counts all groups, and sends those that rows on these
+# pages have, too (an entry of the rest does not send its group). The values of one column are bits.
+my $settings = join ' ', map { "ALTER DATABASE postgres $_;" } 'SET gpujoin.force = off',
+  'SET gpujoin.min_rows = 0', 'SET enable_seqscan = off';
+sql(q{
+	CREATE TABLE d (k int, a int, b int8);
+	INSERT INTO d SELECT i % 50, i % 45000, i % 45000 * 2 FROM generate_series(1, 60000) i;
+	CREATE INDEX d_k ON d USING gpujoin (k) INCLUDE (a, b) WITH (lanes = 1);
+	ANALYZE d});
+vacuum_until_visible($node, 'd');
+sql(q{SELECT gpujoin_load('d_k')});
+sql($_) foreach split /(?<=;)/, $settings;
+my $many = 'SELECT count(*) FROM (SELECT DISTINCT a, b FROM d WHERE k IN ('
+  . join(', ', 0 .. 49) . ')) s';
+my $values_of_a = 'SELECT count(DISTINCT a) FROM d WHERE k IN (' . join(', ', 0 .. 49) . ')';
+reduced('the number of many groups', $many, 'Device Groups' => 45000, 'Device Group Memory' => 0);
+sql(q{BEGIN; DELETE FROM d WHERE a < 300 AND ctid < '(50,0)'; ROLLBACK});
+reduced('the number of many groups, and a rest', $many, 'Device Reductions' => 1);
+cmp_ok(counter(sql("EXPLAIN (ANALYZE, FORMAT json) $many"), 'Device Group Memory'), '>', 0,
+	'only the groups of the rest are sent');
+cmp_ok(counter(sql("EXPLAIN (ANALYZE, FORMAT json) $many"), 'Device Group Memory'), '<', 100,
+	'not all');
+reduced('values of a column, and a rest', $values_of_a, 'Device Reductions' => 1);
+my $again = "SELECT n FROM generate_series(1, 3) i, LATERAL ($many OFFSET i - i) q (n)";
+is(sql($again), sql("SET gpujoin.enabled = off; $again"), 'groups are counted again');
+
+# Rows on a tail, and then on an open page (the number is taken though T or L is not empty). The
+# last ones, which are on the tail then, are not counted.
+foreach my $rows (10, 500)
+{
+	sql("INSERT INTO d SELECT i % 50, i, i * 2 FROM generate_series(1, $rows) i");
+	sql('INSERT INTO d SELECT 1000, i, i FROM generate_series(1, 200) i') if $rows > 10;
+	vacuum_until_visible($node, 'd');
+	sql("SET gpujoin.sync_blocks = 0; $many");
+	is(sql($_), sql("SET gpujoin.enabled = off; $_"), "$rows more rows: $_")
+	  foreach $many, $values_of_a;
+}
+sql($_) foreach split /(?<=;)/, $settings =~ s/SET (\S+) = \w+/RESET $1/gr;
 
 # Rows on an open page, which the mirror lacks: the CPU searches it (L is not left out; L is not
 # searched)
@@ -363,14 +408,48 @@ foreach my $step ('reduce 0', 'reduce 2', 'reduce 4', 'reduce 5')
 
 # ---- the device's process --------------------------------------------------------------------
 
-# It is killed or frozen before and in the middle of a reduction, or the device fails
-foreach my $step ('reduce 0', 'reduce 4', 'reduce 5')
+# It is killed or frozen before and in the middle of a reduction, or the device fails. A frozen one
+# is not waited for longer than device_timeout.
+sub wait_replaced_at_rest
+{
+	my ($pid, $what) = @_;
+
+	watch_after($node, '1h');
+	wait_replaced($node, $pid);
+	ok($node->poll_query_until('postgres',
+			'SELECT slots_used + slots_abandoned = 0 FROM gpujoin_status()'),
+		"$what: another process, and no slot is lost");
+	sql(q{SELECT gpujoin_load('t_k')});
+	is(counter(sql("EXPLAIN (ANALYZE, FORMAT json) $count"), 'Device Reductions'), 1,
+		"$what: rows are reduced again");
+	return;
+}
+foreach my $signal ('KILL', 'STOP')
+{
+	foreach my $step ('reduce 0', 'reduce 4', 'reduce 5')
+	{
+		my $pid = service($node, 'helper_pid');
+
+		during($step, "$signal at $step", $count,
+			sub { signal_helper($node, $signal); watch_after($node, '2s') if $signal eq 'STOP' });
+		wait_replaced_at_rest($pid, "$signal at $step");
+	}
+}
+foreach my $query ($count, $distinct)
 {
 	my $pid = service($node, 'helper_pid');
+	my ($session, @answers);
 
-	during($step, "killed at $step", $count, sub { signal_helper($node, 'KILL') });
-	wait_replaced($node, $pid);
-	sql(q{SELECT gpujoin_load('t_k')});
+	inject($node, 'begin', 'delay', 0, 1, 3600000);
+	$session = begin("$query; SET gpujoin.enabled = off; $query;\n\\q\n");
+	wait_for('SELECT slots_used > 0 FROM gpujoin_status()', 'a reduction is at work');
+	signal_helper($node, 'STOP');
+	watch_after($node, '2s');
+	$session->{run}->finish;
+	@answers = split /\n/, $session->{out};
+	is($answers[0], $answers[1], "frozen at work: the answer of $query");
+	is($session->{err}, '', 'without an error');
+	wait_replaced_at_rest($pid, 'frozen at work');
 }
 foreach my $point ('keyset', 'begin', 'poll', 'next')
 {
