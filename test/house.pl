@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 76802,
-	'lines of code' => 54018,
+	'lines' => 76815,
+	'lines of code' => 54027,
 	'global functions' => 761,
 	'used by no other file' => 0,
 	'used across folders' => 405,

@@ -55,6 +55,7 @@ typedef struct Destination
 	GjConverter *converter;
 } Destination;
 
+static void add_element_code(void *destination, Datum element);
 static void add_element_keys(void *destination, Datum element);
 static void convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value);
 static void add_code(GjKeySet *set, GjConverter *converter, Datum value);
@@ -74,14 +75,26 @@ static void add_float8_keys(GjKeySet *set, float8 value);
 void
 GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, bool is_array)
 {
+	Destination to = {set, converter};
+
 	if (isnull)
 		return;
 
-	if (is_array)
-		(void) GjForEachElement(DatumGetArrayTypeP(value), add_element_keys,
-								&(Destination) {set, converter});
-	else
+	if (!is_array)
 		convert_to_keys(set, converter, value);
+	else if (converter->how == GJ_CONVERT_CODEC && converter->part == NULL)
+		(void) GjForEachElement(DatumGetArrayTypeP(value), add_element_code, &to);
+	else
+		(void) GjForEachElement(DatumGetArrayTypeP(value), add_element_keys, &to);
+}
+
+/* Most lists: the code is all that is needed, so the compiler makes one loop of this */
+static void
+add_element_code(void *destination, Datum element)
+{
+	Destination *to = destination;
+
+	GjKeySetAdd(to->set, GjCodeOf(&to->converter->codec, element));
 }
 
 static void
