@@ -214,6 +214,7 @@ keep(RelOptInfo *rel, Path *stock)
 bool
 GjAlternativeIsListed(const RelOptInfo *rel, const CustomPath *path)
 {
+	Assert(path->path.pathkeys == NIL); /* with an order, the other path may be a Sort */
 	return list_member_ptr(rel->indexlist,
 						   list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INDEX)) &&
 		list_member_ptr(rel->indexlist, get_index_path(lsecond(path->custom_paths))->indexinfo);
