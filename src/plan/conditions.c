@@ -79,10 +79,9 @@ typedef struct Fold
 
 static bool may_go_first(RelOptInfo *rel, const IndexOptInfo *index, RestrictInfo *rinfo);
 static bool hash_is_harmless(const IndexOptInfo *index);
-static bool function_is_harmless(Oid function);
 static void say_why(Fold *cx, RestrictInfo *rinfo, const char **refused);
 static bool has_key_as_side(Fold *cx, Expr *clause);
-static GjKeyNode *fold_tuples(Fold *cx, Node *clause, const GjTuples **columns);
+static GjKeyNode *fold_tuples(Fold *cx, RestrictInfo *rinfo, const GjTuples **columns);
 static GjKeyNode *fold(Fold *cx, Node *expr);
 static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
@@ -136,7 +135,7 @@ GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictIn
 
 	if (may_go_first(rel, index, rinfo))
 	{
-		node = fold_tuples(&cx, (Node *) rinfo->clause, &tuples);
+		node = fold_tuples(&cx, rinfo, &tuples);
 		if (node == NULL)
 			node = fold(&cx, (Node *) rinfo->clause);
 	}
@@ -187,14 +186,11 @@ static bool
 may_go_first(RelOptInfo *rel, const IndexOptInfo *index, RestrictInfo *rinfo)
 {
 	return !rinfo->pseudoconstant && restriction_is_securely_promotable(rinfo, rel) &&
-		(rinfo->security_level <= rel->baserestrict_min_security || hash_is_harmless(index));
+		(!GjPassesBarrier(rinfo, rel) || hash_is_harmless(index));
 }
 
 /*
  * Return true if keys of rows that a security barrier hides may be hashed
- *
- * PostgreSQL itself hashes them for a leakproof = ANY, though it calls none of its hash functions
- * leakproof.
  */
 static bool
 hash_is_harmless(const IndexOptInfo *index)
@@ -202,12 +198,18 @@ hash_is_harmless(const IndexOptInfo *index)
 	Oid			family = index->opfamily[0];
 	Oid			type = index->opcintype[0];
 
-	return function_is_harmless(get_opfamily_proc(family, type, type, GJ_HASH_PROC)) &&
-		function_is_harmless(get_opfamily_proc(family, type, type, GJ_IMAGE_PROC));
+	return GjHashIsHarmless(get_opfamily_proc(family, type, type, GJ_HASH_PROC)) &&
+		GjHashIsHarmless(get_opfamily_proc(family, type, type, GJ_IMAGE_PROC));
 }
 
-static bool
-function_is_harmless(Oid function)
+/*
+ * Return true if a hash function, or none, may be called for rows that a security barrier hides
+ *
+ * PostgreSQL itself hashes values of such rows for a leakproof = ANY, though it calls none of its
+ * hash functions leakproof.
+ */
+bool
+GjHashIsHarmless(Oid function)
 {
 	return function < FirstNormalObjectId || get_func_leakproof(function);
 }
@@ -264,15 +266,15 @@ has_key_as_side(Fold *cx, Expr *clause)
  * Fold a whole clause that is a list of tuples; *columns becomes the first of them
  */
 static GjKeyNode *
-fold_tuples(Fold *cx, Node *clause, const GjTuples **columns)
+fold_tuples(Fold *cx, RestrictInfo *rinfo, const GjTuples **columns)
 {
 	List	   *operands = NIL;
 	List	   *lists;
 	ListCell   *lc;
 
-	if (!is_orclause(clause))
+	if (!is_orclause(rinfo->clause))
 		return NULL;
-	lists = GjFindTuples(cx->root, cx->rel, cx->index, (BoolExpr *) clause);
+	lists = GjFindTuples(cx->root, cx->rel, cx->index, rinfo);
 	foreach(lc, lists)
 	{
 		GjTuples   *tuples = lfirst(lc);

@@ -320,7 +320,7 @@ GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjJoinPart *par
 {
 	OpExpr	   *op = (OpExpr *) rinfo->clause;
 	bool		is_turned = bms_equal(rinfo->right_relids, cand->big->relids);
-	GjExactPart unused;
+	GjExactPart exact;
 
 	if (!IsA(op, OpExpr) || list_length(op->args) != 2)
 		return false;
@@ -330,7 +330,8 @@ GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjJoinPart *par
 	part->collation = op->inputcollid;
 	return IsA(part->column, Var) && part->column->varattno > 0 &&
 		IsA(part->value, Var) && part->value->varlevelsup == 0 && OidIsValid(part->opno) &&
-		GjExactPartInit(&unused, part->opno, part->collation, InvalidOid);
+		GjExactPartInit(&exact, part->opno, part->collation, InvalidOid) &&
+		(!GjPassesBarrier(rinfo, cand->big) || GjHashIsHarmless(exact.row_hash.fn_oid));
 }
 
 static Var *

@@ -216,7 +216,8 @@ extern Expr *GjMakeArray(Oid type, List *values);
 
 /* tuples.c: lists of tuples */
 extern List *GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-						  BoolExpr *clause);
+extern bool GjHashIsHarmless(Oid function);
+						  RestrictInfo *rinfo);
 
 /* entryfilter.c: what index entries decide without the heap */
 extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
@@ -347,6 +348,15 @@ static inline Expr *
 GjJoinKeyExpr(const GjJoinCandidate *cand)
 {
 	List	   *args = castNode(OpExpr, cand->rinfo->clause)->args;
+/*
+ * Return true if a clause that is tested before all others sees rows that a security barrier hides
+ */
+static inline bool
+GjPassesBarrier(const RestrictInfo *rinfo, const RelOptInfo *rel)
+{
+	return rinfo->security_level > rel->baserestrict_min_security;
+}
+
 
 	return bms_equal(cand->rinfo->left_relids, cand->big->relids) ? linitial(args)
 		: lsecond(args);

@@ -85,6 +85,7 @@ typedef struct Finder
 	int			ncolumns;
 	Column		columns[MAX_COLUMNS];	/* the key is the first */
 	List	   *array_arms;
+	bool		passes_barrier; /* are rows looked up that a security barrier hides? */
 } Finder;
 
 /* A comparison in an arm */
@@ -122,9 +123,11 @@ static bool parts_are_usable(PlannerInfo *root, const GjTuples *tuples);
  * tuples that the index can search for
  */
 List *
-GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, BoolExpr *clause)
+GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo)
 {
-	Finder		finder = {.rel = rel,.index = index,.first_part = GjIndexIsHashed(index) ? 0 : 1};
+	BoolExpr   *clause = castNode(BoolExpr, rinfo->clause);
+	Finder		finder = {.rel = rel,.index = index,.first_part = GjIndexIsHashed(index) ? 0 : 1,
+	.passes_barrier = GjPassesBarrier(rinfo, rel)};
 	List	   *result = NIL;
 	ListCell   *lc;
 
@@ -365,7 +368,8 @@ settle_operators(Finder *finder)
 				lfirst(lc) = to_int8(lfirst(lc));
 		}
 		if (i >= finder->first_part &&
-			!GjExactPartInit(&part, column->opno, column->collation, InvalidOid))
+			(!GjExactPartInit(&part, column->opno, column->collation, InvalidOid) ||
+			 (finder->passes_barrier && !GjHashIsHarmless(part.row_hash.fn_oid))))
 			return false;
 	}
 	return true;
