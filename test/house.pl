@@ -14,9 +14,9 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 76815,
-	'lines of code' => 54027,
-	'global functions' => 761,
+	'lines' => 76952,
+	'lines of code' => 54114,
+	'global functions' => 762,
 	'used by no other file' => 0,
 	'used across folders' => 405,
 	'single callers in the folder' => 222,

@@ -19,8 +19,8 @@
  * So equal words are equal numerics, shown alike, and the order of words is that of the values.
  *
  * A numeric is read as PostgreSQL stores it: a header, with or without a weight of its own, and
- * digits of base 10,000.  A restored numeric is the same, bit for bit, as if PostgreSQL had made it:
- * a short header, and no zero digits at either end.
+ * digits of base 10,000.  A restored numeric has the bits that PostgreSQL itself would give it: a
+ * short header, and no zero digits at either end.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -231,12 +231,12 @@ GjOrderedCreate(GjScanState *scan)
 {
 	ScanState  *node = &scan->table.css.ss;
 	List	   *order = GjTableScanGetPrivate(&scan->table, GJ_SCAN_ORDER);
+	const GjEntryTest *test = GjEntryFilterGetTest(scan->table.entry_filter);
 	GjOrdered  *ordered;
 	uint64		kept = 0;
 
 	if (order == NIL)
 		return NULL;
-
 	ordered = palloc0(sizeof(GjOrdered));
 	ordered->bound = Max(intVal(GjTableScanGetPrivate(&scan->table, GJ_SCAN_BOUND)), 1);
 	ordered->index_only = scan->table.row_shape != NULL;
@@ -249,7 +249,7 @@ GjOrderedCreate(GjScanState *scan)
 	ordered->may_hash = ordered->index_only && GjCodecMayHash(&scan->table.key_reader.codec);
 	if (ordered->may_hash)
 		kept |= GJ_ENTRY_KEY;
-	ordered->matched |= kept | GjEntryFilterColumns(scan->table.entry_filter);
+	ordered->matched |= kept | (test != NULL ? test->columns : 0);
 	ordered->top = GjTopCreate(CurrentMemoryContext, ordered->columns, ordered->ncolumns,
 							   &ordered->widths, kept);
 	return ordered;

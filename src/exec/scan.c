@@ -445,8 +445,8 @@ GjScanStart(GjScanState *scan)
 	if (!GjRowsIsOpen(table->rows))
 	{
 		GjScanPrepare(scan);
-		GjParallelMatch(table, (table->row_shape != NULL ? table->row_shape->columns : 0) |
-						GjEntryFilterColumns(table->entry_filter), GjScanMemory(scan), true);
+		GjParallelMatch(table, table->row_shape != NULL ? table->row_shape->columns : 0,
+						GjScanMemory(scan), true);
 	}
 	GjRowsStart(table->rows, &(GjRowProbe) {.keys = table->keys});
 }

@@ -204,15 +204,16 @@ GjTableScanRequest(GjTableScan *table, Size limit)
  * Search the index for the keys, or take a part of the results of another process.  Requests
  * entries if they can be rows.  The values that entries are filtered by may have changed.
  *
- * columns are those of the entries, as in GjEntryRequest.  can_share is true if this execution
- * searches for no other keys; if it is false in the first process, that process does all of the
- * work.  If the answer is entries, the keys must live until the rows are closed.  A share of TIDs
- * can be fetched once, until it is reset or shut down.
+ * columns are those of the entries, as in GjEntryRequest, but for those of the filter.  can_share
+ * is true if this execution searches for no other keys; if it is false in the first process, that
+ * process does all of the work.  If the answer is entries, the keys must live until the rows are
+ * closed.  A share of TIDs can be fetched once, until it is reset or shut down.
  */
 void
 GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 {
 	GjEntryRequest request = GjTableScanRequest(table, limit);
+	const GjEntryTest *test = GjEntryFilterGetTest(table->entry_filter);
 
 	GjEntryFilterReset(table->entry_filter);
 	table->used = true;
@@ -221,7 +222,7 @@ GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 	if (table->row_shape != NULL)
 	{
 		request.entries = GjEntriesMayBeRows(request.snapshot);
-		request.columns = columns;
+		request.columns = columns | (test != NULL ? test->columns : 0);
 		/* rows/rows.c distinguishes images from hashes, which are below all images */
 		if (GjCodecMayHash(&table->key_reader.codec) && table->keys->nkeys > 0 &&
 			GjCodeIsHash(table->keys->min_key))

@@ -12,6 +12,10 @@
  * the index answers, and eliminates most rows that do not belong here.  The filters follow, in
  * the order that security levels require; then, in the join, clauses that refer to both sides.
  *
+ * If the join's clauses are several equalities, and the index has their columns, entries without
+ * partners are dropped before that: the table of small rows is the exact table of the entry filter
+ * (rows/filter.c).  match/stream.c has the proof that no row is lost.
+ *
  * If the index has all columns that are needed, rows of all-visible pages come from entries, and
  * are looked up by the entry's key; the other rows follow from the heap, by the key of the tuple
  * (rows/rows.c).
@@ -145,17 +149,20 @@ is_replaced(const GjJoinScanState *scan)
 
 /*
  * Search the index for the keys of a batch, or get a share of the results of another process.
- * all_keys is true if there is no other batch; lookup is true if the partners of a row are needed,
- * and not only the fact that it has any.
+ * tuples has the batch's keys with their parts, or is NULL; it must live until the results are
+ * forgotten.  all_keys is true if there is no other batch; lookup is true if the partners of a row
+ * are needed, and not only the fact that it has any.
  */
 void
-GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys, bool lookup)
+GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, GjExact *tuples, bool all_keys,
+				bool lookup)
 {
 	GjTableScan *table = &scan->table;
 
 	Assert(!GjRowsIsOpen(table->rows));
 	scan->lookup = lookup;
 	table->keys = keys;
+	GjEntryFilterSetExact(table->entry_filter, tuples);
 	GjParallelMatch(table, entries_columns(scan), GjWorkMemory() / 2, all_keys);
 	table->keys = NULL;
 }
@@ -368,6 +375,6 @@ entries_columns(const GjJoinScanState *scan)
 	const GjRowShape *shape = scan->direct_shape != NULL ? scan->direct_shape :
 		table->target_shape != NULL ? table->target_shape : table->row_shape;
 
-	return (shape != NULL ? shape->columns : 0) | GjEntryFilterColumns(table->entry_filter) |
+	return (shape != NULL ? shape->columns : 0) |
 		(scan->lookup ? GJ_ENTRY_KEY | GjKeyReaderPartColumns(&table->key_reader) : 0);
 }

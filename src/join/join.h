@@ -51,6 +51,7 @@ typedef struct GjSmallBatch
 	GjSmallRow *first;			/* first row (next) */
 	uint64		nrows;
 	bool		shared_keys;	/* do several rows have the same key, with its parts? */
+	GjExact    *tuples;			/* the keys with their parts, or NULL if keys have no parts */
 	bool		is_only;		/* are all rows in this batch, which is kept for a rescan? */
 } GjSmallBatch;
 
@@ -145,8 +146,8 @@ extern CustomScanMethods GjJoinScanPlanMethods;
 
 extern void GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined);
 extern bool GjJoinScanIsReady(const GjJoinScanState *scan);
-extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, bool all_keys,
-							bool lookup);
+extern void GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, GjExact *tuples,
+							bool all_keys, bool lookup);
 extern void GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filter);
 extern GjSmallRow *GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small);
 extern void GjJoinScanForget(GjJoinScanState *scan);

@@ -80,9 +80,8 @@ struct GjSmallSide
 	GjSmallBatch batch;
 	MemoryContext batch_context;	/* holds the hash table, and row_context */
 	MemoryContext row_context;	/* holds the rows and their data */
-	struct keytable_hash *table;	/* not used if keys have parts, but exact: */
-	GjExact    *exact;
-	GjSmallRow **firsts;		/* of each element of exact, the first row */
+	struct keytable_hash *table;	/* not used if keys have parts, but batch.tuples */
+	GjSmallRow **firsts;		/* of each element of batch.tuples, the first row */
 	uint32		nfirsts;		/* allocated length of firsts */
 	GjSmallRow *last;
 	bool		delivered;		/* has the only batch been returned? */
@@ -216,11 +215,11 @@ start_batch(GjSmallSide *side)
 	side->row_context = GenerationContextCreate(side->batch_context, "gpujoin batch rows",
 												ALLOCSET_DEFAULT_SIZES);
 	side->table = NULL;
-	side->exact = NULL;
+	side->batch.tuples = NULL;
 	side->firsts = NULL;
 	side->nfirsts = 0;
 	if (side->nparts > 0)
-		side->exact = GjExactCreate(side->batch_context, side->nparts, side->parts, false);
+		side->batch.tuples = GjExactCreate(side->batch_context, side->nparts, side->parts, false);
 	else
 		side->table = keytable_create(side->batch_context, initial_keys(side), NULL);
 	side->batch.first = side->last = NULL;
@@ -335,7 +334,7 @@ find_first(GjSmallSide *side, const Datum *values, int64 key)
 		parts[i] = values[side->part_columns[i]];
 	if (side->rest != NULL)
 		parts[0] = GjProofOf(side->rest, key, parts[0]);
-	number = GjExactAdd(side->exact, key, parts, &found);
+	number = GjExactAdd(side->batch.tuples, key, parts, &found);
 	if (number >= side->nfirsts)
 	{
 		side->nfirsts = Max(INITIAL_KEYS, side->nfirsts * 2);
@@ -378,7 +377,7 @@ static bool
 batch_is_full(GjSmallSide *side)
 {
 	Size		memory = MemoryContextMemAllocated(side->batch_context, true);
-	uint32		nkeys = side->nparts > 0 ? GjExactCount(side->exact) : side->table->members;
+	uint32		nkeys = side->nparts > 0 ? GjExactCount(side->batch.tuples) : side->table->members;
 
 	side->stats->peak_memory = Max(side->stats->peak_memory, memory);
 	return memory + (Size) nkeys * KEYSET_BYTES_PER_KEY >= side->memory_limit ||
@@ -406,8 +405,8 @@ spill_batch(GjSmallSide *side)
 	keytable_iterator iter;
 	KeyCell    *cell;
 
-	for (uint32 i = 0; side->nparts > 0 && i < GjExactCount(side->exact); i++)
-		spill_chain(side, side->firsts[i], GjExactCode(side->exact, i));
+	for (uint32 i = 0; side->nparts > 0 && i < GjExactCount(side->batch.tuples); i++)
+		spill_chain(side, side->firsts[i], GjExactCode(side->batch.tuples, i));
 	if (side->nparts == 0)
 	{
 		keytable_start_iterate(side->table, &iter);
@@ -553,7 +552,7 @@ GjSmallLookup(GjSmallSide *side, int64 key, const Datum *parts)
 
 	if (side->nparts > 0)
 	{
-		uint32		number = GjExactFind(side->exact, key, parts);
+		uint32		number = GjExactFind(side->batch.tuples, key, parts);
 
 		return number == GJ_EXACT_NONE ? NULL : side->firsts[number];
 	}
@@ -635,7 +634,7 @@ look_up_parts(GjSmallSide *side, const GjRowKeys *keys, uint16 *rows, void **par
 			codes[n] = keys->codes[next];
 			places[n++] = rows[next];
 		}
-		GjExactFindMany(side->exact, n, codes, arrays, numbers);
+		GjExactFindMany(side->batch.tuples, n, codes, arrays, numbers);
 		for (int i = 0; i < n; i++)
 		{
 			if (numbers[i] == GJ_EXACT_NONE)
@@ -658,8 +657,8 @@ GjSmallAddKeys(GjSmallSide *side, GjKeySet *keys)
 	keytable_iterator iter;
 	KeyCell    *cell;
 
-	for (uint32 i = 0; side->nparts > 0 && i < GjExactCount(side->exact); i++)
-		GjKeySetAdd(keys, GjExactCode(side->exact, i));
+	for (uint32 i = 0; side->nparts > 0 && i < GjExactCount(side->batch.tuples); i++)
+		GjKeySetAdd(keys, GjExactCode(side->batch.tuples, i));
 	if (side->nparts > 0)
 		return;
 	keytable_start_iterate(side->table, &iter);

@@ -40,6 +40,8 @@
 
 #define EMPTY_TEXT		((int64) (SIGN_BIT | 1))
 
+static int	restore_stored(int64 first, int64 second, char *buffer);
+
 /*
  * Convert the bytes of a uuid to words
  */
@@ -79,8 +81,8 @@ GjUuidOfWords(int64 first, int64 second, char *bytes)
 }
 
 /*
- * Restore the values of n rows of a batch, which are uuids or texts, in bytes, and set values[] to
- * these.  No text may be absent.
+ * Restore the values of n rows of a batch, which are uuids, texts, or bpchars without trailing
+ * blanks, in bytes, and set values[] to these.  No text may be absent.
  */
 void
 GjReadWide(GjColumnKind kind, const char *firsts, const char *seconds, int n, const uint16 *rows,
@@ -93,6 +95,8 @@ GjReadWide(GjColumnKind kind, const char *firsts, const char *seconds, int n, co
 
 		if (kind == GJ_COLUMN_WIDE_TEXT)
 			GjTextOfWords(first, second, bytes);
+		else if (kind == GJ_COLUMN_WIDE_BPCHAR)
+			restore_stored(first, second, bytes);
 		else
 			GjUuidOfWords(first, second, bytes);
 		values[i] = PointerGetDatum(bytes);
@@ -161,6 +165,20 @@ GjTextOfWords(int64 first, int64 second, char *buffer)
 void
 GjBpcharOfWords(int64 first, int64 second, char *buffer)
 {
+	int			length = restore_stored(first, second, buffer);
+	int			stored = VARSIZE_SHORT(buffer) - VARHDRSZ_SHORT;
+
+	SET_VARSIZE_SHORT(buffer, VARHDRSZ_SHORT + length);
+	memset(VARDATA_SHORT(buffer) + stored, ' ', length - stored);
+}
+
+/*
+ * Restore it without trailing blanks, in a buffer of GJ_WIDE_BYTES bytes.  Returns its length with
+ * blanks.
+ */
+static int
+restore_stored(int64 first, int64 second, char *buffer)
+{
 	char		bytes[GJ_TEXT_BYTES + 1];
 	int			length;
 	int			stored = 0;
@@ -169,7 +187,7 @@ GjBpcharOfWords(int64 first, int64 second, char *buffer)
 	length = Min((uint8) bytes[GJ_TEXT_BYTES], GJ_BPCHAR_BYTES);
 	if (first != EMPTY_TEXT)
 		stored = strnlen(bytes, Min(length, GJ_TEXT_BYTES));
-	SET_VARSIZE_SHORT(buffer, VARHDRSZ_SHORT + length);
+	SET_VARSIZE_SHORT(buffer, VARHDRSZ_SHORT + stored);
 	memcpy(VARDATA_SHORT(buffer), bytes, stored);
-	memset(VARDATA_SHORT(buffer) + stored, ' ', length - stored);
+	return length;
 }

@@ -23,7 +23,8 @@
  *	  heap	 =	pages + M (cpu_tuple_cost + 2 cpu_operator_cost + quals)
  *	  filter =	M (gpujoin.tid_cost + tests)		test each entry by the filters of entries
  *	  tests  =	2.2e-5 for each byte of a column and each comparison; a look-up in a list of more
- *				than eight values costs as much as 64 bytes
+ *				than eight values costs as much as 64 bytes; a look-up of a tuple 0.007, and
+ *				0.003 for each of its columns
  *
  *	  Q		 =	2 P V / (2 P + V), at most P, for each run; P for keys that are not in a list
  *	  V		 =	K, or P M / E if that is more		as PostgreSQL counts a btree's leaves

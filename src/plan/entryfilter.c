@@ -60,6 +60,13 @@
 #define LOOK_UP_BYTES			64.0
 #define FEW_LISTED				8.0
 
+/*
+ * Cost of looking up an entry's tuple, and of each part of it: 22 ns for one part, between the two
+ * scales of cost.c, as look-ups in a btree on all columns compete, and scans
+ */
+#define TUPLE_COST				0.007
+#define PART_COST				0.003
+
 /* Result of looking up an operator */
 typedef struct OperatorNote
 {
@@ -85,6 +92,7 @@ typedef struct Maker
 	int			next_note;
 } Maker;
 
+static double share_passing(Selectivity selectivity, double absent, double *lacking);
 static List *used_columns(const RelOptInfo *rel, List *rinfos);
 static List *find_clauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos,
 						  Cost *per_entry);
@@ -117,7 +125,7 @@ static bool tells_keys(PlannerInfo *root, const IndexOptInfo *index);
 static bool index_has(const IndexOptInfo *index, AttrNumber attno);
 static int	index_column(const IndexOptInfo *index, AttrNumber attno);
 static List *make_filter_plan(const IndexOptInfo *index, Index varno, List **quals,
-							  List **filters, List **values);
+							  List *parts, List **filters, List **values);
 
 /*
  * Return true if all clauses can be tested on entries
@@ -143,18 +151,45 @@ GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, Lis
 {
 	Selectivity selectivity;
 	double		absent;
-	double		passing;
 
 	*clauses = find_clauses(rel, index, rinfos, per_entry);
 	if (*clauses == NIL)
 		return 0.0;
 	selectivity = clauselist_selectivity(root, *clauses, rel->relid, JOIN_INNER, NULL);
 	absent = GjWordsLacking(root, rel, index, used_columns(rel, *clauses));
-	if (absent == 0.0)
-		return 1.0 - selectivity;
-	passing = absent + (1.0 - absent) * selectivity;
-	*lacking = 1.0 - selectivity * (1.0 - Max(*lacking, absent)) / passing;
-	return 1.0 - passing;
+	return 1.0 - share_passing(selectivity, absent, lacking);
+}
+
+/*
+ * Return the fraction of entries that pass a test of this selectivity, with those that lack a value
+ * of it; *lacking as in GjFilterShare()
+ */
+static double
+share_passing(Selectivity selectivity, double absent, double *lacking)
+{
+	double		passing = absent + (1.0 - absent) * selectivity;
+
+	if (absent > 0.0)
+		*lacking = 1.0 - selectivity * (1.0 - Max(*lacking, absent)) / passing;
+	return passing;
+}
+
+/*
+ * Charge for testing entries by tuples whose columns the index has; selectivity is the fraction of
+ * the entries with a listed key that are in a tuple
+ */
+void
+GjChargeParts(PlannerInfo *root, GjCostInput *input, const GjTuples *tuples,
+			  Selectivity selectivity)
+{
+	List	   *attnos;
+	double		absent;
+
+	(void) GjIndexOnlyHas(input->index, input->rel->relid, tuples->columns, &attnos);
+	absent = GjWordsLacking(root, input->rel, input->index, attnos);
+	input->filtered = 1.0 - (1.0 - input->filtered) *
+		share_passing(selectivity, absent, &input->lacking);
+	input->filter_cost += TUPLE_COST + list_length(tuples->columns) * PART_COST;
 }
 
 /*
@@ -766,9 +801,9 @@ GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
  * be tested; NIL if they cannot be or need not be
  *
  * Codes that have rests are proved by these, which are behind the other columns of the index.  All
- * further parts of tuples must be in the index.  They must be integers, uuids, texts that are equal
- * if their bytes are, or the like, since entries include rows that the query must not see, so no
- * function may be called.
+ * further parts of tuples must be in the index.  They must be integers, uuids, texts or bpchars
+ * that are equal if their bytes are, or the like, since entries include rows that the query must
+ * not see, so no function may be called.
  */
 List *
 GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
@@ -798,7 +833,9 @@ GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
 			!GjExactPartIsBits(&part))
 			return NIL;
 		position = index_column(index, var->varattno);
-		if (position < 1 || (part.is_bytes && !GjColumnHasWords(index, position, false)))
+		if (position < 1 ||
+			(part.is_bytes && !GjColumnHasWords(index, position, false) &&
+			 !(part.is_padded && GjColumnHasWords(index, position, true))))
 			return NIL;
 		result = lappend_int(result, position);
 	}
@@ -835,16 +872,18 @@ index_column(const IndexOptInfo *index, AttrNumber attno)
 /*
  * Fill in the common part of the plans of GpuScan and GpuJoinScan (node/tableplan.h)
  *
- * quals are the clauses to be tested, attnos the attributes of rows that come from the index
+ * quals are the clauses to be tested, parts the columns of the index by which entries are looked
+ * up in the exact table (GjFilterParts), attnos the attributes of rows that come from the index
  * alone.
  */
 void
-GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only, List *attnos)
+GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, List *parts, bool index_only,
+			List *attnos)
 {
 	Index		varno = scan->scan.scanrelid;
 	List	   *filters;
 	List	   *values;
-	List	   *filter_plan = make_filter_plan(index, varno, &quals, &filters, &values);
+	List	   *filter_plan = make_filter_plan(index, varno, &quals, parts, &filters, &values);
 	Expr	   *key = copyObject(linitial_node(TargetEntry, index->indextlist)->expr);
 
 	/*
@@ -870,8 +909,8 @@ GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only,
  * security barriers, because filters are leakproof.
  */
 static List *
-make_filter_plan(const IndexOptInfo *index, Index varno, List **quals, List **filters,
-				 List **values)
+make_filter_plan(const IndexOptInfo *index, Index varno, List **quals, List *parts,
+				 List **filters, List **values)
 {
 	Maker		maker = {.index = index,.varno = varno};
 	List	   *rest = NIL;
@@ -887,8 +926,7 @@ make_filter_plan(const IndexOptInfo *index, Index varno, List **quals, List **fi
 	}
 	*quals = rest;
 	*values = copyObject(maker.values);
-	if (*filters == NIL)
-		return NIL;
-	return list_make2(lcons_int(GJ_FILTER_AND,
-								lcons_int(list_length(*filters), maker.steps)), NIL);
+	if (*filters != NIL)
+		maker.steps = lcons_int(GJ_FILTER_AND, lcons_int(list_length(*filters), maker.steps));
+	return *filters == NIL && parts == NIL ? NIL : list_make2(maker.steps, parts);
 }

@@ -10,7 +10,8 @@
  * rows tests just that.  It also omits further equalities of a column of the big table with a
  * column of the small side, if the small rows can be looked up by those, too: the default hash
  * operator family has the operator (sets/exact.c), and the clause may be evaluated as early as the
- * key's.
+ * key's, and so may the family's hash function.  Entries are tested by them, too, if the index has
+ * their columns.
  *
  * We do not offer:
  *
@@ -50,6 +51,7 @@
  */
 #include "postgres.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "catalog/pg_class_d.h"
@@ -89,6 +91,11 @@ static void add_join_paths(PlannerInfo *root, GjJoinCandidate *cand);
 static List *find_parts(PlannerInfo *root, const GjJoinCandidate *cand);
 static Var *strip_relabel(Node *node);
 static bool part_is_column(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo);
+static Var *part_of(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo,
+					RelOptInfo *table);
+static void find_tuples(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
+static void test_entries(GjJoinScan *scan, GjTuples *tuples);
+static bool are_words(const IndexOptInfo *index, List *parts);
 static bool has_record_column(const RelOptInfo *rel);
 static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big);
 static bool clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
@@ -105,6 +112,7 @@ static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
 static Selectivity pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand,
 									List *clauses);
 static Cost dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand);
+static List *list_of_values(const GjJoinCandidate *cand);
 static bool has_index_lookups(const GjJoinCandidate *cand);
 static void cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 static void cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
@@ -258,7 +266,8 @@ refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand)
 static void
 add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
 {
-	ListCell   *lc;
+	ListCell   *lc,
+			   *scan;
 
 	foreach(lc, cand->restrictlist)
 	{
@@ -276,6 +285,8 @@ add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
 		if (GjIndexIsHashed(((GjJoinScan *) linitial(cand->scans))->index) &&
 			!list_member_ptr(cand->parts, cand->rinfo))
 			continue;
+		foreach(scan, cand->scans)
+			find_tuples(root, cand, lfirst(scan));
 		add_join_path(root, cand);
 	}
 }
@@ -354,12 +365,90 @@ part_is_column(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rin
 	foreach(lc, cand->tables)
 	{
 		RelOptInfo *table = lfirst_node(RelOptInfo, lc);
-		RestrictInfo *translated = GjJoinClauseOf(root, rinfo, table, cand->big);
-		OpExpr	   *op = castNode(OpExpr, translated->clause);
-		bool		is_turned = bms_equal(rinfo->right_relids, cand->big->relids);
-		Var		   *column = strip_relabel(is_turned ? lsecond(op->args) : linitial(op->args));
+		Var		   *column = part_of(root, cand, rinfo, table);
 
 		if (!IsA(column, Var) || column->varno != table->relid || column->varattno <= 0)
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Return the table's side of a part
+ */
+static Var *
+part_of(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo, RelOptInfo *table)
+{
+	RestrictInfo *translated = GjJoinClauseOf(root, rinfo, table, cand->big);
+	OpExpr	   *op = castNode(OpExpr, translated->clause);
+	bool		is_turned = bms_equal(rinfo->right_relids, cand->big->relids);
+
+	return strip_relabel(is_turned ? lsecond(op->args) : linitial(op->args));
+}
+
+/*
+ * Find the columns of a table that are the parts of the key, and how entries of each index that may
+ * be scanned are tested by them
+ */
+static void
+find_tuples(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
+{
+	GjTuples   *tuples = palloc0(sizeof(GjTuples));
+	ListCell   *lc;
+
+	tuples->key_is_part = list_member_ptr(cand->parts, cand->rinfo);
+	foreach(lc, cand->parts)
+	{
+		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
+		GjJoinPart	part;
+
+		(void) GjReadJoinPart(cand, rinfo, &part);
+		tuples->columns = lappend(tuples->columns, part_of(root, cand, rinfo, scan->table));
+		tuples->operators = lappend_oid(tuples->operators, part.opno);
+		tuples->collations = lappend_oid(tuples->collations, part.collation);
+	}
+
+	test_entries(scan, tuples);
+	if (scan->other == NULL)
+		return;
+	test_entries(scan->other, tuples);
+	if (!scan->other->index_only)
+		scan->other = NULL;
+}
+
+/*
+ * Decide how entries are tested by tuples.  The key's rest alone spares few visits to the heap; a
+ * hash needs a table without the key, which joins do not have.
+ */
+static void
+test_entries(GjJoinScan *scan, GjTuples *tuples)
+{
+	bool		has_hash = tuples->key_is_part && !OidIsValid(GjIndexRestProc(scan->index));
+
+	scan->tuples = tuples;
+	scan->index_only &= are_words(scan->index, tuples->columns);
+	if (!has_hash && list_length(tuples->columns) > tuples->key_is_part)
+		scan->entry_parts = GjFilterParts(scan->index, tuples);
+}
+
+/*
+ * Return true if entries have the parts as values that can be compared: by value, uuids, texts,
+ * bpchars, or the key's rest
+ */
+static bool
+are_words(const IndexOptInfo *index, List *parts)
+{
+	ListCell   *lc;
+
+	foreach(lc, parts)
+	{
+		const Var  *column = lfirst_node(Var, lc);
+		Oid			type = getBaseType(column->vartype);
+		bool		is_rest = column->varattno == index->indexkeys[0] &&
+			foreach_current_index(lc) == 0;
+
+		if (!is_rest && !get_typbyval(type) && type != UUIDOID && type != TEXTOID &&
+			type != VARCHAROID && type != BPCHAROID)
 			return false;
 	}
 	return true;
@@ -836,7 +925,8 @@ is_same_key(const GjSource *a, const GjSource *b)
  *	  big rows			GjCostSearch, over all tables and batches
  *	  pairs				the join quals on each pair with equal keys; if these quals remove
  *						pairs, see dropped_pairs_cost()
- *	  result			cpu_tuple_cost and the target list
+ *	  result			cpu_tuple_cost and the target list, for no more rows than there are pairs:
+ *						PostgreSQL often estimates more for a semijoin by several columns
  *
  * All rows of a cursor share the cost of the small side and of the match (cost.c).
  *
@@ -849,6 +939,7 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	PathTarget *target = cand->joinrel->reltarget;
 	double		divisor = GjParallelDivisor(cand->workers);
 	double		pairs;
+	double		results;
 	List	   *others;
 	QualCost	joinquals;
 	ListCell   *lc;
@@ -856,6 +947,9 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	cand->selectivity = pair_selectivity(root, cand, list_make1(cand->rinfo));
 	cand->nkeys = estimate_num_groups(root, list_make1(cand->key.value),
 									  cand->small->rows, NULL, NULL);
+	cand->tuple_selectivity = pair_selectivity(root, cand, GjJoinTested(cand));
+	cand->ntuples = cand->parts == NIL ? cand->nkeys :
+		estimate_num_groups(root, list_of_values(cand), cand->small->rows, NULL, NULL);
 	cand->nbatches = cost_collect(cand, startup);
 	cand->by_key = is_by_key(root, cand);
 	*run = 0.0;
@@ -873,19 +967,38 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 		*run += scan->run;
 	}
 
-	pairs = clamp_row_est(cand->big->rows * cand->small->rows *
-						  pair_selectivity(root, cand, GjJoinTested(cand)));
+	pairs = clamp_row_est(cand->big->rows * cand->small->rows * cand->tuple_selectivity);
 	others = list_difference_ptr(cand->restrictlist, GjJoinTested(cand));
 	cost_qual_eval(&joinquals, others, root);
 	*startup += joinquals.startup + target->cost.startup;
 	*run += dropped_pairs_cost(root, cand) / divisor;
+	results = pairs + (GjJoinKeepsUnmatched(cand->kind) ? cand->small->rows : 0.0);
 	*run += pairs / divisor * (joinquals.per_tuple + cpu_operator_cost) +
-		cand->joinrel->rows / divisor * (cpu_tuple_cost + target->cost.per_tuple);
+		Min(results, cand->joinrel->rows) / divisor * (cpu_tuple_cost + target->cost.per_tuple);
 	if (GjIsForCursor(root))
 	{
 		*run += *startup - cand->small_path->startup_cost;
 		*startup = cand->small_path->startup_cost;
 	}
+}
+
+/*
+ * List the small side's values of the key and the parts
+ */
+static List *
+list_of_values(const GjJoinCandidate *cand)
+{
+	List	   *values = list_make1(cand->key.value);
+	ListCell   *lc;
+
+	foreach(lc, cand->parts)
+	{
+		GjJoinPart	part;
+
+		(void) GjReadJoinPart(cand, lfirst_node(RestrictInfo, lc), &part);
+		values = list_append_unique(values, part.value);
+	}
+	return values;
 }
 
 /*
@@ -907,7 +1020,8 @@ pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
 
 /*
  * Estimate the additional cost of the pairs that the other join clauses remove, including those
- * removed by the look-up of rows that the index has found by the key alone
+ * removed by the look-up of rows that the index has found by the key alone, unless their entries
+ * have been tested
  *
  * A nested loop whose inner side is an index scan by all of the clauses never forms these pairs.
  * PostgreSQL charges each of its look-ups for pages from disk.  In memory such a unit of cost
@@ -920,8 +1034,11 @@ dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand)
 {
 	const GjJoinScan *scan = linitial(cand->scans);
 	double		fetched = scan->index_only ? 1.0 - scan->table->allvisfrac : 1.0;
-	double		pairs = cand->big->rows * cand->small->rows * cand->selectivity;
-	List	   *others = list_difference_ptr(cand->restrictlist, list_make1(cand->rinfo));
+	bool		by_entries = scan->entry_parts != NIL;
+	double		pairs = cand->big->rows * cand->small->rows *
+		(by_entries ? cand->tuple_selectivity : cand->selectivity);
+	List	   *others = list_difference_ptr(cand->restrictlist, by_entries ?
+											 GjJoinTested(cand) : list_make1(cand->rinfo));
 
 	if (others == NIL || !has_index_lookups(cand))
 		return 0.0;
@@ -1009,6 +1126,9 @@ cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 
 	input.filtered = GjFilterShare(root, table, scan->index, table->baserestrictinfo,
 								   &input.lacking, &scan->filters, &input.filter_cost);
+	if (scan->entry_parts != NIL)
+		GjChargeParts(root, &input, scan->tuples,
+					  Min(cand->ntuples * cand->tuple_selectivity / Max(share, DBL_MIN), 1.0));
 	scan->nmatches = input.nmatches;
 	scan->filtered = input.filtered;
 	input.searched = searched;

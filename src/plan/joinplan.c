@@ -42,8 +42,6 @@ static Plan *plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Lis
 static Expr *key_qual(const GjJoinCandidate *cand);
 static List *part_quals(const GjJoinCandidate *cand);
 static List *plan_parts(const GjJoinCandidate *cand, List *big_columns, List *scan_tlist);
-static List *part_columns(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table);
-static bool are_words(const IndexOptInfo *index, List *parts);
 static List *partitions(PlannerInfo *root, const GjJoinCandidate *cand);
 static void split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
 							   List **joinquals, List **otherquals);
@@ -178,51 +176,6 @@ plan_parts(const GjJoinCandidate *cand, List *big_columns, List *scan_tlist)
 		columns = lappend_int(columns, target->resno - list_length(big_columns) - 1);
 	}
 	return list_make3(operators, collations, columns);
-}
-
-/*
- * List the columns of a table that are parts
- */
-static List *
-part_columns(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
-{
-	List	   *columns = NIL;
-	ListCell   *lc;
-
-	foreach(lc, cand->parts)
-	{
-		GjJoinPart	part;
-
-		if (!GjReadJoinPart(cand, lfirst_node(RestrictInfo, lc), &part))
-			elog(ERROR, "a clause is not a part of a join's key");
-		part.column = copyObject(part.column);
-		GjVarAtScan(part.column);
-		columns = lappend(columns, translate(root, (Node *) part.column, table->relid, cand->big));
-	}
-	return columns;
-}
-
-/*
- * Return true if entries have the parts as values that can be compared: by value, uuids, texts, or
- * the key's rest
- */
-static bool
-are_words(const IndexOptInfo *index, List *parts)
-{
-	ListCell   *lc;
-
-	foreach(lc, parts)
-	{
-		const Var  *column = lfirst_node(Var, lc);
-		Oid			type = getBaseType(column->vartype);
-		bool		is_rest = column->varattno == index->indexkeys[0] &&
-			foreach_current_index(lc) == 0;
-
-		if (!is_rest && !get_typbyval(type) && type != UUIDOID && type != TEXTOID &&
-			type != VARCHAROID)
-			return false;
-	}
-	return true;
 }
 
 /*
@@ -418,8 +371,10 @@ plan_join_scan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 		tlist = lappend(tlist, makeTargetEntry(lfirst(lc), list_length(tlist) + 1,
 											   NULL, false));
 
-	parts = part_columns(root, cand, table);
-	index_only = scan->index_only && are_words(scan->index, parts) &&
+	parts = copyObject(scan->tuples->columns);
+	foreach(lc, parts)
+		GjVarAtScan(lfirst_node(Var, lc));
+	index_only = scan->index_only &&
 		GjIndexOnlyHas(scan->index, table->relid, list_make3(tlist, filters, parts), &attnos);
 
 	plan->scan.plan.startup_cost = scan->startup;
@@ -431,7 +386,7 @@ plan_join_scan(PlannerInfo *root, const GjJoinCandidate *cand, const GjJoinScan 
 	plan->scan.plan.targetlist = tlist;
 	plan->scan.scanrelid = table->relid;
 	plan->custom_relids = bms_copy(table->relids);
-	GjPlanTable(plan, scan->index, copyObject(filters), index_only, attnos);
+	GjPlanTable(plan, scan->index, copyObject(filters), scan->entry_parts, index_only, attnos);
 	plan->custom_exprs = lappend(plan->custom_exprs, parts);
 	Assert(list_length(plan->custom_exprs) == GJ_JOIN_SCAN_EXPRS_COUNT);
 	plan->flags = CUSTOMPATH_SUPPORT_PROJECTION;

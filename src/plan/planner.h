@@ -125,6 +125,8 @@ typedef struct GjJoinCandidate
 	double		nkeys;			/* estimated number of distinct keys of the small side */
 	double		nbatches;		/* number of batches of the small side */
 	Selectivity selectivity;	/* fraction of all pairs that have equal keys */
+	double		ntuples;		/* estimated number of distinct keys with their parts */
+	Selectivity tuple_selectivity;	/* fraction of all pairs that have equal ones */
 } GjJoinCandidate;
 
 /* The scan of one table of the big side */
@@ -137,6 +139,9 @@ typedef struct GjJoinScan
 	double		lacking;		/* but for this fraction of its entries only some values */
 	struct GjJoinScan *other;	/* alternative with another index, or NULL; one of the two
 								 * indexes is bigger and has all columns */
+	GjTuples   *tuples;			/* the join's parts, as columns of this table; or NULL */
+	List	   *entry_parts;	/* the columns of the index that entries are tested by, or NIL:
+								 * GJ_FILTER_PLAN_PARTS */
 	double		nmatches;		/* expected number of TIDs */
 	List	   *filters;		/* RestrictInfo: clauses that entries can be tested by */
 	Selectivity filtered;		/* fraction of the TIDs that these remove */
@@ -211,12 +216,12 @@ extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *i
 							 RestrictInfo *rinfo, Relids small, GjSource *key,
 							 const char **refused);
 extern List *GjMakeKeyPlan(List *conditions, List **values);
+extern bool GjHashIsHarmless(Oid function);
 
 extern Expr *GjMakeArray(Oid type, List *values);
 
 /* tuples.c: lists of tuples */
 extern List *GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-extern bool GjHashIsHarmless(Oid function);
 						  RestrictInfo *rinfo);
 
 /* entryfilter.c: what index entries decide without the heap */
@@ -225,11 +230,13 @@ extern Selectivity GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const Index
 								 List *rinfos, double *lacking, List **clauses,
 								 Cost *per_entry);
 extern List *GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples);
+extern void GjChargeParts(PlannerInfo *root, GjCostInput *input, const GjTuples *tuples,
+						  Selectivity share);
 extern bool GjIndexOnlyCovers(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 							  List *filters, bool has_images, List **attnos);
 extern bool GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos);
-extern void GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, bool index_only,
-						List *attnos);
+extern void GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, List *parts,
+						bool index_only, List *attnos);
 
 /* cost.c: the formulas */
 extern void GjNoteIndexes(RelOptInfo *rel);
@@ -342,13 +349,6 @@ GjIsForCursor(const PlannerInfo *root)
 }
 
 /*
- * Return the key's side of the candidate's clause, over the big side
- */
-static inline Expr *
-GjJoinKeyExpr(const GjJoinCandidate *cand)
-{
-	List	   *args = castNode(OpExpr, cand->rinfo->clause)->args;
-/*
  * Return true if a clause that is tested before all others sees rows that a security barrier hides
  */
 static inline bool
@@ -357,6 +357,13 @@ GjPassesBarrier(const RestrictInfo *rinfo, const RelOptInfo *rel)
 	return rinfo->security_level > rel->baserestrict_min_security;
 }
 
+/*
+ * Return the key's side of the candidate's clause, over the big side
+ */
+static inline Expr *
+GjJoinKeyExpr(const GjJoinCandidate *cand)
+{
+	List	   *args = castNode(OpExpr, cand->rinfo->clause)->args;
 
 	return bms_equal(cand->rinfo->left_relids, cand->big->relids) ? linitial(args)
 		: lsecond(args);

@@ -53,9 +53,6 @@
 #define FEWEST_ASSUMED_KEYS		10.0
 #define ASSUMED_SHARE			0.1
 
-/* Cost of looking up a part of an entry's tuple, on the scale of filters: see cost.c */
-#define PART_COST				0.003
-
 /* The bits of a numeric's typmod that are its scale */
 #define NUMERIC_SCALE_BITS		0x7FF
 
@@ -89,7 +86,6 @@ static CustomPath *make_ordered_path(PlannerInfo *root, const GjCostInput *input
 static List *drop_bitmap_paths(List *paths, IndexOptInfo *index);
 static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					   List *tlist, List *clauses, List *custom_plans);
-static void plan_parts(CustomScan *scan, IndexOptInfo *index, GjKeyCondition *condition);
 static List *part_columns(GjKeyCondition *condition);
 static List *order_pathkeys(PlannerInfo *root, IndexOptInfo *index, List **order);
 static double order_bound(PlannerInfo *root, double per_row);
@@ -364,14 +360,7 @@ charge_tuples(PlannerInfo *root, GjCostInput *input, GjKeyCondition *condition,
 
 	if (GjFilterParts(input->index, condition->tuples) != NIL)
 	{
-		List	   *attnos;
-
-		if (input->index_only &&
-			GjIndexOnlyHas(input->index, input->rel->relid, condition->tuples->columns, &attnos))
-			input->lacking = Max(input->lacking,
-								 GjWordsLacking(root, input->rel, input->index, attnos));
-		input->filtered = 1.0 - (1.0 - input->filtered) * share;
-		input->filter_cost += nparts * PART_COST;
+		GjChargeParts(root, input, condition->tuples, share);
 		return;
 	}
 	input->index_only = false;
@@ -536,6 +525,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	List	   *conditions = list_nth(path->custom_private, GJ_SCAN_PATH_CONDITIONS);
 	List	   *filters = list_difference_ptr(clauses, get_rinfos(conditions, true));
 	List	   *order = list_nth(path->custom_private, GJ_SCAN_PATH_ORDER);
+	GjKeyCondition *tuples;
 	List	   *key_plan;
 	List	   *values;
 	double		share;
@@ -547,12 +537,13 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->scan.scanrelid = rel->relid;
 	scan->flags = path->flags;
 	scan->methods = GjNodeMethods(GJ_SCAN_NAME);
+	tuples = find_tuples(conditions);
 	GjPlanTable(scan, index, extract_actual_clauses(filters, false),
+				GjFilterParts(index, tuples != NULL ? tuples->tuples : NULL),
 				boolVal(list_nth(path->custom_private, GJ_SCAN_PATH_INDEX_ONLY)),
 				list_nth(path->custom_private, GJ_SCAN_PATH_ATTNOS));
-	plan_parts(scan, index, find_tuples(conditions));
 	scan->custom_exprs = lappend(scan->custom_exprs, values);
-	scan->custom_exprs = lappend(scan->custom_exprs, part_columns(find_tuples(conditions)));
+	scan->custom_exprs = lappend(scan->custom_exprs, part_columns(tuples));
 	scan->custom_exprs = lappend(scan->custom_exprs, order_columns(index, order));
 	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);
 	scan->custom_private = lappend(scan->custom_private, key_plan);
@@ -563,23 +554,6 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
 
 	return &scan->scan.plan;
-}
-
-/*
- * Add the test of entries by rests and tuples to the plan of filters
- */
-static void
-plan_parts(CustomScan *scan, IndexOptInfo *index, GjKeyCondition *condition)
-{
-	ListCell   *plan = list_nth_cell(scan->custom_private, GJ_TABLE_FILTER_PLAN);
-	List	   *parts = GjFilterParts(index, condition == NULL ? NULL : condition->tuples);
-
-	if (parts == NIL)
-		return;
-	if (lfirst(plan) == NIL)
-		lfirst(plan) = list_make2(NIL, parts);
-	else
-		lfirst(list_nth_cell(lfirst(plan), GJ_FILTER_PLAN_PARTS)) = parts;
 }
 
 /*

@@ -300,17 +300,8 @@ GjEntryFilterGetTest(const GjEntryFilter *filter)
 }
 
 /*
- * Return the columns of the index that the filter reads, as bits like those of GjRowShape
- */
-uint64
-GjEntryFilterColumns(const GjEntryFilter *filter)
-{
-	return filter != NULL ? filter->columns : 0;
-}
-
-/*
- * Return those of them that may lack a value.  An entry that passes and lacks one is no row, as far
- * as is known.
+ * Return the columns of the index that the filter reads and that may lack a value, as bits like
+ * those of GjRowShape.  An entry that passes and lacks one is no row, as far as is known.
  */
 uint64
 GjEntryFilterWords(const GjEntryFilter *filter)
@@ -375,7 +366,7 @@ start_condition(GjEntryFilter *filter, Condition *condition)
 
 /*
  * List the entries, of n, that pass, in ascending order, and return their number.  columns[] has
- * the columns of GjEntryFilterColumns(); n is at most GJ_BATCH_ROWS.
+ * the columns of the test; n is at most GJ_BATCH_ROWS.
  */
 static int
 run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)

@@ -991,7 +991,7 @@ GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns)
 	reader->parts = palloc_array(AttrNumber, list_length(columns));
 	reader->entry_parts = palloc_array(int, list_length(columns));
 	reader->entry_seconds = palloc0_array(int, list_length(columns));
-	reader->entry_texts = palloc0_array(bool, list_length(columns));
+	reader->entry_kinds = palloc0_array(GjColumnKind, list_length(columns));
 	foreach(lc, columns)
 	{
 		AttrNumber	attno = lfirst_node(Var, lc)->varattno;
@@ -1001,11 +1001,10 @@ GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns)
 			column--;
 		if (column == 0 && reader->has_rests && reader->nparts == 0)
 			column = GjIndexSecondColumn(&info, 0);
-		else if (column >= 0)
+		else if (column > 0)
 		{
-			reader->entry_seconds[reader->nparts] = GjIndexSecondColumn(&info, column);
-			reader->entry_texts[reader->nparts] = column > 0 &&
-				info.included[column - 1].kind == GJ_COLUMN_WIDE_TEXT;
+			reader->entry_seconds[reader->nparts] = info.included[column - 1].second;
+			reader->entry_kinds[reader->nparts] = info.included[column - 1].kind;
 		}
 		reader->parts[reader->nparts] = attno;
 		reader->entry_parts[reader->nparts++] = column;

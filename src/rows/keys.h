@@ -103,7 +103,7 @@ typedef struct GjKeyReader
 	AttrNumber *parts;
 	int		   *entry_parts;	/* the same as columns of the index, from 0; -1 if it lacks one */
 	int		   *entry_seconds;	/* columns with the second words of these; 0 if they have none */
-	bool	   *entry_texts;	/* true for two words that are a text, not a uuid */
+	GjColumnKind *entry_kinds;	/* kinds of these columns */
 	bool		has_rests;		/* does the first part prove the key with its code? */
 } GjKeyReader;
 

@@ -108,7 +108,6 @@ static bool has_room(const GjRows *rows);
 static bool load_entries(GjRows *rows);
 static void find_partners(GjRows *rows);
 static void find_with_parts(GjRows *rows, GjRowKeys *keys);
-static void make_wide(const GjRows *rows, int part, Datum *values, int n, char *bytes);
 static void fetch_rest(GjRows *rows, Phase phase);
 static void forget_rest(GjRows *rows);
 static void load_chunk(GjRows *rows);
@@ -393,8 +392,10 @@ find_with_parts(GjRows *rows, GjRowKeys *keys)
 	for (int k = 0; k < nparts; k++)
 	{
 		int			position = rows->reader->entry_parts[k];
+		int			second = rows->reader->entry_seconds[k];
+		const GjEntryColumn *included = rows->entries->included;
 		const GjEntryColumn *column = position == 0 ? &rows->entries->keys :
-			&rows->entries->included[position - 1];
+			&included[position - 1];
 		Datum	   *part = values + k * keys->n;
 
 		arrays[k] = part;
@@ -405,38 +406,18 @@ find_with_parts(GjRows *rows, GjRowKeys *keys)
 			nulls[i] |= column->has_nulls && column->nulls[entry] != 0;
 			part[i] = fetch_att(column->values + entry * column->width, true, column->width);
 		}
-		if (rows->reader->entry_seconds[k] != 0)
-			make_wide(rows, k, part, keys->n, bytes + k * keys->n * GJ_WIDE_BYTES);
+		/* the rows lack no text: see keep_present() */
+		if (second != 0)
+			GjReadWide(rows->reader->entry_kinds[k],
+					   column->values + batch->first * sizeof(int64),
+					   included[second - 1].values + batch->first * sizeof(int64), keys->n,
+					   rows->positions, bytes + k * keys->n * GJ_WIDE_BYTES, part);
 	}
 	keys->parts = arrays;
 	keys->nulls = nulls;
 	batch->nrows = rows->probe.lookup(rows->probe.arg, keys, rows->positions, rows->partners);
 	pfree(values);
 	pfree(nulls);
-}
-
-/*
- * Replace the first words of a part of n rows by pointers to the uuids or texts that both words
- * are.  The rows lack no text: see keep_present().
- */
-static void
-make_wide(const GjRows *rows, int part, Datum *values, int n, char *bytes)
-{
-	int			column = rows->reader->entry_parts[part];
-	int			second = rows->reader->entry_seconds[part];
-	const int64 *seconds = (const int64 *) rows->entries->included[second - 1].values;
-
-	for (int i = 0; i < n; i++, bytes += GJ_WIDE_BYTES)
-	{
-		int64		first = DatumGetInt64(values[i]);
-		int64		word = seconds[GjRowEntry(&rows->batch, i)];
-
-		if (rows->reader->entry_texts[part])
-			GjTextOfWords(first, word, bytes);
-		else
-			GjUuidOfColumn(column, first, word, bytes);
-		values[i] = PointerGetDatum(bytes);
-	}
 }
 
 /*

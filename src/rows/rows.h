@@ -88,8 +88,7 @@ extern GjEntryFilter *GjEntryFilterInit(Relation index, List *plan, List *values
 										PlanState *parent);
 extern void GjEntryFilterSetExact(GjEntryFilter *filter, GjExact *exact);
 extern void GjEntryFilterReset(GjEntryFilter *filter);
-extern uint64 GjEntryFilterColumns(const GjEntryFilter *filter);	/* bits as in GjRowShape */
-extern uint64 GjEntryFilterWords(const GjEntryFilter *filter);	/* the same */
+extern uint64 GjEntryFilterWords(const GjEntryFilter *filter);
 extern Bitmapset *GjEntryFilterParams(const GjEntryFilter *filter);
 extern const GjEntryTest *GjEntryFilterGetTest(const GjEntryFilter *filter);
 

@@ -14,6 +14,9 @@
  *	  because their bytes are hashed.
  *	- The hash only selects the elements that are compared.
  *	- All operators are strict: callers neither add nor look up an element with a NULL.
+ *	- Bpchars are equal if and only if, without their trailing blanks, they are equal as texts under
+ *	  the same collation: bpchareq() is that comparison.  So they lose their blanks before they are
+ *	  hashed, stored or compared.  Their own hash function is not used: see hashes_may_differ().
  *
  * The part that proves a key may be a word in some elements and a Datum in others: its rest, or, if
  * the code is a hash, the key itself.  Elements with the same code have the same there.
@@ -41,6 +44,7 @@
 #include "catalog/pg_type.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
+#include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -205,6 +209,20 @@ has_word(const GjExactPart *part, int64 code)
 }
 
 /*
+ * Return a bpchar without its trailing blanks
+ */
+static Datum
+without_blanks(Datum value)
+{
+	const char *bytes = VARDATA_ANY(DatumGetPointer(value));
+	int			length = VARSIZE_ANY_EXHDR(DatumGetPointer(value));
+	int			stored = bpchartruelen(unconstify(char *, bytes), length);
+
+	return stored == length ? value :
+		PointerGetDatum(cstring_to_text_with_len(bytes, stored));
+}
+
+/*
  * Return a value as a word, or as a Datum that is not toasted
  */
 static inline Datum
@@ -212,9 +230,10 @@ plain_value(Datum value, const GjExactPart *part, int64 code, int16 length)
 {
 	if (part->is_word)
 		return to_word(value, length);
-	if (has_word(part, code))
+	if (has_word(part, code) || length != -1)
 		return value;
-	return length == -1 ? PointerGetDatum(PG_DETOAST_DATUM_PACKED(value)) : value;
+	value = PointerGetDatum(PG_DETOAST_DATUM_PACKED(value));
+	return part->is_padded ? without_blanks(value) : value;
 }
 
 static inline uint64 *
@@ -317,14 +336,14 @@ is_word(Oid row_type, Oid value_type)
 
 /*
  * Return true if the values of a hash operator family that are equal under the collation may have
- * different hashes.  There, char(n) hashes trailing blanks before PostgreSQL 16, and "name" ignores
- * the collation.
+ * different hashes.  There, "name" ignores the collation; char(n) hashes trailing blanks before
+ * PostgreSQL 16, but we hash texts.
  */
 static bool
 hashes_may_differ(Oid collation, Oid row_type, Oid value_type)
 {
 	return OidIsValid(collation) && !get_collation_isdeterministic(collation) &&
-		(row_type != value_type || row_type == BPCHAROID);
+		row_type != value_type;
 }
 
 /*
@@ -343,6 +362,14 @@ find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type, Oid va
 	fmgr_info(get_opcode(same), &part->same);
 	fmgr_info(row_hash, &part->row_hash);
 	fmgr_info(value_hash, &part->value_hash);
+	if (part->equal.fn_oid == F_BPCHAREQ && part->same.fn_oid == F_BPCHAREQ)
+	{
+		part->is_padded = true;
+		fmgr_info(F_TEXTEQ, &part->equal);
+		fmgr_info(F_TEXTEQ, &part->same);
+		fmgr_info(F_HASHTEXTEXTENDED, &part->row_hash);
+		fmgr_info(F_HASHTEXTEXTENDED, &part->value_hash);
+	}
 	part->is_uuid = part->equal.fn_oid == F_UUID_EQ && part->same.fn_oid == F_UUID_EQ;
 	part->is_bytes = part->equal.fn_oid == part->same.fn_oid &&
 		compares_bytes(part->same.fn_oid, part->collation);

@@ -22,7 +22,8 @@ typedef struct GjExactPart
 	bool		is_word;		/* equal if and only if their bits, as int64, are */
 	bool		is_uuid;		/* equal if and only if the 16 bytes that Datums point to are */
 	bool		is_bytes;		/* equal if and only if the bytes of the varlenas are */
-	bool		is_rest;		/* likewise, unless the element's code is a hash */
+	bool		is_padded;		/* bpchars, which are texts here, without their trailing blanks */
+	bool		is_rest;		/* equal bit by bit, unless the element's code is a hash */
 	int16		row_length;		/* typlen of a row's value and of an element's */
 	int16		value_length;
 	bool		value_byval;

@@ -46,7 +46,7 @@ SELECT n, node(format('SELECT * FROM members WHERE (user_id, group_id) IN (%s)',
 	FROM unnest(ARRAY[100, 1000]) n;
 
 -- A join by two columns.  Look-ups in the primary key do not meet the rows of a group that have other
--- users; without that key, GpuJoin is best
+-- users.  Without that key, or if entries have the users, GpuJoin is best
 CREATE TABLE pairs (user_id int, group_id int);
 CREATE FUNCTION join_node(n int) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -59,6 +59,9 @@ BEGIN
 		ON m.user_id = p.user_id AND m.group_id = p.group_id' INTO plan;
 	RETURN coalesce(plan #>> '{0,Plan,Custom Plan Provider}', plan #>> '{0,Plan,Node Type}');
 END $$;
+SELECT n, join_node(n) FROM unnest(ARRAY[300, 500]) n;
+DROP INDEX members_group;
+CREATE INDEX members_group ON members USING gpujoin (group_id);
 SELECT n, join_node(n) FROM unnest(ARRAY[300, 500]) n;
 ALTER TABLE members DROP CONSTRAINT members_pkey;
 SELECT n, join_node(n) FROM unnest(ARRAY[300, 500]) n;
