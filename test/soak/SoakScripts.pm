@@ -5,6 +5,7 @@ package SoakScripts;
 use strict;
 use warnings;
 
+use Digest::MD5 'md5_hex';
 use Exporter 'import';
 
 our @EXPORT_OK = qw(script %queries query);
@@ -17,6 +18,7 @@ sub upto { return int(rand($_[0])); }
 sub pick { return $_[ int(rand(@_)) ]; }
 sub key { return upto($keys); }
 sub id { return 1 + upto($rows * 1.2); }
+sub item { return 1 + upto($keys * 12); }
 
 # Keys of a set; some of them have no rows
 sub set_of
@@ -27,10 +29,53 @@ sub set_of
 	return join(', ', map { key() + $shift * ($_ % 2) } 0 .. upto($most));
 }
 
+# The same values as those of schema.sql's functions
+sub uuid_of { return join('-', unpack('A8A4A4A4A12', md5_hex($_[0]))); }
+sub id_of
+{
+	my $n = shift;
+
+	return $n % 20 == 0 ? "an item without an id, number $n"
+	  : substr(uuid_of($n), 0, 19) . '8' . substr(uuid_of($n), 20);
+}
+sub code_of
+{
+	my $n = $_[0] % 23;
+
+	return $n == 0 ? "'a code that is too long'" : $n == 1 ? 'NULL' : "'code$n'";
+}
+# The values that the row of this number had at first
+my %value_of = (
+	n => sub { $_[0] % $keys },
+	u => sub { q(') . uuid_of($_[0] % $keys) . q(') },
+	t => sub { q('item ) . $_[0] % $keys . q(') },
+	i => sub { q(') . id_of($_[0] % $keys) . q(') },
+	c => sub { "'c" . $_[0] % 9 . ' ' x upto(3) . q(') },
+	o => sub { q(') . uuid_of($_[0] % 90) . q(') },
+	k => sub { code_of($_[0]) });
+sub value { return $value_of{ $_[0] }->(upto($keys * 10)); }
+
+# Values or tuples of these kinds: "nk" are pairs of a number and a code, most of which a row has
+sub list_of
+{
+	my ($kinds, $most) = @_;
+	my @list;
+
+	foreach (0 .. upto($most))
+	{
+		my $row = upto($keys * 10);
+		my $other = rand() < 0.7 ? $row : upto($keys * 10);
+		my ($first, @others) = split(//, $kinds);
+		my @values = ($value_of{$first}->($row), map { $value_of{$_}->($other) } @others);
+		push @list, @values > 1 ? '(' . join(', ', @values) . ')' : $values[0];
+	}
+	return join(', ', @list);
+}
+
 # ---- questions --------------------------------------------------------------------------------
 
 # Name: [ ways to run it (soak_answer), text ]. In the text {40} is a set of up to 40 keys, {w} a
-# small number.
+# small number, {nk:40} a list of up to 40 pairs: see list_of().
 my @any = qw(set rows cursor);
 our %queries = (
 	rows => [ \@any, 'SELECT * FROM big WHERE k = ANY (ARRAY[{40}])' ],
@@ -68,7 +113,33 @@ our %queries = (
 	parts_top => [ ['ordered'], 'SELECT id, b, k FROM parts WHERE k IN ({200})
 		ORDER BY b, id, k LIMIT 20' ],
 	parts_join => [ \@any, 'SELECT p.id, p.v, s.w FROM small s JOIN parts p ON p.k = s.k' ],
-	side => [ \@any, 'SELECT * FROM side WHERE k IN (1, {w}, 77, 400)' ]);
+	side => [ \@any, 'SELECT * FROM side WHERE k IN (1, {w}, 77, 400)' ],
+	uuids => [ \@any, 'SELECT * FROM items WHERE u IN ({u:40})' ],
+	uuid_only => [ \@any, 'SELECT u, code, v, id FROM items
+		WHERE u = ANY (ARRAY[{u:60}]::uuid[])' ],
+	uuid_sums => [ ['rows'], 'SELECT u, count(*), sum(v), count(code) FROM items WHERE u IN ({u:60})
+		GROUP BY u' ],
+	texts => [ \@any, 'SELECT * FROM items WHERE t = ANY (ARRAY[{t:60}])' ],
+	text_ids => [ \@any, 'SELECT i, c, owner, id FROM items WHERE i IN ({i:60})' ],
+	text_id_sums => [ ['rows'], 'SELECT owner, count(*), count(DISTINCT i) FROM items
+		WHERE i IN ({i:60}) GROUP BY owner' ],
+	prices => [ ['rows'], 'SELECT code, sum(price), max(price), count(DISTINCT c) FROM items
+		WHERE n IN ({60}) AND price <> 3.21 GROUP BY code' ],
+	price_top => [ ['ordered'], 'SELECT price, id FROM items WHERE n IN ({60})
+		ORDER BY price DESC, id LIMIT 20' ],
+	tuples => [ \@any, 'SELECT * FROM items WHERE (n, code) IN ({nk:90})' ],
+	tuple_only => [ \@any, 'SELECT n, c, id FROM items WHERE (n, c) IN ({nc:90})' ],
+	uuid_tuples => [ \@any, 'SELECT u, id, v FROM items WHERE (u, code) IN ({uk:90})' ],
+	id_tuples => [ \@any, 'SELECT i, c, id FROM items WHERE (i, owner) IN ({io:90})' ],
+	text_tuples => [ \@any, 'SELECT t, pad FROM items WHERE (t, n) IN ({tn:90})' ],
+	tuple_join => [ \@any, 'SELECT i.*, p.w FROM pairs p JOIN items i ON i.n = p.n
+		AND i.code = p.code AND i.owner = p.owner' ],
+	bpchar_join => [ \@any, 'SELECT i.n, i.c, i.id FROM items i WHERE EXISTS (SELECT FROM pairs p
+		WHERE i.n = p.n AND i.c = p.c AND p.w < {w})' ],
+	uuid_join => [ \@any, 'SELECT p.w, i.id, i.v FROM pairs p LEFT JOIN items i ON i.u = p.u
+		AND i.code = p.code' ],
+	id_join => [ ['rows'], 'SELECT p.w, count(*), max(i.id) FROM pairs p JOIN items i ON i.i = p.i
+		GROUP BY p.w' ]);
 
 my @settings = ('', '', 'work_mem=64kB', 'work_mem=64kB', 'enable_hashagg=off', 'enable_sort=off',
 	'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
@@ -81,8 +152,9 @@ sub query
 	my $text = $queries{ $_[0] }->[1];
 
 	$text =~ s/\{(\d+)\}/set_of($1)/ge;
+	$text =~ s/\{(\w+):(\d+)\}/list_of($1, $2)/ge;
 	$text =~ s/\{w\}/upto(10)/ge;
-	return $text =~ s/\s+/ /gr;
+	return $text =~ s/\n\s+/ /gr;
 }
 
 # Some queries in one snapshot
@@ -149,6 +221,30 @@ my %writes = (
 	# Delete all but the last $rows rows, so that the table's size is stable.
 	swept => sub { sprintf('DELETE FROM big WHERE id IN (SELECT id FROM big WHERE id < (SELECT
 		max(id) FROM big) - %d ORDER BY id LIMIT 1500 FOR UPDATE SKIP LOCKED);', $rows) },
+	items => sub { sprintf('SELECT soak_items(%d, %d, %d);', upto($keys * 10), 1 + upto(60),
+			$keys) },
+	item_moved => sub {
+		my $n = key();
+		sprintf("UPDATE items SET n = %d, u = '%s', t = 'item %d', i = '%s' WHERE id = %d;", $n,
+			uuid_of($n), $n, id_of($n), item()) },
+	item_values => sub { sprintf("UPDATE items SET %s WHERE id IN (%d, %d);",
+			pick('code = ' . value('k'), 'c = ' . value('c'), 'owner = NULL',
+				'price = price + 0.01', "price = 'NaN'", 'v = v + 1'), item(), item()) },
+	item_hot => sub { sprintf("UPDATE items SET pad = repeat('h', %d) WHERE id = %d;", upto(60),
+			item()) },
+	item_forced => sub { sprintf("BEGIN; SET LOCAL gpujoin.force = on;
+		UPDATE items SET v = v + 1 WHERE (n, code) IN (%s);
+		DELETE FROM items WHERE u IN (%s) AND v %% 7 = %d; COMMIT;", list_of('nk', 40),
+		list_of('u', 10), upto(7)) },
+	item_lock => sub { sprintf("BEGIN; SET LOCAL gpujoin.force = on; SELECT count(*) FROM (SELECT id
+		FROM items WHERE (i, owner) IN (%s) FOR UPDATE SKIP LOCKED) l; COMMIT;",
+			list_of('io', 40)) },
+	items_swept => sub { sprintf('DELETE FROM items WHERE id IN (SELECT id FROM items WHERE id <
+		(SELECT max(id) FROM items) - %d ORDER BY id LIMIT 600 FOR UPDATE SKIP LOCKED);',
+			$keys * 10) },
+	pair => sub { sprintf('UPDATE pairs SET (n, u, i, c, code, owner) =
+		(SELECT n, u, i, c, code, owner FROM items WHERE id = %d)
+		WHERE ctid = (SELECT ctid FROM pairs OFFSET %d LIMIT 1);', item(), upto(300)) },
 	transfer => sub {
 		my $k = upto(500);
 		sprintf("BEGIN; SET LOCAL gpujoin.force = %s;
@@ -157,11 +253,12 @@ my %writes = (
 			($k + 1 + upto(5)) % 500, pick('COMMIT', 'COMMIT', 'COMMIT', 'ROLLBACK'))
 	});
 my @writes = (sort(keys %writes), qw(insert insert batch batch rekey rekey hot hot included delete
-	transfer transfer transfer swept swept moved));
+	transfer transfer transfer swept swept moved items items item_moved item_moved));
 
 # ---- upkeep -------------------------------------------------------------------------------------
 
 my @indexes = qw(big_k big_only big_b big_partial big_expression side_k accounts_k
+  items_u items_t items_i items_n
   parts0_k_v_b_id_idx parts1_k_v_b_id_idx parts2_k_v_b_id_idx parts3_k_v_b_id_idx);
 my $side = "INSERT INTO side (k, v) SELECT i % 500, i FROM generate_series(1, 5000) i";
 
@@ -197,10 +294,10 @@ sub ddl { return 'DROP TABLE IF EXISTS brief;' . $invalid . pick(@ddl)->(); }
 
 sub vacuum
 {
-	return 'VACUUM (SKIP_LOCKED) small;' . sprintf('VACUUM (%s) %s;',
+	return 'VACUUM (SKIP_LOCKED) small, pairs;' . sprintf('VACUUM (%s) %s;',
 		pick('SKIP_LOCKED', 'INDEX_CLEANUP ON', 'INDEX_CLEANUP ON', 'ANALYZE', 'FREEZE',
 			'INDEX_CLEANUP OFF', 'DISABLE_PAGE_SKIPPING', 'PARALLEL 2, INDEX_CLEANUP ON'),
-		pick('big', 'big', 'parts', 'side', 'accounts')) . pick('', '', '', 'CHECKPOINT;');
+		pick('big', 'big', 'items', 'parts', 'side', 'accounts')) . pick('', '', '', 'CHECKPOINT;');
 }
 
 # A fold holds its snapshot while it waits for a lock of the table, and CREATE INDEX CONCURRENTLY

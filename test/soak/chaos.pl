@@ -94,7 +94,7 @@ sub compare_servers
 {
 	my @names = sort keys %SoakScripts::queries;
 	my @lines = ask('primary', q{BEGIN; SET LOCAL lock_timeout = '20s';
-		LOCK TABLE big, parts, side, small, accounts IN SHARE MODE;
+		LOCK TABLE big, items, parts, side, small, accounts IN SHARE MODE;
 		SELECT 'lsn ' || pg_current_wal_insert_lsn();});
 	my ($lsn) = map { /^lsn (\S+)/ ? $1 : () } @lines;
 

@@ -11,6 +11,25 @@ CREATE TABLE side (id serial, k int, v int);
 -- another's.
 CREATE TABLE accounts (id int, k int, balance int DEFAULT 0) WITH (fillfactor = 60);
 
+-- Other types of keys. One in twenty text ids has no form that can be packed; code is too long for
+-- an index in one row of twenty-three.
+CREATE FUNCTION soak_uuid(int) RETURNS uuid IMMUTABLE LANGUAGE sql
+	AS $$ SELECT md5($1::text)::uuid $$;
+CREATE FUNCTION soak_id(int) RETURNS text IMMUTABLE LANGUAGE sql AS
+	$$ SELECT CASE WHEN $1 % 20 = 0 THEN 'an item without an id, number ' || $1
+		ELSE overlay(soak_uuid($1)::text PLACING '8' FROM 20 FOR 1) END $$;
+CREATE FUNCTION soak_code(int) RETURNS text IMMUTABLE LANGUAGE sql AS
+	$$ SELECT CASE $1 % 23 WHEN 0 THEN 'a code that is too long' WHEN 1 THEN NULL
+		ELSE 'code' || $1 % 23 END $$;
+CREATE TABLE items (id bigserial PRIMARY KEY, n int, u uuid, t text, i text, c char(9),
+	code varchar, owner uuid, price numeric(9,2), v int, pad text) WITH (fillfactor = 80);
+CREATE TABLE pairs (n int, u uuid, i text, c char(12), code text, owner uuid, w int);
+CREATE FUNCTION soak_items(first int, count int, keys int) RETURNS void LANGUAGE sql AS $$
+	INSERT INTO items (n, u, t, i, c, code, owner, price, v)
+	SELECT n, soak_uuid(n), 'item ' || n, soak_id(n), 'c' || j % 9, soak_code(j), soak_uuid(j % 90),
+		j % 1000 / 100.0, j % 100
+	FROM generate_series(first, first + count - 1) j, LATERAL (SELECT j % keys AS n) m $$;
+
 SELECT format('CREATE TABLE parts%s PARTITION OF parts FOR VALUES FROM (%s) TO (%s)', i,
 		CASE i WHEN 0 THEN 'MINVALUE' ELSE (:keys * i / 4)::text END,
 		CASE i WHEN 3 THEN 'MAXVALUE' ELSE (:keys * (i + 1) / 4)::text END)
@@ -22,6 +41,9 @@ INSERT INTO big (k, v, b, pad)
 INSERT INTO parts (k, v, b, pad)
 	SELECT i::bigint * 104729 % :keys, i % 100, i::bigint * 17 % 100000, repeat('p', i % 20)
 	FROM generate_series(1, :rows / 4) i;
+SELECT soak_items(1, :keys * 10, :keys);
+INSERT INTO pairs SELECT n, u, i, c, code, owner, id % 10 FROM items
+	ORDER BY md5(id::text) LIMIT 300;
 INSERT INTO small SELECT i * 37 % :keys, i % 10 FROM generate_series(1, 300) i;
 INSERT INTO side (k, v) SELECT i % 500, i FROM generate_series(1, 5000) i;
 INSERT INTO accounts SELECT i, i % 500 FROM generate_series(1, 5000) i;
@@ -33,6 +55,11 @@ CREATE INDEX big_partial ON big USING gpujoin (k) WHERE v < 30;
 CREATE INDEX big_expression ON big USING gpujoin ((k / 7)) WHERE k >= 0;
 CREATE INDEX big_btree ON big (k);
 CREATE INDEX parts_k ON parts USING gpujoin (k) INCLUDE (v, b, id);
+CREATE INDEX items_u ON items USING gpujoin (u) INCLUDE (v, code, id);
+CREATE INDEX items_t ON items USING gpujoin (t);
+CREATE INDEX items_i ON items USING gpujoin (i text_id_ops) INCLUDE (c, owner, id);
+CREATE INDEX items_n ON items USING gpujoin (n) INCLUDE (code, c, owner, price, id, v);
+CREATE INDEX items_btree ON items (n, code);
 CREATE INDEX side_k ON side USING gpujoin (k);
 CREATE INDEX accounts_k ON accounts USING gpujoin (k);
 VACUUM ANALYZE;

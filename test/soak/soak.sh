@@ -221,7 +221,7 @@ check_indexes() {
 
 check_rows() {
     local table mine
-    for table in big parts side small accounts; do
+    for table in big items parts side small pairs accounts; do
         mine=$(sql -c "SELECT count(*), sum(hashtextextended(t::text, 0)::numeric) FROM $table t")
         [ "$mine" != "$(on_standby -c "SELECT count(*), sum(hashtextextended(t::text, 0)::numeric)
             FROM $table t")" ] || mine=''
@@ -309,8 +309,8 @@ finish() {
     check_quiet
     check_device_worked
     write_figures
-    sql -c 'DROP TABLE big, parts, side, small, accounts' -c 'DROP TABLE IF EXISTS brief' \
-        2>/dev/null
+    sql -c 'DROP TABLE big, items, parts, side, small, pairs, accounts' \
+        -c 'DROP TABLE IF EXISTS brief' 2>/dev/null
     wait_for_replay
     if [ "$SOAK_DEVICE" != none ]; then
         comes_to primary "the device's memory is free when the tables are gone" "$no_memory"

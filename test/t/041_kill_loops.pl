@@ -25,9 +25,19 @@ my $node = new_server('primary', { allows_streaming => 1 }, 'fsync = off',
 	'restart_after_crash = on', "wal_consistency_checking = 'all'", 'max_wal_size = 64MB',
 	'min_wal_size = 32MB', "wal_keep_size = '4GB'", 'autovacuum = on', "autovacuum_naptime = '1s'");
 $node->safe_psql('postgres', q{
-	CREATE TABLE big (id bigserial, k int, b bigint, v int) WITH (fillfactor = 80);
+	-- One in twenty text ids has no form that can be packed, one in forty codes is too long
+	CREATE TABLE big (id bigserial, k int, b bigint, v int,
+		u uuid GENERATED ALWAYS AS (md5(k::text)::uuid) STORED,
+		t text GENERATED ALWAYS AS (CASE WHEN b % 20 = 0 THEN 'no id, but number ' || b::text
+			ELSE overlay(md5(b::text)::uuid::text PLACING '8' FROM 20 FOR 1) END) STORED,
+		c char(30) GENERATED ALWAYS AS (CASE WHEN k % 40 = 0 THEN 'a code that is too long'
+			ELSE 'code' || (k % 40)::text END) STORED)
+		WITH (fillfactor = 80);
 	CREATE INDEX big_k ON big USING gpujoin (k) WITH (lanes = 2);
-	CREATE INDEX big_b ON big USING gpujoin (b) INCLUDE (v, id, k);
+	CREATE INDEX big_b ON big USING gpujoin (b) INCLUDE (v, id, k, c);
+	CREATE INDEX big_u ON big USING gpujoin (u) INCLUDE (c, v);
+	CREATE INDEX big_t ON big USING gpujoin (t text_id_ops) INCLUDE (u);
+	CREATE INDEX big_c ON big USING gpujoin (c);
 	INSERT INTO big (k, b, v) SELECT i % 1000, i % 777, 0 FROM generate_series(1, 5000) i;
 	CREATE UNLOGGED TABLE loose (k int);
 	CREATE INDEX loose_k ON loose USING gpujoin (k);
@@ -55,8 +65,11 @@ my %scripts = (
 	fold => q{
 		SELECT gpujoin_fold('big_k', random() < 0.3);
 		SELECT gpujoin_fold('big_b', random() < 0.3);
+		SELECT gpujoin_fold('big_u', random() < 0.3);
+		SELECT gpujoin_fold('big_t', random() < 0.3);
 	},
-	build => q{ SET lock_timeout = '2s'; REINDEX INDEX big_b; TRUNCATE loose; });
+	build => q{ SET lock_timeout = '2s'; REINDEX INDEX big_b; REINDEX INDEX big_t;
+		TRUNCATE loose; });
 my %weights = (insert => 6, update => 4, delete => 1, vacuum => 2, fold => 2, build => 1);
 my @load = ('pgbench', '-n', '-c', '4', '-j', '2', '-T', '60', '--max-tries=0');
 
@@ -71,13 +84,21 @@ foreach my $name (sort keys %scripts)
 my @queries = (
 	'SELECT * FROM big WHERE k = ANY (ARRAY[1, 5, 77, 500, 999])',
 	'SELECT id, v FROM big WHERE b = ANY (ARRAY(SELECT generate_series(0, 300, 7)))',
-	'SELECT b.* FROM generate_series(0, 990, 13) s JOIN big b ON b.k = s');
+	'SELECT b.* FROM generate_series(0, 990, 13) s JOIN big b ON b.k = s',
+	'SELECT u, c, v FROM big WHERE u = ANY (ARRAY(SELECT md5(i::text)::uuid
+		FROM generate_series(0, 999, 7) i))',
+	'SELECT t, u FROM big WHERE t = ANY (ARRAY(SELECT DISTINCT t FROM big WHERE b < 300))',
+	"SELECT id FROM big WHERE c IN ('code7', 'code8 ', 'a code that is too long')",
+	"SELECT b, c FROM big WHERE (b, c) IN ((7, 'code7'), (41, 'code1  '), (40,
+		'a code that is too long'))",
+	'SELECT b.u, b.c, b.v FROM (SELECT DISTINCT u, c FROM big WHERE k < 200) s JOIN big b
+		ON b.u = s.u AND b.c = s.c');
 
 sub is_right
 {
 	my ($server, $name) = @_;
 
-	foreach my $index (qw(big_k big_b))
+	foreach my $index (qw(big_k big_b big_u big_t big_c))
 	{
 		is($server->safe_psql('postgres',
 				"SELECT gpujoin_check('$index', true) >= count(*) FROM big"),
