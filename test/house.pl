@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 76952,
-	'lines of code' => 54114,
+	'lines' => 76972,
+	'lines of code' => 54129,
 	'global functions' => 762,
 	'used by no other file' => 0,
 	'used across folders' => 405,

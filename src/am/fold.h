@@ -35,8 +35,13 @@ typedef struct GjFold
 	struct GjFoldWords *words;	/* entries as words; NULL if rows come from sources */
 	struct GjFoldSource *sources;
 	int			nsources;
-	int			at;				/* source of the last rows; -1: none yet */
-	int			given;			/* number of rows last returned */
+	int			nleft;			/* number of sources that have not ended */
+	struct
+	{
+		GjPlace		place;		/* of the source's current row */
+		struct GjFoldSource *source;
+	}			left[GJ_MAX_RUNS + 1];	/* these, in the order of their places */
+	int			given;			/* number of rows of the first one last returned */
 } GjFold;
 
 /* Rows in order: used slots of a page, or words */

@@ -121,11 +121,12 @@ static bool seek(const GjFold *fold, GjRunReader *reader, bool *found);
 static void report_moved(const GjFold *fold, const GjRunReader *reader)
 			__attribute__((noreturn));
 static void advance(GjFold *fold, GjFoldSource *source, int n);
+static void move_first(GjFold *fold);
 static bool next_page(GjFold *fold, GjFoldSource *source);
 static void skip_gap(const GjFold *fold, GjFoldSource *source);
 static bool next_run_page(GjFold *fold, GjFoldSource *source);
 static void check_order(const GjFold *fold, GjFoldSource *source);
-static int	find_stretch(const GjFold *fold, const GjFoldSource *source, const GjPlace *limit);
+static int	find_stretch(const GjFold *fold, const GjFoldSource *source);
 static int	first_slot_after(const GjFold *fold, const GjFoldSource *source);
 static inline GjPlace place_of_slot(const GjFold *fold, const GjFoldSource *source, int slot);
 static void copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy);
@@ -181,12 +182,17 @@ GjFoldOpenSources(GjFold *fold, int first_run)
 	if (fold_open_words(fold, first_run))
 		return;
 	fold->sources = palloc((nruns - first_run + 1) * sizeof(GjFoldSource));
-	fold->nsources = 0;
-	fold->at = -1;
+	fold->nsources = fold->nleft = fold->given = 0;
 	if (fold->state.deltas[1].run != 0)
 		open_delta(fold, &fold->sources[fold->nsources++]);
 	for (int i = first_run; i < nruns; i++)
 		open_run(fold, &fold->sources[fold->nsources++], &fold->state.runs[i]);
+	for (int i = 0; i < fold->nsources; i++)
+	{
+		memmove(fold->left + 1, fold->left, fold->nleft++ * sizeof(fold->left[0]));
+		fold->left[0].source = &fold->sources[i];
+		move_first(fold);
+	}
 }
 
 /*
@@ -197,37 +203,46 @@ GjFoldOpenSources(GjFold *fold, int first_run)
 bool
 GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
 {
-	GjFoldSource *first = NULL;
-	const GjPlace *limit = NULL;
+	GjFoldSource *first;
 
 	if (fold->words != NULL)
 		return fold_next_words(fold, rows);
-	if (fold->at >= 0)
-		advance(fold, &fold->sources[fold->at], fold->given);
-	for (int i = 0; i < fold->nsources; i++)
+	if (fold->given > 0)
 	{
-		GjFoldSource *source = &fold->sources[i];
-
-		if (source->ended)
-			continue;
-		if (first == NULL || GjPlaceIsBefore(&source->place, &first->place))
-		{
-			limit = first == NULL ? NULL : &first->place;
-			first = source;
-			fold->at = i;
-		}
-		else if (limit == NULL || GjPlaceIsBefore(&source->place, limit))
-			limit = &source->place;
+		advance(fold, fold->left[0].source, fold->given);
+		move_first(fold);
 	}
-	if (first == NULL)
+	fold->given = 0;
+	if (fold->nleft == 0)
 		return false;
 
+	first = fold->left[0].source;
 	rows->page = (Page) first->page.data;
 	rows->slot = first->slot;
-	rows->n = find_stretch(fold, first, limit);
 	rows->words = NULL;
-	fold->given = rows->n;
+	fold->given = rows->n = find_stretch(fold, first);
 	return true;
+}
+
+/*
+ * Move the first source, whose place has changed, to where it belongs among the others, which are
+ * in order; remove it if it has ended
+ */
+static void
+move_first(GjFold *fold)
+{
+	GjFoldSource *first = fold->left[0].source;
+	int			i = 0;
+
+	if (first->ended)
+	{
+		memmove(fold->left, fold->left + 1, --fold->nleft * sizeof(fold->left[0]));
+		return;
+	}
+	for (; i + 1 < fold->nleft && GjPlaceIsBefore(&fold->left[i + 1].place, &first->place); i++)
+		fold->left[i] = fold->left[i + 1];
+	fold->left[i].place = first->place;
+	fold->left[i].source = first;
 }
 
 /*
@@ -447,26 +462,26 @@ check_order(const GjFold *fold, GjFoldSource *source)
 }
 
 /*
- * Return the number of slots, starting at the current one, that are used and come before the
- * limit
+ * Return the number of slots of the first source, starting at the current one, that are used and
+ * come before the other sources
  *
  * In a merge these are usually few, so search with growing steps.
  */
 static int
-find_stretch(const GjFold *fold, const GjFoldSource *source, const GjPlace *limit)
+find_stretch(const GjFold *fold, const GjFoldSource *source)
 {
 	int			low = source->slot + 1; /* all slots below are before the limit */
 	int			high = source->gap;
 	int			step = 1;
 
-	if (limit == NULL)
+	if (fold->nleft == 1)
 		return high - source->slot;
 	while (low < high)
 	{
 		int			at = Min(low + step, high) - 1;
 		GjPlace		place = place_of_slot(fold, source, at);
 
-		if (GjPlaceIsBefore(&place, limit))
+		if (GjPlaceIsBefore(&place, &fold->left[1].place))
 		{
 			low = at + 1;
 			step *= 2;
