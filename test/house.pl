@@ -14,7 +14,7 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 76972,
+	'lines' => 76926,
 	'lines of code' => 54129,
 	'global functions' => 762,
 	'used by no other file' => 0,

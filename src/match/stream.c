@@ -5,35 +5,17 @@
  *	  ranges of keys, from the CPU by intervals of places, or from the shared memory of a
  *	  parallel plan.
  *
- * The phase of a stream determines the first step of GjEntriesNext():
+ * We ask a device for all keys first.  If its hits exceed the memory limit, the keys, which are
+ * a sorted list, are cut into consecutive parts, and each part is requested when the previous
+ * one has been delivered.  Between two requests the match holds nothing, not even on the device.
  *
- *	  TAILS		 none: the match has not begun
- *	  WHOLE		 return a device's answer to all keys
- *	  DEVICE	 ask a device for the entries of the next keys
- *	  CPU		 search for the next entries
- *	  TAKE		 take the next step of a shared match
- *	  DONE		 return the end
- *
- *	  Open, Restart: TAILS -> WHOLE -> DONE			also if a device has reduced rows: reduce.c
- *					 TAILS -> DEVICE (-> DEVICE ...) -> CPU (-> CPU ...) -> DONE
- *					 TAILS -> CPU (-> CPU ...) -> DONE
- *	  Open, shared:	 TAILS -> TAKE (-> TAKE ...) -> DONE, where a range of keys leads to DEVICE
- *					 and CPU, and an interval of places to CPU, before the next TAKE
- *
- * No caller sees a stream in TAILS; GjEntriesRestart() is legal in all other phases.
- *
- * We ask a device for all keys first.  If its hits exceed the memory limit, the keys, which
- * are a sorted list, are cut into consecutive parts, and each part is requested when the
- * previous one has been delivered.  Between two requests the match holds nothing, not even
- * on the device.
- *
- * Each part is a match of its own, made by the rules of device.c: tail pages, journal,
- * mirror, the pages that the mirror lacks.  It takes over only the vacuum epoch from the
- * previous part.  So whatever happens between two parts, a part has all entries with its keys that
- * the snapshot may see: that proof only needs that the snapshot was taken before.  It does
- * not matter whether the mirror was changed, dropped or reloaded.  If a device does not
- * answer, or one key alone has too many entries, the CPU searches for the remaining keys,
- * which again is a match of its own.
+ * Each part is a match of its own, made by the rules of device.c: tail pages, journal, mirror,
+ * the pages that the mirror lacks.  It takes over only the vacuum epoch from the previous part.
+ * So whatever happens between two parts, a part has all entries with its keys that the snapshot
+ * may see: that proof only needs that the snapshot was taken before.  It does not matter whether
+ * the mirror was changed, dropped or reloaded.  If a device does not answer, or one key alone
+ * has too many entries, the CPU searches for the remaining keys, which again is a match of its
+ * own.
  *
  * The CPU's answer comes in pieces, too: search.c proves that each entry is in one of them, though
  * folds may move entries meanwhile.  In the following, an interval of places is a part just as a
@@ -87,8 +69,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include "miscadmin.h"
 #include "pgstat.h"
 #include "storage/bufmgr.h"
@@ -104,9 +84,10 @@
 /* If TIDs are those of entries that pass a test, the entries get this part of the memory */
 #define ENTRIES_SHARE			2
 
+/* src/README draws the ways from one phase to another */
 typedef enum StreamPhase
 {
-	PHASE_TAILS,				/* the match has yet to begin */
+	PHASE_TAILS = 0,			/* the match has yet to begin */
 	PHASE_WHOLE,				/* a device has found all entries; they are in a finished set */
 	PHASE_DEVICE,				/* a device returns the next entries, one range of keys at a time */
 	PHASE_CPU,					/* the next entries come from the CPU, one piece at a time */
@@ -132,14 +113,15 @@ struct GjEntryStream
 	uint64		columns;		/* columns of the entries: as in GjEntryRequest */
 	Size		limit;			/* memory limit of the match */
 	GjSharedFind *shared;		/* once this process takes steps of a shared match; or NULL */
+	uint64		vacuum_epoch;	/* read before any entry was found */
 
+	/* What forget() clears */
 	StreamPhase phase;
 	bool		at_once;		/* the whole answer is in a set, and can be returned again */
 	bool		reduced;		/* other rows are in groups, which the request's reduction got */
 	bool		again;			/* return the current set again before anything else */
-	int			npieces;		/* number of sets returned, except for an answer at once */
+	int			nsets;			/* number of sets returned */
 	const GjEntrySet *current;	/* the set that was returned last */
-	uint64		vacuum_epoch;	/* read before any entry was found */
 
 	MemoryContext context;		/* for all that follows; NULL in PHASE_TAILS, or if it was freed */
 	GjIndexInfo info;
@@ -149,6 +131,7 @@ struct GjEntryStream
 	/* A device's part of the match */
 	bool		refused;		/* a device did not answer for a piece: do not ask again */
 	const char *reason;			/* why the CPU found some entries; NULL if it found none */
+	uint64		nsearched;		/* number of entries that its last answer was found among */
 	Pieces		pieces;
 
 	/* The CPU's part of the match */
@@ -165,15 +148,8 @@ typedef enum Answer
 	ANSWER_THERE
 } Answer;
 
-/* Counts that come with a device's answer */
-typedef struct Report
-{
-	uint64		nfound;			/* number of entries found */
-	uint64		nsearched;		/* number of entries searched */
-} Report;
-
 static GjTidSet *find(GjEntryStream *stream, Size limit);
-static bool can_answer(const GjEntryRequest *request);
+static bool is_answered(const GjEntryRequest *request);
 static GjTidSet *find_tids(GjEntryStream *stream, Size limit);
 static GjTidSet *find_passing(GjEntryStream *stream, Size limit);
 static void take_passing(GjEntryStream *stream, const GjEntrySet *set, GjTidSet *tids);
@@ -185,13 +161,12 @@ static bool reduce(GjEntryStream *stream);
 static void make_whole(GjEntryStream *stream);
 static void make_piece(GjEntryStream *stream);
 static GjTidSet *take_plain(GjEntryStream *stream);
-static GjFound return_set(GjEntryStream *stream, const GjEntrySet *piece, const GjEntrySet **set);
 static void forget(GjEntryStream *stream);
 static void ask_for_all(GjEntryStream *stream);
 static bool ask(GjEntryStream *stream);
 static Answer ask_for_piece(GjEntryStream *stream);
 static Answer ask_device(GjEntryStream *stream, const GjKeySet *keys, const GjTailHits *tails,
-						 Report *report);
+						 uint64 *nfound);
 static void refuse(GjEntryStream *stream);
 static void search_for_rest(GjEntryStream *stream);
 static void search(GjEntryStream *stream);
@@ -260,7 +235,7 @@ find(GjEntryStream *stream, Size limit)
 	const GjEntryRequest *request = &stream->request;
 	GjTidSet   *tids;
 
-	if (can_answer(request))
+	if (request->entries && is_answered(request))
 	{
 		begin(stream, request->columns, limit, !request->entries_only);
 		tids = take_plain(stream);
@@ -272,14 +247,11 @@ find(GjEntryStream *stream, Size limit)
 	return tids;
 }
 
-/*
- * Return true if the answer can be entries
- */
+/* Return true if the index has all rows that are wanted */
 static bool
-can_answer(const GjEntryRequest *request)
+is_answered(const GjEntryRequest *request)
 {
-	return request->entries && !request->keys->nulls &&
-		GjIndexIsComplete(request->index, request->snapshot);
+	return !request->keys->nulls && GjIndexIsComplete(request->index, request->snapshot);
 }
 
 /*
@@ -301,6 +273,8 @@ GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set)
 	}
 	for (;;)
 	{
+		const GjEntrySet *found = NULL;
+
 		switch (stream->phase)
 		{
 			case PHASE_TAILS:
@@ -308,15 +282,16 @@ GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set)
 				return GJ_FOUND_END;
 			case PHASE_WHOLE:
 				stream->phase = PHASE_DONE;
-				*set = stream->current = stream->whole;
-				return GJ_FOUND_ENTRIES;
+				found = stream->whole;
+				break;
 			case PHASE_DEVICE:
 				if (ask(stream))
-					return return_set(stream, stream->whole, set);
+					found = stream->whole;
 				break;
 			case PHASE_CPU:
 				search(stream);
-				return return_set(stream, stream->piece, set);
+				found = stream->piece;
+				break;
 			case PHASE_TAKE:
 				if (take_step(stream, set))
 					return GJ_FOUND_EARLIER;
@@ -327,16 +302,13 @@ GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set)
 				stream->phase = PHASE_DONE;
 				return GJ_FOUND_END;
 		}
+		if (found != NULL)
+		{
+			stream->nsets++;
+			*set = stream->current = found;
+			return GJ_FOUND_ENTRIES;
+		}
 	}
-}
-
-static GjFound
-return_set(GjEntryStream *stream, const GjEntrySet *piece, const GjEntrySet **set)
-{
-	pgstat_count_index_tuples(stream->request.index, GjEntrySetFound(piece));
-	stream->npieces++;
-	*set = stream->current = piece;
-	return GJ_FOUND_ENTRIES;
 }
 
 /*
@@ -388,14 +360,14 @@ GjEntriesRestart(GjEntryStream *stream)
 		return false;
 	if (stream->at_once && !stream->reduced)
 		stream->phase = PHASE_WHOLE;
-	else if (stream->reduced || stream->npieces > 1 || stream->context == NULL)
+	else if (stream->reduced || stream->nsets > 1 || stream->context == NULL)
 	{
 		stream->request.reduction = NULL;
 		forget(stream);
 		begin(stream, stream->columns, stream->limit, false);	/* TIDs would come too late now */
 	}
 	else
-		stream->again = stream->npieces == 1;
+		stream->again = stream->nsets == 1;
 	return stream->at_once;
 }
 
@@ -422,30 +394,29 @@ find_tids(GjEntryStream *stream, Size limit)
 	uint64		found = stats->tids;
 	GjTidSet   *tids;
 
-	if (request->test != NULL && !request->keys->nulls &&
-		GjIndexIsComplete(request->index, request->snapshot))
+	if (request->test != NULL && is_answered(request))
 		return find_passing(stream, limit);
 
 	tids = GjTidSetCreate(request->parent, limit);
-	if (!request->keys->nulls)
-		prepare_match(request);
 	if (request->keys->nulls)
 	{
 		PredicateLockRelation(request->heap, request->snapshot);
 		take_heap(request, tids, GJ_FALLBACK_NULL_KEYS);
+		return tids;
 	}
-	else if (!GjIndexIsComplete(request->index, request->snapshot))
-		take_heap(request, tids, GJ_FALLBACK_INCOMPLETE);
-	else
+	prepare_match(request);
+	if (!is_answered(request))
 	{
-		GjMatch(request->index, request->keys, true, tids, stats);
-		GjTidSetFinish(tids);
-
-		/* what a device and the CPU both found counts once; lossy blocks cannot be counted */
-		if (!GjTidSetIsLossy(tids))
-			stats->tids = found + GjTidSetCount(tids);
-		pgstat_count_index_tuples(request->index, GjTidSetCount(tids));
+		take_heap(request, tids, GJ_FALLBACK_INCOMPLETE);
+		return tids;
 	}
+	GjMatch(request->index, request->keys, true, tids, stats);
+	GjTidSetFinish(tids);
+
+	/* what a device and the CPU both found counts once; lossy blocks cannot be counted */
+	if (!GjTidSetIsLossy(tids))
+		stats->tids = found + GjTidSetCount(tids);
+	pgstat_count_index_tuples(request->index, GjTidSetCount(tids));
 	return tids;
 }
 
@@ -552,21 +523,21 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 	INSTR_TIME_SET_CURRENT(start);
 	GjMatchStatsBegin(stats);
 	stream->reduced = request->reduction != NULL && reduce(stream);
-	if (!stream->reduced)
+	if (stream->reduced)
+		stream->phase = PHASE_WHOLE;
+	else
 	{
 		GjIndexGetState(request->index, &state);
 		stream->vacuum_epoch = state.vacuum_epoch;
 		stream->tails.sequence = state.sequence;
 	}
 
-	if (stream->reduced)
-		stream->phase = PHASE_WHOLE;
-	else if (keys->nkeys == 0 && !keys->complement)
+	if (!stream->reduced && keys->nkeys == 0 && !keys->complement)
 	{
 		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
 		stream->phase = PHASE_DONE;
 	}
-	else
+	else if (!stream->reduced)
 	{
 		GjSearchTails(request->index, &stream->info, keys, &stream->tails, stats);
 		stream->tails_known = true;
@@ -650,9 +621,7 @@ make_whole(GjEntryStream *stream)
 		stream->whole->top = request->top;
 }
 
-/*
- * Make a set for pieces instead
- */
+/* Make a set for pieces instead */
 static void
 make_piece(GjEntryStream *stream)
 {
@@ -689,23 +658,10 @@ forget(GjEntryStream *stream)
 		GjSearchEnd(stream->search);
 	if (stream->context != NULL)
 		MemoryContextDelete(stream->context);
-	stream->context = NULL;
-	stream->whole = stream->piece = NULL;
-	stream->current = NULL;
-	stream->search = NULL;
-	stream->wanted = NULL;
-	stream->tails_known = false;
-	stream->tails = (GjTailHits) {0};
-	stream->refused = stream->reduced = false;
-	stream->reason = NULL;
-	stream->at_once = stream->again = false;
-	stream->npieces = 0;
-	stream->phase = PHASE_TAILS;
+	memset(&stream->phase, 0, sizeof(*stream) - offsetof(GjEntryStream, phase));
 }
 
-/*
- * Return the phase that follows the last entries of the current answer or step
- */
+/* Return the phase that follows the last entries of the current answer or step */
 static StreamPhase
 phase_after(const GjEntryStream *stream)
 {
@@ -721,9 +677,9 @@ static void
 ask_for_all(GjEntryStream *stream)
 {
 	const GjKeySet *keys = stream->request.keys;
-	Report		report;
+	uint64		nfound;
 
-	switch (ask_device(stream, keys, &stream->tails, &report))
+	switch (ask_device(stream, keys, &stream->tails, &nfound))
 	{
 		case ANSWER_THERE:
 			stream->phase = PHASE_WHOLE;
@@ -731,9 +687,9 @@ ask_for_all(GjEntryStream *stream)
 		case ANSWER_TOO_LARGE:
 			stream->whole->top.limit = 0;
 			pieces_begin(&stream->pieces, 0, keys->nkeys, GjEntrySetCapacity(stream->whole),
-						 GjMaxRequests(stream->request.index, report.nsearched),
-						 (double) report.nfound);
-			pieces_divide(&stream->pieces, report.nfound);
+						 GjMaxRequests(stream->request.index, stream->nsearched),
+						 (double) nfound);
+			pieces_divide(&stream->pieces, nfound);
 			if (pieces_go_on(&stream->pieces))
 				stream->phase = PHASE_DEVICE;
 			else
@@ -784,19 +740,19 @@ ask_for_piece(GjEntryStream *stream)
 	Pieces	   *pieces = &stream->pieces;
 	GjKeySet   *keys = GjKeySetSlice(stream->context, request->keys, pieces->next, pieces->step);
 	GjTailHits	tails = {0};
-	Report		report;
+	uint64		nfound;
 	Answer		answer;
 
 	GjEntrySetClear(stream->whole);
 	GjSearchTails(request->index, &stream->info, keys, &tails, request->stats);
-	answer = ask_device(stream, keys, &tails, &report);
+	answer = ask_device(stream, keys, &tails, &nfound);
 	if (answer == ANSWER_THERE)
 	{
-		pieces_took(pieces, report.nfound);
+		pieces_took(pieces, nfound);
 		request->stats->pieces++;
 	}
 	else if (answer == ANSWER_TOO_LARGE)
-		pieces_divide(pieces, report.nfound);
+		pieces_divide(pieces, nfound);
 	if (tails.rows != NULL)
 		pfree(tails.rows);
 	GjKeySetFree(keys);
@@ -807,7 +763,7 @@ ask_for_piece(GjEntryStream *stream)
  * Have a device answer for some keys, whose hits on tail pages are known
  */
 static Answer
-ask_device(GjEntryStream *stream, const GjKeySet *keys, const GjTailHits *tails, Report *report)
+ask_device(GjEntryStream *stream, const GjKeySet *keys, const GjTailHits *tails, uint64 *nfound)
 {
 	GjMatchStats *stats = stream->request.stats;
 	GjEntrySet *whole = stream->whole;
@@ -831,17 +787,17 @@ ask_device(GjEntryStream *stream, const GjKeySet *keys, const GjTailHits *tails,
 		nadded = whole->nentries;
 		GjEntrySetFinish(whole);
 		GjEntrySetLost(whole, nadded - Min(whole->nentries, nadded));
-		report->nsearched = stats->entries - before.entries;
+		stream->nsearched = stats->entries - before.entries;
 		if (!whole->gave_up)
 		{
-			report->nfound = GjEntrySetFound(whole);
-			stats->tids = before.tids + report->nfound;
+			*nfound = GjEntrySetFound(whole);
+			stats->tids = before.tids + *nfound;
 			stats->filtered += whole->ndropped;
 			if (whole->limited)
 				stats->limited += whole->nbehind;
 			return ANSWER_THERE;
 		}
-		report->nfound = stats->tids - before.tids;
+		*nfound = stats->tids - before.tids;
 		before.reason = GjFallbackText(GJ_FALLBACK_TOO_MANY);
 		answer = ANSWER_TOO_LARGE;
 	}
@@ -1058,7 +1014,7 @@ share_match(GjEntryStream *stream)
 	GjSharedFind *shared = stream->request.share->found;
 
 	shared->columns = request->columns;
-	if (!can_answer(request) || !share_ranges(stream))
+	if (!request->entries || !is_answered(request) || !share_ranges(stream))
 	{
 		GjTidSet   *tids = find(stream, request->limit * shared->nprocesses);
 
@@ -1225,9 +1181,7 @@ take_range(GjEntryStream *stream)
 	return true;
 }
 
-/*
- * Turn to the next interval of places, if any
- */
+/* Turn to the next interval of places, if any */
 static bool
 take_places(GjEntryStream *stream)
 {
