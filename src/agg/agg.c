@@ -110,6 +110,8 @@ typedef struct GjAggState
 	bool		filled;			/* are the groups of this pass complete? */
 	bool		begun;			/* has GjGroupsBegin() been called? */
 	bool		is_plain;		/* does the result consist of the groups' columns alone? */
+	bool		is_bare;		/* is the slot's row the result, without any computation? */
+	int			nahead;			/* if so: number of groups whose arrays follow those of the slot */
 	bool		is_counted;		/* some groups have only been counted: see count_groups() */
 	uint64		ncounted;		/* number of such groups, in all executions */
 	uint64		count[GJD_GROUP_WORDS]; /* their number, as a row of states */
@@ -151,6 +153,7 @@ static void create_groups(GjAggState *agg, CustomScan *plan, EState *estate);
 static void encode_columns(GjAggState *agg, CustomScan *plan);
 static GjValueType column_type(CustomScan *plan, int column);
 static TupleTableSlot *exec_agg(CustomScanState *node);
+static TupleTableSlot *next_ahead(GjAggState *agg);
 static bool next_group(GjAggState *agg);
 static inline void show_group(TupleTableSlot *slot);
 static void map_groups(GjAggState *agg, CustomScan *plan);
@@ -161,7 +164,6 @@ static int	count_group_keys(const CustomScan *plan);
 static Datum make_value(GjAggState *agg, const MadeColumn *made, const Datum *values,
 						char *buffer);
 static Datum pad(Datum value, int length);
-static int	count_aggregates(const CustomScan *plan);
 static int	item_of(const CustomScan *plan, int grouping);
 static GjStrayKind strays_of(int item);
 static void decode_columns(GjAggState *agg, TupleTableSlot *slot);
@@ -293,6 +295,8 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	encode_columns(agg, plan);
 	agg->is_plain = agg->coded == NIL && !agg->has_strays &&
 		is_plain(plan->scan.plan.targetlist);
+	agg->is_bare = node->ss.ps.qual == NULL && node->ss.ps.ps_ProjInfo == NULL &&
+		agg->coded == NIL && !agg->is_made;
 }
 
 /*
@@ -389,6 +393,8 @@ exec_agg(CustomScanState *node)
 	GjAggState *agg = (GjAggState *) node;
 	PlanState  *ps = &node->ss.ps;
 
+	if (agg->nahead > 0)
+		return next_ahead(agg);
 	while (next_group(agg))
 	{
 		if (!ExecQual(ps->qual, ps->ps_ExprContext))
@@ -405,6 +411,23 @@ exec_agg(CustomScanState *node)
 }
 
 /*
+ * Show the group whose arrays follow those of the slot.  Nothing has been allocated for these.
+ */
+static TupleTableSlot *
+next_ahead(GjAggState *agg)
+{
+	TupleTableSlot *slot = agg->css.ss.ss_ScanTupleSlot;
+
+	CHECK_FOR_INTERRUPTS();
+	agg->nahead--;
+	GjGroupsSkip(agg->groups, 1);
+	slot->tts_values += agg->ncolumns;
+	slot->tts_isnull += agg->ncolumns;
+	show_group(slot);
+	return slot;
+}
+
+/*
  * Show the next group in the scan slot.  By-reference results remain valid until the next call.
  */
 static bool
@@ -415,7 +438,7 @@ next_group(GjAggState *agg)
 	MemoryContext old_context;
 	Datum	   *values;
 	bool	   *isnull;
-	bool		found;
+	int			found;
 
 	CHECK_FOR_INTERRUPTS();
 	ResetExprContext(econtext);
@@ -426,9 +449,10 @@ next_group(GjAggState *agg)
 		old_context = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 		found = GjGroupsNext(agg->groups, &values, &isnull);
 		MemoryContextSwitchTo(old_context);
-	} while (!found && next_pass(agg));
-	if (!found)
+	} while (found == 0 && next_pass(agg));
+	if (found == 0)
 		return false;
+	agg->nahead = agg->is_bare ? found - 1 : 0;
 	if (agg->is_made)
 		show_made(agg, slot, values, isnull);
 	else
@@ -464,9 +488,11 @@ map_groups(GjAggState *agg, CustomScan *plan)
 	int			ngroupings = list_length(get_private(plan, GJ_AGG_GROUPINGS));
 	int			column = 0;
 	int			form;
+	ListCell   *lc;
 
-	agg->ngroups = count_group_keys(plan);
-	agg->ncolumns = agg->ngroups + count_aggregates(plan);
+	agg->ncolumns = agg->ngroups = count_group_keys(plan);
+	foreach(lc, plan->custom_scan_tlist)
+		agg->ncolumns += IsA(lfirst_node(TargetEntry, lc)->expr, Aggref);
 	agg->columns = palloc0_array(MadeColumn, agg->ncolumns);
 	form = ngroupings + agg->ncolumns - agg->ngroups;
 	for (int i = 0; i < agg->ncolumns; i++)
@@ -487,20 +513,6 @@ map_groups(GjAggState *agg, CustomScan *plan)
 	}
 	if (agg->is_made)
 		agg->made = palloc(agg->ngroups * GJ_RESTORED_BYTES);
-}
-
-/*
- * Return the number of the query's aggregates
- */
-static int
-count_aggregates(const CustomScan *plan)
-{
-	int			n = 0;
-	ListCell   *lc;
-
-	foreach(lc, plan->custom_scan_tlist)
-		n += IsA(lfirst_node(TargetEntry, lc)->expr, Aggref);
-	return n;
 }
 
 /*
@@ -701,6 +713,7 @@ load_batch(GjAggState *agg)
 	int			nrows = (int) Min(GjGroupsRemaining(agg->groups), GJ_BATCH_ROWS);
 	ListCell   *lc;
 
+	agg->nahead = 0;
 	if (agg->arrays == NULL)
 		create_arrays(agg);
 	foreach(lc, target)
@@ -871,7 +884,7 @@ rescan_agg(CustomScanState *node)
 {
 	GjAggState *agg = (GjAggState *) node;
 
-	agg->batch.nrows = agg->batch.next = 0;
+	agg->batch.nrows = agg->batch.next = agg->nahead = 0;
 	if (node->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(agg->child, node->ss.ps.chgParam);
 	if (!agg->begun)

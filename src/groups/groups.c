@@ -373,7 +373,7 @@ GjGroupsRewind(GjGroups *groups)
 	return true;
 }
 
-bool
+int
 GjGroupsNext(GjGroups *groups, Datum **values, bool **isnull)
 {
 	uint32		at;
@@ -381,7 +381,7 @@ GjGroupsNext(GjGroups *groups, Datum **values, bool **isnull)
 	Assert(groups->phase == GJ_GROUPS_DELIVERING);
 	if ((groups->next < groups->read_first || groups->next >= groups->read_end) &&
 		!read_groups(groups))
-		return false;
+		return 0;
 	at = (groups->next - groups->read_first) * groups->ncolumns;
 	*values = groups->read_values + at;
 	*isnull = groups->read_nulls + at;
@@ -392,7 +392,7 @@ GjGroupsNext(GjGroups *groups, Datum **values, bool **isnull)
 		(*values)[column] = GjGroupsValue(groups, 0, column, *isnull + column);
 	}
 	GjGroupsSkip(groups, 1);
-	return true;
+	return groups->ncomputed > 0 ? 1 : (int) (groups->read_end - groups->next) + 1;
 }
 
 /*

@@ -186,10 +186,11 @@ extern void GjGroupsFinish(GjGroups *groups);
 /*
  * Get the next group, roughly in order of first appearance: values and isnull hold the grouping
  * columns, then the aggregates.  The caller may modify both arrays until the next call.
- * By-reference results are allocated in CurrentMemoryContext.  Returns false if this pass has no
- * more groups.
+ * By-reference results are allocated in CurrentMemoryContext.  Returns 0 if this pass has no more
+ * groups; otherwise the number of groups whose arrays follow each other, this one's being the
+ * first.  The caller may take the others with GjGroupsSkip().
  */
-extern bool GjGroupsNext(GjGroups *groups, Datum **values, bool **isnull);
+extern int	GjGroupsNext(GjGroups *groups, Datum **values, bool **isnull);
 
 /*
  * Column-wise access: return the number of groups left in this pass; return a column of the group

@@ -31,6 +31,9 @@ SELECT * FROM compare_nodes('SELECT DISTINCT ON (title) title, patent_id FROM pa
 	ORDER BY title, patent_id');
 SELECT * FROM compare_nodes('SELECT DISTINCT patent_id, title, count(*) OVER () FROM patents
 	WHERE class_id IN (1, 2, 3)');
+-- again after a part of the rows
+SELECT * FROM compare_nodes('SELECT i, count(*), bool_and(class_id = i) FROM generate_series(1, 5) i, LATERAL
+	(SELECT DISTINCT class_id, a FROM patents WHERE class_id = i LIMIT 20) d GROUP BY i');
 
 -- joins: a row with several partners is returned once
 SELECT * FROM compare_nodes('SELECT DISTINCT p.* FROM top_classes t JOIN patents p ON p.class_id = t.class_id');
