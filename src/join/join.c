@@ -169,7 +169,9 @@ begin_parts(GjJoinState *state)
 		GjExactPartUseRest(&parts[0]);
 	if (state->nparts > 0)
 		GjSmallSetParts(state->small, list_nth(scan->custom_private, GJ_JOIN_PART_COLUMNS), parts,
-						GjCodecHasPairs(&state->codec) ? &state->codec : NULL);
+						GjCodecHasPairs(&state->codec) ? &state->codec : NULL,
+						state->nparts == 1 &&
+						(GjCodecHasPairs(&state->codec) || GjCodecMayHash(&state->codec)));
 }
 
 /*

@@ -168,7 +168,7 @@ GjJoinScanHasEntries(const GjJoinScanState *scan)
 extern GjSmallSide *GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 								  Size memory_limit, GjSmallStats *stats);
 extern void GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts,
-							GjCodec *rest);
+							GjCodec *rest, bool code_is_hash);
 extern void GjSmallAdd(GjSmallSide *side, const Datum *values, const bool *isnull,
 					   bool key_is_null, int64 key);
 extern void GjSmallFinish(GjSmallSide *side);

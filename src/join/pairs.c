@@ -96,6 +96,7 @@ static bool weigh_keys(GjJoinState *state, GjReduceRequest *request);
 static uint32 most_partners(const GjJoinState *state);
 static void add_states(GjJoinState *state, GjReduceRequest *request, const uint64 *element);
 static GjRowBatch *make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners);
+static inline bool counts_partners(const GjJoinState *state);
 static int	take_pairs(GjJoinState *state, GjRowBatch *table);
 static int	take_weights(GjJoinState *state, GjRowBatch *table);
 static inline void take_row(GjJoinState *state, GjRowBatch *batch);
@@ -839,9 +840,16 @@ make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners)
 		return table;
 	}
 	*batch = *table;
+	batch->partners = NULL;
+	if (state->pair == NULL && !want_partners && !counts_partners(state))
+	{
+		if (table->tuples != NULL)
+			count_rows(state->scan, table->nrows - table->next);
+		table->next = table->nrows;
+		return batch;
+	}
 	batch->next = 0;
 	batch->rows = state->direct->rows;
-	batch->partners = NULL;
 	if (state->pair != NULL || want_partners)
 	{
 		batch->nrows = take_pairs(state, table);
@@ -854,6 +862,16 @@ make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners)
 		batch->weights = state->direct->weights;
 	}
 	return batch;
+}
+
+/*
+ * Return true if a row may have several partners that count, or if they must be marked
+ */
+static inline bool
+counts_partners(const GjJoinState *state)
+{
+	return GjJoinMarksSmall(state->kind) ||
+		(state->batch->shared_keys && state->kind != GJ_JOIN_SEMI);
 }
 
 /*

@@ -95,6 +95,7 @@ struct GjSmallSide
 	int			nparts;
 	const GjExactPart *parts;
 	GjCodec    *rest;			/* if the first part is the rest of its column; or NULL */
+	bool		code_is_hash;	/* are keys hashes of the only part? */
 	int		   *part_columns;
 
 	bool		has_pending;	/* is it the first row of the next batch? */
@@ -155,6 +156,8 @@ static GjSmallRow **find_first(GjSmallSide *side, const Datum *values, int64 key
 static void spill_chain(GjSmallSide *side, GjSmallRow *first, int64 key);
 static int	look_up_parts(GjSmallSide *side, const GjRowKeys *keys, uint16 *rows,
 						  void **partners);
+static int	copy_strict(const GjSmallSide *side, const GjRowKeys *keys, uint16 *rows, int64 *words,
+						const int64 **codes, const Datum **parts);
 static GjSmallRow *copy_row(GjSmallSide *side, const Datum *values, const bool *isnull);
 static bool batch_is_full(GjSmallSide *side);
 static void spill(GjSmallSide *side);
@@ -191,15 +194,18 @@ GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 
 /*
  * Have keys consist of parts, too, which are these columns of rows; if rest is a codec, the first
- * part is the rest of its column.  Must be called before rows are added.
+ * part is the rest of its column.  code_is_hash says that keys are hashes of the only part.  Must
+ * be called before rows are added.
  */
 void
-GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts, GjCodec *rest)
+GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts, GjCodec *rest,
+				bool code_is_hash)
 {
 	ListCell   *lc;
 
 	side->parts = parts;
 	side->rest = rest;
+	side->code_is_hash = code_is_hash;
 	side->part_columns = MemoryContextAlloc(side->context, list_length(columns) * sizeof(int));
 	foreach(lc, columns)
 		side->part_columns[side->nparts++] = lfirst_int(lc);
@@ -219,7 +225,8 @@ start_batch(GjSmallSide *side)
 	side->firsts = NULL;
 	side->nfirsts = 0;
 	if (side->nparts > 0)
-		side->batch.tuples = GjExactCreate(side->batch_context, side->nparts, side->parts, false);
+		side->batch.tuples = GjExactCreate(side->batch_context, side->nparts, side->parts,
+										   side->code_is_hash, initial_keys(side));
 	else
 		side->table = keytable_create(side->batch_context, initial_keys(side), NULL);
 	side->batch.first = side->last = NULL;
@@ -612,40 +619,54 @@ GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partner
 static int
 look_up_parts(GjSmallSide *side, const GjRowKeys *keys, uint16 *rows, void **partners)
 {
-	int64		codes[LOOKUP_KEYS];
-	uint32		numbers[LOOKUP_KEYS];
-	uint16		places[LOOKUP_KEYS];
-	Datum	   *values = palloc(LOOKUP_KEYS * side->nparts * sizeof(Datum));
-	const Datum *arrays[INDEX_MAX_KEYS];
+	int			n = keys->n;
+	int64	   *words = palloc(n * (side->nparts + 1) * sizeof(int64));
+	uint32	   *numbers = palloc(n * sizeof(uint32));
+	const int64 *codes = keys->codes;
+	const Datum *parts[INDEX_MAX_KEYS];
 	int			nfound = 0;
 
-	for (int k = 0; k < side->nparts; k++)
-		arrays[k] = values + k * LOOKUP_KEYS;
-	for (int next = 0; next < keys->n;)
+	memcpy(parts, keys->parts, side->nparts * sizeof(Datum *));
+	if (keys->nulls != NULL)
+		n = copy_strict(side, keys, rows, words, &codes, parts);
+	GjExactFindMany(side->batch.tuples, n, codes, parts, numbers);
+	for (int i = 0; i < n; i++)
 	{
-		int			n = 0;
-
-		for (; next < keys->n && n < LOOKUP_KEYS; next++)
-		{
-			if (keys->nulls != NULL && keys->nulls[next])
-				continue;
-			for (int k = 0; k < side->nparts; k++)
-				values[k * LOOKUP_KEYS + n] = keys->parts[k][next];
-			codes[n] = keys->codes[next];
-			places[n++] = rows[next];
-		}
-		GjExactFindMany(side->batch.tuples, n, codes, arrays, numbers);
-		for (int i = 0; i < n; i++)
-		{
-			if (numbers[i] == GJ_EXACT_NONE)
-				continue;
-			GjPrefetch(side->firsts[numbers[i]]);
-			rows[nfound] = places[i];
-			partners[nfound++] = side->firsts[numbers[i]];
-		}
+		if (numbers[i] == GJ_EXACT_NONE)
+			continue;
+		GjPrefetch(side->firsts[numbers[i]]);
+		rows[nfound] = rows[i];
+		partners[nfound++] = side->firsts[numbers[i]];
 	}
-	pfree(values);
+	pfree(words);
+	pfree(numbers);
 	return nfound;
+}
+
+/*
+ * Copy the keys of rows without NULLs to words[], where codes and parts[] then point; list these
+ * rows, and return their number
+ */
+static int
+copy_strict(const GjSmallSide *side, const GjRowKeys *keys, uint16 *rows, int64 *words,
+			const int64 **codes, const Datum **parts)
+{
+	Datum	   *values = (Datum *) words + keys->n;
+	int			n = 0;
+
+	for (int i = 0; i < keys->n; i++)
+	{
+		if (keys->nulls[i])
+			continue;
+		for (int k = 0; k < side->nparts; k++)
+			values[k * keys->n + n] = keys->parts[k][i];
+		words[n] = keys->codes[i];
+		rows[n++] = rows[i];
+	}
+	*codes = words;
+	for (int k = 0; k < side->nparts; k++)
+		parts[k] = values + k * keys->n;
+	return n;
 }
 
 /*

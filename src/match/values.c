@@ -53,13 +53,13 @@ typedef struct Destination
 {
 	GjKeySet   *set;
 	GjConverter *converter;
+	uint64		n;				/* number of elements */
 } Destination;
 
 static void add_element_code(void *destination, Datum element);
 static void add_element_keys(void *destination, Datum element);
-static void convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value);
-static void add_code(GjKeySet *set, GjConverter *converter, Datum value);
-static void add_exact(GjKeySet *set, const GjExactPart *part, int64 code, Datum value);
+static void convert_to_keys(const Destination *to, Datum value);
+static void add_code(const Destination *to, Datum value);
 static bool is_text_of_integer(const text *value, int64 *key);
 static bool is_text_of_uuid(const text *value, pg_uuid_t *uuid);
 static int	hex_digit(char c);
@@ -75,17 +75,23 @@ static void add_float8_keys(GjKeySet *set, float8 value);
 void
 GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, bool is_array)
 {
-	Destination to = {set, converter};
+	Destination to = {set, converter, 1};
+	ArrayType  *array;
 
 	if (isnull)
 		return;
 
 	if (!is_array)
-		convert_to_keys(set, converter, value);
-	else if (converter->how == GJ_CONVERT_CODEC && converter->part == NULL)
-		(void) GjForEachElement(DatumGetArrayTypeP(value), add_element_code, &to);
+	{
+		convert_to_keys(&to, value);
+		return;
+	}
+	array = DatumGetArrayTypeP(value);
+	to.n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+	if (converter->how == GJ_CONVERT_CODEC && converter->part == NULL)
+		(void) GjForEachElement(array, add_element_code, &to);
 	else
-		(void) GjForEachElement(DatumGetArrayTypeP(value), add_element_keys, &to);
+		(void) GjForEachElement(array, add_element_keys, &to);
 }
 
 /* Most lists: the code is all that is needed, so the compiler makes one loop of this */
@@ -100,9 +106,7 @@ add_element_code(void *destination, Datum element)
 static void
 add_element_keys(void *destination, Datum element)
 {
-	Destination *to = destination;
-
-	convert_to_keys(to->set, to->converter, element);
+	convert_to_keys(destination, element);
 }
 
 /*
@@ -111,15 +115,17 @@ add_element_keys(void *destination, Datum element)
  * May leak allocations into the caller's memory context.
  */
 static void
-convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value)
+convert_to_keys(const Destination *to, Datum value)
 {
+	GjKeySet   *set = to->set;
+	GjConverter *converter = to->converter;
 	int64		key;
 	pg_uuid_t	uuid;
 
 	switch (converter->how)
 	{
 		case GJ_CONVERT_CODEC:
-			add_code(set, converter, value);
+			add_code(to, value);
 			break;
 		case GJ_CONVERT_TEXT_INTEGER:
 			if (is_text_of_integer(DatumGetTextPP(value), &key))
@@ -127,11 +133,11 @@ convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value)
 			break;
 		case GJ_CONVERT_TEXT_UUID:
 			if (is_text_of_uuid(DatumGetTextPP(value), &uuid))
-				add_code(set, converter, UUIDPGetDatum(&uuid));
+				add_code(to, UUIDPGetDatum(&uuid));
 			break;
 		case GJ_CONVERT_TEXT_BPCHAR:
 			if (is_text_of_bpchar(DatumGetTextPP(value)))
-				add_code(set, converter, value);
+				add_code(to, value);
 			break;
 		case GJ_CONVERT_NUMERIC:
 			if (numeric_key(value, &key))
@@ -147,26 +153,19 @@ convert_to_keys(GjKeySet *set, GjConverter *converter, Datum value)
  * Add the code of a value; and the value itself, or its rest, if the code does not prove it
  */
 static void
-add_code(GjKeySet *set, GjConverter *converter, Datum value)
+add_code(const Destination *to, Datum value)
 {
+	GjKeySet   *set = to->set;
+	GjConverter *converter = to->converter;
 	int64		code = GjCodeOf(&converter->codec, value);
+	bool		found;
 
 	GjKeySetAdd(set, code);
 	if (converter->part == NULL || !GjCodeNeedsProof(&converter->codec, code))
 		return;
-	add_exact(set, converter->part, code, GjProofOf(&converter->codec, code, value));
-}
-
-/*
- * Add a value whose code is a hash to the set's exact table
- */
-static void
-add_exact(GjKeySet *set, const GjExactPart *part, int64 code, Datum value)
-{
-	bool		found;
-
 	if (set->exact == NULL)
-		set->exact = GjExactCreate(set->context, 1, part, true);
+		set->exact = GjExactCreate(set->context, 1, converter->part, true, to->n);
+	value = GjProofOf(&converter->codec, code, value);
 	(void) GjExactAdd(set->exact, code, &value, &found);
 }
 

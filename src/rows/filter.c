@@ -93,14 +93,17 @@ static bool add_for_device(const Condition *condition, uint8 wanted, gjd_filter 
 static int	run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows);
 static void run_on_words(const Condition *root, const GjBatchColumn *columns, int n,
 						 uint8 *results);
-static int	drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n);
+static int	drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, int nentries,
+						  uint16 *rows, int n);
 static int	drop_nulls(const GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
 					   int n);
 static int	list_complete(const GjEntryFilter *filter, const GjBatchColumn *columns,
 						  const uint16 *rows, int n, uint16 *complete);
-static void read_part(const GjIncludedColumn *included, const GjBatchColumn *columns, int column,
-					  int n, const uint16 *rows, char *bytes, Datum *values);
-static void read_words(const GjBatchColumn *column, int n, const uint16 *rows, int64 *words);
+static const Datum *read_part(const GjIncludedColumn *included, const GjBatchColumn *columns,
+							  int column, int nentries, int n, const uint16 *rows, char *bytes,
+							  Datum *values);
+static const int64 *read_words(const GjBatchColumn *column, int nentries, int n,
+							   const uint16 *rows, int64 *words);
 static void attach_filter(void *arg, GjEntrySet *set);
 static void run(const Condition *condition, const GjBatchColumn *columns, int n,
 				uint8 *results);
@@ -383,13 +386,16 @@ run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)
 	else if (filter->root.noperands > 0)
 		run(&filter->root, columns, n, results);
 	else
-		memset(results, GJ_RESULT_TRUE, n);
-	for (int i = 0; i < n; i++)
+	{
+		for (npassed = 0; npassed < n; npassed++)
+			rows[npassed] = npassed;
+	}
+	for (int i = 0; i < n && filter->root.noperands > 0; i++)
 	{
 		rows[npassed] = i;
 		npassed += results[i] & GJ_RESULT_TRUE;
 	}
-	return filter->parts == NIL ? npassed : drop_unlisted(filter, columns, rows, npassed);
+	return filter->parts == NIL ? npassed : drop_unlisted(filter, columns, n, rows, npassed);
 }
 
 /*
@@ -422,14 +428,15 @@ run_on_words(const Condition *root, const GjBatchColumn *columns, int n, uint8 *
 }
 
 /*
- * Keep those of n entries that the exact table lists, or may list, as their code is a hash or they
- * lack a value
+ * Keep those of n selected entries that the exact table lists, or may list, as their code is a hash
+ * or they lack a value
  *
  * Entries of rows that are not visible are looked up, too, so only words, uuids and the bytes of
  * texts may be compared: see plan/entryfilter.c.
  */
 static int
-drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows, int n)
+drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, int nentries, uint16 *rows,
+			  int n)
 {
 	int			nparts = list_length(filter->parts);
 	MemoryContext old = MemoryContextSwitchTo(filter->econtext->ecxt_per_tuple_memory);
@@ -437,25 +444,29 @@ drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
 	char	   *bytes = (char *) (values + nparts * n);
 	const Datum *arrays[INDEX_MAX_KEYS];
 	uint16		complete[GJ_BATCH_ROWS];
-	int64		codes[GJ_BATCH_ROWS];
+	int64		words[GJ_BATCH_ROWS];
+	const int64 *codes;
 	uint32		numbers[GJ_BATCH_ROWS];
 	int			nread = drop_nulls(filter, columns, rows, n);
 	int			ncomplete = list_complete(filter, columns, rows, nread, complete);
+	int			nunlisted = 0;
 	int			nlisted = 0;
 	ListCell   *lc;
 
 	Assert(filter->exact != NULL || n == 0);
-	read_words(&columns[0], ncomplete, complete, codes);
+	codes = read_words(&columns[0], nentries, ncomplete, complete, words);
 	foreach(lc, filter->parts)
 	{
 		int			k = foreach_current_index(lc);
 
-		read_part(&filter->info.included[lfirst_int(lc) - 1], columns, lfirst_int(lc), ncomplete,
-				  complete, bytes + k * n * GJ_WIDE_BYTES, values + k * n);
-		arrays[k] = values + k * n;
+		arrays[k] = read_part(&filter->info.included[lfirst_int(lc) - 1], columns,
+							  lfirst_int(lc), nentries, ncomplete, complete,
+							  bytes + k * n * GJ_WIDE_BYTES, values + k * n);
 	}
 	GjExactFindWords(filter->exact, ncomplete, codes, arrays, numbers);
-	for (int i = 0, at = 0; i < nread; i++)
+	for (int i = 0; i < ncomplete; i++)
+		nunlisted += numbers[i] == GJ_EXACT_NONE;
+	for (int i = 0, at = 0; i < nread && nunlisted > 0; i++)
 	{
 		bool		is_complete = at < ncomplete && complete[at] == rows[i];
 
@@ -465,7 +476,7 @@ drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, uint16 *rows,
 	}
 	MemoryContextSwitchTo(old);
 	ResetExprContext(filter->econtext);
-	return nlisted;
+	return nunlisted > 0 ? nlisted : nread;
 }
 
 /*
@@ -515,30 +526,34 @@ list_complete(const GjEntryFilter *filter, const GjBatchColumn *columns, const u
 }
 
 /*
- * Read a part of n entries
+ * Return a part of n listed entries, which may be copied to values[] and bytes[]
  */
-static void
-read_part(const GjIncludedColumn *included, const GjBatchColumn *columns, int column, int n,
-		  const uint16 *rows, char *bytes, Datum *values)
+static const Datum *
+read_part(const GjIncludedColumn *included, const GjBatchColumn *columns, int column,
+		  int nentries, int n, const uint16 *rows, char *bytes, Datum *values)
 {
-	if (included->second != 0)
-		GjReadWide(included->kind, columns[column].values, columns[included->second].values, n,
-				   rows, bytes, values);
-	else
-		read_words(&columns[column], n, rows, (int64 *) values);
+	if (included->second == 0)
+		return (const Datum *) read_words(&columns[column], nentries, n, rows, (int64 *) values);
+	GjReadWide(included->kind, columns[column].values, columns[included->second].values, n, rows,
+			   bytes, values);
+	return values;
 }
 
 /*
- * Read integers of n entries, with their sign
+ * Return integers of n listed entries, with their sign: the column itself, if these are all of its
+ * entries, or copies in words[]
  */
-static void
-read_words(const GjBatchColumn *column, int n, const uint16 *rows, int64 *words)
+static const int64 *
+read_words(const GjBatchColumn *column, int nentries, int n, const uint16 *rows, int64 *words)
 {
 #define READ_WORDS(type) \
 	for (int i = 0; i < n; i++) \
 		words[i] = ((const type *) column->values)[rows[i]]
 
+	if (n == nentries && column->width == sizeof(int64))
+		return (const int64 *) column->values;
 	GJ_BY_SIGNED_WIDTH(column->width, READ_WORDS);
+	return words;
 }
 
 /*

@@ -123,7 +123,7 @@ static void read_tuple_keys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple
 static inline int64 read_integer(const char *at, int16 width);
 static void read_tuple_key(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple, int64 *key,
 						   bool *isnull);
-static int	find_in_set(const GjKeySet *set, const GjRowKeys *keys, uint16 *rows);
+static int	find_in_set(GjFetch *fetch, const GjRowKeys *keys);
 static int	drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls, int n);
 static inline int64 compute_code(GjKeyReader *reader, Datum value);
 static int	drop_unlisted(GjFetch *fetch, const int64 *codes, int n);
@@ -324,7 +324,7 @@ recheck_keys(GjFetch *fetch, int ntuples)
 					codes, nulls);
 	if (fetch->probe.keys != NULL)
 	{
-		n = find_in_set(fetch->probe.keys, &keys, fetch->rows);
+		n = find_in_set(fetch, &keys);
 		if (fetch->probe.keys->exact != NULL)
 			n = fetch->key_reader->nparts == 0 ?
 				drop_strangers(fetch, codes, nulls, n) : drop_unlisted(fetch, codes, n);
@@ -338,17 +338,25 @@ recheck_keys(GjFetch *fetch, int ntuples)
 }
 
 /*
- * List the keys that a set has, and return their number
+ * Select the tuples whose keys the set has, and return their number.  A tuple that will be looked
+ * up in the exact table need not be looked up here, too, if the set has the codes of all elements.
  */
 static int
-find_in_set(const GjKeySet *set, const GjRowKeys *keys, uint16 *rows)
+find_in_set(GjFetch *fetch, const GjRowKeys *keys)
 {
+	const GjKeySet *set = fetch->probe.keys;
+	const GjKeyReader *reader = fetch->key_reader;
+	bool		has_all = set->exact != NULL && !set->narrowed;
 	int			n = 0;
 
 	for (int i = 0; i < keys->n; i++)
 	{
-		if (keys->nulls[i] ? set->nulls : GjKeySetContains(set, keys->codes[i]))
-			rows[n++] = i;
+		int64		code = keys->codes[i];
+
+		if (keys->nulls[i] ? set->nulls :
+			(has_all && (reader->nparts > 0 || GjCodeNeedsProof(&reader->codec, code))) ||
+			GjKeySetContains(set, code))
+			fetch->rows[n++] = i;
 	}
 	return n;
 }

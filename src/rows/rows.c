@@ -349,6 +349,15 @@ load_entries(GjRows *rows)
 }
 
 /*
+ * Return true if the rows of a batch are entries without gaps, from the batch's first one on
+ */
+static inline bool
+is_whole(const GjRowBatch *batch)
+{
+	return batch->rows[batch->nrows - 1] == batch->nrows - 1;
+}
+
+/*
  * Look up the keys of the batch, and keep the rows whose key is found
  */
 static void
@@ -359,7 +368,9 @@ find_partners(GjRows *rows)
 	GjRowKeys	keys = {.n = batch->nrows,.codes = codes};
 	const GjEntryColumn *column = &rows->entries->keys;
 
-	if (column->width == sizeof(int32))
+	if (column->width == sizeof(int64) && is_whole(batch))
+		keys.codes = (const int64 *) column->values + batch->first;
+	else if (column->width == sizeof(int32))
 	{
 		const int32 *values = (const int32 *) column->values + batch->first;
 
@@ -389,6 +400,7 @@ find_with_parts(GjRows *rows, GjRowKeys *keys)
 	bool	   *nulls = palloc0(keys->n * sizeof(bool));
 	const Datum *arrays[INDEX_MAX_KEYS];
 
+	keys->parts = arrays;
 	for (int k = 0; k < nparts; k++)
 	{
 		int			position = rows->reader->entry_parts[k];
@@ -396,25 +408,29 @@ find_with_parts(GjRows *rows, GjRowKeys *keys)
 		const GjEntryColumn *included = rows->entries->included;
 		const GjEntryColumn *column = position == 0 ? &rows->entries->keys :
 			&included[position - 1];
+		const char *first = column->values + batch->first * column->width;
 		Datum	   *part = values + k * keys->n;
 
 		arrays[k] = part;
-		for (int i = 0; i < keys->n; i++)
-		{
-			uint64		entry = GjRowEntry(batch, i);
+		for (int i = 0; i < keys->n && column->has_nulls; i++)
+			nulls[i] |= column->nulls[GjRowEntry(batch, i)] != 0;
+		if (column->has_nulls)
+			keys->nulls = nulls;
 
-			nulls[i] |= column->has_nulls && column->nulls[entry] != 0;
-			part[i] = fetch_att(column->values + entry * column->width, true, column->width);
-		}
 		/* the rows lack no text: see keep_present() */
 		if (second != 0)
-			GjReadWide(rows->reader->entry_kinds[k],
-					   column->values + batch->first * sizeof(int64),
+			GjReadWide(rows->reader->entry_kinds[k], first,
 					   included[second - 1].values + batch->first * sizeof(int64), keys->n,
 					   rows->positions, bytes + k * keys->n * GJ_WIDE_BYTES, part);
+		else if (column->width == sizeof(Datum) && is_whole(batch))
+			arrays[k] = (const Datum *) first;
+		else
+		{
+			for (int i = 0; i < keys->n; i++)
+				part[i] = fetch_att(first + rows->positions[i] * column->width, true,
+									column->width);
+		}
 	}
-	keys->parts = arrays;
-	keys->nulls = nulls;
 	batch->nrows = rows->probe.lookup(rows->probe.arg, keys, rows->positions, rows->partners);
 	pfree(values);
 	pfree(nulls);
@@ -504,7 +520,8 @@ load_chunk(GjRows *rows)
 	const uint64 *tids = rows->entries->tids + rows->position;
 	uint64		passing[CHUNK_ENTRIES];
 	uint64		rest[CHUNK_ENTRIES];
-	uint16		places[CHUNK_ENTRIES];
+	uint16		passed[CHUNK_ENTRIES];
+	const uint16 *places = NULL;	/* of those that passed; NULL if all did */
 	int			nrest = 0;
 	int			n = (int) Min(rows->entries->nentries - rows->position, CHUNK_ENTRIES);
 
@@ -514,8 +531,14 @@ load_chunk(GjRows *rows)
 	rows->position += n;
 	if (rows->test != NULL)
 	{
-		n = drop_filtered(rows, n, places, passing);
-		tids = passing;
+		int			npassed = drop_filtered(rows, n, passed, passing);
+
+		if (npassed < n)
+		{
+			tids = passing;
+			places = passed;
+		}
+		n = npassed;
 	}
 	if (gj_debug_ignore_vacuum_epoch)
 		GjVisibleMapForget(rows->map);	/* a new copy shows more wrong results */
@@ -527,20 +550,18 @@ load_chunk(GjRows *rows)
 		if (nrows > 0 && !is_proved(rows))
 			rows->certain = false;
 		else if (GjCodecMayHash(&rows->reader->codec) && rows->entries->keys.width != 0)
-			batch->nrows = keep_images(rows, tids, rows->test != NULL ? places : NULL, nrows, rest,
-									   &nrest);
+			batch->nrows = keep_images(rows, tids, places, nrows, rest, &nrest);
 		else
 			batch->nrows = nrows;
 		if (rows->nlacking > 0)
 		{
 			int			nothers = nrest;
 
-			batch->nrows = keep_present(rows, tids, rows->test != NULL ? places : NULL,
-										batch->nrows, rest, &nrest);
+			batch->nrows = keep_present(rows, tids, places, batch->nrows, rest, &nrest);
 			rows->stats.absent += nrest - nothers;
 		}
 	}
-	for (int i = 0; rows->test != NULL && i < batch->nrows; i++)
+	for (int i = 0; places != NULL && i < batch->nrows; i++)
 		batch->rows[i] = places[batch->rows[i]];
 
 	rows->stats.rows += batch->nrows;
@@ -614,7 +635,7 @@ keep_present(GjRows *rows, const uint64 *tids, const uint16 *places, int n, uint
 
 /*
  * List those of a chunk's n entries that pass the filter: their positions in the chunk, and their
- * TIDs.  Returns their number.
+ * TIDs, unless all pass.  Returns their number.
  */
 static int
 drop_filtered(GjRows *rows, int n, uint16 *places, uint64 *tids)
@@ -622,7 +643,7 @@ drop_filtered(GjRows *rows, int n, uint16 *places, uint64 *tids)
 	uint64		first = rows->batch.first;
 	int			npassed = GjEntryTestRun(rows->test, rows->entries, first, n, places);
 
-	for (int i = 0; i < npassed; i++)
+	for (int i = 0; npassed < n && i < npassed; i++)
 		tids[i] = rows->entries->tids[first + places[i]];
 	rows->match_stats->filtered += n - npassed;
 	return npassed;

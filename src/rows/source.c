@@ -517,10 +517,10 @@ add_tuples(Run *run, KeySource *source, GjKeySet *set)
 	Assert(source->narrays == program->nparts + (program->key_is_part ? 0 : 1) &&
 		   source->narrays <= INDEX_MAX_KEYS);
 	if (set->exact == NULL)
-		set->exact = GjExactCreate(set->context, program->nparts, program->parts, false);
+		set->exact = GjExactCreate(set->context, program->nparts, program->parts, false, 0);
 	if (set->entry_exact == NULL && program->tests_entries)
 		set->entry_exact = GjExactCreate(set->context, program->nparts - 1, program->parts + 1,
-										 false);
+										 false, 0);
 	if (!read_elements(source, run->econtext, arrays))
 		return;
 

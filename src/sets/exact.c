@@ -23,7 +23,10 @@
  *
  * Open addressing: a cell has 32 bits of an element's hash and its number.  The elements are in one
  * array, so a search reads two cache lines, and several searches prefetch them.  Most searches for
- * entries find nothing: they read only a filter with eight bits a cell, one of them for an element.
+ * entries by several columns find nothing: they read only a filter with eight bits a cell, one of
+ * them for an element.  Rows were found by their codes, so if these are hashed alone, most searches
+ * find an element, and there is no filter.  Entries are in the order of their codes, so rows with
+ * the same code and parts often follow each other; only the first of them is searched for.
  *
  * The hash of an element is seeded at random, so that no prepared list of integers makes a long run
  * of cells.  A code may itself be a hash, with a known seed, of the only part: then hashing the
@@ -44,6 +47,7 @@
 #include "catalog/pg_type.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgroids.h"
@@ -77,15 +81,17 @@ struct GjExact
 	uint64		seed;
 
 	Cell	   *cells;
-	uint8	   *filter;			/* a byte for each cell */
+	uint8	   *filter;			/* a byte for each cell; unused while only codes are hashed */
 	uint32		mask;			/* number of cells, a power of two, less 1 */
 	uint64	   *elements;
 	uint32		nelements;
 	uint32		capacity;		/* of elements; at most half of the cells are used */
+	uint32		expected;		/* number of elements that the first cells are for */
 };
 
 #define GJ_EXACT_MIN_CELLS		64
 #define GJ_EXACT_MAX_ELEMENTS	((uint32) 1 << 30)
+#define GJ_EXACT_MAX_EXPECTED	((uint64) 1 << 18)
 
 /* Elements of one hash after which parts are hashed, too */
 #define GJ_EXACT_MAX_SAME		16
@@ -113,18 +119,17 @@ static void hash_parts_too(GjExact *exact);
 static bool is_equal(GjExact *exact, const uint64 *element, int64 code, const Datum *values,
 					 bool of_row);
 static void find_all(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
-					 bool words, uint32 *numbers);
-static void find_group(GjExact *exact, int start, int end, const int64 *codes,
+					 bool words, bool lacking, uint32 *numbers);
+static int	list_heads(int nparts, int n, const int64 *codes, const Datum *const *values,
+					   uint16 *heads);
+static int	drop_hashes(const int64 *codes, const uint16 *rows, int n, uint16 *others,
+						uint32 *numbers);
+static void find_group(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
 					   const Datum *const *values, bool words, uint32 *numbers);
-static void hash_words(const GjExact *exact, int start, int end, const int64 *codes,
-					   const Datum *const *values, Datum *plain, uint32 *hashes);
-static void hash_rows(GjExact *exact, int start, int end, const int64 *codes,
-					  const Datum *const *values, Datum *plain, uint32 *hashes);
-static uint32 hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row);
+static void hash_rows(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
+					  const Datum *const *values, bool words, Datum *plain, uint32 *hashes);
+static uint32 hash_element(GjExact *exact, int64 code, const Datum *values);
 static bool parts_are_equal(GjExactPart *part, Datum value, Datum listed, bool of_row);
-static inline bool is_repeated(int nparts, int i, const int64 *codes,
-							   const Datum *const *values);
-static inline bool all_words(const GjExact *exact, int64 code);
 static bool call_equal(FmgrInfo *function, Oid collation, Datum left, Datum right);
 
 static inline uint64
@@ -388,12 +393,13 @@ compares_bytes(Oid function, Oid collation)
 
 /*
  * Create an empty table in a memory context of its own below parent.  code_is_hash says that codes
- * are spread like hashes of the only part.
+ * are spread like hashes of the only part.  About this number of elements are expected.
  *
  * The functions of the parts must live as long.
  */
 GjExact *
-GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts, bool code_is_hash)
+GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts, bool code_is_hash,
+			  uint64 expected)
 {
 	MemoryContext context = AllocSetContextCreate(parent, "gpujoin exact table",
 												  ALLOCSET_SMALL_SIZES);
@@ -418,6 +424,7 @@ GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts, bool c
 		exact->data = GenerationContextCreate(context, "gpujoin exact values",
 											  ALLOCSET_DEFAULT_SIZES);
 	exact->code_only = code_is_hash;
+	exact->expected = Min(expected, GJ_EXACT_MAX_EXPECTED);
 	exact->seed = pg_prng_uint64(&pg_global_prng_state);
 	return exact;
 }
@@ -440,7 +447,7 @@ GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *found)
 		plain[i] = plain_value(values[i], &exact->parts[i], code,
 							   exact->parts[i].value_length);
 
-	hash = hash_element(exact, code, plain, false);
+	hash = hash_element(exact, code, plain);
 	number = find(exact, hash, code, plain, false, &nsame);
 	*found = number != GJ_EXACT_NONE;
 	if (!*found)
@@ -526,7 +533,8 @@ enter(GjExact *exact, uint32 hash, uint32 number)
 		at = (at + 1) & exact->mask;
 	exact->cells[at].hash = hash;
 	exact->cells[at].number = number;
-	exact->filter[hash & exact->mask] |= filter_bit(hash);
+	if (!exact->code_only)
+		exact->filter[hash & exact->mask] |= filter_bit(hash);
 }
 
 /*
@@ -535,7 +543,8 @@ enter(GjExact *exact, uint32 hash, uint32 number)
 static void
 grow(GjExact *exact)
 {
-	uint64		ncells = exact->cells == NULL ? GJ_EXACT_MIN_CELLS : ((uint64) exact->mask + 1) * 2;
+	uint64		ncells = exact->cells != NULL ? ((uint64) exact->mask + 1) * 2 :
+		pg_nextpower2_64(Max(exact->expected * UINT64CONST(2), GJ_EXACT_MIN_CELLS));
 	Size		element_bytes = exact->width * sizeof(uint64);
 
 	CHECK_FOR_INTERRUPTS();
@@ -569,7 +578,8 @@ fill_cells(GjExact *exact)
 {
 	for (uint64 i = 0; i <= exact->mask; i++)
 		exact->cells[i].number = GJ_EXACT_NONE;
-	memset(exact->filter, 0, (Size) exact->mask + 1);
+	if (!exact->code_only)
+		memset(exact->filter, 0, (Size) exact->mask + 1);
 
 	for (uint32 number = 0; number < exact->nelements; number++)
 	{
@@ -580,7 +590,7 @@ fill_cells(GjExact *exact)
 			CHECK_FOR_INTERRUPTS();
 			MemoryContextReset(exact->scratch);
 		}
-		enter(exact, hash_element(exact, (int64) element[0], (const Datum *) element + 1, false),
+		enter(exact, hash_element(exact, (int64) element[0], (const Datum *) element + 1),
 			  number);
 	}
 }
@@ -675,7 +685,7 @@ void
 GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
 				uint32 *numbers)
 {
-	find_all(exact, n, codes, values, !exact->has_datums, numbers);
+	find_all(exact, n, codes, values, !exact->has_datums, false, numbers);
 }
 
 /*
@@ -686,48 +696,111 @@ void
 GjExactFindWords(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
 				 uint32 *numbers)
 {
-	for (int start = 0, end; start < n; start = end)
-	{
-		const Datum *rest[INDEX_MAX_KEYS];
-
-		for (end = start; end < n && all_words(exact, codes[end]); end++)
-			;
-		for (int i = 0; i < exact->nparts; i++)
-			rest[i] = values[i] + start;
-		find_all(exact, end - start, codes + start, rest, exact->entries_have_words,
-				 numbers + start);
-		if (end < n)
-			numbers[end++] = GJ_EXACT_UNKNOWN;
-	}
+	find_all(exact, n, codes, values, exact->entries_have_words, exact->parts[0].is_rest,
+			 numbers);
 }
 
 /*
- * Return true if entries have all parts of elements with this code
- */
-static inline bool
-all_words(const GjExact *exact, int64 code)
-{
-	return !exact->parts[0].is_rest || !GjCodeIsHash(code);
-}
-
-/*
- * Find the elements of n rows, all of whose parts may be words
+ * Find the elements of n rows
+ *
+ * words: all parts are words, except those of rows that are lacking a part.
+ * lacking: rows whose code is a hash lack the first part, and get GJ_EXACT_UNKNOWN.
  */
 static void
 find_all(GjExact *exact, int n, const int64 *codes, const Datum *const *values, bool words,
-		 uint32 *numbers)
+		 bool lacking, uint32 *numbers)
 {
 	MemoryContext old = MemoryContextSwitchTo(exact->scratch);
-	int			group = GJ_EXACT_GROUP / exact->nparts;
+	int			most = GJ_EXACT_GROUP / exact->nparts;
 
-	for (int start = 0; start < n; start += group)
+	for (int start = 0; start < n; start += GJ_BATCH_ROWS)
 	{
-		CHECK_FOR_INTERRUPTS();
-		find_group(exact, start, Min(start + group, n), codes, values, words, numbers);
-		if (exact->has_datums)
-			MemoryContextReset(exact->scratch);
+		const int64 *some = codes + start;
+		const Datum *parts[INDEX_MAX_KEYS];
+		uint32	   *found = numbers + start;
+		uint16		heads[GJ_BATCH_ROWS + 1];
+		uint16		others[GJ_BATCH_ROWS];
+		const uint16 *rows = heads;
+		int			end = Min(n - start, GJ_BATCH_ROWS);
+		int			nheads;
+		int			nrows;
+
+		for (int k = 0; k < exact->nparts; k++)
+			parts[k] = values[k] + start;
+		nrows = nheads = list_heads(exact->nparts, end, some, parts, heads);
+		if (lacking)
+		{
+			nrows = drop_hashes(some, heads, nheads, others, found);
+			rows = others;
+		}
+		for (int at = 0; at < nrows; at += most)
+		{
+			CHECK_FOR_INTERRUPTS();
+			find_group(exact, Min(nrows - at, most), rows + at, some, parts, words, found);
+			if (exact->has_datums)
+				MemoryContextReset(exact->scratch);
+		}
+
+		heads[nheads] = end;
+		for (int i = 0; i < nheads && nheads < end; i++)
+		{
+			uint32		number = found[heads[i]];
+
+			for (int row = heads[i] + 1; row < heads[i + 1]; row++)
+				found[row] = number;
+		}
 	}
 	MemoryContextSwitchTo(old);
+}
+
+/*
+ * List those of n rows that have another code, or other parts, than the row before, and return
+ * their number
+ */
+static int
+list_heads(int nparts, int n, const int64 *codes, const Datum *const *values, uint16 *heads)
+{
+	const Datum *first = values[0];
+	int			nheads = 1;
+
+	heads[0] = 0;
+	if (nparts == 1)
+	{
+		for (int i = 1; i < n; i++)
+		{
+			heads[nheads] = i;
+			nheads += ((uint64) (codes[i] ^ codes[i - 1]) | (first[i] ^ first[i - 1])) != 0;
+		}
+		return nheads;
+	}
+	for (int i = 1; i < n; i++)
+	{
+		bool		differs = codes[i] != codes[i - 1];
+
+		for (int k = 0; k < nparts; k++)
+			differs |= values[k][i] != values[k][i - 1];
+		heads[nheads] = i;
+		nheads += differs;
+	}
+	return nheads;
+}
+
+/*
+ * Set the numbers of those of the listed rows whose code is a hash, and list the others
+ */
+static int
+drop_hashes(const int64 *codes, const uint16 *rows, int n, uint16 *others, uint32 *numbers)
+{
+	int			nkept = 0;
+
+	for (int i = 0; i < n; i++)
+	{
+		if (GjCodeIsHash(codes[rows[i]]))
+			numbers[rows[i]] = GJ_EXACT_UNKNOWN;
+		else
+			others[nkept++] = rows[i];
+	}
+	return nkept;
 }
 
 /*
@@ -744,42 +817,38 @@ prefetch_datums(const GjExact *exact, const uint64 *element)
 }
 
 /*
- * Find the elements of the rows from start to before end
+ * Find the elements of the listed rows
  *
- * Cache misses overlap: the bytes of the filter of all of them are prefetched, then the cells of
- * those that pass, then the elements.  Entries are mostly in the order of their codes, so a row
- * often has the values of the one before it.
+ * Cache misses overlap: the bytes of the filter of all of them are prefetched, if there is one,
+ * then the cells of those that pass, then the elements.
  */
 static void
-find_group(GjExact *exact, int start, int end, const int64 *codes, const Datum *const *values,
-		   bool words, uint32 *numbers)
+find_group(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
+		   const Datum *const *values, bool words, uint32 *numbers)
 {
 	Datum		plain[GJ_EXACT_GROUP];
 	uint32		hashes[GJ_EXACT_GROUP];
-	bool		repeated[GJ_EXACT_GROUP];
 	uint16		passing[GJ_EXACT_GROUP];
 	int			nparts = exact->nparts;
-	int			n = end - start;
 	int			npassing = 0;
 	uint32		nsame;
 
-	for (int i = start; i < end; i++)
-		numbers[i] = GJ_EXACT_NONE;
+	for (int i = 0; i < n; i++)
+		numbers[rows[i]] = GJ_EXACT_NONE;
 	if (exact->nelements == 0)
 		return;
 
 	if (words)
-		hash_words(exact, start, end, codes, values, plain, hashes);
+		hash_rows(exact, n, rows, codes, values, true, plain, hashes);
 	else
-		hash_rows(exact, start, end, codes, values, plain, hashes);
+		hash_rows(exact, n, rows, codes, values, false, plain, hashes);
 	for (int i = 0; i < n; i++)
 	{
-		repeated[i] = i > 0 && is_repeated(nparts, start + i, codes, values);
 		passing[npassing] = i;
-		npassing += !repeated[i] &&
+		npassing += exact->code_only ||
 			(exact->filter[hashes[i] & exact->mask] & filter_bit(hashes[i])) != 0;
 	}
-	for (int i = 0; i < npassing; i++)
+	for (int i = 0; i < npassing && !exact->code_only; i++)
 		GjPrefetch(&exact->cells[hashes[passing[i]] & exact->mask]);
 	for (int i = 0; i < npassing; i++)
 	{
@@ -799,96 +868,32 @@ find_group(GjExact *exact, int start, int end, const int64 *codes, const Datum *
 	{
 		int			row = passing[i];
 
-		numbers[start + row] = find(exact, hashes[row], codes[start + row], &plain[row * nparts],
-									true, &nsame);
-	}
-	for (int i = 1; i < n; i++)
-		numbers[start + i] = repeated[i] ? numbers[start + i - 1] : numbers[start + i];
-}
-
-/*
- * Read the parts of the rows from start to before end, which are words, and hash them like
- * hash_element()
- */
-static void
-hash_words(const GjExact *exact, int start, int end, const int64 *codes,
-		   const Datum *const *values, Datum *plain, uint32 *hashes)
-{
-	uint64		of_code = mix(exact->seed ^ (uint64) codes[start]);
-
-	for (int i = start; i < end; i++)
-	{
-		uint64		hash;
-
-		if (i > start && codes[i] != codes[i - 1])
-			of_code = mix(exact->seed ^ (uint64) codes[i]);
-		hash = of_code;
-		for (int k = 0; k < exact->nparts; k++)
-		{
-			const GjExactPart *part = &exact->parts[k];
-
-			*plain = part->is_word ? to_word(values[k][i], part->row_length) : values[k][i];
-			if (!exact->code_only)
-				hash = mix(hash + *plain);
-			plain++;
-		}
-		*hashes = (uint32) (hash >> 32);
-		GjPrefetch(&exact->filter[*hashes++ & exact->mask]);
+		numbers[rows[row]] = find(exact, hashes[row], codes[rows[row]], &plain[row * nparts],
+								  true, &nsame);
 	}
 }
 
 /*
- * The same for any parts, which are detoasted.  Rows with the values of the one before are skipped.
+ * Return the hash with which that of an element or a row with this code begins
  */
-static void
-hash_rows(GjExact *exact, int start, int end, const int64 *codes, const Datum *const *values,
-		  Datum *plain, uint32 *hashes)
+static inline uint64
+hash_code(const GjExact *exact, int64 code)
 {
-	for (int i = start; i < end; i++, plain += exact->nparts, hashes++)
-	{
-		if (i > start && is_repeated(exact->nparts, i, codes, values))
-			*hashes = 0;
-		else
-		{
-			for (int k = 0; k < exact->nparts; k++)
-				plain[k] = plain_value(values[k][i], &exact->parts[k], codes[i],
-									   exact->parts[k].row_length);
-			*hashes = hash_element(exact, codes[i], plain, true);
-			GjPrefetch(&exact->filter[*hashes & exact->mask]);
-		}
-	}
+	return mix(exact->seed ^ (uint64) code);
 }
 
 /*
- * Return true if a row has the code of the one before it, and the same Datums
+ * Hash the values of an element or a row, all of which may be words
  */
-static inline bool
-is_repeated(int nparts, int i, const int64 *codes, const Datum *const *values)
+static pg_attribute_always_inline uint32
+hash_values(GjExact *exact, uint64 hash, int64 code, const Datum *values, bool words, bool of_row)
 {
-	if (codes[i] != codes[i - 1])
-		return false;
-	for (int k = 0; k < nparts; k++)
-	{
-		if (values[k][i] != values[k][i - 1])
-			return false;
-	}
-	return true;
-}
-
-/*
- * Hash a code and values, which belong to a row or to an element
- */
-static uint32
-hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row)
-{
-	uint64		hash = mix(exact->seed ^ (uint64) code);
-
 	for (int i = 0; i < exact->nparts && !exact->code_only; i++)
 	{
 		GjExactPart *part = &exact->parts[i];
 		uint64		value;
 
-		if (has_word(part, code))
+		if (words || has_word(part, code))
 			value = values[i];
 		else if (part->is_uuid)
 			value = hash_uuid(hash, values[i]);
@@ -904,6 +909,49 @@ hash_element(GjExact *exact, int64 code, const Datum *values, bool of_row)
 }
 
 /*
+ * Read the parts of the listed rows, all of which may be words, and hash them.  Other parts are
+ * detoasted.
+ */
+static pg_attribute_always_inline void
+hash_rows(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
+		  const Datum *const *values, bool words, Datum *plain, uint32 *hashes)
+{
+	uint64		of_code = 0;
+
+	for (int i = 0; i < n; i++, plain += exact->nparts)
+	{
+		int			row = rows[i];
+
+		if (i == 0 || codes[row] != codes[rows[i - 1]])
+			of_code = hash_code(exact, codes[row]);
+		for (int k = 0; k < exact->nparts; k++)
+		{
+			const GjExactPart *part = &exact->parts[k];
+
+			if (words)
+				plain[k] = part->is_word ? to_word(values[k][row], part->row_length) :
+					values[k][row];
+			else
+				plain[k] = plain_value(values[k][row], part, codes[row], part->row_length);
+		}
+		hashes[i] = hash_values(exact, of_code, codes[row], plain, words, true);
+		if (exact->code_only)
+			GjPrefetch(&exact->cells[hashes[i] & exact->mask]);
+		else
+			GjPrefetch(&exact->filter[hashes[i] & exact->mask]);
+	}
+}
+
+/*
+ * Hash an element
+ */
+static uint32
+hash_element(GjExact *exact, int64 code, const Datum *values)
+{
+	return hash_values(exact, hash_code(exact, code), code, values, false, false);
+}
+
+/*
  * Create an empty table of pairs of words
  */
 GjExact *
@@ -912,7 +960,7 @@ GjPairsCreate(MemoryContext parent)
 	GjExactPart part;
 
 	init_word(&part);
-	return GjExactCreate(parent, 1, &part, false);
+	return GjExactCreate(parent, 1, &part, false, 0);
 }
 
 void

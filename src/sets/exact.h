@@ -52,7 +52,7 @@ typedef struct GjExact GjExact;
 extern bool GjExactPartInit(GjExactPart *part, Oid equality, Oid collation, Oid index_family);
 extern void GjExactPartUseRest(GjExactPart *part);
 extern GjExact *GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts,
-							  bool code_is_hash);
+							  bool code_is_hash, uint64 expected);
 extern uint32 GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *found);
 extern uint32 GjExactFind(GjExact *exact, int64 code, const Datum *values);
 extern void GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *values,

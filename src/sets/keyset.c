@@ -175,6 +175,7 @@ GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys, uin
 	part->nulls = whole->nulls;
 	part->exact = whole->exact;
 	part->entry_exact = whole->entry_exact;
+	part->narrowed = true;
 	part->elsewhere = whole->nkeys - nkeys;
 	GjKeySetFinish(part);
 	return part;
@@ -423,6 +424,7 @@ GjKeySetIntersect(GjKeySet *set, GjKeySet *other)
 			GjExactMove(set->entry_exact, set->context);
 		other->entry_exact = NULL;
 	}
+	set->narrowed = true;
 	set->nulls = set->nulls && other->nulls;
 
 	if (!set->complement)

@@ -5,7 +5,7 @@
  *
  * Elements are random, from a fixed seed, with few values, so that many are equal: as integers of
  * different widths, and as spellings of one numeric.  Codes are the first value, one of three, or
- * always the same, so that parts must tell elements apart.
+ * always the same, so that parts must tell elements apart.  Many rows repeat the row before.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,6 +28,7 @@
 
 #define MAX_PARTS				3
 #define MAX_ELEMENTS			900
+#define ROWS					(2 * GJ_BATCH_ROWS + 100)
 #define ROUNDS					70
 
 /* The types of the parts' operators, all of which are named "=" */
@@ -121,9 +122,10 @@ run_round(pg_prng_state *prng)
 	GjExactPart parts[MAX_PARTS];
 	GjExact    *exact;
 	int			span = 2 + pg_prng_uint64(prng) % (pg_prng_bool(prng) ? 30 : 30000);
-	int64	   *codes = palloc_array(int64, MAX_ELEMENTS);
-	uint32	   *found = palloc_array(uint32, MAX_ELEMENTS);
-	uint32	   *expected = palloc_array(uint32, MAX_ELEMENTS);
+	int64	   *codes = palloc_array(int64, ROWS);
+	uint32	   *found = palloc_array(uint32, ROWS);
+	uint32	   *expected = palloc_array(uint32, ROWS);
+	bool		repeats = pg_prng_bool(prng);
 	Datum	   *values[MAX_PARTS];
 
 	table->nparts = 1 + pg_prng_uint64(prng) % MAX_PARTS;
@@ -136,13 +138,14 @@ run_round(pg_prng_state *prng)
 		Oid			type = operators[kind].row_type;
 
 		table->kinds[i] = kind;
-		values[i] = palloc_array(Datum, MAX_ELEMENTS);
+		values[i] = palloc_array(Datum, ROWS);
 		if (!GjExactPartInit(&parts[i], opno, type_is_collatable(type) ? C_COLLATION_OID :
 							 InvalidOid, InvalidOid))
 			elog(ERROR, "operator %u is said not to be usable", opno);
 	}
 	exact = GjExactCreate(CurrentMemoryContext, table->nparts, parts,
-						  table->nparts == 1 && pg_prng_bool(prng));
+						  table->nparts == 1 && pg_prng_bool(prng),
+						  pg_prng_bool(prng) ? 0 : MAX_ELEMENTS / 2);
 
 	for (int n = 0; n < MAX_ELEMENTS; n++)
 	{
@@ -170,11 +173,19 @@ run_round(pg_prng_state *prng)
 		elog(ERROR, "an exact table has %u elements instead of %d", GjExactCount(exact),
 			 table->nlisted);
 
-	for (int n = 0; n < MAX_ELEMENTS; n++)
+	for (int n = 0; n < ROWS; n++)
 	{
 		int			numbers[MAX_PARTS];
 		Datum		value[MAX_PARTS];
 
+		if (repeats && n > 0 && pg_prng_uint64(prng) % 20 != 0)
+		{
+			for (int i = 0; i < table->nparts; i++)
+				values[i][n] = values[i][n - 1];
+			codes[n] = codes[n - 1];
+			expected[n] = expected[n - 1];
+			continue;
+		}
 		for (int i = 0; i < table->nparts; i++)
 		{
 			numbers[i] = (int) (pg_prng_uint64(prng) % (span + span / 2));
@@ -186,11 +197,63 @@ run_round(pg_prng_state *prng)
 		if (GjExactFind(exact, codes[n], value) != expected[n])
 			elog(ERROR, "an exact table finds a wrong element");
 	}
-	GjExactFindMany(exact, MAX_ELEMENTS, codes, (const Datum *const *) values, found);
-	if (memcmp(found, expected, MAX_ELEMENTS * sizeof(uint32)) != 0)
+	GjExactFindMany(exact, ROWS, codes, (const Datum *const *) values, found);
+	if (memcmp(found, expected, ROWS * sizeof(uint32)) != 0)
 		elog(ERROR, "an exact table finds wrong elements");
 	GjExactFree(exact);
-	return 2 * MAX_ELEMENTS;
+	return MAX_ELEMENTS + ROWS;
+}
+
+/*
+ * Look up entries: codes with their rests, and codes that are hashes, which prove nothing.  Codes
+ * are listed with every third rest.
+ */
+static int64
+run_entries(pg_prng_state *prng)
+{
+	Oid			opno = OpernameGetOprid(list_make1(makeString("=")), TEXTOID, TEXTOID);
+	GjExactPart part;
+	GjExact    *exact;
+	int64	   *codes = palloc_array(int64, ROWS);
+	Datum	   *rests = palloc_array(Datum, ROWS);
+	uint32	   *found = palloc_array(uint32, ROWS);
+	const Datum *parts[1] = {rests};
+
+	if (!GjExactPartInit(&part, opno, C_COLLATION_OID, InvalidOid))
+		elog(ERROR, "operator %u is said not to be usable", opno);
+	GjExactPartUseRest(&part);
+	exact = GjExactCreate(CurrentMemoryContext, 1, &part, pg_prng_bool(prng), 0);
+	for (int code = -20; code < 20; code++)
+	{
+		for (int rest = 0; rest < 30; rest += 3)
+		{
+			Datum		value = code < 0 ? make_value(TEXTOID, rest, false) : Int64GetDatum(rest);
+			bool		was_there;
+
+			(void) GjExactAdd(exact, code < 0 ? PG_INT64_MIN - code : code, &value, &was_there);
+		}
+	}
+	for (int n = 0; n < ROWS; n++)
+	{
+		bool		repeats = n > 0 && pg_prng_uint64(prng) % 10 != 0;
+		int			code = (int) (pg_prng_uint64(prng) % 50) - 25;
+
+		codes[n] = repeats ? codes[n - 1] : code < 0 ? PG_INT64_MIN - code : code;
+		rests[n] = n > 0 && pg_prng_uint64(prng) % 10 != 0 ? rests[n - 1] :
+			Int64GetDatum(pg_prng_uint64(prng) % 30);
+	}
+	GjExactFindWords(exact, ROWS, codes, parts, found);
+	for (int n = 0; n < ROWS; n++)
+	{
+		int64		rest = DatumGetInt64(rests[n]);
+		uint32		number = (uint32) (200 + codes[n] * 10 + rest / 3);
+
+		if (found[n] != (codes[n] < 0 ? GJ_EXACT_UNKNOWN :
+						 codes[n] < 20 && rest % 3 == 0 ? number : GJ_EXACT_NONE))
+			elog(ERROR, "an exact table finds a wrong element for an entry");
+	}
+	GjExactFree(exact);
+	return ROWS;
 }
 
 /*
@@ -209,7 +272,7 @@ gpujoin_exact_selftest(PG_FUNCTION_ARGS)
 													  ALLOCSET_DEFAULT_SIZES);
 		MemoryContext old = MemoryContextSwitchTo(context);
 
-		n += run_round(&prng);
+		n += run_round(&prng) + run_entries(&prng);
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(context);
 	}
