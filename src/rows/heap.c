@@ -61,6 +61,8 @@ struct GjFetch
 	uint16		rows[MaxHeapTuplesPerPage];
 	void	   *partners[MaxHeapTuplesPerPage];
 
+	Datum		keys[MaxHeapTuplesPerPage]; /* the tuples' keys, unless these are integers */
+
 	HeapTupleData row;			/* result of GjFetchRow() */
 };
 
@@ -114,21 +116,21 @@ struct GjBlocks
 /* Size of the page header and the line pointers in most pages */
 #define POINTER_BYTES			512
 
+/* Bytes of a tuple that are prefetched */
+#define TUPLE_BYTES				256
+
 static bool load_block(GjFetch *fetch);
 static bool search_chain(Relation heap, Buffer buffer, Snapshot snapshot, ItemPointer tid,
 						 HeapTuple tuple);
 static int	recheck_keys(GjFetch *fetch, int ntuples);
-static void read_tuple_keys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuples, int ntuples,
-							int64 *keys, bool *isnull);
+static void read_tuple_keys(GjFetch *fetch, int ntuples, int64 *codes, bool *isnull);
 static inline int64 read_integer(const char *at, int16 width);
-static void read_tuple_key(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple, int64 *key,
-						   bool *isnull);
 static int	find_in_set(GjFetch *fetch, const GjRowKeys *keys);
 static int	drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls, int n);
 static inline int64 compute_code(GjKeyReader *reader, Datum value);
 static int	drop_unlisted(GjFetch *fetch, const int64 *codes, int n);
 static int	find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls);
-static bool read_parts(GjFetch *fetch, HeapTuple tuple, int64 code, Datum *values, int stride);
+static bool read_parts(GjFetch *fetch, int row, int64 code, Datum *values, int stride);
 static int	max_pinned(Relation heap);
 static void fill_ring(GjBlocks *blocks);
 static bool take_block(GjBlocks *blocks);
@@ -320,8 +322,7 @@ recheck_keys(GjFetch *fetch, int ntuples)
 	GjRowKeys	keys = {.n = ntuples,.codes = codes,.nulls = nulls};
 	int			n;
 
-	read_tuple_keys(fetch->key_reader, RelationGetDescr(fetch->heap), fetch->tuples, ntuples,
-					codes, nulls);
+	read_tuple_keys(fetch, ntuples, codes, nulls);
 	if (fetch->probe.keys != NULL)
 	{
 		n = find_in_set(fetch, &keys);
@@ -346,16 +347,22 @@ find_in_set(GjFetch *fetch, const GjRowKeys *keys)
 {
 	const GjKeySet *set = fetch->probe.keys;
 	const GjKeyReader *reader = fetch->key_reader;
-	bool		has_all = set->exact != NULL && !set->narrowed;
 	int			n = 0;
 
+	if (set->exact == NULL || set->narrowed)
+	{
+		for (int i = 0; i < keys->n; i++)
+		{
+			if (keys->nulls[i] ? set->nulls : GjKeySetContains(set, keys->codes[i]))
+				fetch->rows[n++] = i;
+		}
+		return n;
+	}
 	for (int i = 0; i < keys->n; i++)
 	{
-		int64		code = keys->codes[i];
-
 		if (keys->nulls[i] ? set->nulls :
-			(has_all && (reader->nparts > 0 || GjCodeNeedsProof(&reader->codec, code))) ||
-			GjKeySetContains(set, code))
+			reader->nparts > 0 || GjCodeNeedsProof(&reader->codec, keys->codes[i]) ||
+			GjKeySetContains(set, keys->codes[i]))
 			fetch->rows[n++] = i;
 	}
 	return n;
@@ -380,15 +387,11 @@ drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls, int n)
 	for (int i = 0; i < n; i++)
 	{
 		int			row = fetch->rows[i];
-		bool		isnull;
 
 		if (nulls[row] || !GjCodeNeedsProof(codec, codes[row]))
 			continue;
 		hashes[nhashes] = codes[row];
-		values[nhashes] = heap_getattr(&fetch->tuples[row], fetch->key_reader->attno,
-									   RelationGetDescr(fetch->heap), &isnull);
-		values[nhashes] = GjProofOf(codec, codes[row], values[nhashes]);
-		nhashes++;
+		values[nhashes++] = GjProofOf(codec, codes[row], fetch->keys[row]);
 	}
 	GjExactFindMany(fetch->probe.keys->exact, nhashes, hashes, parts, numbers);
 
@@ -421,8 +424,7 @@ drop_unlisted(GjFetch *fetch, const int64 *codes, int n)
 		arrays[i] = values + i * n;
 	for (int i = 0; i < n; i++)
 	{
-		if (!read_parts(fetch, &fetch->tuples[fetch->rows[i]], codes[fetch->rows[i]],
-						values + nread, n))
+		if (!read_parts(fetch, fetch->rows[i], codes[fetch->rows[i]], values + nread, n))
 			continue;
 		selected[nread] = codes[fetch->rows[i]];
 		fetch->rows[nread++] = fetch->rows[i];
@@ -453,8 +455,7 @@ find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls)
 	for (int i = 0; i < keys->n; i++)
 	{
 		if (!nulls[i])
-			nulls[i] = !read_parts(fetch, &fetch->tuples[i], keys->codes[i], values + i,
-								   keys->n);
+			nulls[i] = !read_parts(fetch, i, keys->codes[i], values + i, keys->n);
 	}
 	keys->parts = arrays;
 	nfound = fetch->probe.lookup(fetch->probe.arg, keys, fetch->rows, fetch->partners);
@@ -463,19 +464,23 @@ find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls)
 }
 
 /*
- * Read the parts of a tuple, whose key has this code, into values[0], values[stride], ...  Returns
- * false if one is NULL.
+ * Read the parts of a tuple, whose key has been read and has this code, into values[0],
+ * values[stride], ...  Returns false if one is NULL.
  */
 static bool
-read_parts(GjFetch *fetch, HeapTuple tuple, int64 code, Datum *values, int stride)
+read_parts(GjFetch *fetch, int row, int64 code, Datum *values, int stride)
 {
 	GjKeyReader *reader = fetch->key_reader;
-	bool		isnull;
 
 	for (int i = 0; i < reader->nparts; i++)
 	{
-		values[i * stride] = heap_getattr(tuple, reader->parts[i], RelationGetDescr(fetch->heap),
-										  &isnull);
+		bool		isnull = false;
+
+		if (reader->parts[i] == reader->attno && reader->place.attno == 0)
+			values[i * stride] = fetch->keys[row];
+		else
+			values[i * stride] = heap_getattr(&fetch->tuples[row], reader->parts[i],
+											  RelationGetDescr(fetch->heap), &isnull);
 		if (isnull)
 			return false;
 	}
@@ -882,9 +887,9 @@ prefetch_line_pointers(Buffer buffer, const GjTidBlock *tids)
 }
 
 /*
- * Prefetch the first and the last cache line of the candidates' tuples; short tuples have no
- * others.  The page may change at any time, and a line pointer may redirect: then other lines are
- * prefetched, which does no harm.
+ * Prefetch the candidates' tuples, up to a limit: a key behind other columns is further than the
+ * first cache line.  The page may change at any time, and a line pointer may redirect: then other
+ * lines are prefetched, which does no harm.
  */
 static void
 prefetch_tuples(Buffer buffer, const GjTidBlock *tids)
@@ -894,10 +899,14 @@ prefetch_tuples(Buffer buffer, const GjTidBlock *tids)
 	for (int i = 0; i < tids->noffsets; i++)
 	{
 		ItemId		item = PageGetItemId(page, tids->offsets[i]);
-		char	   *tuple = (char *) page + ItemIdGetOffset(item);
+		const char *tuple = (char *) page + ItemIdGetOffset(item);
+		Size		length = ItemIdGetLength(item);
 
 		GjPrefetch(tuple);
-		GjPrefetch(tuple + Min(ItemIdGetLength(item), GJ_CACHE_LINE));
+		if (length <= GJ_CACHE_LINE)
+			GjPrefetch(tuple + length);
+		else
+			GjPrefetchRange(tuple + GJ_CACHE_LINE, Min(length, TUPLE_BYTES) - GJ_CACHE_LINE);
 	}
 }
 
@@ -1081,23 +1090,27 @@ GjRowIsListed(GjKeyReader *reader, const GjKeySet *set, TupleTableSlot *slot, in
 }
 
 /*
- * Read the keys of heap tuples that are in no slot.  The key must be an attribute.
+ * Read the keys of a block's tuples, and compute their codes.  The key must be an attribute.
  */
 static void
-read_tuple_keys(GjKeyReader *reader, TupleDesc desc, HeapTuple tuples, int ntuples, int64 *keys,
-				bool *isnull)
+read_tuple_keys(GjFetch *fetch, int ntuples, int64 *codes, bool *isnull)
 {
+	GjKeyReader *reader = fetch->key_reader;
 	const GjTuplePlace place = reader->place;
+	HeapTuple	tuples = fetch->tuples;
 
 	for (int i = 0; i < ntuples; i++)
 	{
 		if (likely(place.attno != 0 && GjTupleHasPlace(tuples[i].t_data, place.attno)))
 		{
-			keys[i] = read_integer(GjTupleAt(tuples[i].t_data, &place), place.width);
+			codes[i] = read_integer(GjTupleAt(tuples[i].t_data, &place), place.width);
 			isnull[i] = false;
+			continue;
 		}
-		else
-			read_tuple_key(reader, desc, &tuples[i], &keys[i], &isnull[i]);
+		fetch->keys[i] = heap_getattr(&tuples[i], reader->attno, RelationGetDescr(fetch->heap),
+									  &isnull[i]);
+		if (!isnull[i])
+			codes[i] = compute_code(reader, fetch->keys[i]);
 	}
 }
 
@@ -1113,13 +1126,4 @@ read_integer(const char *at, int16 width)
 		default:
 			return *(const int64 *) at;
 	}
-}
-
-static void
-read_tuple_key(GjKeyReader *reader, TupleDesc desc, HeapTuple tuple, int64 *key, bool *isnull)
-{
-	Datum		value = heap_getattr(tuple, reader->attno, desc, isnull);
-
-	if (!*isnull)
-		*key = compute_code(reader, value);
 }
