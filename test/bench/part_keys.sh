@@ -1,6 +1,7 @@
 # test/bench/part_keys.sh: keys of other types beside int8, and what of them must be fast (bars).
 # One process. Lists are parameters of prepared statements; the best of generic and custom plans,
-# and of the kinds of index, counts as stock. The tables are keyed.sh's.
+# and of the kinds of index, counts as stock. PostgreSQL reads each list from its text, which is a
+# part of each time, and is shown alone, too. The tables are keyed.sh's.
 # shellcheck shell=bash
 
 heap="count(*), sum(amount), sum(other)"
@@ -43,6 +44,8 @@ keys_unique() {
     ask_keyed keyed "$type" "${type}_id" "$heap" "SELECT ${type}_id AS k FROM wanted LIMIT $many"
     keyed_contest "$case" "$type" "${stock[@]}" "${ours[@]}"
     [ -z "$bar" ] || against "$bar" "$case" keys "$case" "${ours[@]}" -- "${stock[@]}"
+    in_session="DEALLOCATE ALL; PREPARE asked ($type[]) AS SELECT cardinality(\$1);"
+    keyed_contest "$case: reading the list alone" "$type" "no index"
 }
 
 keys_unnest() {
@@ -326,7 +329,7 @@ part_keys() {
     wait "$writing"
     sql -c CHECKPOINT
     note "indexes ($SECONDS s)"
-    cases_left=28
+    cases_left=33
     keys_unique 4000 int8 ''
     keys_unique 4000 uuid 0.5
     against 1.15 "the same against int8" keys "4000 unique keys of type uuid" gpujoin -- \
