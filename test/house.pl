@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 77079,
-	'lines of code' => 54235,
+	'lines' => 77157,
+	'lines of code' => 54295,
 	'global functions' => 762,
 	'used by no other file' => 0,
 	'used across folders' => 404,

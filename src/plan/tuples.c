@@ -31,6 +31,7 @@
 #include "postgres.h"
 
 #include "access/stratnum.h"
+#include "catalog/pg_operator_d.h"
 #include "catalog/pg_opfamily_d.h"
 #include "catalog/pg_type_d.h"
 #include "miscadmin.h"
@@ -101,6 +102,8 @@ typedef struct Comparison
 
 static bool add_arm(Finder *finder, Node *arm, bool is_first);
 static bool read_comparison(Finder *finder, Node *clause, Comparison *comparison);
+static bool read_cast(Finder *finder, OpExpr *op, Comparison *comparison);
+static Expr *to_bpchar(Expr *value, Oid collation);
 static Node *strip_relabel(Node *expr);
 static bool is_column(const Finder *finder, Node *expr, AttrNumber *attno);
 static int	find_column(Finder *finder, const Comparison *comparison, bool is_first);
@@ -211,6 +214,8 @@ read_comparison(Finder *finder, Node *clause, Comparison *comparison)
 		OpExpr	   *op = (OpExpr *) clause;
 
 		comparison->is_array = false;
+		if (op->opno == TextEqualOperator && read_cast(finder, op, comparison))
+			return true;
 		comparison->is_turned = !is_column(finder, linitial(op->args), &attno);
 		comparison->column = comparison->is_turned ? lsecond(op->args) : linitial(op->args);
 		comparison->value = comparison->is_turned ? linitial(op->args) : lsecond(op->args);
@@ -231,6 +236,79 @@ read_comparison(Finder *finder, Node *clause, Comparison *comparison)
 		return is_column(finder, comparison->column, &attno);
 	}
 	return false;
+}
+
+/*
+ * Read a comparison of a bpchar column that is cast to text, as drivers write it whose parameters
+ * are texts
+ *
+ * The cast removes trailing blanks.  So the column is equal to a text that ends in no blank if and
+ * only if it is equal to the same bytes as a bpchar, under a deterministic collation; no column is
+ * equal to another text, for which NULL takes its place.
+ */
+static bool
+read_cast(Finder *finder, OpExpr *op, Comparison *comparison)
+{
+	FuncExpr   *cast = (FuncExpr *) strip_relabel(linitial(op->args));
+	Expr	   *value = lsecond(op->args);
+	AttrNumber	attno;
+
+	if (!IsA(cast, FuncExpr) || cast->funcid != F_TEXT_BPCHAR)
+	{
+		cast = (FuncExpr *) strip_relabel(lsecond(op->args));
+		value = linitial(op->args);
+	}
+	if (!IsA(cast, FuncExpr) || cast->funcid != F_TEXT_BPCHAR ||
+		!OidIsValid(op->inputcollid) || !get_collation_isdeterministic(op->inputcollid))
+		return false;
+	comparison->is_turned = false;
+	comparison->column = linitial(cast->args);
+	comparison->value = to_bpchar(value, op->inputcollid);
+	comparison->opno = BpcharEqualOperator;
+	comparison->collation = op->inputcollid;
+	return is_column(finder, comparison->column, &attno) && attno > 0;
+}
+
+/*
+ * Convert a text that ends in a blank to NULL, another one to a bpchar
+ */
+static Expr *
+to_bpchar(Expr *value, Oid collation)
+{
+	Expr	   *null = (Expr *) makeNullConst(BPCHAROID, -1, collation);
+	Expr	   *trimmed;
+	CaseWhen   *when;
+	CaseExpr   *result;
+
+	if (IsA(value, Const))
+	{
+		const Const *constant = (const Const *) value;
+		text	   *bytes = constant->constisnull ? NULL : DatumGetTextPP(constant->constvalue);
+		int			length = bytes == NULL ? 0 : VARSIZE_ANY_EXHDR(bytes);
+
+		if (bytes == NULL || (length > 0 && VARDATA_ANY(bytes)[length - 1] == ' '))
+			return null;
+		return (Expr *) makeConst(BPCHAROID, -1, collation, -1, PointerGetDatum(bytes), false,
+								  false);
+	}
+
+	/* CASE WHEN rtrim(value) = value THEN value::bpchar END */
+	trimmed = (Expr *) makeFuncExpr(F_RTRIM_TEXT, TEXTOID, list_make1(value), collation, collation,
+									COERCE_EXPLICIT_CALL);
+	when = makeNode(CaseWhen);
+	when->expr = make_opclause(TextEqualOperator, BOOLOID, false, trimmed, copyObject(value),
+							   InvalidOid, collation);
+	set_opfuncid((OpExpr *) when->expr);
+	when->result = (Expr *) makeRelabelType(copyObject(value), BPCHAROID, -1, collation,
+											COERCE_EXPLICIT_CAST);
+	when->location = -1;
+	result = makeNode(CaseExpr);
+	result->casetype = BPCHAROID;
+	result->casecollid = collation;
+	result->args = list_make1(when);
+	result->defresult = null;
+	result->location = -1;
+	return (Expr *) result;
 }
 
 static Node *
