@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 77157,
-	'lines of code' => 54295,
+	'lines' => 77168,
+	'lines of code' => 54298,
 	'global functions' => 762,
 	'used by no other file' => 0,
 	'used across folders' => 404,
