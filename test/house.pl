@@ -15,7 +15,7 @@ use File::Basename;
 my %limit = (
 	'files' => 164,
 	'lines' => 77168,
-	'lines of code' => 54298,
+	'lines of code' => 54300,
 	'global functions' => 762,
 	'used by no other file' => 0,
 	'used across folders' => 404,

@@ -304,6 +304,8 @@ GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set)
 		}
 		if (found != NULL)
 		{
+			if (!stream->at_once)	/* otherwise begin() has counted them */
+				pgstat_count_index_tuples(stream->request.index, GjEntrySetFound(found));
 			stream->nsets++;
 			*set = stream->current = found;
 			return GJ_FOUND_ENTRIES;
@@ -559,9 +561,7 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 		pgstat_count_index_tuples(request->index, GjEntrySetFound(stream->whole));
 }
 
-/*
- * Create the memory of a match, and a set for the entries from a device
- */
+/* Create the memory of a match, and a set for the entries from a device */
 static void
 prepare(GjEntryStream *stream, uint64 columns, Size limit)
 {

@@ -34,6 +34,16 @@ SELECT g, count(*) FROM t WHERE k IN (1, 2, 3) GROUP BY g ORDER BY g;
 SELECT * FROM counted;
 SELECT gpujoin_stats_reset('t_k');
 
+-- PostgreSQL's statistics of an index count the entries, whether rows come from the heap or the index
+BEGIN;
+SELECT pg_stat_get_xact_tuples_returned('t_k'::regclass) AS before \gset
+SELECT sum(id) FROM t WHERE k IN (1, 2, 3);
+SELECT pg_stat_get_xact_tuples_returned('t_k'::regclass) - :before AS entries;
+SELECT count(*) FROM (SELECT g FROM t WHERE k IN (1, 2, 3) OFFSET 0) x;
+SELECT pg_stat_get_xact_tuples_returned('t_k'::regclass) - :before AS entries;
+COMMIT;
+SELECT gpujoin_stats_reset('t_k');
+
 -- Rows changed since the last VACUUM are looked up in the heap
 UPDATE t SET g = 8 WHERE id = 2;
 SELECT count(*) FROM (SELECT g FROM t WHERE k IN (1, 2, 3) OFFSET 0) x;
