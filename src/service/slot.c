@@ -126,6 +126,7 @@ GjSlotAbandon(int slot, uint32 epoch)
 		 * could see this, so look again.
 		 */
 		__atomic_store_n(&message->cancelled, entry->generation, __ATOMIC_SEQ_CST);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		left = !is_final(slot, entry->generation);
 	}
 	if (left)
