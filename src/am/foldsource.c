@@ -304,7 +304,7 @@ static void
 open_run(GjFold *fold, GjFoldSource *source, const GjRun *run)
 {
 	source->sort = NULL;
-	GjRunReaderBegin(&source->reader, fold->index, run);
+	GjRunReaderBegin(&source->reader, fold->index, &fold->state, run, false);
 	source->slot = source->nslots = source->gap = 0;
 	source->last = (GjPlace) {PG_INT64_MIN, 0};
 	source->ended = !seek(fold, &source->reader, &source->found);
@@ -632,7 +632,7 @@ fold_open_words(GjFold *fold, int first_run)
 		Stream	   *stream = add_stream(words, run->entries);
 
 		stream->is_run = true;
-		GjRunReaderBegin(&stream->reader, fold->index, run);
+		GjRunReaderBegin(&stream->reader, fold->index, &fold->state, run, false);
 		stream->ended = !seek(fold, &stream->reader, &stream->found);
 	}
 	/* only a merge delivers whole pages, so merge a single stream with an empty one */

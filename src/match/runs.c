@@ -27,6 +27,9 @@
 /* Reading this many pages takes much longer than taking a step */
 #define MIN_STEP_PAGES			4
 
+/* A directory page is copied if more seeks than this are expected in it */
+#define FEW_SEEKS				4
+
 static int	divide_runs(GjSearch *search, int most, GjPlace *starts);
 static void settle(GjSearch *search, GjRunCursor *cursor);
 static void start_all(GjSearch *search);
@@ -42,12 +45,17 @@ static void choose(GjSearch *search, GjRunCursor *cursor);
 void
 GjRunsOpen(GjSearch *search, GjMatchStats *stats)
 {
+	const GjKeySet *keys = search->keys;
+
 	Assert(!search->opened);
 	for (int i = 0; i < search->state.nruns; i++)
 	{
 		GjRunCursor *cursor = &search->cursors[i];
+		const GjRun *run = &search->state.runs[i];
+		bool		few = !keys->complement &&
+			keys->nkeys <= (uint64) run->directory_pages * FEW_SEEKS;
 
-		GjRunReaderBegin(&cursor->reader, search->index, &search->state.runs[i]);
+		GjRunReaderBegin(&cursor->reader, search->index, &search->state, run, few);
 		GjGuessStart(&cursor->guess, search->index, NULL);
 	}
 	search->opened = true;
@@ -201,21 +209,44 @@ start(GjSearch *search, GjRunCursor *cursor)
 	GjPlace		place = search->next;
 
 	cursor->key = search->key;
-	cursor->at_page = keys->complement || search->key < keys->nkeys;
-	if (!cursor->at_page)
-		return;
-	if (!keys->complement && keys->keys[search->key] > place.key)
-		place = (GjPlace) {keys->keys[search->key], 0};
+	if (!keys->complement)
+	{
+		cursor->key = find_key(keys, search->key, cursor->reader.run.min_key);
+		cursor->at_page = cursor->key < keys->nkeys;
+		if (!cursor->at_page)
+			return;
+		if (keys->keys[cursor->key] > place.key)
+			place = (GjPlace) {keys->keys[cursor->key], 0};
+	}
 	cursor->at_page = GjRunReaderSeek(&cursor->reader, &place);
 }
 
 /*
- * Go to the next page that may have a hit
+ * Go to the next page that may have a hit.  If no listed key is on the next page, do not look up
+ * where that is.
  */
 static void
 go_on(GjSearch *search, GjRunCursor *cursor)
 {
-	cursor->at_page = GjRunReaderNext(&cursor->reader);
+	const GjKeySet *keys = search->keys;
+	GjRunReader *reader = &cursor->reader;
+	GjPlace		place = reader->next;
+
+	cursor->at_page = reader->has_next && GjPlaceIsBefore(&place, &search->hits_end);
+	if (cursor->at_page && !keys->complement)
+	{
+		cursor->key = find_key(keys, cursor->key, Max(place.key, search->next.key));
+		cursor->at_page = cursor->key < keys->nkeys;
+		if (cursor->at_page && keys->keys[cursor->key] > place.key)
+		{
+			place = (GjPlace) {keys->keys[cursor->key], 0};
+			cursor->at_page = GjRunReaderSeek(reader, &place);
+			settle(search, cursor);
+			return;
+		}
+	}
+	if (cursor->at_page)
+		cursor->at_page = GjRunReaderNext(reader);
 	settle(search, cursor);
 }
 

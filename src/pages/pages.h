@@ -133,13 +133,15 @@ typedef enum GjPageOwner
 } GjPageOwner;
 
 /*
- * Reads the data pages of a run, in order.  Directory pages are copied, so nothing is locked or
- * pinned between two calls.
+ * Reads the data pages of a run, in order.  Directory pages, or elements of them, are copied, so
+ * nothing is locked or pinned between two calls.
  */
 typedef struct GjRunReader
 {
 	Relation	index;
 	GjRun		run;
+	bool		few;			/* single elements are copied, not pages */
+	BlockNumber nblocks;		/* the run's pages are before this block */
 	bool		moved;			/* true if a page did not belong to the run any more: the state is
 								 * outdated */
 	BlockNumber block;			/* current data page */
@@ -349,7 +351,8 @@ extern bool GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNum
 extern void GjDeltaGetLists(Relation index, const GjDelta *delta, BlockNumber *blocks);
 
 /* run.c: finding a key in a run */
-extern void GjRunReaderBegin(GjRunReader *reader, Relation index, const GjRun *run);
+extern void GjRunReaderBegin(GjRunReader *reader, Relation index, const GjIndexState *state,
+							 const GjRun *run, bool few);
 extern bool GjRunReaderSeek(GjRunReader *reader, const GjPlace *place);
 extern bool GjRunReaderNext(GjRunReader *reader);
 extern void GjRunReaderEnd(GjRunReader *reader);

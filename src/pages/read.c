@@ -682,7 +682,7 @@ bool
 GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNumber **blocks,
 				 BlockNumber *nblocks)
 {
-	BlockNumber length = GjIndexGetLength(index);
+	BlockNumber length = check_length(index, state->min_blocks);
 	uint64		count = 0;
 
 	for (int i = 0; i < lengthof(state->deltas); i++)

@@ -8,6 +8,10 @@
  * first entry.  A reader has a copy of one page of each level, so nothing is locked or pinned
  * between two steps, and a step forward, or a short seek forward, uses only the copies.
  *
+ * A reader that will make only a few seeks copies single elements instead, as copying a page takes
+ * longer than a search in it.  Such a copy leads to the places from its element to the next one;
+ * for another place, the page is searched again.
+ *
  * The run may be dropped meanwhile, and its pages reused.  Each page carries the number of its
  * run; if that has changed, the reader returns "moved", and its caller checks list_version (lemma
  * L1 of src/README).  A copy remains unchanged: it may lead the caller to a data page that does not
@@ -36,10 +40,16 @@ typedef struct GjDirectoryCopy
 	BlockNumber block;			/* InvalidBlockNumber if no page has been copied yet */
 	int			n;				/* number of elements */
 	int			at;				/* reader's current element */
-	bool		has_next;		/* true if another page follows on this level */
-	GjPlace		next;			/* first place of that page */
-	GjDirectory directory;
+	bool		has_next;		/* true if another element follows on this level */
+	GjPlace		next;			/* its place */
+	int64	   *keys;			/* of the elements, as in GjDirectory */
+	BlockNumber *blocks;
+	ItemPointerData *tids;
 } GjDirectoryCopy;
+
+/* Size of the arrays of a copy of n elements */
+#define COPY_BYTES(n) \
+	MAXALIGN((n) * (sizeof(int64) + sizeof(BlockNumber) + sizeof(ItemPointerData)))
 
 /* A finished page that has not been written yet */
 typedef struct Waiting
@@ -80,11 +90,13 @@ struct GjRunWriter
 
 static bool covers(const GjDirectoryCopy *copy, const GjPlace *place);
 static int	find_element(const GjDirectoryCopy *copy, const GjPlace *place);
-static bool read_root(GjRunReader *reader);
-static bool descend(GjRunReader *reader, int level);
-static bool copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *first);
+static bool read_root(GjRunReader *reader, const GjPlace *place);
+static bool descend(GjRunReader *reader, int level, const GjPlace *place);
+static bool copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *first,
+					  const GjPlace *place);
 static Buffer lock_directory(Relation index, const GjRun *run, BlockNumber block);
-static void check_blocks(Relation index, BlockNumber block, const GjDirectory *directory, int n);
+static void check_blocks(Relation index, BlockNumber block, const BlockNumber *blocks, int n,
+						 BlockNumber nblocks);
 static bool arrive(GjRunReader *reader);
 static inline Page next_image(GjRunWriter *writer);
 static void finish_data(GjRunWriter *writer);
@@ -104,24 +116,41 @@ static void put_words(Page page, const GjIndexInfo *info, const GjWordForm *form
 static inline GjPlace
 element(const GjDirectoryCopy *copy, int i)
 {
-	GjPlace		place = {copy->directory.keys[i], GjPackTid(&copy->directory.tids[i])};
+	GjPlace		place = {copy->keys[i], GjPackTid(&copy->tids[i])};
 
 	return place;
 }
 
 /*
  * Start reading a run that a state of the index lists, before its first page
+ *
+ * If few is true, the reader copies single elements.  Its first page must then be found by a seek.
  */
 void
-GjRunReaderBegin(GjRunReader *reader, Relation index, const GjRun *run)
+GjRunReaderBegin(GjRunReader *reader, Relation index, const GjIndexState *state,
+				 const GjRun *run, bool few)
 {
+	int			room = few ? 1 : GJ_DIRECTORY_FANOUT;
+	char	   *arrays;
+
 	memset(reader, 0, sizeof(*reader));
 	reader->index = index;
 	reader->run = *run;
+	reader->few = few;
+	reader->nblocks = state->min_blocks;
 	reader->block = InvalidBlockNumber;
-	reader->levels = palloc(run->height * sizeof(GjDirectoryCopy));
+	reader->levels = palloc(run->height * (sizeof(GjDirectoryCopy) + COPY_BYTES(room)));
+	arrays = (char *) (reader->levels + run->height);
 	for (int level = 0; level < run->height; level++)
-		reader->levels[level].block = InvalidBlockNumber;
+	{
+		GjDirectoryCopy *copy = &reader->levels[level];
+
+		copy->block = InvalidBlockNumber;
+		copy->keys = (int64 *) arrays;
+		copy->blocks = (BlockNumber *) (copy->keys + room);
+		copy->tids = (ItemPointerData *) (copy->blocks + room);
+		arrays += COPY_BYTES(room);
+	}
 }
 
 /*
@@ -135,10 +164,12 @@ GjRunReaderSeek(GjRunReader *reader, const GjPlace *place)
 	int			root = reader->run.height - 1;
 	int			level = 0;
 
-	if (place->key > reader->run.max_key || !read_root(reader))
+	if (place->key > reader->run.max_key)
 		return false;
 	while (level < root && !covers(&reader->levels[level], place))
 		level++;
+	if (level == root && !read_root(reader, place))
+		return false;
 
 	for (;;)
 	{
@@ -147,7 +178,7 @@ GjRunReaderSeek(GjRunReader *reader, const GjPlace *place)
 		copy->at = find_element(copy, place);
 		if (level == 0)
 			return arrive(reader);
-		if (!descend(reader, level))
+		if (!descend(reader, level, place))
 			return false;
 		level--;
 	}
@@ -163,9 +194,16 @@ GjRunReaderNext(GjRunReader *reader)
 	int			root = reader->run.height - 1;
 	int			level = 0;
 
+	if (reader->few)
+	{
+		GjPlace		next = reader->next;
+
+		Assert(BlockNumberIsValid(reader->block));
+		return reader->has_next && GjRunReaderSeek(reader, &next);
+	}
 	if (!BlockNumberIsValid(reader->levels[root].block))
 	{
-		if (!read_root(reader))
+		if (!read_root(reader, NULL))
 			return false;
 		level = root;
 	}
@@ -179,7 +217,7 @@ GjRunReaderNext(GjRunReader *reader)
 	}
 	for (; level > 0; level--)
 	{
-		if (!descend(reader, level))
+		if (!descend(reader, level, NULL))
 			return false;
 		reader->levels[level - 1].at = 0;
 	}
@@ -204,6 +242,7 @@ bool
 GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks)
 {
 	uint64		all = (uint64) run->data_pages + run->directory_pages;
+	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
 	uint64		n = 1;
 
 	blocks[0] = run->root;
@@ -219,6 +258,7 @@ GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks)
 			GjReportCorruption(index, blocks[i], "A run has more pages than the metapage counts.");
 		memcpy(blocks + n, GjPageGetDirectory(BufferGetPage(buffer))->blocks,
 			   opaque->used * sizeof(BlockNumber));
+		check_blocks(index, blocks[i], blocks + n, opaque->used, nblocks);
 		n += opaque->used;
 		UnlockReleaseBuffer(buffer);
 		if (i + 1 == n)
@@ -278,49 +318,56 @@ find_element(const GjDirectoryCopy *copy, const GjPlace *place)
 	return low;
 }
 
+/*
+ * Copy the root, unless its copy leads to the place already
+ */
 static bool
-read_root(GjRunReader *reader)
+read_root(GjRunReader *reader, const GjPlace *place)
 {
 	int			root = reader->run.height - 1;
+	GjDirectoryCopy *copy = &reader->levels[root];
 
-	if (BlockNumberIsValid(reader->levels[root].block))
+	if (BlockNumberIsValid(copy->block) && (!reader->few || covers(copy, place)))
 		return true;
-	reader->levels[root].has_next = false;
-	return copy_page(reader, root, reader->run.root, NULL);
+	copy->has_next = false;
+	return copy_page(reader, root, reader->run.root, NULL, place);
 }
 
 /*
- * Copy the page below a level's current element, unless it has been copied already
+ * Copy the page below a level's current element, unless it has been copied already.  The place is
+ * the one that a seek looks for, and not in a copied element of that page.
  */
 static bool
-descend(GjRunReader *reader, int level)
+descend(GjRunReader *reader, int level, const GjPlace *place)
 {
 	GjDirectoryCopy *above = &reader->levels[level];
 	GjDirectoryCopy *below = &reader->levels[level - 1];
-	BlockNumber block = above->directory.blocks[above->at];
+	BlockNumber block = above->blocks[above->at];
 	GjPlace		first = element(above, above->at);
 
-	if (block == below->block)
+	if (block == below->block && !reader->few)
 		return true;
 	below->has_next = above->at + 1 < above->n || above->has_next;
 	if (above->at + 1 < above->n)
 		below->next = element(above, above->at + 1);
 	else
 		below->next = above->next;
-	return copy_page(reader, level - 1, block, &first);
+	return copy_page(reader, level - 1, block, &first, place);
 }
 
 /*
- * Copy a page that must begin where its parent says; returns false if it does not belong to the
- * run any more
+ * Copy a page that must begin where its parent says, or its element for the place if only few are
+ * needed; returns false if the page does not belong to the run any more
  */
 static bool
-copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *first)
+copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *first,
+		  const GjPlace *place)
 {
 	GjDirectoryCopy *copy = &reader->levels[level];
 	Buffer		buffer = lock_directory(reader->index, &reader->run, block);
+	GjDirectoryCopy page = {.at = 0};
 	GjDirectory *directory;
-	int			n;
+	int			i = 0;
 
 	copy->block = InvalidBlockNumber;
 	if (!BufferIsValid(buffer))
@@ -331,24 +378,36 @@ copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *firs
 	}
 
 	directory = GjPageGetDirectory(BufferGetPage(buffer));
-	n = GjPageGetOpaque(BufferGetPage(buffer))->used;
 	if (directory->level != level)
 		GjReportCorruption(reader->index, block, "A directory page is of another level.");
-	memcpy(copy->directory.keys, directory->keys, n * sizeof(int64));
-	memcpy(copy->directory.blocks, directory->blocks, n * sizeof(BlockNumber));
-	memcpy(copy->directory.tids, directory->tids, n * sizeof(ItemPointerData));
-	copy->n = n;
-	copy->at = 0;
-	copy->block = block;
-	UnlockReleaseBuffer(buffer);
+	page.n = GjPageGetOpaque(BufferGetPage(buffer))->used;
+	page.keys = directory->keys;
+	page.blocks = directory->blocks;
+	page.tids = directory->tids;
 	if (first != NULL)
 	{
-		GjPlace		begin = element(copy, 0);
+		GjPlace		begin = element(&page, 0);
 
 		if (GjPlaceIsBefore(&begin, first) || GjPlaceIsBefore(first, &begin))
 			GjReportCorruption(reader->index, block,
 							   "A directory page does not begin where the one above it says.");
 	}
+
+	copy->n = reader->few ? 1 : page.n;
+	copy->at = 0;
+	if (reader->few)
+		i = find_element(&page, place);
+	if (i + copy->n < page.n)
+	{
+		copy->has_next = true;
+		copy->next = element(&page, i + copy->n);
+	}
+	memcpy(copy->keys, page.keys + i, copy->n * sizeof(int64));
+	memcpy(copy->blocks, page.blocks + i, copy->n * sizeof(BlockNumber));
+	memcpy(copy->tids, page.tids + i, copy->n * sizeof(ItemPointerData));
+	check_blocks(reader->index, block, copy->blocks, copy->n, reader->nblocks);
+	copy->block = block;
+	UnlockReleaseBuffer(buffer);
 	return true;
 }
 
@@ -373,7 +432,6 @@ lock_directory(Relation index, const GjRun *run, BlockNumber block)
 	opaque = GjPageGetOpaque(page);
 	if (opaque->used < 1 || opaque->used > GJ_DIRECTORY_FANOUT)
 		GjReportCorruption(index, block, "A directory page has an impossible number of elements.");
-	check_blocks(index, block, GjPageGetDirectory(page), opaque->used);
 	return buffer;
 }
 
@@ -381,13 +439,13 @@ lock_directory(Relation index, const GjRun *run, BlockNumber block)
  * Check that blocks exist; their contents are checked when they are read
  */
 static void
-check_blocks(Relation index, BlockNumber block, const GjDirectory *directory, int n)
+check_blocks(Relation index, BlockNumber block, const BlockNumber *blocks, int n,
+			 BlockNumber nblocks)
 {
-	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
 	BlockNumber last = 0;
 
 	for (int i = 0; i < n; i++)
-		last = Max(last, directory->blocks[i]);
+		last = Max(last, blocks[i]);
 	if (last >= nblocks)
 		GjReportCorruption(index, block, "A directory names a page that does not exist.");
 }
@@ -400,7 +458,7 @@ arrive(GjRunReader *reader)
 {
 	const GjDirectoryCopy *leaf = &reader->levels[0];
 
-	reader->block = leaf->directory.blocks[leaf->at];
+	reader->block = leaf->blocks[leaf->at];
 	reader->first = element(leaf, leaf->at);
 	reader->has_next = leaf->at + 1 < leaf->n || leaf->has_next;
 	reader->next = leaf->at + 1 < leaf->n ? element(leaf, leaf->at + 1) : leaf->next;
