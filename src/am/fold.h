@@ -61,7 +61,7 @@ extern void GjFoldCloseSources(GjFold *fold);
 
 /*
  * Return true if all runs are to be merged: the small ones have twice as many entries as the base
- * run, or a quarter of its entries is dead, or something in between
+ * run, or the dead entries of all are a quarter of the base run's, or something in between
  *
  * An index that grows is then rewritten each time when its size has tripled, which is one and a
  * half entries for each inserted row; two if it were rewritten when its size had doubled.

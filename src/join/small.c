@@ -48,7 +48,7 @@
 #define INITIAL_KEYS			256
 #define MOST_INITIAL_KEYS		65536
 
-/* ... and in no more than this part of the memory */
+/* ... whose cells take no more than this part of the memory */
 #define INITIAL_PART			16
 
 /* Number of keys that are prefetched at a time */

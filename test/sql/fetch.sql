@@ -107,6 +107,12 @@ UPDATE whole SET id = -id WHERE id % 1000 = 0;
 SELECT lossy(), count(*), sum(id) FROM whole WHERE k = ANY ('{0,1}');
 VACUUM whole;
 SELECT lossy(), count(*), sum(id) FROM whole WHERE k = ANY ('{0,1}');
+-- ... by a list of pairs, some of which another list leaves out
+CREATE TABLE pairs (id int, k int, v int) WITH (fillfactor = 10, autovacuum_enabled = off);
+INSERT INTO pairs SELECT i, i % 10, i % 3 FROM generate_series(1, 100000) i;
+CREATE INDEX pairs_k ON pairs USING gpujoin (k);
+ANALYZE pairs;
+SELECT count(*), sum(id), min(k), max(k) FROM pairs WHERE (k, v) IN ((1, 0), (2, 1), (3, 2)) AND k IN (1, 2);
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT lossy(), count(*), sum(id) FROM whole WHERE k = ANY ('{0,1}');
 SELECT compare('{1,2,3,1001}');
