@@ -664,7 +664,7 @@ map_request(GjReader *reader, GjReduceRequest *request)
 const GjBatch *
 GjReaderNextStates(GjReader *reader, GjReduceRequest *request)
 {
-	GjStateRows *rows = &request->rows;
+	GjStateRows *rows = request->rows;
 	GjRowBatch	partners = {.partners = rows->partners};
 	int			ngroups = 0;
 

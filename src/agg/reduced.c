@@ -214,6 +214,7 @@ GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups, bool only
 												 ALLOCSET_DEFAULT_SIZES);
 		if (GjReaderReduce(reader, request, part))
 		{
+			request->rows = MemoryContextAlloc(request->context, sizeof(GjStateRows));
 			if (!request->distinct)
 			{
 				if (request->only_count)
@@ -331,7 +332,7 @@ static void
 read_states(GjAggReducer *reducer)
 {
 	const GjReduceRequest *request = &reducer->request;
-	const GjStateRows *rows = &request->rows;
+	const GjStateRows *rows = request->rows;
 
 	for (int i = 0; i < reducer->naggs; i++)
 	{
@@ -354,7 +355,7 @@ read_states(GjAggReducer *reducer)
 static void
 read_values(GjAggReducer *reducer, int i, int at, bool is_wide)
 {
-	const GjStateRows *rows = &reducer->request.rows;
+	const GjStateRows *rows = reducer->request.rows;
 	uint64	   *low = reducer->low + i * GJ_BATCH_ROWS;
 	int64	   *high = reducer->high + i * GJ_BATCH_ROWS;
 

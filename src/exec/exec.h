@@ -168,7 +168,7 @@ typedef struct GjReduceRequest
 	uint64		next;			/* next element */
 	void	   *partner;		/* next partner of the element before it, or NULL */
 
-	GjStateRows rows;			/* set by next_states(); none at the end */
+	GjStateRows *rows;			/* filled by next_states(); none at the end */
 } GjReduceRequest;
 
 /* reduction.c */

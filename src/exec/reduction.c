@@ -368,7 +368,7 @@ void
 GjReduceNext(GjReduceRequest *request)
 {
 	const GjReduction *reduction = &request->reduction;
-	GjStateRows *rows = &request->rows;
+	GjStateRows *rows = request->rows;
 
 	rows->n = 0;
 	rows->has_partners = false;

@@ -1021,10 +1021,10 @@ next_states(PlanState *node, GjReduceRequest *request)
 		GjReduceNext(request);
 		return;
 	}
-	request->rows.n = 0;
-	request->rows.has_partners = request->by_partner;
-	request->rows.partner_natts = state->direct->natts;
-	while (request->rows.n < GJ_BATCH_ROWS &&
+	request->rows->n = 0;
+	request->rows->has_partners = request->by_partner;
+	request->rows->partner_natts = state->direct->natts;
+	while (request->rows->n < GJ_BATCH_ROWS &&
 		   (request->partner != NULL || request->next < reduction->nelements))
 	{
 		if (request->partner == NULL)
@@ -1041,7 +1041,7 @@ next_states(PlanState *node, GjReduceRequest *request)
 static void
 add_states(GjJoinState *state, GjReduceRequest *request, const uint64 *element)
 {
-	GjStateRows *rows = &request->rows;
+	GjStateRows *rows = request->rows;
 	GjSmallRow *partner = request->partner;
 
 	if (partner == NULL)
