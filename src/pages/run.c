@@ -199,7 +199,12 @@ GjRunReaderNext(GjRunReader *reader)
 		GjPlace		next = reader->next;
 
 		Assert(BlockNumberIsValid(reader->block));
-		return reader->has_next && GjRunReaderSeek(reader, &next);
+		if (!reader->has_next || !GjRunReaderSeek(reader, &next))
+			return false;
+		if (GjPlaceIsBefore(&reader->first, &next))
+			GjReportCorruption(reader->index, reader->levels[0].block,
+							   "A directory is not in order.");
+		return true;
 	}
 	if (!BlockNumberIsValid(reader->levels[root].block))
 	{
