@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 77267,
-	'lines of code' => 54378,
+	'lines' => 77261,
+	'lines of code' => 54371,
 	'global functions' => 762,
 	'used by no other file' => 0,
 	'used across folders' => 404,

@@ -347,21 +347,14 @@ find_in_set(GjFetch *fetch, const GjRowKeys *keys)
 {
 	const GjKeySet *set = fetch->probe.keys;
 	const GjKeyReader *reader = fetch->key_reader;
+	bool		has_all = set->exact != NULL && !set->narrowed;
+	bool		all_proved = has_all && reader->nparts > 0;
 	int			n = 0;
 
-	if (set->exact == NULL || set->narrowed)
-	{
-		for (int i = 0; i < keys->n; i++)
-		{
-			if (keys->nulls[i] ? set->nulls : GjKeySetContains(set, keys->codes[i]))
-				fetch->rows[n++] = i;
-		}
-		return n;
-	}
 	for (int i = 0; i < keys->n; i++)
 	{
 		if (keys->nulls[i] ? set->nulls :
-			reader->nparts > 0 || GjCodeNeedsProof(&reader->codec, keys->codes[i]) ||
+			all_proved || (has_all && GjCodeNeedsProof(&reader->codec, keys->codes[i])) ||
 			GjKeySetContains(set, keys->codes[i]))
 			fetch->rows[n++] = i;
 	}
