@@ -41,9 +41,9 @@
  * SLEEP
  *	The helper sleeps on the doorbell, a client on the bell in its message. Both are futexes. The
  *	sleeper reads the bell, sets its flag "sleeping", looks for news once more, and sleeps unless
- *	the bell has been rung since. Whoever has news for it stores them, tests the flag, and rings
- *	the bell by adding one. No process sleeps for a slot whose client has left: when its request
- *	ends, the helper writes to the supervisor's eventfd.
+ *	the bell has been rung since. A process that has news for the sleeper stores the news, tests
+ *	the flag, and rings the bell by adding one. No process sleeps for a slot whose client has
+ *	left: when its request ends, the helper writes to the supervisor's eventfd.
  */
 #ifndef GPUJOIN_PROTOCOL_H
 #define GPUJOIN_PROTOCOL_H

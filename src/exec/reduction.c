@@ -108,7 +108,8 @@ GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceReque
 
 /*
  * Return the number of groups for which there should be memory before a device is asked: the
- * planner's estimate, if so many can come.  Memory for more of them would be cleared for nothing.
+ * planner's estimate, but no more than the request can produce.  Memory for more of them would be
+ * cleared for nothing.
  */
 static double
 expect_groups(const GjTableScan *table, const GjReduceRequest *request)

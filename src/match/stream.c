@@ -115,7 +115,7 @@ struct GjEntryStream
 	GjSharedFind *shared;		/* once this process takes steps of a shared match; or NULL */
 	uint64		vacuum_epoch;	/* read before any entry was found */
 
-	/* What forget() clears */
+	/* forget() clears the following fields */
 	StreamPhase phase;
 	bool		at_once;		/* the whole answer is in a set, and can be returned again */
 	bool		reduced;		/* other rows are in groups, which the request's reduction got */

@@ -58,7 +58,7 @@ struct GjEntryFilter
 	uint64		part_words;		/* those of them that may lack a value */
 	GjExact    *exact;
 	uint64		columns;
-	uint64		words;			/* columns with words, of which an entry may lack some */
+	uint64		words;			/* columns with words that an entry may lack */
 	Bitmapset  *params;
 	ExprContext *econtext;
 	bool		computes;		/* true if evaluating the values may fail */
