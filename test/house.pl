@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 77261,
-	'lines of code' => 54371,
+	'lines' => 77319,
+	'lines of code' => 54410,
 	'global functions' => 762,
 	'used by no other file' => 0,
 	'used across folders' => 404,

@@ -25,6 +25,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "node/filterplan.h"
 #include "join.h"
 
 /* Small-side statistics reported by workers: the maximum of each */
@@ -38,6 +39,7 @@ static Node *create_join_state(CustomScan *scan);
 static void begin_join(CustomScanState *node, EState *estate, int eflags);
 static void begin_small(GjJoinState *state, EState *estate, int eflags);
 static void begin_parts(GjJoinState *state);
+static bool tests_entries(const CustomScan *plan);
 static int	find_value_column(GjJoinState *state, Expr *value);
 static void begin_scans(GjJoinState *state, EState *estate, int eflags);
 static void begin_joined(GjJoinState *state);
@@ -147,7 +149,7 @@ begin_small(GjJoinState *state, EState *estate, int eflags)
 
 /*
  * Prepare the further equalities, whose sides are parts of the key.  If the index has rests, the
- * equality of the keys is the first, and compares these.
+ * equality of the keys is the first, and compares these; if it has hashes, it compares the keys.
  */
 static void
 begin_parts(GjJoinState *state)
@@ -171,7 +173,27 @@ begin_parts(GjJoinState *state)
 		GjSmallSetParts(state->small, list_nth(scan->custom_private, GJ_JOIN_PART_COLUMNS), parts,
 						GjCodecHasPairs(&state->codec) ? &state->codec : NULL,
 						state->nparts == 1 &&
-						(GjCodecHasPairs(&state->codec) || GjCodecMayHash(&state->codec)));
+						(GjCodecHasPairs(&state->codec) || GjCodecMayHash(&state->codec)),
+						state->codec.kind == GJ_CODEC_HASH && tests_entries(scan));
+}
+
+/*
+ * Return true if a scan of the big side tests entries by the parts that they have
+ */
+static bool
+tests_entries(const CustomScan *plan)
+{
+	ListCell   *lc;
+
+	for_each_from(lc, plan->custom_plans, 1)
+	{
+		List	   *filter = list_nth(lfirst_node(CustomScan, lc)->custom_private,
+									  GJ_TABLE_FILTER_PLAN);
+
+		if (filter != NIL && list_nth(filter, GJ_FILTER_PLAN_PARTS) != NIL)
+			return true;
+	}
+	return false;
 }
 
 /*

@@ -52,6 +52,7 @@ typedef struct GjSmallBatch
 	uint64		nrows;
 	bool		shared_keys;	/* do several rows have the same key, with its parts? */
 	GjExact    *tuples;			/* the keys with their parts, or NULL if keys have no parts */
+	GjExact    *entries;		/* the same as far as entries have them; may be the same table */
 	bool		is_only;		/* are all rows in this batch, which is kept for a rescan? */
 } GjSmallBatch;
 
@@ -168,7 +169,7 @@ GjJoinScanHasEntries(const GjJoinScanState *scan)
 extern GjSmallSide *GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 								  Size memory_limit, GjSmallStats *stats);
 extern void GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts,
-							GjCodec *rest, bool code_is_hash);
+							GjCodec *rest, bool code_is_hash, bool tests_hashes);
 extern void GjSmallAdd(GjSmallSide *side, const Datum *values, const bool *isnull,
 					   bool key_is_null, int64 key);
 extern void GjSmallFinish(GjSmallSide *side);

@@ -371,7 +371,7 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 		INSTR_TIME_SET_CURRENT(end);
 		INSTR_TIME_ACCUM_DIFF(scan->table.stats.set_elapsed, end, start);
 		if (state->partitions == NIL)
-			GjJoinScanMatch(scan, state->keys, state->batch->tuples, state->batch->is_only,
+			GjJoinScanMatch(scan, state->keys, state->batch->entries, state->batch->is_only,
 							needs_partners(state, scan));
 		else if (!match_own_keys(state, scan))
 			return false;
@@ -413,7 +413,7 @@ match_own_keys(GjJoinState *state, GjJoinScanState *scan)
 	if (state->keys->nkeys == 0 || GjKeyRoutesAreElsewhere(state->routes, partitions))
 		return false;
 	own = GjKeyRoutesTake(state->routes, partitions, state->context);
-	GjJoinScanMatch(scan, own, state->batch->tuples, state->batch->is_only,
+	GjJoinScanMatch(scan, own, state->batch->entries, state->batch->is_only,
 					needs_partners(state, scan));
 	if (own != state->keys)
 		scan->own_keys = unconstify(GjKeySet *, own);

@@ -25,6 +25,10 @@
  * enough: a batch that has all rows of a key has all rows of each of its tuples.  A row with a NULL
  * part matches nothing, as if its key were NULL.
  *
+ * If keys are hashes, entries do not have the part that proves a key.  But their hash and the other
+ * columns can be tested, in another exact table.  That only spares visits to the heap: an entry
+ * that it does not list has no partner, because equal keys have equal hashes.
+ *
  * Memory: the sort may use work_mem, a batch the limit that the caller passes.  The key set that
  * is built from a batch counts toward that limit as a constant for each key.
  *
@@ -96,6 +100,7 @@ struct GjSmallSide
 	const GjExactPart *parts;
 	GjCodec    *rest;			/* if the first part is the rest of its column; or NULL */
 	bool		code_is_hash;	/* are keys hashes of the only part? */
+	bool		tests_hashes;	/* are entries tested without the first part? */
 	int		   *part_columns;
 
 	bool		has_pending;	/* is it the first row of the next batch? */
@@ -194,18 +199,20 @@ GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 
 /*
  * Have keys consist of parts, too, which are these columns of rows; if rest is a codec, the first
- * part is the rest of its column.  code_is_hash says that keys are hashes of the only part.  Must
- * be called before rows are added.
+ * part is the rest of its column.  code_is_hash says that keys are hashes of the only part,
+ * tests_hashes that entries are tested by such a hash and all parts but the first.  Must be called
+ * before rows are added.
  */
 void
 GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts, GjCodec *rest,
-				bool code_is_hash)
+				bool code_is_hash, bool tests_hashes)
 {
 	ListCell   *lc;
 
 	side->parts = parts;
 	side->rest = rest;
 	side->code_is_hash = code_is_hash;
+	side->tests_hashes = tests_hashes;
 	side->part_columns = MemoryContextAlloc(side->context, list_length(columns) * sizeof(int));
 	foreach(lc, columns)
 		side->part_columns[side->nparts++] = lfirst_int(lc);
@@ -221,14 +228,18 @@ start_batch(GjSmallSide *side)
 	side->row_context = GenerationContextCreate(side->batch_context, "gpujoin batch rows",
 												ALLOCSET_DEFAULT_SIZES);
 	side->table = NULL;
-	side->batch.tuples = NULL;
+	side->batch.tuples = side->batch.entries = NULL;
 	side->firsts = NULL;
 	side->nfirsts = 0;
 	if (side->nparts > 0)
-		side->batch.tuples = GjExactCreate(side->batch_context, side->nparts, side->parts,
-										   side->code_is_hash, initial_keys(side));
+		side->batch.tuples = side->batch.entries =
+			GjExactCreate(side->batch_context, side->nparts, side->parts, side->code_is_hash,
+						  initial_keys(side));
 	else
 		side->table = keytable_create(side->batch_context, initial_keys(side), NULL);
+	if (side->tests_hashes)
+		side->batch.entries = GjExactCreate(side->batch_context, side->nparts - 1, side->parts + 1,
+											false, initial_keys(side));
 	side->batch.first = side->last = NULL;
 	side->batch.nrows = 0;
 	side->batch.shared_keys = false;
@@ -341,6 +352,8 @@ find_first(GjSmallSide *side, const Datum *values, int64 key)
 		parts[i] = values[side->part_columns[i]];
 	if (side->rest != NULL)
 		parts[0] = GjProofOf(side->rest, key, parts[0]);
+	if (side->tests_hashes)
+		(void) GjExactAdd(side->batch.entries, key, parts + 1, &found);
 	number = GjExactAdd(side->batch.tuples, key, parts, &found);
 	if (number >= side->nfirsts)
 	{

@@ -112,6 +112,7 @@ static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
 static Selectivity pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand,
 									List *clauses);
 static Cost dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand);
+static void count_keys(PlannerInfo *root, GjJoinCandidate *cand);
 static List *list_of_values(const GjJoinCandidate *cand);
 static bool has_index_lookups(const GjJoinCandidate *cand);
 static void cost_scan(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
@@ -417,17 +418,15 @@ find_tuples(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 }
 
 /*
- * Decide how entries are tested by tuples.  The key's rest alone spares few visits to the heap; a
- * hash needs a table without the key, which joins do not have.
+ * Decide how entries are tested by tuples.  The key's rest or hash alone spares few visits to the
+ * heap.
  */
 static void
 test_entries(GjJoinScan *scan, GjTuples *tuples)
 {
-	bool		has_hash = tuples->key_is_part && !OidIsValid(GjIndexRestProc(scan->index));
-
 	scan->tuples = tuples;
 	scan->index_only &= are_words(scan->index, tuples->columns);
-	if (!has_hash && list_length(tuples->columns) > tuples->key_is_part)
+	if (list_length(tuples->columns) > tuples->key_is_part)
 		scan->entry_parts = GjFilterParts(scan->index, tuples);
 }
 
@@ -945,11 +944,8 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 	ListCell   *lc;
 
 	cand->selectivity = pair_selectivity(root, cand, list_make1(cand->rinfo));
-	cand->nkeys = estimate_num_groups(root, list_make1(cand->key.value),
-									  cand->small->rows, NULL, NULL);
 	cand->tuple_selectivity = pair_selectivity(root, cand, GjJoinTested(cand));
-	cand->ntuples = cand->parts == NIL ? cand->nkeys :
-		estimate_num_groups(root, list_of_values(cand), cand->small->rows, NULL, NULL);
+	count_keys(root, cand);
 	cand->nbatches = cost_collect(cand, startup);
 	cand->by_key = is_by_key(root, cand);
 	*run = 0.0;
@@ -980,6 +976,32 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
 		*run += *startup - cand->small_path->startup_cost;
 		*startup = cand->small_path->startup_cost;
 	}
+}
+
+/*
+ * Estimate the numbers of distinct keys of the small side, and of distinct keys with their parts
+ *
+ * PostgreSQL assumes 200 values of a column without statistics, whatever the number of rows, and
+ * more tuples, for which it charges its own plans.  Each key may find many entries, so expect as
+ * many keys as so many tuples would have if each took one of the big side's keys at random.
+ */
+static void
+count_keys(PlannerInfo *root, GjJoinCandidate *cand)
+{
+	VariableStatData value;
+	double		all = 1.0 / Max(cand->selectivity, DBL_MIN);
+
+	cand->nkeys = estimate_num_groups(root, list_make1(cand->key.value), cand->small->rows,
+									  NULL, NULL);
+	cand->ntuples = cand->nkeys;
+	if (cand->parts == NIL)
+		return;
+	cand->ntuples = estimate_num_groups(root, list_of_values(cand), cand->small->rows,
+										NULL, NULL);
+	examine_variable(root, (Node *) cand->key.value, 0, &value);
+	if (!HeapTupleIsValid(value.statsTuple))
+		cand->nkeys = Max(cand->nkeys, all * (1.0 - pow(1.0 - 1.0 / all, cand->ntuples)));
+	ReleaseVariableStats(value);
 }
 
 /*

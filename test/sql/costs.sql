@@ -66,5 +66,16 @@ SELECT n, join_node(n) FROM unnest(ARRAY[300, 500]) n;
 ALTER TABLE members DROP CONSTRAINT members_pkey;
 SELECT n, join_node(n) FROM unnest(ARRAY[300, 500]) n;
 
+-- PostgreSQL assumes 200 values of a column without statistics; 10,000 pairs have all 400 keys, of
+-- which each has 1,000 entries
+CREATE TABLE visits (place int, day int, n int);
+INSERT INTO visits SELECT i % 400, i / 400, i FROM (SELECT (i * 7919::int8) % 400000 AS i FROM generate_series(1, 400000) i) q;
+CREATE INDEX visits_btree ON visits (place, day);
+CREATE INDEX visits_place ON visits USING gpujoin (place) INCLUDE (day);
+VACUUM ANALYZE visits;
+SELECT n, node(format('SELECT sum(n) FROM visits WHERE (place, day) IN (SELECT unnest(%L::int[]), unnest(%L::int[]))',
+					  (SELECT array_agg(i % 400) FROM generate_series(1, n) i), (SELECT array_agg(i / 11) FROM generate_series(1, n) i)))
+	FROM unnest(ARRAY[100, 10000]) n;
+
 SET client_min_messages = warning;
 DROP SCHEMA costs CASCADE;
