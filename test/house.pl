@@ -14,12 +14,12 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 77319,
-	'lines of code' => 54410,
-	'global functions' => 762,
+	'lines' => 77552,
+	'lines of code' => 54581,
+	'global functions' => 764,
 	'used by no other file' => 0,
 	'used across folders' => 404,
-	'single callers in the folder' => 222,
+	'single callers in the folder' => 224,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,
 	'names with two meanings' => 0,

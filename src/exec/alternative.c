@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * alternative.c
- *	  GpuAlternative: run a GpuScan or PostgreSQL's index scan, depending on the number of keys.
+ *	  GpuAlternative: run a GpuScan or PostgreSQL's index scan, depending on the number of keys, or
+ *	  a GpuJoin or PostgreSQL's nested loop, depending on the number of rows of the small side.
  *
  * Both children are plans for the same rows and the same target list.  So the answer does not
  * depend on the choice, which may rest on facts that can change at any time.  The choice is made
@@ -11,6 +12,9 @@
  * The number of keys includes those that only other partitions can have, because PostgreSQL's
  * index scan would look for them, too.  If the table can have none of the keys, ours finds that
  * out without a search.
+ *
+ * In a join, the arrays that unnest() makes rows of are parameters of the statement, so they are
+ * counted at once, and do not change.
  *
  * Rows with a NULL key are in none of our indexes.  If they are wanted, which is only known here,
  * the other plan is chosen.
@@ -31,6 +35,7 @@
 #include "access/genam.h"
 #include "access/relscan.h"
 #include "executor/executor.h"
+#include "utils/array.h"
 #include "utils/memutils.h"
 
 #include "base/gpujoin.h"
@@ -44,7 +49,8 @@
 typedef struct GjAlternativeState
 {
 	CustomScanState css;		/* must be first */
-	Relation	index;			/* NULL in EXPLAIN without ANALYZE */
+	Relation	index;			/* NULL in EXPLAIN without ANALYZE, and in a join */
+	List	   *arrays;			/* of a join, which has no index and no keys: ExprState of each */
 	GjKeyProgram *program;
 	GjKeyUser	key_user;		/* use of the keys for which the choice was made */
 	PlanState  *ours;
@@ -60,7 +66,9 @@ static void begin(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec(CustomScanState *node);
 static PlanState *get_child(PlanState *node);
 static PlanState *choose(GjAlternativeState *alternative);
+static bool is_join(const GjAlternativeState *alternative);
 static bool are_keys_for_us(GjAlternativeState *alternative);
+static bool are_rows_for_us(GjAlternativeState *alternative);
 static void use_scan_slot(GjAlternativeState *alternative);
 static void note_place(GjAlternativeState *alternative);
 static void rescan(CustomScanState *node);
@@ -118,6 +126,11 @@ begin(CustomScanState *node, EState *estate, int eflags)
 	node->ss.ps.resultopsset = true;
 	node->ss.ps.resultopsfixed = false;
 
+	if (is_join(alternative))
+	{
+		alternative->arrays = ExecInitExprList(linitial(plan->custom_exprs), &node->ss.ps);
+		return;
+	}
 	alternative->program =
 		GjKeyProgramInit((List *) get_private(alternative, GJ_ALTERNATIVE_KEY_PLAN),
 						 linitial(plan->custom_exprs), &node->ss.ps);
@@ -140,7 +153,8 @@ get_child(PlanState *node)
 	if (alternative->chosen == NULL)
 	{
 		alternative->chosen = choose(alternative);
-		use_scan_slot(alternative);
+		if (!is_join(alternative))
+			use_scan_slot(alternative);
 	}
 	return alternative->chosen;
 }
@@ -165,7 +179,42 @@ choose(GjAlternativeState *alternative)
 {
 	if (alternative->css.ss.ps.state->es_epq_active != NULL)
 		return alternative->ours;
-	return gj_enabled && are_keys_for_us(alternative) ? alternative->ours : alternative->other;
+	return gj_enabled && (is_join(alternative) ? are_rows_for_us(alternative) :
+						  are_keys_for_us(alternative)) ? alternative->ours : alternative->other;
+}
+
+static bool
+is_join(const GjAlternativeState *alternative)
+{
+	return ((const Scan *) alternative->css.ss.ps.plan)->scanrelid == 0;
+}
+
+/*
+ * Return true if the longest array, of which unnest() makes a join's small side, is long enough
+ */
+static bool
+are_rows_for_us(GjAlternativeState *alternative)
+{
+	ExprContext *econtext = alternative->css.ss.ps.ps_ExprContext;
+	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	int			nrows = 0;
+	ListCell   *lc;
+
+	foreach(lc, alternative->arrays)
+	{
+		bool		isnull;
+		Datum		value = ExecEvalExpr((ExprState *) lfirst(lc), econtext, &isnull);
+
+		if (!isnull)
+		{
+			AnyArrayType *array = DatumGetAnyArrayP(value);
+
+			nrows = Max(nrows, ArrayGetNItems(AARR_NDIM(array), AARR_DIMS(array)));
+		}
+	}
+	MemoryContextSwitchTo(old);
+	ResetExprContext(econtext);
+	return nrows >= intVal(get_private(alternative, GJ_ALTERNATIVE_CPU_KEYS));
 }
 
 static bool
@@ -237,7 +286,8 @@ rescan(CustomScanState *node)
 	if (alternative->chosen != NULL && alternative->chosen->chgParam == NULL)
 		ExecReScan(alternative->chosen);
 	if (node->ss.ps.state->es_epq_active != NULL ||
-		bms_overlap(changed, GjKeyProgramParams(alternative->program)))
+		(!is_join(alternative) &&
+		 bms_overlap(changed, GjKeyProgramParams(alternative->program))))
 		alternative->chosen = NULL;
 }
 
@@ -259,7 +309,8 @@ explain(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	GjAlternativeState *alternative = (GjAlternativeState *) node;
 
-	GjExplainAlternative(es, intVal(get_private(alternative, GJ_ALTERNATIVE_CPU_KEYS)),
+	GjExplainAlternative(es, is_join(alternative),
+						 intVal(get_private(alternative, GJ_ALTERNATIVE_CPU_KEYS)),
 						 intVal(get_private(alternative, GJ_ALTERNATIVE_DEVICE_KEYS)));
 }
 

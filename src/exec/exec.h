@@ -235,7 +235,7 @@ extern void GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *
 						  const GjJoinReport *report);
 extern void GjExplainAgg(CustomScanState *node, List *ancestors, ExplainState *es,
 						 const GjAggReport *report);
-extern void GjExplainAlternative(ExplainState *es, int cpu_keys, int device_keys);
+extern void GjExplainAlternative(ExplainState *es, bool is_join, int cpu_keys, int device_keys);
 
 /* scan.c */
 extern void GjExecScanInit(void);

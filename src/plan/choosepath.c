@@ -2,7 +2,8 @@
  *
  * choosepath.c
  *	  GpuAlternative paths: a GpuScan and PostgreSQL's index scan, index-only scan or bitmap
- *	  scan for the same condition.  The executor chooses one of the two.
+ *	  scan for the same condition, or a GpuJoin and PostgreSQL's nested loop.  The executor chooses
+ *	  one of the two.
  *
  * When a generic plan is made, the length of an array parameter is not known; nor is that of an
  * array which a subquery collects.  PostgreSQL assumes 10 elements, for which a btree is the right
@@ -24,6 +25,11 @@
  * has that order: of our ordered scan, and PostgreSQL's path, below a Sort if it has another order.
  * Otherwise a Sort above the alternative would take all rows.
  *
+ * A join with rows that unnest() makes of parameters rests on the same guess.  If PostgreSQL looks
+ * these rows up in an index, one by one, the alternative has its nested loop and our GpuJoin, and
+ * the executor counts the arrays' elements.  The planner calls our hook for each order of a join's
+ * sides, and each time the nested loop may be a cheaper one.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -33,6 +39,8 @@
 #include "optimizer/cost.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
+#include "parser/parsetree.h"
+#include "utils/fmgroids.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
@@ -46,18 +54,28 @@ typedef enum GjAlternativePathPrivate
 	GJ_ALTERNATIVE_PATH_INDEX,	/* IndexOptInfo */
 	GJ_ALTERNATIVE_PATH_CPU_KEYS,	/* Integer: minimum number of keys for which ours is cheaper */
 	GJ_ALTERNATIVE_PATH_DEVICE_KEYS,	/* Integer: the same, if a device searches */
-	GJ_ALTERNATIVE_PATH_INPUT,	/* GjCostInput from which these were computed, not a Node */
+	GJ_ALTERNATIVE_PATH_INPUT,	/* GjCostInput from which these were computed, not a Node; of a
+								 * join, the arrays that are counted */
 	GJ_ALTERNATIVE_PATH_COUNT
 } GjAlternativePathPrivate;
 
 /* PostgreSQL's assumption (estimate_array_length) */
 #define GUESSED_KEYS			10.0
 
+/* Paths whose costs are compared for a number of keys, or of rows of a join's small side */
+typedef struct Comparison
+{
+	PlannerInfo *root;
+	const GjCostInput *input;	/* of our scan, */
+	const GjJoinCandidate *join;	/* or of our join */
+	const Path *stock;			/* for GUESSED_KEYS */
+	Cost		saved;			/* of each row that our scan returns */
+} Comparison;
+
 /* Cost factor by which the path differs from the one that it contains */
 #define TRIFLE					0.9999
 
-static CustomPath *make_alternative(const GjCostInput *input, CustomPath *ours, Path *stock,
-									int cpu_keys, int device_keys);
+static CustomPath *make_alternative(RelOptInfo *rel, CustomPath *ours, Path *stock);
 static void add_in_order(PlannerInfo *root, const CustomPath *alternative,
 						 const CustomPath *ordered);
 static bool target_has(const RelOptInfo *rel, List *pathkeys);
@@ -66,10 +84,11 @@ static Path *find_guessed_path(RelOptInfo *rel, List *conditions);
 static IndexPath *get_index_path(Path *path);
 static bool rests_on_guess(IndexPath *path, List *conditions);
 static bool condition_is_unknown(GjKeyNode *node);
-static int	count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock,
-						   bool device, Cost saved);
-static bool is_cheaper(PlannerInfo *root, const GjCostInput *input, const Path *stock,
-					   bool device, double nkeys, Cost saved);
+static List *list_unknown_arrays(PlannerInfo *root, RelOptInfo *small);
+static List *add_unknown_arrays(List *arrays, Node *expr);
+static bool is_loop_over(const Path *path, const RelOptInfo *small);
+static int	count_min_keys(const Comparison *comparison, bool device);
+static bool is_cheaper(const Comparison *comparison, bool device, double nkeys);
 static Plan *plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 							  List *tlist, List *clauses, List *custom_plans);
 
@@ -89,22 +108,29 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 {
 	RelOptInfo *rel = input->rel;
 	Path	   *stock = find_guessed_path(rel, conditions);
+	Comparison	comparison = {.root = root,.input = input,.stock = stock};
 	CustomPath *path;
+	GjCostInput *kept;
 	int			cpu_keys;
 	int			device_keys;
 
 	if (gj_force || stock == NULL)
 		return;
 
-	cpu_keys = count_min_keys(root, input, stock, false, 0.0);
-	device_keys = count_min_keys(root, input, stock, true, 0.0);
+	cpu_keys = count_min_keys(&comparison, false);
+	device_keys = count_min_keys(&comparison, true);
 	if (cpu_keys == PG_INT32_MAX && device_keys == PG_INT32_MAX)
 		return;
 
 	GjCostSearch(root, input, &ours->path.startup_cost, &ours->path.total_cost);
 	ours->path.total_cost += ours->path.startup_cost;
 
-	path = make_alternative(input, ours, keep(rel, stock), cpu_keys, device_keys);
+	path = make_alternative(rel, ours, keep(rel, stock));
+	kept = palloc(sizeof(GjCostInput));
+	*kept = *input;
+	path->custom_private = list_make4(input->index, makeInteger(cpu_keys),
+									  makeInteger(device_keys), kept);
+	Assert(list_length(path->custom_private) == GJ_ALTERNATIVE_PATH_COUNT);
 	GjOfferNote(path);
 	if (ordered != NULL && target_has(rel, ordered->path.pathkeys))
 		add_in_order(root, path, ordered);
@@ -115,14 +141,10 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
  * Make a path that chooses between two others at execution, by the number of keys
  */
 static CustomPath *
-make_alternative(const GjCostInput *input, CustomPath *ours, Path *stock, int cpu_keys,
-				 int device_keys)
+make_alternative(RelOptInfo *rel, CustomPath *ours, Path *stock)
 {
-	RelOptInfo *rel = input->rel;
 	CustomPath *path = makeNode(CustomPath);
-	GjCostInput *kept = palloc(sizeof(GjCostInput));
 
-	*kept = *input;
 	path->path.pathtype = T_CustomScan;
 	path->path.parent = rel;
 	path->path.pathtarget = rel->reltarget;
@@ -133,9 +155,6 @@ make_alternative(const GjCostInput *input, CustomPath *ours, Path *stock, int cp
 	GjPathInheritDisabled(&path->path, stock);
 	path->methods = &GjAlternativePathMethods;
 	path->custom_paths = list_make2(ours, stock);
-	path->custom_private = list_make4(input->index, makeInteger(cpu_keys),
-									  makeInteger(device_keys), kept);
-	Assert(list_length(path->custom_private) == GJ_ALTERNATIVE_PATH_COUNT);
 	return path;
 }
 
@@ -228,17 +247,118 @@ CustomPath *
 GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved)
 {
 	const GjCostInput *input = list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INPUT);
-	const Path *stock = lsecond(path->custom_paths);
+	Comparison	comparison = {.root = root,.input = input,.stock = lsecond(path->custom_paths),
+	.saved = saved * (1.0 - input->lacking)};
 	CustomPath *copy = makeNode(CustomPath);
 
-	saved *= 1.0 - input->lacking;
 	*copy = *path;
 	copy->custom_private =
-		list_make4(input->index,
-				   makeInteger(count_min_keys(root, input, stock, false, saved)),
-				   makeInteger(count_min_keys(root, input, stock, true, saved)),
+		list_make4(input->index, makeInteger(count_min_keys(&comparison, false)),
+				   makeInteger(count_min_keys(&comparison, true)),
 				   unconstify(GjCostInput *, input));
 	return copy;
+}
+
+/*
+ * Offer a choice between a GpuJoin that was offered for a relation and the cheapest other path, if
+ * both take rows of unnest() whose number is not known
+ *
+ * Aggregates are offered the GpuJoin itself (GjOfferFind), or take this choice as it is.
+ */
+void
+GjAddJoinAlternative(PlannerInfo *root, RelOptInfo *joinrel)
+{
+	CustomPath *ours = gj_force ? NULL : GjOfferFind(joinrel, false);
+	Comparison	comparison = {.root = root};
+	List	   *arrays;
+	CustomPath *path;
+	NestPath   *stock;
+	int			rows;
+
+	if (ours == NULL || ours->methods != &GjJoinPathMethods)
+		return;
+	comparison.join = list_nth(ours->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	comparison.stock = GjCheapestOther(joinrel);
+	arrays = list_unknown_arrays(root, comparison.join->small);
+	if (arrays == NIL || comparison.stock == NULL ||
+		!is_loop_over(comparison.stock, comparison.join->small))
+		return;
+	rows = count_min_keys(&comparison, false);
+	if (rows == PG_INT32_MAX)
+		return;
+
+	/* add_path() may free the other one */
+	stock = palloc(sizeof(NestPath));
+	*stock = *(const NestPath *) comparison.stock;
+	path = make_alternative(joinrel, ours, (Path *) stock);
+	path->custom_private = list_make4(NULL, makeInteger(rows), makeInteger(rows), arrays);
+	add_path(joinrel, &path->path);
+}
+
+/*
+ * List the arrays that make the rows of a join's small side, if PostgreSQL guesses their lengths:
+ * parameters that unnest() takes, in FROM, or as all columns of a subquery without tables
+ *
+ * Both plans contain the subquery, which is planned once.  This is safe without tables, for which
+ * setrefs.c would change what the copies share.
+ */
+static List *
+list_unknown_arrays(PlannerInfo *root, RelOptInfo *small)
+{
+	RangeTblEntry *rte = IS_SIMPLE_REL(small) ? planner_rt_fetch(small->relid, root) : NULL;
+	List	   *arrays = NIL;
+	ListCell   *lc;
+
+	if (rte == NULL || small->baserestrictinfo != NIL)
+		return NIL;
+	if (rte->rtekind == RTE_FUNCTION)
+	{
+		foreach(lc, rte->functions)
+			arrays = add_unknown_arrays(arrays, lfirst_node(RangeTblFunction, lc)->funcexpr);
+	}
+	else if (rte->rtekind == RTE_SUBQUERY && small->subroot != NULL)
+	{
+		const Query *query = small->subroot->parse;
+
+		foreach(lc, query->rtable)
+		{
+			if (lfirst_node(RangeTblEntry, lc)->rtekind != RTE_RESULT)
+				return NIL;
+		}
+		if (query->hasSubLinks || query->setOperations != NULL || query->cteList != NIL)
+			return NIL;
+		foreach(lc, query->targetList)
+			arrays = add_unknown_arrays(arrays, (Node *) lfirst_node(TargetEntry, lc)->expr);
+	}
+	return arrays;
+}
+
+static List *
+add_unknown_arrays(List *arrays, Node *expr)
+{
+	const FuncExpr *function = (const FuncExpr *) expr;
+	Node	   *array;
+
+	if (!IsA(expr, FuncExpr) || function->funcid != F_UNNEST_ANYARRAY)
+		return arrays;
+	array = linitial(function->args);
+	while (IsA(array, RelabelType))
+		array = (Node *) ((RelabelType *) array)->arg;
+	return IsA(array, Param) && ((Param *) array)->paramkind == PARAM_EXTERN ?
+		lappend(arrays, array) : arrays;
+}
+
+/*
+ * Return true if a path is a nested loop whose inner side looks up each row of a relation, whose
+ * duplicates may have been removed
+ */
+static bool
+is_loop_over(const Path *path, const RelOptInfo *small)
+{
+	const JoinPath *join = (const JoinPath *) path;
+
+	return IsA(path, NestPath) && bms_equal(join->outerjoinpath->parent->relids, small->relids) &&
+		bms_overlap(PATH_REQ_OUTER(join->innerjoinpath), small->relids);
 }
 
 /*
@@ -320,13 +440,12 @@ condition_is_unknown(GjKeyNode *node)
  * Return the number of keys from which our path is cheaper, or PG_INT32_MAX
  */
 static int
-count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool device,
-			   Cost saved)
+count_min_keys(const Comparison *comparison, bool device)
 {
 	int			high = 1;
 	int			low;
 
-	while (!is_cheaper(root, input, stock, device, high, saved))
+	while (!is_cheaper(comparison, device, high))
 	{
 		if (high >= GJ_MAX_ALTERNATIVE_KEYS)
 			return PG_INT32_MAX;
@@ -338,7 +457,7 @@ count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock, b
 	{
 		int			middle = low + (high - low) / 2;
 
-		if (is_cheaper(root, input, stock, device, middle, saved))
+		if (is_cheaper(comparison, device, middle))
 			high = middle;
 		else
 			low = middle;
@@ -347,18 +466,22 @@ count_min_keys(PlannerInfo *root, const GjCostInput *input, const Path *stock, b
 }
 
 static bool
-is_cheaper(PlannerInfo *root, const GjCostInput *input, const Path *stock, bool device,
-		   double nkeys, Cost saved)
+is_cheaper(const Comparison *comparison, bool device, double nkeys)
 {
-	GjCostInput scaled = *input;
+	const GjCostInput *input = comparison->input;
+	Cost		stock = comparison->stock->total_cost * nkeys / GUESSED_KEYS;
+	GjCostInput scaled;
 	Cost		startup;
 	Cost		run;
 
+	if (comparison->join != NULL)
+		return GjJoinCostOf(comparison->root, comparison->join, nkeys) < stock;
+	scaled = *input;
 	scaled.nkeys = nkeys;
 	scaled.nmatches = input->nmatches * nkeys / Max(input->nkeys, 1.0);
-	GjCostSearchBy(root, &scaled, device, &startup, &run);
-	run -= saved * scaled.nmatches * (1.0 - scaled.filtered);
-	return startup + run < stock->total_cost * nkeys / GUESSED_KEYS;
+	GjCostSearchBy(comparison->root, &scaled, device, &startup, &run);
+	run -= comparison->saved * scaled.nmatches * (1.0 - scaled.filtered);
+	return startup + run < stock;
 }
 
 /*
@@ -371,23 +494,34 @@ plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	CustomScan *scan = makeNode(CustomScan);
 	IndexOptInfo *index = list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INDEX);
 	CustomPath *ours = linitial(path->custom_paths);
-	double		share;
+	List	   *index_oid = NIL;
+	List	   *key_plan = NIL;
+	List	   *partitions = NIL;
 	List	   *values;
-	List	   *key_plan = GjMakeKeyPlan(list_nth(ours->custom_private, GJ_SCAN_PATH_CONDITIONS),
-										 &values);
+	double		share;
 
 	scan->scan.plan.targetlist = tlist;
-	scan->scan.scanrelid = rel->relid;
+	if (index == NULL)
+	{
+		scan->custom_scan_tlist = copyObject(tlist);
+		values = list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INPUT);
+	}
+	else
+	{
+		scan->scan.scanrelid = rel->relid;
+		index_oid = list_make1_oid(index->indexoid);
+		key_plan = GjMakeKeyPlan(list_nth(ours->custom_private, GJ_SCAN_PATH_CONDITIONS), &values);
+		partitions = GjFindPartitions(root, rel, index, &share);
+	}
 	scan->flags = path->flags;
 	scan->methods = GjNodeMethods(GJ_ALTERNATIVE_NAME);
 	scan->custom_plans = custom_plans;
 	scan->custom_exprs = list_make1(values);
-	scan->custom_private = list_make5(list_make1_oid(index->indexoid), key_plan,
+	scan->custom_private = list_make5(index_oid, key_plan,
 									  list_nth(path->custom_private,
 											   GJ_ALTERNATIVE_PATH_CPU_KEYS),
 									  list_nth(path->custom_private,
-											   GJ_ALTERNATIVE_PATH_DEVICE_KEYS),
-									  GjFindPartitions(root, rel, index, &share));
+											   GJ_ALTERNATIVE_PATH_DEVICE_KEYS), partitions);
 	Assert(list_length(scan->custom_private) == GJ_ALTERNATIVE_PRIVATE_COUNT);
 
 	return &scan->scan.plan;

@@ -197,6 +197,7 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 		return;
 
 	GjAddJoinPaths(root, joinrel, outerrel, innerrel, jointype, extra);
+	GjAddJoinAlternative(root, joinrel);
 	force_paths(joinrel);
 }
 

@@ -270,6 +270,7 @@ extern const CustomPathMethods GjAlternativePathMethods;
 extern void GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
 								 CustomPath *ours, const CustomPath *ordered);
 extern bool GjAlternativeIsListed(const RelOptInfo *rel, const CustomPath *path);
+extern void GjAddJoinAlternative(PlannerInfo *root, RelOptInfo *joinrel);
 extern CustomPath *GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved);
 extern Path *GjCheapestOther(const RelOptInfo *rel);
 
@@ -278,6 +279,7 @@ extern const CustomPathMethods GjJoinPathMethods;
 extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 						   RelOptInfo *innerrel, JoinType jointype,
 						   JoinPathExtraData *extra);
+extern Cost GjJoinCostOf(PlannerInfo *root, const GjJoinCandidate *cand, double rows);
 extern RestrictInfo *GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table,
 									RelOptInfo *big);
 extern List *GjBareClauses(List *rinfos);
