@@ -249,7 +249,7 @@ warn_of_class(Relation index, Relation heap)
 		ereport(WARNING,
 				(errcode(ERRCODE_DATATYPE_MISMATCH),
 				 errmsg("conditions with the operators of type %s will not use index \"%s\"",
-						format_type_be(type), RelationGetRelationName(index)),
+						format_type_be_qualified(type), RelationGetRelationName(index)),
 				 errdetail("The index has the operator class of type text."),
 				 errhint("Create an operator class for access method \"%s\" with the type's "
 						 "equality operator and its extended hash function.", GJ_NAME)));

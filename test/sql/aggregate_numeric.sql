@@ -2,6 +2,8 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpujoin;
 RESET client_min_messages;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 
 SET gpujoin.force = on;
 SET enable_seqscan = off;
@@ -44,9 +46,9 @@ SELECT i % 500, i, i % 500 / 10,
 CREATE INDEX sales_gj ON sales USING gpujoin (k) INCLUDE (id, g, price, any_scale, long, big);
 VACUUM (ANALYZE, FREEZE) sales;
 
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
-SELECT g, sum(price), avg(price), min(price), max(price), count(price), count(DISTINCT price)
-  FROM sales WHERE k = ANY (ARRAY[1, 2, 3, 14, 25, 106]) GROUP BY g;
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT g, sum(price), avg(price), min(price), max(price), count(price), count(DISTINCT price)
+  FROM sales WHERE k = ANY (ARRAY[1, 2, 3, 14, 25, 106]) GROUP BY g');
 SELECT g, sum(price), avg(price), min(price), max(price), count(price), count(DISTINCT price)
   FROM sales WHERE k = ANY (ARRAY[1, 2, 3, 14, 25, 106]) GROUP BY g ORDER BY g;
 
@@ -134,3 +136,4 @@ SELECT * FROM differences('SELECT sum(other) FROM sales WHERE k = ANY (ARRAY[1, 
 
 DROP TABLE sales, keys, shops, parts;
 DROP FUNCTION differences;
+DROP FUNCTION explain(text, text);

@@ -2,6 +2,8 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpujoin;
 RESET client_min_messages;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 
 SET gpujoin.force = on;
 SET enable_seqscan = off;
@@ -20,10 +22,10 @@ UPDATE prices SET any_scale = any_scale::numeric(10,3) WHERE id % 16 > 7;
 CREATE INDEX prices_gj ON prices USING gpujoin (k) INCLUDE (price, any_scale, long, id);
 VACUUM (ANALYZE, FREEZE) prices;
 
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
-SELECT count(*), sum(price) FROM prices WHERE k = ANY (ARRAY[1, 2, 3]) AND price > 0.5;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF)
-SELECT id, note FROM prices WHERE k = ANY (ARRAY[1, 2, 3]) AND any_scale IN (1.5, 2) AND price IS NOT NULL;
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT count(*), sum(price) FROM prices WHERE k = ANY (ARRAY[1, 2, 3]) AND price > 0.5');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT id, note FROM prices WHERE k = ANY (ARRAY[1, 2, 3]) AND any_scale IN (1.5, 2) AND price IS NOT NULL');
 
 -- counts the conditions for which a query with gpujoin differs from PostgreSQL's own
 CREATE FUNCTION differ(query text, col text) RETURNS TABLE (conditions bigint, filtered bigint, differing bigint, example text)
@@ -121,3 +123,4 @@ SELECT count(*) FROM prices WHERE k = ANY (ARRAY[1, 2, 3]) AND price > 0.5 AND i
 DROP TABLE prices;
 DROP ROLE regress_gj_prices;
 DROP FUNCTION differ;
+DROP FUNCTION explain(text, text);

@@ -37,10 +37,12 @@ SELECT compare('SELECT * FROM big WHERE t === ANY (''{key 2,Key 3}'')');
 SELECT compare('SELECT * FROM big WHERE t === ANY (''{key 2,Key 3}'' COLLATE "POSIX")');
 
 -- A type that is binary compatible with text gets the class of text, which its own operators do not use
+SET client_min_messages = warning;
 CREATE TYPE label;
 CREATE FUNCTION label_in(cstring) RETURNS label IMMUTABLE STRICT LANGUAGE internal AS 'textin';
 CREATE FUNCTION label_out(label) RETURNS cstring IMMUTABLE STRICT LANGUAGE internal AS 'textout';
 CREATE TYPE label (INPUT = label_in, OUTPUT = label_out, LIKE = text, COLLATABLE = true);
+RESET client_min_messages;
 CREATE CAST (label AS text) WITHOUT FUNCTION AS IMPLICIT;
 CREATE CAST (text AS label) WITHOUT FUNCTION;
 CREATE FUNCTION label_eq(label, label) RETURNS bool IMMUTABLE STRICT LANGUAGE sql

@@ -7,6 +7,7 @@ SET search_path = form_hash, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 \i :abs_srcdir/sql/common/scan.sql
 
 CREATE FUNCTION hash_seven(int8, int8) RETURNS int8 IMMUTABLE STRICT PARALLEL SAFE LANGUAGE sql
@@ -29,13 +30,14 @@ CREATE INDEX one_k ON one USING gpujoin (k one_ops) INCLUDE (v);
 VACUUM ANALYZE seven, one;
 
 -- Strangers are counted, as rows that the recheck removes
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT id FROM seven WHERE k IN (3, 4);
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT id FROM seven WHERE k IN (3, 4)');
 
 -- every form of a condition, on both tables
 CREATE TABLE conditions (number int GENERATED ALWAYS AS IDENTITY, condition text);
 INSERT INTO conditions (condition) VALUES ('k = ''3'''), ('''3'' = k'), ('k IN (3, 4, 5)'), ('k = ANY (''{3,4,NULL}'')'),
 	('k = ANY (''{}'')'), ('k = ANY (NULL::int8[])'), ('k = ''3'' OR k = ''10'''), ('k = ''3'' OR k = ANY (''{10,17}'')'),
-	('(k = ''3'' OR k = ''10'') AND (k = ''10'' OR k = ''17'')'), ('k = ''3'' AND k = ''10'''), ('k IN (3, 10) AND k IN (10, 17)'),
+	('(k = ''3'' OR k = ''10'') AND (k = ''10'' OR k = ''17'')'), ('k = ''3'' AND k IN (10, 17)'), ('k IN (3, 10) AND k IN (10, 17)'),
 	('k = ANY (ARRAY(SELECT g FROM generate_series(3::int8, 30, 7) g))'),
 	('k = (SELECT 17::int8)'), ('k = ''3'' AND v = 3'), ('k IN (3, 10, 17) AND v < 5'),
 	('k = ''3'' AND v = 1 OR k = ''10'' AND v = 2'), ('(k = ''3'') IS TRUE'), ('coalesce(k = ''3'' OR k = ''4'', false)'),
@@ -88,7 +90,8 @@ SELECT count(*), sum(id) FROM seven WHERE k = ANY ('{3,10}') AND id BETWEEN 100 
 RESET enable_bitmapscan;
 -- which takes too long for each row, unless the array is a constant
 CREATE INDEX seven_id ON seven (id);
-EXPLAIN (COSTS OFF) SELECT count(*) FROM seven WHERE k = ANY (ARRAY(SELECT 3::int8)) AND id BETWEEN 100 AND 1500;
+SELECT explain('COSTS OFF',
+	'SELECT count(*) FROM seven WHERE k = ANY (ARRAY(SELECT 3::int8)) AND id BETWEEN 100 AND 1500');
 RESET enable_seqscan;
 RESET gpujoin.min_rows;
 SET gpujoin.force = on;

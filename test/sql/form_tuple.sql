@@ -6,6 +6,7 @@ SET search_path = form_tuple, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 \i :abs_srcdir/sql/common/scan.sql
 
 CREATE TABLE big (id int, a int8, b int4, c text, d numeric, e uuid, f date, g int2, s varchar(10) COLLATE "C");
@@ -18,10 +19,13 @@ VACUUM ANALYZE big;
 
 -- The other column is in the index: entries are tested
 EXPLAIN (COSTS OFF) SELECT a, b FROM big WHERE (a, b) IN ((1, 2), (3, 4));
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT * FROM big WHERE (a, b) IN ((1, 2), (3, 4));
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT count(*) FROM big WHERE (b, a) IN ((1, 2), (3, 4));
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT * FROM big WHERE (a, b) IN ((1, 2), (3, 4))');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT count(*) FROM big WHERE (b, a) IN ((1, 2), (3, 4))');
 -- it is not: rows are
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT * FROM big WHERE (a, c) IN ((1, 'c1'), (3, 'c4'));
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT * FROM big WHERE (a, c) IN ((1, ''c1''), (3, ''c4''))');
 -- each form that ORMs write
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE (a = 1 AND b = 2) OR (b = 4 AND 3 = a);
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE ((a = 1 AND b = ANY ('{2,3}')) OR (a = 3 AND b = 4)) AND id > 5;

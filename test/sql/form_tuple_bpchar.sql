@@ -6,6 +6,7 @@ SET search_path = form_tuple_bpchar, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 \i :abs_srcdir/sql/common/scan.sql
 \i :abs_srcdir/sql/common/entries.sql
 
@@ -25,8 +26,10 @@ CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (c, b, p, d, v, q, id);
 CREATE INDEX big_p ON big USING gpujoin (p) INCLUDE (c, k);
 VACUUM (FREEZE, ANALYZE) big;
 
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT id FROM big WHERE (k, c) IN ((3, 'co'), (5, 'code '), (6, 'code'), (7, 'a'));
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT ctid IS NULL FROM big WHERE (k, b) IN ((3, 'co'), (5, 'code '), (6, 'code'), (7, 'a'));
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT id FROM big WHERE (k, c) IN ((3, ''co''), (5, ''code ''), (6, ''code''), (7, ''a''))');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT ctid IS NULL FROM big WHERE (k, b) IN ((3, ''co''), (5, ''code ''), (6, ''code''), (7, ''a''))');
 
 CREATE TABLE conditions AS SELECT unnest(ARRAY[
 	'(k, c) IN ((3, ''co''), (5, ''code   ''), (6, ''''), (7, ''a''), (8, ''         ''))',
@@ -67,7 +70,8 @@ EXPLAIN (COSTS OFF) SELECT id FROM big WHERE (k, c) IN ((3, 'co'::text), (5, 'co
 CREATE TABLE small (x int, y char(12), z bpchar, t text);
 INSERT INTO small SELECT i % 110, left(code(i), 12), rpad(code(i), i % 23), code(i) FROM generate_series(1, 400) i;
 ANALYZE small;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT x, y, id FROM small JOIN big ON k = x AND c = y;
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT x, y, id FROM small JOIN big ON k = x AND c = y');
 CREATE TABLE joins AS SELECT unnest(ARRAY[
 	'SELECT x, y, id FROM small JOIN big ON k = x AND c = y',
 	'SELECT x, z, id, b, octet_length(b) FROM small JOIN big ON k = x AND b = z',

@@ -6,6 +6,7 @@ SET search_path = form_tuple_hash, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 \i :abs_srcdir/sql/common/scan.sql
 
 CREATE FUNCTION id(int) RETURNS uuid IMMUTABLE LANGUAGE sql AS $$ SELECT md5($1::text)::uuid $$;
@@ -22,7 +23,8 @@ VACUUM ANALYZE big;
 
 -- (uuid, int), with the other column in the index: entries are tested by it
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE (u, n) IN ((id(1), 2), (id(3), 4));
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT * FROM big WHERE (u, n) IN ((id(1), 2), (id(3), 4), (id(3), 40));
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT * FROM big WHERE (u, n) IN ((id(1), 2), (id(3), 4), (id(3), 40))');
 SELECT compare('SELECT * FROM big WHERE (u, n) IN ((id(1), 2), (id(3), 4))');
 SELECT compare('SELECT u, n FROM big WHERE (n, u) IN ((2, id(1)), (4, id(3)), (2, id(1)), (100, id(5)))');
 SELECT compare('SELECT count(*) FROM big WHERE (u, n) IN ((id(1), 2), (id(3), 4))');
@@ -92,8 +94,10 @@ INSERT INTO alike SELECT i, nullif(i % 211, 50), 't' || i % 61, i % 10, nullif(i
 CREATE INDEX alike_k ON alike USING gpujoin (k seven_ops) INCLUDE (v, w);
 CREATE INDEX alike_t ON alike USING gpujoin (t one_ops) INCLUDE (v, w);
 VACUUM ANALYZE alike;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT * FROM alike WHERE (k, v) IN (('3', 1), ('10', 2));
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT * FROM alike WHERE (t, v, w) IN (('t3', 1, 1), ('t10', 2, 3));
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT * FROM alike WHERE (k, v) IN ((''3'', 1), (''10'', 2))');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT * FROM alike WHERE (t, v, w) IN ((''t3'', 1, 1), (''t10'', 2, 3))');
 SELECT compare('SELECT * FROM alike WHERE (k, v) IN ((''3'', 1), (''10'', 2), (''17'', 3), (''200'', 4))');
 SELECT compare('SELECT count(*), sum(v) FROM alike WHERE (k, v, w) IN ((''3'', 1, 1), (''10'', 2, 2), (''17'', 3, 3), (''200'', 4, 4))');
 SELECT compare('SELECT * FROM alike WHERE (t, v) IN ((''t3'', 1), (''t10'', 2), (''t61'', 2), (''t1'', NULL))');

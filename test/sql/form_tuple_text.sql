@@ -6,6 +6,7 @@ SET search_path = form_tuple_text, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 \i :abs_srcdir/sql/common/scan.sql
 \i :abs_srcdir/sql/common/entries.sql
 
@@ -31,10 +32,14 @@ CREATE INDEX big_t ON big USING gpujoin (t text_id_ops) INCLUDE (label, code);
 CREATE INDEX big_s ON big USING gpujoin (s seven_ops) INCLUDE (code);
 VACUUM (FREEZE, ANALYZE) big;
 
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT u FROM big WHERE (k, code) IN ((3, 'co'), (5, 'code'), (6, 'code'), (7, 'a'));
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT id FROM big WHERE (k, code) IN ((3, 'co'), (5, 'code'), (6, 'code'), (7, 'a'));
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT id FROM big WHERE (s, code) IN (('3', 'co'), ('5', 'code'));
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT label FROM big WHERE (t, code) IN ((tid(3), 'co'), ('not an id ' || tid(5), 'code'), (tid(7), 'a'));
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT u FROM big WHERE (k, code) IN ((3, ''co''), (5, ''code''), (6, ''code''), (7, ''a''))');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT id FROM big WHERE (k, code) IN ((3, ''co''), (5, ''code''), (6, ''code''), (7, ''a''))');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT id FROM big WHERE (s, code) IN ((''3'', ''co''), (''5'', ''code''))');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT label FROM big WHERE (t, code) IN ((tid(3), ''co''), (''not an id '' || tid(5), ''code''), (tid(7), ''a''))');
 
 CREATE TABLE conditions AS SELECT unnest(ARRAY[
 	'(k, code) IN ((3, ''co''), (5, ''code''), (6, ''''), (7, ''a''))',
@@ -67,7 +72,8 @@ SELECT compare_generic('tuples', '3, ''co'', 5, ''code''', '3, NULL, 5, ''''', '
 CREATE TABLE small (x int, ux uuid, tx text, y text, z varchar);
 INSERT INTO small SELECT i % 110, id(i % 110), CASE WHEN i % 4 = 0 THEN 'not an id ' ELSE '' END || tid(i % 110), code(i), 'label ' || i % 7 FROM generate_series(1, 400) i;
 ANALYZE small;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT x, y, id FROM small JOIN big ON k = x AND code = y;
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT x, y, id FROM small JOIN big ON k = x AND code = y');
 SELECT compare_entries('SELECT x, y, id FROM small JOIN big ON k = x AND code = y');
 SELECT compare_entries('SELECT x, y, id, label FROM small JOIN big ON k = x AND code = y AND label = z');
 SELECT compare_entries('SELECT y, sum(id), count(*) FROM small JOIN big ON k = x AND code = y GROUP BY y');

@@ -6,6 +6,7 @@ SET search_path = include_bpchar, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 \i :abs_srcdir/sql/common/scan.sql
 \i :abs_srcdir/sql/common/entries.sql
 
@@ -46,10 +47,13 @@ FROM unnest(ARRAY['c = ''de''', '''x'' = c', 'c = ''x ''', 'c = ''x''::text', 'c
 	'b = ''''', 'b = ''   ''', 'b = ''''::text', 'b = ''   ''::text', 'b IN ('''', ''z'', ''a'')', 'b NOT IN ('''', ''z  '', ''a'')', 'b IN (''''::text, ''z'', ''a '')', 'b = ''abcdefghijklmno''', 'b = ''abcdefghijklmnop''', 'b <> ''abcdefghijklmnop''',
 	'b = repeat(''y'', 3000)', 'b = E''\x01''', 'b = E''\x01 ''::text', 'b = ''ÿÿÿÿÿÿÿ''', 'p = ''abc''', 'p IN (''abc'', ''a'', repeat(''y'', 40))', 'p <> ''abc''::text', 'd = ''b''', 'd::text = ''b''', 'd IN (''a'', ''b '')', 'v = ''ab''', 'v = ''ab ''', 'v = ''ab ''::bpchar',
 	'v::bpchar = ''ab''', '(c = ''x'' OR b = ''abc'')', 'NOT (c = ''x'' OR b = ''abc'')', '(b = ''abc'') IS NOT TRUE', '(b = ''abc'') IS UNKNOWN', 'c = d', 'c < ''fr''', 'b LIKE ''abc%''', 'c = (SELECT ''de''::bpchar)', 'b = ''abc'' COLLATE "C"']) condition;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT w, c FROM big WHERE k IN (21, 22, 23) AND c = 'de';
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT w, c FROM big WHERE k IN (21, 22, 23) AND c = 'de'::text;
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT w, c FROM big WHERE k IN (21, 22, 23) AND c = ''de''');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT w, c FROM big WHERE k IN (21, 22, 23) AND c = ''de''::text');
 EXPLAIN (COSTS OFF) SELECT w FROM big WHERE k IN (21, 22, 23) AND v::bpchar = 'ab';
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT id FROM big WHERE k IN (40, 41) AND b = 'abc';
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT id FROM big WHERE k IN (40, 41) AND b = ''abc''');
 PREPARE filtered(bpchar, text[]) AS SELECT b, w FROM big WHERE k IN (1, 2, 3) AND (c = $1 OR p = ANY ($2));
 SELECT compare_generic('filtered', $$'de', '{NULL}'$$, $$NULL, '{abc,"a "}'$$, 'NULL, NULL');
 

@@ -2,6 +2,8 @@
 SET client_min_messages = warning;
 CREATE EXTENSION IF NOT EXISTS gpujoin;
 RESET client_min_messages;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 
 SET gpujoin.force = on;
 SET enable_seqscan = off;
@@ -61,7 +63,8 @@ SELECT 2, (10::numeric ^ i)::numeric(40,0), (10::numeric ^ (i - 10))::numeric(40
   FROM generate_series(0, 20) i;
 CREATE INDEX digits_gj ON digits USING gpujoin (k) INCLUDE (a, b, c, id);
 VACUUM (ANALYZE, FREEZE) digits;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a, b, c FROM digits WHERE k = ANY (ARRAY[1, 2]);
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT a, b, c FROM digits WHERE k = ANY (ARRAY[1, 2])');
 SELECT * FROM differences('digits', 'k = ANY (ARRAY[1, 2])');
 
 -- Insertions, folds and merges
@@ -115,7 +118,8 @@ CREATE TABLE empty (k int, id int, a numeric, b numeric(5,-2), c numeric(10,4));
 CREATE INDEX empty_gj ON empty USING gpujoin (k) INCLUDE (a, b, c, id);
 INSERT INTO empty VALUES (1, 1, 1.25, 12300, 1.5), (1, 2, 1.255, -12300, 0.0001), (1, 3, NULL, NULL, NULL), (1, 4, 0, 0, 0);
 VACUUM (FREEZE) empty;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF) SELECT a, b, c FROM empty WHERE k = ANY (ARRAY[1, 2]);
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT a, b, c FROM empty WHERE k = ANY (ARRAY[1, 2])');
 SELECT a, b, c FROM empty WHERE k = ANY (ARRAY[1, 2]) ORDER BY id;
 CREATE TABLE fine (k int, a numeric(100,64));
 CREATE INDEX ON fine USING gpujoin (k) INCLUDE (a);
@@ -175,3 +179,4 @@ DROP TABLE amounts, digits, small, empty, fine, orders, costly, chosen;
 DROP DOMAIN price;
 DROP TYPE status;
 DROP FUNCTION differences;
+DROP FUNCTION explain(text, text);

@@ -7,6 +7,7 @@ SET search_path = include_text, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 \i :abs_srcdir/sql/common/scan.sql
 \i :abs_srcdir/sql/common/entries.sql
 
@@ -47,9 +48,12 @@ FROM unnest(ARRAY['status = ''paid''', '''paid'' = status', 'status <> ''paid'''
 	'(l = ''short 1'' OR status = ''paid'')', 'NOT (l = ''short 1'' OR status = ''paid'')', '(l = ''short 1'') IS NOT TRUE', '(t = ''abc'') IS UNKNOWN', '(t = ''abc'' AND l = ''short 2'') IS FALSE',
 	't = ''abcdefghijklmno''', 't = ''abcdefghijklmnop''', 't = repeat(''y'', 3000)', 't <> repeat(''y'', 3000)', 't = E''\x01''', 't = ''ÿÿÿÿÿÿÿ''', 't < ''abc''', 't LIKE ''abc%''', 't = status',
 	'c = ''code 7''', 'c IN (''code 7'', ''code 8'')', 'status = ANY (''{paid,open}''::varchar[])', 'status = (SELECT ''paid''::text)', 't = ''abc'' COLLATE "POSIX"']) condition;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT w, status FROM big WHERE k IN (21, 22, 23) AND status = 'paid';
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT w FROM big WHERE k IN (40, 41) AND l <> 'short 1';
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT id FROM big WHERE k IN (40, 41) AND l = 'short 1';
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT w, status FROM big WHERE k IN (21, 22, 23) AND status = ''paid''');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT w FROM big WHERE k IN (40, 41) AND l <> ''short 1''');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT id FROM big WHERE k IN (40, 41) AND l = ''short 1''');
 PREPARE filtered(text, text[]) AS SELECT t, w FROM big WHERE k IN (1, 2, 3) AND (status = $1 OR l = ANY ($2));
 SELECT compare_generic('filtered', $$'paid', '{NULL}'$$, $$NULL, '{short 1,longer than fifteen bytes 3}'$$, 'NULL, NULL');
 SELECT compare('SELECT w, t FROM big WHERE (k, status) IN ((1, ''paid''), (2, ''open''), (3, ''shipped''))');

@@ -7,6 +7,7 @@ SET search_path = include_uuid, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 \i :abs_srcdir/sql/common/scan.sql
 \i :abs_srcdir/sql/common/entries.sql
 
@@ -57,7 +58,8 @@ FROM unnest(ARRAY['u = id(1)', 'id(1) = u', 'u <> id(1)', 'NOT u = id(1)', 'u IS
 	'u = ''00000000-0000-0000-0000-000000000000''', 'u = ''ffffffff-ffff-ffff-ffff-ffffffffffff''',
 	'u IN (''7fffffff-ffff-ffff-ffff-ffffffffffff'', ''80000000-0000-0000-7fff-ffffffffffff'')',
 	'u = ''80000000-0000-0000-8000-000000000001''', 'a <> ''00000000-0000-0000-8000-000000000000''']) condition;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT u, w FROM big WHERE k IN (1, 2, 3) AND u = id(401);
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT u, w FROM big WHERE k IN (1, 2, 3) AND u = id(401)');
 PREPARE filtered(uuid, uuid[]) AS SELECT u, w FROM big WHERE k IN (1, 2, 3) AND (u = $1 OR a = ANY ($2));
 SELECT compare_generic('filtered', $$'c4ca4238-a0b9-2382-0dcc-509a6f75849b', '{NULL}'$$, $$NULL, '{00000000-0000-0001-0000-000000000001}'$$, 'NULL, NULL');
 -- rescans with other values
@@ -68,8 +70,8 @@ SELECT compare_entries('SELECT u, w FROM big WHERE (k, u) IN ((1, id(1)), (2, id
 SELECT compare_entries('SELECT u, w FROM big WHERE (k, u, a, v) IN ((1, id(1), half(1, 1), 1), (2, id(402), half(2, 0), 2), (3, id(403), half(3, 1), 3))');
 SELECT compare_entries('SELECT u, w FROM big WHERE (k = 1 AND u = id(401)) OR (k = 2 AND u = id(402)) OR (k = 3 AND u = id(1))');
 SELECT compare_entries('SELECT * FROM big WHERE (k, u) IN ((1, id(1)), (2, id(402)), (3, id(3)))');
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF)
-SELECT u, w FROM big WHERE (k, u) IN ((1, id(401)), (2, id(402)), (3, id(1)));
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT u, w FROM big WHERE (k, u) IN ((1, id(401)), (2, id(402)), (3, id(1)))');
 CREATE TABLE members (team uuid, person uuid, role int) WITH (autovacuum_enabled = off);
 INSERT INTO members SELECT id(i % 100), id(i % 77), i % 3 FROM generate_series(1, 5000) i;
 INSERT INTO members VALUES (NULL, id(1), 1), (id(1), NULL, 1);
@@ -80,8 +82,8 @@ SELECT gpujoin_check('members_team', true) = count(team) AS complete FROM member
 SELECT compare_entries('SELECT team, person, role FROM members WHERE (team, person) IN ((id(1), id(1)), (id(5), id(2)), (id(6), id(6)), (id(7), NULL))');
 SELECT compare_entries('SELECT team, person FROM members WHERE team IN (id(1), id(2), id(1000)) AND person IN (id(1), id(5), id(20))');
 SELECT compare_entries('SELECT count(*), sum(role) FROM members WHERE (team = id(1) AND person = id(1)) OR (team = id(2) AND person = id(1)) OR (team = id(3) AND person = id(3))');
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF)
-SELECT team, person FROM members WHERE (team, person) IN ((id(1), id(1)), (id(5), id(5)));
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT team, person FROM members WHERE (team, person) IN ((id(1), id(1)), (id(5), id(5)))');
 -- a key that is hashed: the other part is tested before the heap is read
 CREATE TABLE named (name text, u uuid, v int);
 INSERT INTO named SELECT 'a name of more than seven bytes ' || i % 50, id(i % 20), i FROM generate_series(1, 2000) i;

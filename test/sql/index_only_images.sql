@@ -7,6 +7,7 @@ SET search_path = index_only_images, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 \i :abs_srcdir/sql/common/scan.sql
 
 CREATE TABLE big (id int, n numeric(25,0), d numeric(10,2), s varchar(20), c char(3), l text, v int, w int2) WITH (autovacuum_enabled = off);
@@ -22,9 +23,12 @@ CREATE INDEX big_c ON big USING gpujoin (c) INCLUDE (v);
 CREATE INDEX big_l ON big USING gpujoin (l) INCLUDE (v);
 VACUUM ANALYZE big;
 
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT v, w FROM big WHERE n IN (1, 2.0, 7.5, 1000);
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT v FROM big WHERE n IN (1, 1e20, 100000000000000000007);
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT v FROM big WHERE s IN ('s1', 's2', 'a long string 7') AND v > 3;
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT v, w FROM big WHERE n IN (1, 2.0, 7.5, 1000)');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT v FROM big WHERE n IN (1, 1e20, 100000000000000000007)');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT v FROM big WHERE s IN (''s1'', ''s2'', ''a long string 7'') AND v > 3');
 EXPLAIN (COSTS OFF) SELECT count(*), sum(v) FROM big WHERE c IN ('c1', 'c2 ');
 -- not: the key itself is wanted, fractions, long strings, joins
 EXPLAIN (COSTS OFF) SELECT n, v FROM big WHERE n IN (1, 2);
@@ -76,7 +80,8 @@ CREATE TABLE alike (n numeric(25,0), v int) WITH (autovacuum_enabled = off);
 INSERT INTO alike SELECT CASE WHEN i % 3 = 0 THEN 1e20 + i % 50 ELSE i % 50 END, i % 10 FROM generate_series(1, 3000) i;
 CREATE INDEX alike_n ON alike USING gpujoin (n one_ops) INCLUDE (v);
 VACUUM ANALYZE alike;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT v FROM alike WHERE n IN (1, 1e20);
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT v FROM alike WHERE n IN (1, 1e20)');
 SELECT compare('SELECT v FROM alike WHERE n IN (1, 1e20, 100000000000000000007)');
 SELECT compare('SELECT count(*), sum(v) FROM alike WHERE n IN (2, 100000000000000000007) AND v < 5');
 

@@ -60,7 +60,9 @@ SELECT count(*) FROM (SELECT id FROM spilled WHERE k = ANY (ARRAY(SELECT generat
 
 -- the hits are limited by temp_file_limit
 SET temp_file_limit = '64kB';
+\set VERBOSITY sqlstate
 SELECT count(v) FROM spilled WHERE k = ANY (ARRAY(SELECT generate_series(0, 127)));
+\set VERBOSITY default
 RESET temp_file_limit;
 
 -- beside runs

@@ -8,6 +8,7 @@ SET search_path = text_id, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 \i :abs_srcdir/sql/common/scan.sql
 \i :abs_srcdir/sql/common/entries.sql
 
@@ -74,9 +75,12 @@ SELECT compare('SELECT u FROM big WHERE u <> id(1)');
 SELECT compare_entries('SELECT u, w FROM big WHERE (u, v) IN ((id(1), 1), (id(8), 8), (id(17), 3), (alike(3), 3), (alike(4), 3))');
 SELECT compare_entries('SELECT u, w FROM big WHERE (u, v, note) IN ((id(1), 1, ''row 1''), (id(8), 8, ''row 8''), (alike(3), 3, ''alike 3''), (alike(3), 3, ''alike 4''))');
 SELECT compare('SELECT u, w FROM big WHERE u COLLATE "C" IN (id(1), id(8))');
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT u, w FROM big WHERE u IN (alike(7), alike(2001), 'a text that is no id 17');
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT * FROM big WHERE u IN (alike(7), alike(2001), 'a text that is no id 17');
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT u, w FROM big WHERE u IN ('id-6', 'a text that is no id 8') ORDER BY w LIMIT 2;
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT u, w FROM big WHERE u IN (alike(7), alike(2001), ''a text that is no id 17'')');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT * FROM big WHERE u IN (alike(7), alike(2001), ''a text that is no id 17'')');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT u, w FROM big WHERE u IN (''id-6'', ''a text that is no id 8'') ORDER BY w LIMIT 2');
 PREPARE ids(text[]) AS SELECT u, w FROM big WHERE u = ANY ($1);
 SELECT compare_generic('ids', $$'{id-6,a text that is no id 8,NULL}'$$, 'NULL', $$'{}'$$);
 
@@ -136,7 +140,8 @@ SELECT compare_entries('SELECT s, u FROM small LEFT JOIN big ON u = s AND u = al
 -- bitmap scans recheck
 SET gpujoin.enabled = off;
 SET enable_seqscan = off;
-EXPLAIN (COSTS OFF) SELECT * FROM big WHERE u IN ('id-6', 'a text that is no id 8');
+SELECT explain('COSTS OFF',
+	'SELECT * FROM big WHERE u IN (''id-6'', ''a text that is no id 8'')');
 SELECT count(*) FROM big WHERE u IN ('id-6', 'a text that is no id 8');
 RESET enable_seqscan;
 RESET gpujoin.enabled;

@@ -205,7 +205,7 @@ ROLLBACK;
 
 -- no more files than are allowed; and nothing is left of them
 SET temp_file_limit = '256kB';
-\set VERBOSITY terse
+\set VERBOSITY sqlstate
 SELECT sum(id) FROM (SELECT * FROM far WHERE k = ANY (ARRAY(SELECT generate_series(0, 150)))
 	ORDER BY created LIMIT (SELECT 100000)) q;
 \set VERBOSITY default

@@ -49,8 +49,10 @@ VACUUM (ANALYZE) sale;
 SELECT count(*), count(*) FILTER (WHERE heap LIKE '%wrong%' OR entries LIKE '%wrong%' OR filtered LIKE '%wrong%' OR second LIKE '%wrong%') AS wrong FROM top_words();
 
 -- rows without a value of their own column are read from the table, of others only those returned
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT id, u FROM sale WHERE k IN (1, 2, 3) ORDER BY u, id LIMIT 5;
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT id, amount FROM sale WHERE k IN (1, 2, 3) ORDER BY amount DESC, id LIMIT 8;
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT id, u FROM sale WHERE k IN (1, 2, 3) ORDER BY u, id LIMIT 5');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT id, amount FROM sale WHERE k IN (1, 2, 3) ORDER BY amount DESC, id LIMIT 8');
 
 -- more rows than were sorted at first, all of them, and again
 SELECT top_same('SELECT id, rate FROM sale WHERE k IN (1, 2, 3) ORDER BY rate DESC, id DESC LIMIT 7 OFFSET 200');

@@ -7,6 +7,7 @@ SET search_path = uuid_exact, public;
 SET gpujoin.force = on;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 \i :abs_srcdir/sql/common/scan.sql
 \i :abs_srcdir/sql/common/entries.sql
 
@@ -60,8 +61,10 @@ SELECT compare_entries('SELECT v FROM big WHERE u IS NULL OR u = id(1)');
 SELECT compare('SELECT u FROM big WHERE u <> id(1)');
 SELECT compare_entries('SELECT u, w FROM big WHERE (u, v) IN ((id(1), 1), (id(2), 7), (alike(3), 3), (alike(4), 3))');
 SELECT compare_entries('SELECT u, w FROM big WHERE (u, v, note) IN ((id(1), 1, ''row 1''), (alike(3), 3, ''alike 3''), (alike(3), 3, ''alike 4''))');
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT u, w FROM big WHERE u IN (alike(7), alike(2001));
-EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF, BUFFERS OFF) SELECT * FROM big WHERE u IN (alike(7), alike(2001));
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT u, w FROM big WHERE u IN (alike(7), alike(2001))');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF',
+	'SELECT * FROM big WHERE u IN (alike(7), alike(2001))');
 PREPARE uuids(text[]) AS SELECT u, w FROM big WHERE u = ANY ($1::uuid[]);
 SELECT compare_generic('uuids', $$'{c4ca4238-a0b9-2382-0dcc-509a6f75849b,NULL}'$$, 'NULL', $$'{}'$$);
 

@@ -1,10 +1,14 @@
 \set ECHO none
--- EXPLAIN without version-dependent output: PostgreSQL 18 shows buffers, and fractions of rows
+-- EXPLAIN without version-dependent output: PostgreSQL 18 shows buffers, fractions of rows and
+-- disabled nodes, and 17 has other names for the values of InitPlans
 CREATE FUNCTION explain(options text, query text) RETURNS SETOF text LANGUAGE plpgsql AS $$
 DECLARE line text;
 BEGIN
 	FOR line IN EXECUTE format('EXPLAIN (BUFFERS OFF, %s) %s', options, query) LOOP
-		RETURN NEXT regexp_replace(line, '(actual rows=\d+)\.00', '\1');
+		CONTINUE WHEN line ~ '^ +Disabled: true';
+		line := regexp_replace(line, '(actual rows=\d+)\.00', '\1');
+		line := regexp_replace(line, 'InitPlan (\d+) \(returns \$\d+\)', 'InitPlan \1');
+		RETURN NEXT regexp_replace(line, '\$0\y', '(InitPlan 1).col1');
 	END LOOP;
 END $$;
 \set ECHO all
