@@ -131,8 +131,8 @@ insert();
 fold();
 cmp_ok(check('flush after the merge'), '<', 150, 'few pages were read');
 
-# A worker: what it does between an answer and the look at the mirror may leave the mirror behind, so
-# check only when it has ended
+# A worker: what it does between an answer and the look at the mirror may leave the mirror behind,
+# so check only when it has ended
 my $no_worker = q{SELECT count(*) = 0 FROM pg_stat_activity
 	WHERE backend_type = 'gpujoin fold worker'};
 on_primary('ALTER INDEX t_k SET (fold_pages = 8)');
