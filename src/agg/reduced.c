@@ -18,7 +18,8 @@
  * SELECT count(*) FROM (SELECT DISTINCT ...) needs only the number of groups, and count(DISTINCT)
  * only the number of values.  If no row is left for the CPU, the device sends no group or value,
  * but their number (GjAggReduce).  If rows are left, values are sent as bits, if they can be, and
- * only those groups that the rows may belong to, if there are many (match/reduce.c).
+ * only those groups that the rows may belong to, if there are many; the device may not be asked for
+ * the keys of fresh rows at all (match/reduce.c).
  *
  * A device computes modulo 2^64 where PostgreSQL's state has 64 bits.  Sums of int8 come as two
  * sums, of the lower halves of the values, which are unsigned, and of the upper ones, which are

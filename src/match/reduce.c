@@ -15,14 +15,14 @@
  *	  1. Read the metapage: V, the sequence number, and E, the vacuum epoch.
  *	  2. Search the tail pages: T, their hits.
  *	  3. Read metapage, journal, metapage (J), and the promise of the mirror, which must be of the
- *		 same list version and epoch E.  List the pages that the mirror lacks: L.
+ *		 same list version and epoch E.  List the pages that the mirror lacks: L.  The CPU searches
+ *		 them, by the lists of J: it passes over pages that do not belong to a listed run or delta.
  *	  4. Copy the visibility map: M.
  *	  5. The device leaves out the pages of L, and those whose copy has a version above V, which it
  *		 lists: R.  Of the entries on all other pages whose key is in the set and that pass the
  *		 filter, it reduces those that are on a block that is all-visible by M, and returns the
  *		 rest.
- *	  6. The CPU searches L and R, by the lists of J: it passes over pages that do not belong to a
- *		 listed run or delta.
+ *	  6. The CPU searches R, by the lists of J.
  *	  7. Read the metapage.  If the list version is not that of 3, or the epoch is not E (or, in
  *		 recovery, the index is no longer ready), discard everything.
  *	  8. T, the hits of L and R, and the rest are the entries of the match.  Which of them are rows
@@ -71,22 +71,28 @@
  *
  * On a standby, replay takes the place of the primary's processes (lemma L9, visible.c f. to h.).
  *
- * If the caller needs only the number of groups, and T and L are empty, the device may send that
- * instead of the groups, provided that R and the rest are empty, too.  Then no row is left that
- * could form a group, or belong to one.
+ * If the caller needs only the number of groups, and neither T nor a page of L has a hit, the
+ * device may send that instead of the groups, provided that R and the rest are empty, too.  Then no
+ * row is left that could form a group, or belong to one.
  *
  * If the groups are too many to be sent, and the rest is not empty, the device sends only those
  * that have the values of an entry of the rest, and the number of all (only_shared).
  *
- * Claim: if T, L and R are empty, the number of groups is that of those which have not been sent,
- * plus that of the groups formed by those which have been sent and by the rows that the caller
- * makes of the rest.  Such a row has its own entry, with the row's values: entries of a HOT chain
- * have one TID, and no column of an index changes along a chain.  The entry is not reduced, by the
- * second claim above, so it is among the entries by the first, which means in the rest.  So if the
- * row belongs to a group of the device, that has been sent.  The groups that have not been sent are
- * distinct from each other, from those sent, and from all others.  Columns whose entries may lack
- * the value are not grouped by (agg/reduced.c).  If T or L is not empty, no request is made; if R
- * is not, everything is discarded.
+ * Claim: if T, the hits of L, and R are empty, the number of groups is that of those which have not
+ * been sent, plus that of the groups formed by those which have been sent and by the rows that the
+ * caller makes of the rest.  Such a row has its own entry, with the row's values: entries of a HOT
+ * chain have one TID, and no column of an index changes along a chain.  The entry is not reduced,
+ * by the second claim above, so it is among the entries by the first, which means in the rest.  So
+ * if the row belongs to a group of the device, that has been sent.  The groups that have not been
+ * sent are distinct from each other, from those sent, and from all others.  Columns whose entries
+ * may lack the value are not grouped by (agg/reduced.c).  If R is not empty, everything is
+ * discarded.
+ *
+ * If there are hits on T or L, and the groups are too many to be sent, the device is asked only for
+ * the keys that have no such hit (split_keys).  The caller searches for the others by itself.  That
+ * is a match of its own, as for a range of keys (stream.c).  It is done only if the key is one of
+ * the columns that form the groups: then the rows of the two matches have no group in common, so
+ * the numbers of their groups add up.
  *
  * Nothing is returned to the caller before 8.  If a step fails, the reduction begins again, at most
  * twice if that was before 5, and at most once afterwards.  If that does not help, or if the device
@@ -119,6 +125,9 @@
 /* The word of a group that has the number of its rows */
 #define ROWS_WORD				2
 
+/* A device is asked for a part of the keys only if it is not asked for at most one in ... */
+#define MIN_KEYS_ASKED			2
+
 /* The copy of the visibility map may use this part of the memory */
 #define MAP_PART				4
 
@@ -138,6 +147,8 @@ typedef struct Attempt
 	uint64		vacuum_epoch;	/* E */
 	GjTailHits	tails;			/* T */
 	bool		count_is_enough;	/* true if the caller needs only the number of groups */
+	GjKeySet   *asked_keys;		/* keys that the device is asked for, if not all */
+	GjKeySet   *left_keys;		/* the others, which the caller has to search for */
 	GjVisibleMap *map;			/* M */
 	uint32	   *lag;			/* numbers of the pages of L, as the device counts pages */
 	GjServiceMatchInfo info;
@@ -148,6 +159,10 @@ static Outcome attempt(Attempt *a);
 static void read_state(Attempt *a);
 static bool copy_map(Attempt *a);
 static bool list_lag(Attempt *a);
+static bool split_keys(Attempt *a);
+static void add_tails(Attempt *a);
+static void add_keys(const GjEntrySet *entries, GjKeySet *keys);
+static bool is_key_grouped(const gjd_reduction *asked);
 static Outcome ask(Attempt *a);
 static bool is_exact(const GjReduction *reduction, const gjd_shape *shape);
 static uint64 count_group_rows(const GjReduction *reduction);
@@ -158,14 +173,15 @@ static void count(Attempt *a);
 /*
  * Make a match whose rows a device reduces as far as it can.  Returns true if it did: then the
  * request's reduction has the groups, "rest" has the entries of all other rows, as if a device had
- * found them at once, and *epoch is the vacuum epoch that was read before.  Otherwise returns
- * false, with nothing in any of these.
+ * found them at once, and *epoch is the vacuum epoch that was read before; *left becomes a set of
+ * those keys whose rows are in none of these, or NULL.  Otherwise returns false, with nothing in
+ * any of these.
  *
  * "rest" is empty, and has its test attached.  Allocates in the current memory context.
  */
 bool
 GjMirrorReduce(const GjEntryRequest *request, const GjIndexInfo *info, GjEntrySet *rest,
-			   uint64 *epoch)
+			   uint64 *epoch, const GjKeySet **left)
 {
 	GjMatchStats *stats = request->stats;
 	GjMatchStats before = *stats;
@@ -190,8 +206,11 @@ GjMirrorReduce(const GjEntryRequest *request, const GjIndexInfo *info, GjEntrySe
 		if (outcome == REDUCED)
 		{
 			*epoch = a.vacuum_epoch;
+			*left = a.left_keys;
 			return true;
 		}
+		if (a.left_keys != NULL)
+			GjKeySetFree(a.left_keys);
 		GjEntrySetClear(rest);
 		if (request->reduction->words != NULL)
 			pfree(request->reduction->words);
@@ -223,6 +242,7 @@ attempt(Attempt *a)
 	const GjEntryRequest *request = a->request;
 	GjDeviceMatch *match = &a->match;
 	GjEntrySet *rest = match->target.entries;
+	GjReduction *reduction = request->reduction;
 	Outcome		outcome;
 
 	read_state(a);
@@ -239,7 +259,13 @@ attempt(Attempt *a)
 		match->mirror.vacuum_epoch != a->vacuum_epoch)
 		return FAILED_EARLY;
 	GjStep("reduce 3");
-	if (!list_lag(a) || !copy_map(a))
+	if (!list_lag(a))
+		return REFUSED;
+	GjMirrorSearchLag(match);
+	reduction->groups_if_needed = a->count_is_enough && a->tails.nrows == 0 && rest->nentries == 0;
+	if (reduction->are_many && !reduction->groups_if_needed && !split_keys(a))
+		return REFUSED;
+	if (!copy_map(a))
 		return REFUSED;
 	GjStep("reduce 4");
 
@@ -247,15 +273,14 @@ attempt(Attempt *a)
 	if (outcome != REDUCED)
 		return outcome;
 	GjStep("reduce 5");
-	GjMirrorSearchLag(match);
 	search_newer(a);
 	GjStep("reduce 6");
 	if (GjListsMoved(request->index, &match->journal.state) ||
 		!GjIndexIsCurrent(request->index, request->snapshot, a->vacuum_epoch))
 		return FAILED_LATE;
 
-	for (int i = 0; i < a->tails.nrows; i++)
-		GjEntrySetAddRow(rest, match->info, a->tails.rows + i * match->info->row_width);
+	if (a->left_keys == NULL)
+		add_tails(a);
 	GjEntrySetFinish(rest);
 	if (rest->gave_up)
 		return REFUSED;
@@ -299,6 +324,78 @@ list_lag(Attempt *a)
 }
 
 /*
+ * Have the device asked for no key that has a hit on T or L.  Returns false if that does not help,
+ * or if these keys are too many.
+ */
+static bool
+split_keys(Attempt *a)
+{
+	GjDeviceMatch *match = &a->match;
+	GjReduction *reduction = a->request->reduction;
+	GjEntrySet *hits = match->target.entries;
+	const GjKeySet *keys = match->keys;
+
+	if (!is_key_grouped(&reduction->asked) || reduction->asked.weights != NULL)
+		return false;
+	add_tails(a);
+	if (hits->gave_up || hits->keys.width == 0)
+		return false;
+	a->left_keys = GjKeySetCreate(CurrentMemoryContext, keys->key_width);
+	add_keys(hits, a->left_keys);
+	GjKeySetFinish(a->left_keys);
+	if (a->left_keys->nkeys > keys->nkeys / MIN_KEYS_ASKED)
+		return false;
+	GjEntrySetClear(hits);
+	a->asked_keys = GjKeySetCreate(CurrentMemoryContext, keys->key_width);
+	for (uint64 i = 0; i < keys->nkeys; i++)
+	{
+		if (!GjKeySetContains(a->left_keys, keys->keys[i]))
+			GjKeySetAdd(a->asked_keys, keys->keys[i]);
+	}
+	GjKeySetFinish(a->asked_keys);
+	match->keys = a->asked_keys;
+	reduction->groups_if_needed = true;
+	return true;
+}
+
+/*
+ * Add the hits of T to the rest
+ */
+static void
+add_tails(Attempt *a)
+{
+	const GjDeviceMatch *match = &a->match;
+
+	for (int i = 0; i < a->tails.nrows; i++)
+		GjEntrySetAddRow(match->target.entries, match->info,
+						 a->tails.rows + i * match->info->row_width);
+}
+
+static void
+add_keys(const GjEntrySet *entries, GjKeySet *keys)
+{
+	const char *values = entries->keys.values;
+
+	for (uint64 i = 0; i < entries->nentries; i++)
+		GjKeySetAdd(keys, entries->keys.width == sizeof(int32) ? ((const int32 *) values)[i] :
+					((const int64 *) values)[i]);
+}
+
+/*
+ * Return true if rows of different keys are in different groups
+ */
+static bool
+is_key_grouped(const gjd_reduction *asked)
+{
+	for (uint32 i = 0; i < asked->n_columns; i++)
+	{
+		if (asked->columns[i] == 0)
+			return true;
+	}
+	return false;
+}
+
+/*
  * Copy M.  Returns false if it takes too much memory.
  */
 static bool
@@ -324,11 +421,7 @@ ask(Attempt *a)
 	gjd_shape	shape;
 
 	GjMirrorShape(match->info, &shape);
-	reduction->groups_if_needed = a->count_is_enough && a->tails.nrows == 0 &&
-		reduction->asked.n_left_out == 0;
 	reduction->asked.only_shared = reduction->are_many;
-	if (reduction->are_many && !reduction->groups_if_needed)
-		return REFUSED;
 	if (a->request->test != NULL)
 		reduction->asked.marked |= (uint32) (a->request->test->words / (GJ_ENTRY_KEY << 1));
 	result = GjServiceReduce(&match->mirror.column, &shape, match->keys, reduction, rest, &a->info);
@@ -412,6 +505,8 @@ forget(Attempt *a)
 	gjd_reduction *asked = &a->request->reduction->asked;
 
 	GjTailHitsForget(&a->tails);
+	if (a->asked_keys != NULL)
+		GjKeySetFree(a->asked_keys);
 	if (a->map != NULL)
 		GjVisibleMapForget(a->map);
 	if (a->lag != NULL)

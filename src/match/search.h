@@ -97,7 +97,7 @@ extern GjFallback GjMirrorNoteRefusal(GjDeviceMatch *match, GjServiceResult resu
 
 /* reduce.c */
 extern bool GjMirrorReduce(const GjEntryRequest *request, const GjIndexInfo *info,
-						   GjEntrySet *rest, uint64 *epoch);
+						   GjEntrySet *rest, uint64 *epoch, const GjKeySet **left);
 
 /* stream.c */
 extern bool GjIndexIsCurrent(Relation index, Snapshot snapshot, uint64 epoch);

@@ -88,7 +88,7 @@
 typedef enum StreamPhase
 {
 	PHASE_TAILS = 0,			/* the match has yet to begin */
-	PHASE_WHOLE,				/* a device has found all entries; they are in a finished set */
+	PHASE_WHOLE,				/* the entries that a device has found are in a finished set */
 	PHASE_DEVICE,				/* a device returns the next entries, one range of keys at a time */
 	PHASE_CPU,					/* the next entries come from the CPU, one piece at a time */
 	PHASE_TAKE,					/* the next step of a shared match is to be taken */
@@ -257,8 +257,7 @@ is_answered(const GjEntryRequest *request)
 /*
  * Return the next entries, which are good until the next call
  *
- * No TID comes twice, unless its row has died and another row has reused the TID meanwhile; then
- * the vacuum epoch has changed.
+ * No TID comes twice, unless another row has reused it; then the vacuum epoch has changed.
  */
 GjFound
 GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set)
@@ -281,7 +280,7 @@ GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set)
 				Assert(false);
 				return GJ_FOUND_END;
 			case PHASE_WHOLE:
-				stream->phase = PHASE_DONE;
+				stream->phase = stream->at_once ? PHASE_DONE : PHASE_CPU;
 				found = stream->whole;
 				break;
 			case PHASE_DEVICE:
@@ -554,7 +553,7 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 	GjMatchStatsEnd(stats, keys, start);
 	MemoryContextSwitchTo(old);
 
-	stream->at_once = stream->phase == PHASE_WHOLE;
+	stream->at_once = stream->phase == PHASE_WHOLE && (!stream->reduced || stream->wanted == NULL);
 	if (stream->at_once && GjEntrySetPlain(stream->whole) != NULL && !accept_tids)
 		refuse(stream);
 	else if (stream->at_once)
@@ -575,8 +574,8 @@ prepare(GjEntryStream *stream, uint64 columns, Size limit)
 }
 
 /*
- * Have a device reduce the rows.  Returns false if it does not.  Unlike other entries, the rest is
- * never kept for another test of entries, so a test whose values vary can be attached.
+ * Have a device reduce the rows of all or most keys.  Returns false if it does not.  Unlike other
+ * entries, the rest is never kept for another test, so a test whose values vary can be attached.
  */
 static bool
 reduce(GjEntryStream *stream)
@@ -586,7 +585,8 @@ reduce(GjEntryStream *stream)
 
 	if (attaches)
 		request->test->attach(request->test->arg, stream->whole);
-	if (GjMirrorReduce(request, &stream->info, stream->whole, &stream->vacuum_epoch))
+	if (GjMirrorReduce(request, &stream->info, stream->whole,
+					   &stream->vacuum_epoch, &stream->wanted))
 		return true;
 	stream->request.reduction = NULL;
 	if (attaches)

@@ -238,17 +238,40 @@ reduced('values of a column, and a rest', $values_of_a, 'Device Reductions' => 1
 my $again = "SELECT n FROM generate_series(1, 3) i, LATERAL ($many OFFSET i - i) q (n)";
 is(sql($again), sql("SET gpujoin.enabled = off; $again"), 'groups are counted again');
 
-# Rows on a tail, and then on an open page (the number is taken though T or L is not empty). The
-# last ones, which are on the tail then, are not counted.
+# Rows on a tail, and then on an open page (the number is taken though T or L has hits). The last
+# ones, which are on the tail then, are not counted. If the key is one of the columns, a device is
+# asked for the keys that have no such row (these keys are asked for, too; or not searched for; or
+# left out though the key is not among the columns, as the groups of these rows exist under other
+# keys).
+my $many_with_key = $many =~ s/DISTINCT/DISTINCT k,/r;
+my $many_of_join = 'SELECT count(*) FROM (SELECT DISTINCT a, b FROM (SELECT i % 20 + 1 AS k
+	FROM generate_series(1, 100) i) s JOIN d USING (k)) j';
 foreach my $rows (10, 500)
 {
-	sql("INSERT INTO d SELECT i % 50, i, i * 2 FROM generate_series(1, $rows) i");
+	sql("INSERT INTO d SELECT i % 20 + 1, i, i * 2 FROM generate_series(1, $rows) i");
 	sql('INSERT INTO d SELECT 1000, i, i FROM generate_series(1, 200) i') if $rows > 10;
 	vacuum_until_visible($node, 'd');
 	sql("SET gpujoin.sync_blocks = 0; $many");
 	is(sql($_), sql("SET gpujoin.enabled = off; $_"), "$rows more rows: $_")
 	  foreach $many, $values_of_a;
+	reduced("$rows more rows, with their keys", $many_with_key, 'Device Reductions' => 1);
+	reduced("$rows more rows, their keys, and a filter",
+		$many_with_key =~ s/WHERE/WHERE a <> 7 AND/r, 'Device Reductions' => 1);
+	reduced("$rows more rows, without their keys", $many_of_join, 'Device Reductions' => 0,
+		'Device Reductions Failed' => 1);
 }
+is(sql($again =~ s/DISTINCT/DISTINCT k,/r),
+	sql("SET gpujoin.enabled = off; $again" =~ s/DISTINCT/DISTINCT k,/r), 'and counted again');
+foreach my $step ('reduce 1', 'reduce 2', 'reduce 3', 'reduce 4', 'reduce 5')
+{
+	during($step, "keys that have fresh rows, $step", $many_with_key,
+		'INSERT INTO d SELECT i % 3 + 1, i, i FROM generate_series(1, 200) i',
+		"SET gpujoin.sync_blocks = 0; $many", 'DELETE FROM d WHERE a % 1000 = 5',
+		$step =~ /[35]/ ? 'VACUUM (INDEX_CLEANUP on) d' : q{SELECT gpujoin_fold('d_k', true)});
+}
+sql('INSERT INTO d SELECT i % 50, i, i FROM generate_series(1, 100) i');
+reduced('most keys have fresh rows', $many_with_key, 'Device Reductions' => 0,
+	'Device Reductions Failed' => 1);
 sql($_) foreach split /(?<=;)/, $settings =~ s/SET (\S+) = \w+/RESET $1/gr;
 
 # Rows on an open page, which the mirror lacks: the CPU searches it (L is not left out; L is not
