@@ -54,11 +54,13 @@ extern Datum GjReaderDecode(const GjReader *reader, int column, Datum code);
 extern const GjBatch *GjReaderNext(GjReader *reader);
 
 /*
- * Have a device reduce the rows of a part, from 0, as far as possible, before the first is read.
- * The request's columns are those of the batches, and are replaced by those of the node that is
+ * Have a device reduce the rows of a part, from 0, as far as possible, before the first is read;
+ * or those of the next search of a node that has asked for that, while a batch is being read.  The
+ * request's columns are those of the batches, and are replaced by those of the node that is
  * asked.  If the result is true, GjReaderNextStates() returns the groups that have been made, as
  * batches that have the columns of the groups only; NULL at the end.
  */
+#define GJ_NEXT_SEARCH			(-1)
 extern int	GjReaderParts(GjReader *reader);
 extern bool GjReaderReduce(GjReader *reader, GjReduceRequest *request, int part);
 extern const GjBatch *GjReaderNextStates(GjReader *reader, GjReduceRequest *request);

@@ -66,7 +66,7 @@ typedef struct GjReaderColumn
 	GjCodes    *codes;			/* codes to use instead of the values, or NULL */
 	int32	   *known;			/* codes of small rows, by row number; -1: not known yet */
 	uint32		nknown;
-	char	   *values;			/* buffer for one batch */
+	char	   *values;			/* buffer for one batch of rows, and then for one of states */
 	uint8	   *nulls;
 } GjReaderColumn;
 
@@ -89,6 +89,7 @@ struct GjReader
 	bool	   *has_nulls;		/* for each column: has the current batch of tuples any NULL? */
 	GjStrays   *strays;			/* values that have no word */
 	GjBatch		batch;
+	GjBatch		states;			/* groups made by a device, possibly in the middle of a batch */
 	GjReaderStats *stats;
 };
 
@@ -170,6 +171,7 @@ GjReaderCreate(PlanState *node, List *attnos, List *types, List *groupings, GjSt
 	reader->ncolumns = list_length(attnos);
 	reader->columns = palloc0_array(GjReaderColumn, reader->ncolumns);
 	reader->batch.columns = palloc0_array(GjBatchColumn, reader->ncolumns);
+	reader->states.columns = palloc0_array(GjBatchColumn, reader->ncolumns);
 	reader->weights = palloc_array(uint32, GJ_BATCH_ROWS);
 	reader->has_nulls = palloc_array(bool, reader->ncolumns);
 	forboth(lc, attnos, lc2, types)
@@ -184,8 +186,8 @@ GjReaderCreate(PlanState *node, List *attnos, List *types, List *groupings, GjSt
 			column->part == GJ_NUMERIC_KEY || column->part == GJ_NUMERIC_FORM;
 		column->display_scale = GJ_DISPLAY_SCALE_OF(lfirst_int(lc2));
 		column->stored_scale = GJ_STORED_SCALE_OF(lfirst_int(lc2));
-		column->values = palloc(GJ_BATCH_ROWS * sizeof(int64));
-		column->nulls = palloc(GJ_BATCH_ROWS);
+		column->values = palloc(2 * GJ_BATCH_ROWS * sizeof(int64));
+		column->nulls = palloc(2 * GJ_BATCH_ROWS);
 		reader->natts = Max(reader->natts, lfirst_int(lc));
 	}
 	return reader;
@@ -531,9 +533,6 @@ convert_words(GjReader *reader, GjReaderColumn *column, const GjShapeOutput *out
 	return own_column(column);
 }
 
-/*
- * Return the source of a column of the result
- */
 static const GjShapeOutput *
 find_output(const GjRowShape *shape, int at)
 {
@@ -545,9 +544,6 @@ find_output(const GjRowShape *shape, int at)
 	elog(ERROR, "a batch lacks attribute %d of the result", at + 1);
 }
 
-/*
- * Count rows that were read as arrays
- */
 static void
 count_rows(GjReader *reader, const uint32 *weights, int n)
 {
@@ -596,6 +592,8 @@ GjReaderReduce(GjReader *reader, GjReduceRequest *request, int part)
 	if (n == 0 || reader->methods == NULL || reader->methods->reduce == NULL ||
 		!map_request(reader, request))
 		return false;
+	if (part == GJ_NEXT_SEARCH) /* the nodes are at work */
+		return reader->methods->reduce(reader->source, request);
 	start_nodes(nodes, n);
 	reduced = reader->methods->reduce(reader->source, request);
 	stop_nodes(nodes, n, 0.0);
@@ -675,22 +673,26 @@ GjReaderNextStates(GjReader *reader, GjReduceRequest *request)
 	for (int i = 0; i < request->ncolumns; i++)
 	{
 		GjReaderColumn *column = &reader->columns[request->columns[i]];
+		GjBatchColumn *states = &reader->states.columns[request->columns[i]];
 
+		*states = own_column(column);
+		states->values += GJ_BATCH_ROWS * column->width;
+		states->nulls += GJ_BATCH_ROWS;
 		if (column->partner >= 0)
-			(void) put_partners(reader, request->columns[i], 0, &partners, rows->n);
+			(void) put_partners(reader, request->columns[i], GJ_BATCH_ROWS, &partners, rows->n);
 		else
 		{
 			int			word = request->group_words[ngroups];
 			int			bit = request->group_bits[ngroups++];
 
 			for (int row = 0; row < rows->n; row++)
-				put_value(column, row, (Datum) rows->elements[row][word],
+				put_value(column, GJ_BATCH_ROWS + row, (Datum) rows->elements[row][word],
 						  (rows->elements[row][1] >> bit & 1) != 0);
 		}
 	}
-	own_columns(reader, rows->n);
-	reader->batch.weights = rows->weights;
-	return &reader->batch;
+	reader->states.nrows = rows->n;
+	reader->states.weights = rows->weights;
+	return &reader->states;
 }
 
 /* Slots ---------------------------------------------------------------------------- */
@@ -814,9 +816,6 @@ word_of_numeric(GjReader *reader, const GjReaderColumn *column, Datum value, boo
 	return Int64GetDatum(word);
 }
 
-/*
- * Build a batch from the reader's own arrays
- */
 static void
 own_columns(GjReader *reader, int nrows)
 {

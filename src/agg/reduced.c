@@ -6,7 +6,9 @@
  * Before GpuAgg reads its child, it asks it to have a device reduce the rows (exec/reduction.c,
  * match/reduce.c).  The device returns a state of each aggregate for each group; these are merged
  * into the groups, and the rows that the device has left are read and added as usual.  So GpuAgg's
- * groups are complete, whatever part of the rows the device could reduce.
+ * groups are complete, whatever part of the rows the device could reduce.  A join may search
+ * several times, for batches of small rows or in several tables.  Then it asks for a request before
+ * each search, in the middle of reading, and the device's groups are merged at once (reduce_again).
  *
  * Only exact integers are reduced, whose order does not matter: counts, sums, averages, minima and
  * maxima of columns of the index, and the number of distinct values of a single column.  Floats,
@@ -54,6 +56,8 @@ struct GjAggReducer
 {
 	int			naggs;
 	Source	   *sources;		/* of each aggregate */
+	GjReader   *reader;			/* of the rows to reduce */
+	GjGroups   *groups;
 	GjReduceRequest wanted;		/* with columns of the batch, from 0 */
 	GjReduceRequest request;	/* the same with columns of the child */
 
@@ -67,12 +71,14 @@ struct GjAggReducer
 static bool add_aggregate(GjAggReducer *reducer, const GjAggSpec *spec, Source *source);
 static int	add(GjReduceRequest *request, gjd_aggregate_kind kind, int column);
 static void prepare_states(GjAggReducer *reducer);
+static uint64 reduce(GjAggReducer *reducer, int part, bool only_count);
+static void reduce_again(void *arg);
 static bool fits(void *arg, double ngroups);
-static void add_count(GjAggReducer *reducer, GjGroups *groups);
+static void add_count(GjAggReducer *reducer);
 static bool add_bits(const GjReduction *reduction, GjGroups *groups);
-static void add_values(const GjAggReducer *reducer, GjGroups *groups);
+static void add_values(const GjAggReducer *reducer);
 static int	get_values(const GjReduction *reduction, uint64 i, int64 *values);
-static void merge(GjAggReducer *reducer, GjReader *reader, GjGroups *groups);
+static void merge(GjAggReducer *reducer);
 static void read_states(GjAggReducer *reducer);
 static void read_values(GjAggReducer *reducer, int i, int at, bool is_wide);
 
@@ -199,55 +205,80 @@ prepare_states(GjAggReducer *reducer)
 uint64
 GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups, bool only_count)
 {
-	GjReduceRequest *request = &reducer->request;
-	const GjReduction *reduction = &request->reduction;
 	int			nparts = GjReaderParts(reader);
 	uint64		ncounted = 0;
 
+	reducer->reader = reader;
+	reducer->groups = groups;
+	reducer->wanted.fits = fits;
+	reducer->wanted.arg = reducer;
+	reducer->wanted.again = nparts == 1 ? reduce_again : NULL;
+	/* parts may have equal groups */
 	for (int part = 0; part < nparts; part++)
-	{
-		*request = reducer->wanted;
-		/* parts may have equal groups */
-		request->only_count = nparts == 1 && (only_count || request->distinct);
-		request->fits = fits;
-		request->arg = groups;
-		request->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin reduction",
-												 ALLOCSET_DEFAULT_SIZES);
-		if (GjReaderReduce(reader, request, part))
-		{
-			request->rows = MemoryContextAlloc(request->context, sizeof(GjStateRows));
-			if (!request->distinct)
-			{
-				if (request->only_count)
-					ncounted = reduction->ngroups - reduction->nelements;
-				merge(reducer, reader, groups);
-			}
-			else if (reduction->only_counted)
-				add_count(reducer, groups);
-			else if (!add_bits(reduction, groups))
-				add_values(reducer, groups);
-		}
-		MemoryContextDelete(request->context);
-	}
+		ncounted += reduce(reducer, part,
+						   nparts == 1 && (only_count || reducer->wanted.distinct));
 	return ncounted;
+}
+
+/*
+ * Have the rows of a part reduced, or those of the next search of the node, and merge the groups.
+ * Returns the number of groups that have only been counted.
+ */
+static uint64
+reduce(GjAggReducer *reducer, int part, bool only_count)
+{
+	GjReduceRequest *request = &reducer->request;
+	const GjReduction *reduction = &request->reduction;
+	uint64		ncounted = 0;
+
+	*request = reducer->wanted;
+	request->only_count = only_count;
+	request->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin reduction",
+											 ALLOCSET_DEFAULT_SIZES);
+	if (GjReaderReduce(reducer->reader, request, part))
+	{
+		request->rows = MemoryContextAlloc(request->context, sizeof(GjStateRows));
+		if (!request->distinct)
+		{
+			if (request->only_count)
+				ncounted = reduction->ngroups - reduction->nelements;
+			merge(reducer);
+		}
+		else if (reduction->only_counted)
+			add_count(reducer);
+		else if (!add_bits(reduction, reducer->groups))
+			add_values(reducer);
+	}
+	MemoryContextDelete(request->context);
+	return ncounted;
+}
+
+/*
+ * The same for the next search of a node that makes several, while its rows are being read.  Two of
+ * them may have equal groups, as each has the rows of other keys, or of another table.
+ */
+static void
+reduce_again(void *arg)
+{
+	(void) reduce(arg, GJ_NEXT_SEARCH, false);
 }
 
 static bool
 fits(void *arg, double ngroups)
 {
-	return GjGroupsReserve(arg, (uint64) ngroups);
+	return GjGroupsReserve(((GjAggReducer *) arg)->groups, (uint64) ngroups);
 }
 
 /*
  * Set the only aggregate to the number of distinct values: no other row has any
  */
 static void
-add_count(GjAggReducer *reducer, GjGroups *groups)
+add_count(GjAggReducer *reducer)
 {
 	GjBatch		batch = {.nrows = 1};
 
 	reducer->counts[0] = reducer->request.reduction.ngroups;
-	GjGroupsMerge(groups, &batch, reducer->states);
+	GjGroupsMerge(reducer->groups, &batch, reducer->states);
 }
 
 /*
@@ -265,7 +296,7 @@ add_bits(const GjReduction *reduction, GjGroups *groups)
  * Add the distinct values that a device has found, one by one
  */
 static void
-add_values(const GjAggReducer *reducer, GjGroups *groups)
+add_values(const GjAggReducer *reducer)
 {
 	const GjReduction *reduction = &reducer->request.reduction;
 	int			column = reducer->wanted.groups[0];
@@ -282,7 +313,7 @@ add_values(const GjAggReducer *reducer, GjGroups *groups)
 		if (batch.nrows > GJ_BATCH_ROWS - 64 || i == reduction->nelements - 1)
 		{
 			CHECK_FOR_INTERRUPTS();
-			GjGroupsAdd(groups, &batch);
+			GjGroupsAdd(reducer->groups, &batch);
 			batch.nrows = 0;
 		}
 	}
@@ -314,15 +345,15 @@ get_values(const GjReduction *reduction, uint64 i, int64 *values)
  * Merge the groups that a device has made
  */
 static void
-merge(GjAggReducer *reducer, GjReader *reader, GjGroups *groups)
+merge(GjAggReducer *reducer)
 {
 	const GjBatch *batch;
 
-	while ((batch = GjReaderNextStates(reader, &reducer->request)) != NULL)
+	while ((batch = GjReaderNextStates(reducer->reader, &reducer->request)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
 		read_states(reducer);
-		GjGroupsMerge(groups, batch, reducer->states);
+		GjGroupsMerge(reducer->groups, batch, reducer->states);
 	}
 }
 

@@ -38,6 +38,9 @@ typedef struct GjRowMethods
 	 * Have a device make groups of the rows, as far as possible, before any row is returned.  If
 	 * the result is true, next_states() returns the groups, and the node returns only rows that are
 	 * in none of them.  After a rescan, all rows are returned again, or may be reduced again.
+	 *
+	 * A node that makes several searches, one after another, asks to be asked for each of them, by
+	 * the request's function "again", while its rows are being read.
 	 */
 	bool		(*reduce) (PlanState *node, struct GjReduceRequest *request);
 	void		(*next_states) (PlanState *node, struct GjReduceRequest *request);

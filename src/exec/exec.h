@@ -152,6 +152,7 @@ typedef struct GjReduceRequest
 	int			naggs;
 	gjd_aggregate aggs[GJD_MAX_AGGREGATES];
 	bool		(*fits) (void *arg, double ngroups);	/* does the caller have room for ngroups? */
+	void		(*again) (void *arg);	/* asks the node again, before one of its searches */
 	void	   *arg;
 	MemoryContext context;		/* for the groups */
 

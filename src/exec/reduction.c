@@ -16,9 +16,8 @@
  *	- entries can be rows under the snapshot: visible.c;
  *	- the node is not part of a parallel plan, and EvalPlanQual supplies no row.
  *
- * Nothing is reduced where several processes share a search, in a join whose small side needs many
- * batches or that has several big tables, and below an Append that prunes while it runs: each of
- * these would need a proof of its own.
+ * Nothing is reduced where several processes share a search, and below an Append that prunes while
+ * it runs: each of these would need a proof of its own.
  *
  * It takes some microseconds more than another request, and pays off if many entries need not be
  * sent.  The number of rows is estimated from the number of keys, which is known now.  Groups of

@@ -162,14 +162,15 @@ typedef struct GjAggStates
 
 /*
  * Make room for this many groups, all of which can then be merged.  Returns false if there is not
- * enough memory.  To be called before any row is added.
+ * enough memory, or if rows have been spilled.
  */
 extern bool GjGroupsReserve(GjGroups *groups, uint64 ngroups);
 
 /*
- * Add rows whose aggregates have been computed already, before any other row.  The batch has the
- * columns of the groups only; states has an element for each aggregate.  The rows that a row stands
- * for count as often as its weight says.  Not for count(DISTINCT), nor for sums of floats.
+ * Add rows whose aggregates have been computed already, after room has been made for them.  The
+ * batch has the columns of the groups only; states has an element for each aggregate.  The rows
+ * that a row stands for count as often as its weight says.  Not for count(DISTINCT), nor for sums
+ * of floats.
  */
 extern void GjGroupsMerge(GjGroups *groups, const GjBatch *batch, const GjAggStates *states);
 

@@ -270,6 +270,7 @@ rescan_join(CustomScanState *node)
 
 	ExecClearTuple(state->joined);
 	state->batch_rows.nrows = state->batch_rows.next = 0;
+	state->ask_again = NULL;
 	if (node->ss.ps.chgParam != NULL)
 		UpdateChangedParamSet(small_plan, node->ss.ps.chgParam);
 	rescan_scans(state);

@@ -127,6 +127,9 @@ typedef struct GjJoinState
 	ExprState  *otherquals;
 	GjJoinDirect *direct;		/* for the fast path; NULL if it cannot be used */
 	GjRowBatch	batch_rows;		/* result rows returned to a batch consumer */
+	void		(*ask_again) (void *arg);	/* called before each search, so that a device
+											 * reduces its rows; or NULL */
+	void	   *ask_arg;
 	GjSmallStats small_stats;
 	GjSmallStats workers;		/* maximum of the parallel workers' statistics, once known */
 	uint64		removed;		/* result rows removed by the other quals */

@@ -75,7 +75,8 @@ static int	scan_in_turn(const GjJoinState *state);
 static bool all_small_matched(GjJoinState *state);
 static bool start_scan(GjJoinState *state, GjJoinScanState *scan);
 static const GjKeySet *choose_filter(const GjJoinState *state, const GjJoinScanState *scan);
-static bool match_own_keys(GjJoinState *state, GjJoinScanState *scan);
+static bool choose_keys(GjJoinState *state, GjJoinScanState *scan);
+static const GjKeySet *keys_of(const GjJoinState *state, const GjJoinScanState *scan);
 static void stop_scan(GjJoinState *state, GjJoinScanState *scan);
 static void make_keys(GjJoinState *state, int key_width);
 static void forget_keys(GjJoinState *state);
@@ -92,7 +93,8 @@ static int	partner_column(const PlanState *node, int at);
 static GjRowBatch *next_batch(PlanState *node, bool want_partners);
 static bool reduce(PlanState *node, GjReduceRequest *request);
 static void next_states(PlanState *node, GjReduceRequest *request);
-static bool weigh_keys(GjJoinState *state, GjReduceRequest *request);
+static bool reduce_table(GjJoinState *state, GjJoinScanState *scan, GjReduceRequest *request);
+static bool weigh_keys(GjJoinState *state, const GjTableScan *table, GjReduceRequest *request);
 static uint32 most_partners(const GjJoinState *state);
 static void add_states(GjJoinState *state, GjReduceRequest *request, const uint64 *element);
 static GjRowBatch *make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners);
@@ -290,11 +292,9 @@ next_table(GjJoinState *state)
 	{
 		GjJoinScanState *scan = state->scans[scan_in_turn(state)];
 
+		state->scan = scan;
 		if (!all_small_matched(state) && start_scan(state, scan))
-		{
-			state->scan = scan;
 			return true;
-		}
 		stop_scan(state, scan);
 	}
 	return false;
@@ -370,11 +370,13 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 		make_keys(state, GjIndexKeyWidth(scan->table.index));
 		INSTR_TIME_SET_CURRENT(end);
 		INSTR_TIME_ACCUM_DIFF(scan->table.stats.set_elapsed, end, start);
-		if (state->partitions == NIL)
-			GjJoinScanMatch(scan, state->keys, state->batch->entries, state->batch->is_only,
-							needs_partners(state, scan));
-		else if (!match_own_keys(state, scan))
+		if (!choose_keys(state, scan))
 			return false;
+		if (state->ask_again != NULL)
+			state->ask_again(state->ask_arg);
+		if (!GjJoinScanIsReady(scan))
+			GjJoinScanMatch(scan, keys_of(state, scan), state->batch->entries,
+							state->batch->is_only, needs_partners(state, scan));
 	}
 	/* while entries are returned, the match still needs the keys */
 	filter = choose_filter(state, scan);
@@ -393,7 +395,7 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 static const GjKeySet *
 choose_filter(const GjJoinState *state, const GjJoinScanState *scan)
 {
-	const GjKeySet *keys = scan->own_keys != NULL ? scan->own_keys : state->keys;
+	const GjKeySet *keys = keys_of(state, scan);
 
 	if (scan->table.tuple_shape == NULL || keys == NULL || wants_partners(state) ||
 		keys->key_width != GjIndexKeyWidth(scan->table.index))
@@ -402,22 +404,29 @@ choose_filter(const GjJoinState *state, const GjJoinScanState *scan)
 }
 
 /*
- * Search for the subset of the keys that the table can contain.  Returns false if it is empty.
+ * Find the subset of the batch's keys that the table can contain.  Returns false if it is empty.
  */
 static bool
-match_own_keys(GjJoinState *state, GjJoinScanState *scan)
+choose_keys(GjJoinState *state, GjJoinScanState *scan)
 {
-	List	   *partitions = list_nth(state->partitions, scan_in_turn(state));
+	List	   *partitions;
 	const GjKeySet *own;
 
+	if (state->partitions == NIL)
+		return true;
+	partitions = list_nth(state->partitions, scan_in_turn(state));
 	if (state->keys->nkeys == 0 || GjKeyRoutesAreElsewhere(state->routes, partitions))
 		return false;
 	own = GjKeyRoutesTake(state->routes, partitions, state->context);
-	GjJoinScanMatch(scan, own, state->batch->entries, state->batch->is_only,
-					needs_partners(state, scan));
 	if (own != state->keys)
 		scan->own_keys = unconstify(GjKeySet *, own);
 	return true;
+}
+
+static const GjKeySet *
+keys_of(const GjJoinState *state, const GjJoinScanState *scan)
+{
+	return scan->own_keys != NULL ? scan->own_keys : state->keys;
 }
 
 /*
@@ -938,38 +947,60 @@ take_row(GjJoinState *state, GjRowBatch *batch)
  */
 
 /*
- * Method of GjRowMethods: run the small side, and search for its keys
+ * Method of GjRowMethods: run the small side, and search for its keys.  If there are several
+ * batches, or tables, this is called again for each search (start_scan).
  */
 static bool
 reduce(PlanState *node, GjReduceRequest *request)
 {
 	GjJoinState *state = (GjJoinState *) castNode(CustomScanState, node);
-	GjJoinScanState *scan = state->scans[0];
-	GjTableScan *table = &scan->table;
-	bool		shared;
-	bool		prepared;
+	GjJoinScanState *scan;
 
-	if (state->direct == NULL || state->nscans != 1 || state->partitions != NIL ||
-		scan->direct_shape == NULL || table->share.found != NULL || state->nparts > 0 ||
+	if (state->direct == NULL || state->nparts > 0 ||
+		state->scans[0]->table.share.found != NULL ||
 		(state->kind != GJ_JOIN_INNER && state->kind != GJ_JOIN_SEMI))
 		return false;
 	while (state->phase == GJ_PHASE_COLLECT || state->phase == GJ_PHASE_BATCH)
 		prepare(state);
-	if (state->phase != GJ_PHASE_TABLE || !state->batch->is_only || GjJoinScanIsReady(scan))
+	if (state->phase != GJ_PHASE_TABLE)
 		return false;
+	if (state->ask_again == NULL &&
+		(state->nscans > 1 || state->partitions != NIL || !state->batch->is_only))
+	{
+		state->ask_again = request->again;
+		state->ask_arg = request->arg;
+		return false;
+	}
 
-	make_keys(state, GjIndexKeyWidth(table->index));
-	shared = state->batch->shared_keys && state->kind != GJ_JOIN_SEMI;
+	scan = state->ask_again == NULL ? state->scans[0] : state->scan;
+	if (scan->direct_shape == NULL || GjJoinScanIsReady(scan))
+		return false;
+	make_keys(state, GjIndexKeyWidth(scan->table.index));
+	return reduce_table(state, scan, request);
+}
+
+/*
+ * Have a device reduce the rows of a table that have the batch's keys
+ */
+static bool
+reduce_table(GjJoinState *state, GjJoinScanState *scan, GjReduceRequest *request)
+{
+	GjTableScan *table = &scan->table;
+	bool		shared = state->batch->shared_keys && state->kind != GJ_JOIN_SEMI;
+	bool		prepared;
+
+	table->keys = keys_of(state, scan);
 	request->by_key = request->by_partner ||
-		(shared && !request->distinct && !request->only_groups && !weigh_keys(state, request));
+		(shared && !request->distinct && !request->only_groups &&
+		 !weigh_keys(state, table, request));
 	request->most_partners = request->by_partner && shared ? most_partners(state) : 1;
-	table->keys = state->keys;
 	prepared = GjReducePrepare(table, scan->direct_shape, request);
 	table->keys = NULL;
 	if (!prepared)
 		return false;
 	table->reduction = &request->reduction;
-	GjJoinScanMatch(scan, state->keys, NULL, true, needs_partners(state, scan));
+	GjJoinScanMatch(scan, keys_of(state, scan), NULL, state->batch->is_only,
+					needs_partners(state, scan));
 	table->reduction = NULL;
 	return GjRowsAreReduced(table->rows);
 }
@@ -979,11 +1010,11 @@ reduce(PlanState *node, GjReduceRequest *request)
  * cannot do so, or if the groups might have too many rows for sums to be exact.
  */
 static bool
-weigh_keys(GjJoinState *state, GjReduceRequest *request)
+weigh_keys(GjJoinState *state, const GjTableScan *table, GjReduceRequest *request)
 {
-	const GjKeySet *keys = state->keys;
+	const GjKeySet *keys = table->keys;
 	gjd_reduction *asked = &request->reduction.asked;
-	double		entries = state->scans[0]->table.index->rd_rel->reltuples;
+	double		entries = table->index->rd_rel->reltuples;
 	uint32	   *weights;
 
 	if ((GjServiceCapabilities() & GJD_CAN_WEIGH) == 0 ||

@@ -81,9 +81,13 @@ static void show_at_most(Plan *plan, Cost cost);
 static Cost array_cost(Path *path);
 static Cost scan_cost(const GjJoinScan *scan);
 static Cost reduced_cost(const GjAggQuery *query, Path *path);
+static Cost request_cost(const CustomPath *path);
 static double reduced_share(const GjAggQuery *query, Path *path);
+static double share_on_device(const IndexOptInfo *index);
+static double share_of_scans(const GjJoinCandidate *cand);
 static double reduced_share_of_parts(const GjAggQuery *query, const AppendPath *append);
 static Index named_table(const CustomPath *path, const RelOptInfo *rel);
+static const GjJoinCandidate *candidate_of(const CustomPath *path);
 static const IndexOptInfo *index_of(const CustomPath *path);
 static bool is_reducible(const GjAggQuery *query, const Aggref *aggref, Index table);
 static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
@@ -552,19 +556,38 @@ reduced_cost(const GjAggQuery *query, Path *path)
 	if (query->groupings != NIL)
 		cost += Min(query->ngroups, rows) * gj_tid_cost;
 	cost -= rows * gj_tid_cost + array_cost(path) * COLUMN_OPERATIONS * rows / path->rows;
-	return Max(cost, GjRequestCost(index_of(custom)->tuples));
+	return Max(cost, request_cost(custom));
+}
+
+/*
+ * Return the cost of the requests that a GpuScan or GpuJoin makes, whatever they find
+ */
+static Cost
+request_cost(const CustomPath *path)
+{
+	const GjJoinCandidate *cand = candidate_of(path);
+	Cost		cost = 0.0;
+	ListCell   *lc;
+
+	if (cand == NULL)
+		return GjRequestCost(index_of(path)->tuples);
+	foreach(lc, cand->scans)
+		cost += GjRequestCost(((const GjJoinScan *) lfirst(lc))->index->tuples);
+	return cost * cand->nbatches;
 }
 
 /*
  * Return the fraction of a path's rows that a device can probably reduce: those on all-visible
  * pages, if it has a mirror of the index, and all groups and aggregates are of a kind that it can
- * compute.  Groups of several columns must be fewer than half of the rows (exec/reduction.c).
+ * compute.  Groups of several columns must be fewer than half of the rows (exec/reduction.c).  A
+ * join searches each of its tables for each batch of small rows.
  */
 static double
 reduced_share(const GjAggQuery *query, Path *path)
 {
 	const CustomPath *custom = (const CustomPath *) strip_projection(path);
-	const IndexOptInfo *index;
+	const GjJoinCandidate *cand;
+	double		nsearches = 1.0;
 	Relids		small = NULL;
 	Index		table;
 	int			ncolumns = 0;
@@ -573,21 +596,21 @@ reduced_share(const GjAggQuery *query, Path *path)
 	if (IsA(custom, AppendPath))
 		return reduced_share_of_parts(query, (const AppendPath *) custom);
 	if (!gj_device_aggregate || gj_force || query->is_partial || IsolationIsSerializable() ||
-		path->rows < gj_reduce_rows || !gives_arrays(path) ||
-		(GjServiceCapabilities() & GJD_CAN_REDUCE) == 0)
+		!gives_arrays(path) || (GjServiceCapabilities() & GJD_CAN_REDUCE) == 0)
 		return 0.0;
-	if (custom->methods == &GjJoinPathMethods)
+	cand = candidate_of(custom);
+	if (cand != NULL)
 	{
-		const GjJoinCandidate *cand = list_nth(custom->custom_private, GJ_JOIN_PATH_CANDIDATE);
-
-		if (list_length(cand->scans) != 1 || cand->nbatches > 1.0 || IS_OTHER_REL(cand->small) ||
+		if (IS_OTHER_REL(cand->small) ||
 			(cand->kind != GJ_JOIN_INNER && cand->kind != GJ_JOIN_SEMI))
 			return 0.0;
 		small = cand->small->relids;
+		nsearches = cand->nbatches * list_length(cand->scans);
 	}
+	if (path->rows < gj_reduce_rows * nsearches)
+		return 0.0;
 
-	index = index_of(custom);
-	table = named_table(custom, index->rel);
+	table = named_table(custom, index_of(custom)->rel);
 	foreach(lc, query->groupings)
 	{
 		if (!IsA(lfirst(lc), Var))
@@ -607,7 +630,33 @@ reduced_share(const GjAggQuery *query, Path *path)
 		if (!is_reducible(query, lfirst_node(Aggref, lc), table))
 			return 0.0;
 	}
+	return cand == NULL ? share_on_device(index_of(custom)) : share_of_scans(cand);
+}
+
+/*
+ * Return the fraction of a table's rows that are on all-visible pages, or 0 without a mirror
+ */
+static double
+share_on_device(const IndexOptInfo *index)
+{
 	return GjIndexIsResident(index) ? index->rel->allvisfrac : 0.0;
+}
+
+static double
+share_of_scans(const GjJoinCandidate *cand)
+{
+	double		rows = 0.0;
+	double		reduced = 0.0;
+	ListCell   *lc;
+
+	foreach(lc, cand->scans)
+	{
+		const GjJoinScan *scan = lfirst(lc);
+
+		rows += scan->rows;
+		reduced += scan->rows * share_on_device(scan->index);
+	}
+	return reduced / Max(rows, 1.0);
 }
 
 static double
@@ -641,17 +690,25 @@ named_table(const CustomPath *path, const RelOptInfo *rel)
 }
 
 /*
- * Return the index of a GpuScan's or GpuJoin's only table
+ * Return the candidate of a GpuJoin, or NULL for a GpuScan
+ */
+static const GjJoinCandidate *
+candidate_of(const CustomPath *path)
+{
+	return path->methods == &GjScanPathMethods ? NULL :
+		list_nth(path->custom_private, GJ_JOIN_PATH_CANDIDATE);
+}
+
+/*
+ * Return the index of a GpuScan's table, or of the first one of a GpuJoin
  */
 static const IndexOptInfo *
 index_of(const CustomPath *path)
 {
-	const GjJoinCandidate *cand;
+	const GjJoinCandidate *cand = candidate_of(path);
 
-	if (path->methods == &GjScanPathMethods)
-		return list_nth(path->custom_private, GJ_SCAN_PATH_INDEX);
-	cand = list_nth(path->custom_private, GJ_JOIN_PATH_CANDIDATE);
-	return ((const GjJoinScan *) linitial(cand->scans))->index;
+	return cand == NULL ? list_nth(path->custom_private, GJ_SCAN_PATH_INDEX) :
+		((const GjJoinScan *) linitial(cand->scans))->index;
 }
 
 /*

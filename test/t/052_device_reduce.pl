@@ -174,6 +174,61 @@ foreach my $query ('SELECT count(*), sum(v) FROM p WHERE k IN (1, 2, 3)',
 	is("@n", '1 1', "both partitions are reduced: $query");
 	is(sql($query), sql("SET gpujoin.enabled = off; $query"), 'and the answer is right');
 }
+foreach my $query ("SELECT count(*), sum(v) FROM $twice JOIN p USING (k)",
+	"SELECT sum(n * v) FROM (SELECT v, count(*) AS n FROM $twice JOIN p USING (k) GROUP BY v) g",
+	"SELECT count(DISTINCT v) FROM $twice JOIN p USING (k)",
+	"SELECT count(*) FROM (SELECT DISTINCT v FROM $twice JOIN p USING (k)) d",
+	"SELECT y, n FROM generate_series(1, 3) y, LATERAL (SELECT count(*) FROM $twice JOIN p
+		USING (k) WHERE s.k <> y + 10) q (n)")
+{
+	my @n = sql("EXPLAIN (ANALYZE, FORMAT json) $query") =~ /"Device Reductions": (\d)/g;
+
+	is("@n", $query =~ /LATERAL/ ? '3 3' : '1 1', "both tables of a join are reduced: $query");
+	is(sql($query), sql("SET gpujoin.enabled = off; $query"), 'and the answer is right');
+}
+
+# A join with several batches of small rows: each search is a reduction. Rows that are left come in
+# the middle of that, as tuples of the heap (the groups of the next search overwrite them; groups of
+# one batch are only counted)
+sql(q{
+	CREATE TABLE many (k int, a int, c int, b int8);
+	INSERT INTO many SELECT i % 5000, i, i % 30, i * 10::int8 FROM generate_series(1, 60000) i;
+	CREATE INDEX many_k ON many USING gpujoin (k) INCLUDE (a, b, c) WITH (lanes = 1);
+	CREATE TABLE wide AS SELECT i * 7 % 4000 AS k, i % 3 AS w, repeat('x', i % 40) AS pad
+	FROM generate_series(1, 9000) i;
+	ANALYZE many, wide});
+vacuum_until_visible($node, 'many');
+my $memory = 'SET hash_mem_multiplier = 1; SET work_mem =';
+my @of_batches = (
+	[ '256kB', 'SELECT count(*), sum(b), min(a) FROM wide JOIN %s USING (k)' ],
+	[ '128kB', 'SELECT count(*), sum(b), min(a) FROM %s WHERE k IN (SELECT k FROM wide)' ],
+	[ '256kB', 'SELECT c, count(*), avg(a) FROM wide JOIN %s USING (k) GROUP BY c ORDER BY c' ],
+	[ '256kB', 'SELECT count(DISTINCT b) FROM wide JOIN %s USING (k)' ],
+	[ '256kB', 'SELECT sum(c) FROM (SELECT DISTINCT c FROM wide JOIN %s USING (k)) x' ],
+	[ '256kB', 'SELECT count(*) FROM (SELECT DISTINCT c FROM wide JOIN %s USING (k)) x' ],
+	[ '256kB', 'SELECT w, count(*), max(b) FROM (SELECT i AS k, abs(i % 3) AS w FROM
+		generate_series(-20000, 5000, 5) i OFFSET 0) s JOIN %s USING (k) GROUP BY w ORDER BY w' ]);
+sub batches_are_right
+{
+	my $what = shift;
+
+	foreach my $case (@of_batches)
+	{
+		my $query = sprintf($case->[1], 'many');
+		my @n = sql("$memory '$case->[0]'; EXPLAIN (ANALYZE, FORMAT json) $query") =~
+		  /"(?:Batches|Device Reductions)": ([0-9]+)/g;
+
+		cmp_ok($n[0], '>', 1, "several batches, $what: $query");
+		cmp_ok($n[1], '>', $what =~ /all/ ? $n[0] - 1 : 0, 'are reduced');
+		is(sql("$memory '$case->[0]'; $query"), sql("SET gpujoin.enabled = off; $query"),
+			'the answer');
+	}
+	return;
+}
+batches_are_right('all rows');
+sql(q{BEGIN; DELETE FROM many WHERE a % 500 = 1; ROLLBACK;
+	INSERT INTO many SELECT i % 5000, i, i % 7, i FROM generate_series(1, 200) i});
+batches_are_right('with a rest');
 
 # ... which the planner prefers to a parallel plan. Return the costs of the GpuAgg, the Append and
 # its two parts.
