@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 77776,
-	'lines of code' => 54747,
+	'lines' => 77933,
+	'lines of code' => 54863,
 	'global functions' => 764,
 	'used by no other file' => 0,
 	'used across folders' => 404,

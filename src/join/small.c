@@ -61,6 +61,9 @@
 /* Memory of a key set for each key: the array, its sort, the probe structure */
 #define KEYSET_BYTES_PER_KEY	48
 
+/* Memory for each key with its parts while entries are tested (sets/exact.c) */
+#define TESTS_BYTES_PER_KEY		32
+
 typedef struct SmallSort SmallSort;
 
 /* The row that was read last from a sort; valid until the next row is read */
@@ -398,9 +401,10 @@ batch_is_full(GjSmallSide *side)
 {
 	Size		memory = MemoryContextMemAllocated(side->batch_context, true);
 	uint32		nkeys = side->nparts > 0 ? GjExactCount(side->batch.tuples) : side->table->members;
+	Size		per_key = KEYSET_BYTES_PER_KEY + (side->nparts > 0 ? TESTS_BYTES_PER_KEY : 0);
 
 	side->stats->peak_memory = Max(side->stats->peak_memory, memory);
-	return memory + (Size) nkeys * KEYSET_BYTES_PER_KEY >= side->memory_limit ||
+	return memory + nkeys * per_key >= side->memory_limit ||
 		side->batch.nrows >= PG_UINT32_MAX;
 }
 

@@ -28,6 +28,10 @@
  * find an element, and there is no filter.  Entries are in the order of their codes, so rows with
  * the same code and parts often follow each other; only the first of them is searched for.
  *
+ * If many rows have the same key, most entries by several columns have the code of an element, but
+ * another part.  For long runs of one code, each code has a set of 64 bits, one for each of its
+ * elements, chosen by one of their parts: a row without its bit equals no element.
+ *
  * The hash of an element is seeded at random, so that no prepared list of integers makes a long run
  * of cells.  A code may itself be a hash, with a known seed, of the only part: then hashing the
  * code is enough, unless the list was prepared to have values of one code.  When GJ_EXACT_MAX_SAME
@@ -67,6 +71,13 @@ typedef struct Cell
 	uint32		number;			/* of the element, or GJ_EXACT_NONE: the cell is empty */
 } Cell;
 
+/* The parts of all elements with a code */
+typedef struct CodeParts
+{
+	int64		code;
+	uint64		bits;			/* 0: the cell is empty */
+} CodeParts;
+
 struct GjExact
 {
 	MemoryContext context;		/* owns everything */
@@ -87,6 +98,11 @@ struct GjExact
 	uint32		nelements;
 	uint32		capacity;		/* of elements; at most half of the cells are used */
 	uint32		expected;		/* number of elements that the first cells are for */
+
+	int			noted_part;		/* the part that bits are chosen by, or -1 */
+	CodeParts  *noted;			/* by code; NULL until entries have long runs of one code */
+	uint32		noted_mask;		/* number of these cells, a power of two, less 1 */
+	uint32		nnoted;			/* number of elements that have their bit */
 };
 
 #define GJ_EXACT_MIN_CELLS		64
@@ -102,12 +118,16 @@ struct GjExact
 /* Number of comparisons or elements between two checks for interrupts */
 #define GJ_EXACT_INTERVAL		4096
 
+/* Average length of runs of one code from which the bits of codes are tested */
+#define GJ_EXACT_RUN			4
+
 static bool is_enum_or_plain(Oid type);
 static bool is_word(Oid row_type, Oid value_type);
 static bool hashes_may_differ(Oid collation, Oid row_type, Oid value_type);
 static bool find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type,
 						   Oid value_type);
 static bool compares_bytes(Oid function, Oid collation);
+static bool can_be_noted(const GjExactPart *part);
 static void init_word(GjExactPart *part);
 static void grow(GjExact *exact);
 static uint32 find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row,
@@ -119,11 +139,16 @@ static void hash_parts_too(GjExact *exact);
 static bool is_equal(GjExact *exact, const uint64 *element, int64 code, const Datum *values,
 					 bool of_row);
 static void find_all(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
-					 bool words, bool lacking, uint32 *numbers);
+					 bool words, bool of_entries, uint32 *numbers);
 static int	list_heads(int nparts, int n, const int64 *codes, const Datum *const *values,
 					   uint16 *heads);
 static int	drop_hashes(const int64 *codes, const uint16 *rows, int n, uint16 *others,
 						uint32 *numbers);
+static int	list_noted(GjExact *exact, int n, const int64 *codes, const Datum *values,
+					   uint16 *noted, uint32 *numbers);
+static int	list_of_run(uint64 bits, const GjExactPart *part, bool is_word, const Datum *values,
+						int from, int to, uint16 *noted, int nnoted);
+static void note_parts(GjExact *exact);
 static void find_group(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
 					   const Datum *const *values, bool words, uint32 *numbers);
 static void hash_rows(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
@@ -415,8 +440,12 @@ GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts, bool c
 	exact->parts = MemoryContextAlloc(context, nparts * sizeof(GjExactPart));
 	memcpy(exact->parts, parts, nparts * sizeof(GjExactPart));
 	exact->entries_have_words = true;
+	exact->noted_part = -1;
 	for (int i = 0; i < nparts; i++)
 	{
+		if (!code_is_hash && can_be_noted(&parts[i]) &&
+			(exact->noted_part < 0 || parts[i].is_word))
+			exact->noted_part = i;
 		exact->has_datums |= !parts[i].is_word;
 		exact->entries_have_words &= parts[i].is_word || parts[i].is_rest;
 	}
@@ -427,6 +456,15 @@ GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts, bool c
 	exact->expected = Min(expected, GJ_EXACT_MAX_EXPECTED);
 	exact->seed = pg_prng_uint64(&pg_global_prng_state);
 	return exact;
+}
+
+/*
+ * Return true if equal values of a part have equal bytes, in entries, too
+ */
+static bool
+can_be_noted(const GjExactPart *part)
+{
+	return !part->is_rest && !part->is_padded && GjExactPartIsBits(part);
 }
 
 /*
@@ -696,19 +734,19 @@ void
 GjExactFindWords(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
 				 uint32 *numbers)
 {
-	find_all(exact, n, codes, values, exact->entries_have_words, exact->parts[0].is_rest,
-			 numbers);
+	find_all(exact, n, codes, values, exact->entries_have_words, true, numbers);
 }
 
 /*
  * Find the elements of n rows
  *
  * words: all parts are words, except those of rows that are lacking a part.
- * lacking: rows whose code is a hash lack the first part, and get GJ_EXACT_UNKNOWN.
+ * of_entries: rows whose code is a hash lack the first part if it is a rest, and get
+ * GJ_EXACT_UNKNOWN.  Most rows are in no element.
  */
 static void
 find_all(GjExact *exact, int n, const int64 *codes, const Datum *const *values, bool words,
-		 bool lacking, uint32 *numbers)
+		 bool of_entries, uint32 *numbers)
 {
 	MemoryContext old = MemoryContextSwitchTo(exact->scratch);
 	int			most = GJ_EXACT_GROUP / exact->nparts;
@@ -727,10 +765,16 @@ find_all(GjExact *exact, int n, const int64 *codes, const Datum *const *values, 
 
 		for (int k = 0; k < exact->nparts; k++)
 			parts[k] = values[k] + start;
-		nrows = nheads = list_heads(exact->nparts, end, some, parts, heads);
-		if (lacking)
+		nheads = end;
+		nrows = of_entries && exact->noted_part >= 0 ?
+			list_noted(exact, end, some, parts[exact->noted_part], others, found) : -1;
+		if (nrows < 0)
+			nrows = nheads = list_heads(exact->nparts, end, some, parts, heads);
+		else
+			rows = others;
+		if (of_entries && exact->parts[0].is_rest)
 		{
-			nrows = drop_hashes(some, heads, nheads, others, found);
+			nrows = drop_hashes(some, rows, nrows, others, found);
 			rows = others;
 		}
 		for (int at = 0; at < nrows; at += most)
@@ -804,6 +848,131 @@ drop_hashes(const int64 *codes, const uint16 *rows, int n, uint16 *others, uint3
 }
 
 /*
+ * Return the hash with which that of an element or a row with this code begins
+ */
+static inline uint64
+hash_code(const GjExact *exact, int64 code)
+{
+	return mix(exact->seed ^ (uint64) code);
+}
+
+/*
+ * Return the cell of a code, which may be empty
+ */
+static inline CodeParts *
+find_noted(const GjExact *exact, int64 code)
+{
+	uint32		at = (uint32) hash_code(exact, code) & exact->noted_mask;
+
+	while (exact->noted[at].bits != 0 && exact->noted[at].code != code)
+		at = (at + 1) & exact->noted_mask;
+	return &exact->noted[at];
+}
+
+/*
+ * Return the number of the bit of a part's value, which other values may share
+ */
+static inline int
+noted_bit(const GjExactPart *part, bool is_word, Datum value)
+{
+	uint64		word = is_word ? value : part->is_uuid ? hash_uuid(0, value) :
+		hash_varlena(0, value);
+
+	return word * UINT64CONST(0x9E3779B97F4A7C15) >> 58;
+}
+
+/*
+ * List the rows whose part is noted for their code, return their number, and set the numbers of the
+ * others; returns -1 if many rows have another code than the row before
+ */
+static int
+list_noted(GjExact *exact, int n, const int64 *codes, const Datum *values, uint16 *noted,
+		   uint32 *numbers)
+{
+	const GjExactPart *part = &exact->parts[exact->noted_part];
+	uint16		runs[GJ_BATCH_ROWS + 1];
+	int			nruns = 1;
+	int			nnoted = 0;
+
+	runs[0] = 0;
+	for (int i = 1; i < n; i++)
+	{
+		runs[nruns] = i;
+		nruns += codes[i] != codes[i - 1];
+	}
+	runs[nruns] = n;
+	if (nruns * GJ_EXACT_RUN > n || exact->nelements == 0)
+		return -1;
+	if (exact->nnoted < exact->nelements)
+		note_parts(exact);
+
+	for (int i = 0; i < n; i++)
+		numbers[i] = GJ_EXACT_NONE;
+	for (int run = 0; run < nruns; run++)
+		GjPrefetch(&exact->noted[(uint32) hash_code(exact, codes[runs[run]]) &
+								 exact->noted_mask]);
+	for (int run = 0; run < nruns; run++)
+	{
+		uint64		bits = find_noted(exact, codes[runs[run]])->bits;
+
+		if (part->is_word)
+			nnoted = list_of_run(bits, part, true, values, runs[run], runs[run + 1], noted,
+								 nnoted);
+		else
+			nnoted = list_of_run(bits, part, false, values, runs[run], runs[run + 1], noted,
+								 nnoted);
+	}
+	return nnoted;
+}
+
+/*
+ * Append the rows of a run of one code whose bits are among these; returns the new number of rows
+ */
+static pg_attribute_always_inline int
+list_of_run(uint64 bits, const GjExactPart *part, bool is_word, const Datum *values, int from,
+			int to, uint16 *noted, int nnoted)
+{
+	for (int i = from; i < to; i++)
+	{
+		noted[nnoted] = i;
+		nnoted += bits >> noted_bit(part, is_word, values[i]) & 1;
+	}
+	return nnoted;
+}
+
+/*
+ * Note a part of each new element for its code
+ */
+static void
+note_parts(GjExact *exact)
+{
+	const GjExactPart *part = &exact->parts[exact->noted_part];
+	uint64		ncells = pg_nextpower2_64(Max(exact->nelements * UINT64CONST(4) / 3,
+											  GJ_EXACT_MIN_CELLS));
+
+	if (exact->noted == NULL || ncells > (uint64) exact->noted_mask + 1)
+	{
+		if (exact->noted != NULL)
+			pfree(exact->noted);
+		exact->noted = MemoryContextAllocExtended(exact->context, ncells * sizeof(CodeParts),
+												  MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
+		exact->noted_mask = (uint32) (ncells - 1);
+		exact->nnoted = 0;
+	}
+	for (; exact->nnoted < exact->nelements; exact->nnoted++)
+	{
+		const uint64 *element = element_at(exact, exact->nnoted);
+		CodeParts  *cell = find_noted(exact, (int64) element[0]);
+
+		if (exact->nnoted % GJ_EXACT_INTERVAL == 0)
+			CHECK_FOR_INTERRUPTS();
+		cell->code = (int64) element[0];
+		cell->bits |= UINT64CONST(1) << noted_bit(part, part->is_word,
+												  (Datum) element[exact->noted_part + 1]);
+	}
+}
+
+/*
  * Prefetch what the Datums of an element point to
  */
 static inline void
@@ -871,15 +1040,6 @@ find_group(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
 		numbers[rows[row]] = find(exact, hashes[row], codes[rows[row]], &plain[row * nparts],
 								  true, &nsame);
 	}
-}
-
-/*
- * Return the hash with which that of an element or a row with this code begins
- */
-static inline uint64
-hash_code(const GjExact *exact, int64 code)
-{
-	return mix(exact->seed ^ (uint64) code);
 }
 
 /*
