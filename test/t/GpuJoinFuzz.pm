@@ -45,7 +45,7 @@ sub key_condition
 	local $round{spelled} = 1;
 	return pick(
 		sub { tuple_condition($b, $key, $type) },
-		sub { tuple_condition($b, $key, $type) },
+		sub { tuple_condition($b, $key, $type, ['n'], ['s'], ['c'], ['u'], [ 'u', 's', 'c' ]) },
 		sub { "$key IN (" . list($type) . ")" },
 		sub { "$key = ANY (" . array($type) . ")" },
 		sub { "$key = " . value($type, number()) },
@@ -214,17 +214,7 @@ my %shapes = (
 	},
 	join_aggregate => sub { "SELECT s.w, count(*), sum(b.v), max(b.id) FROM " . small_side('s')
 		  . " JOIN big b ON b.k = s.k" . join_filter() . " GROUP BY s.w" },
-	# equalities of the key and of a text; see rows_sql()
-	join_text => sub {
-		my $small = "(SELECT DISTINCT k, w % 40 AS w, chr(97 + w % 26) || repeat('y', w % 7) AS t "
-		  . "FROM small) s";
-		return pick("SELECT b.id, s.w, b.t FROM $small JOIN big b ON b.k = s.k AND s.t = b.t"
-			  . join_filter(),
-			"SELECT s.w, b.id FROM $small LEFT JOIN big b ON b.k = s.k AND b.t = s.t",
-			"SELECT count(*), sum(b.id) FROM $small JOIN big b ON b.k = s.k AND b.t = s.t",
-			"SELECT b.id FROM big b WHERE (b.k, b.t) IN (SELECT k, t FROM $small)" . filters('b'),
-			"SELECT s.w, s.t FROM $small WHERE NOT EXISTS (SELECT FROM big b WHERE b.k = s.k "
-			  . "AND b.t = s.t)") },
+	join_tuple => sub { tuple_join(filters('b')) },
 	join_limited => sub { "SELECT b.id, s.w FROM " . small_side('s') . " JOIN big b ON b.k = s.k"
 		  . join_filter() . " ORDER BY b.id, s.w LIMIT " . upto(40) },
 	distinct => sub { "SELECT DISTINCT b.* FROM " . small_side('s') . " JOIN big b ON b.k = s.k" },
@@ -343,9 +333,14 @@ sub generic_query
 		sub { [ "SELECT id, k FROM big b WHERE (b.k = \$1::$type AND b.k2 = ANY (\$2::int[])) "
 			  . "OR (b.k = ANY (\$3::${type}[]) AND b.k2 = \$4::int)" . filters('b'),
 				"(" . value($type, number()) . ", '{1,2,NULL,30}', $array, " . upto(37) . ")" ] },
-		sub { [ "SELECT b.id, b.k2 FROM big b WHERE (b.k, b.k2) IN "
-			  . "(SELECT unnest(\$1::${type}[]), unnest(\$2::int[]))",
-				"($array, ARRAY[1, 5, 7, NULL, 30])" ] },
+		sub {
+			my ($column, $part) = pick([ 't', 'text' ], [ 'k2', 'int8' ], [ 'n', 'numeric' ],
+				[ 's', 'varchar' ], [ 'c', 'bpchar' ], [ 'u', 'uuid' ])->@*;
+			my $values = join(', ', map { part_value($column) } 1 .. pick(5, 40));
+			return [ "SELECT b.id, b.k2 FROM big b WHERE (b.k, b.$column) IN "
+				  . "(SELECT unnest(\$1::${type}[]), unnest(\$2::${part}[]))",
+				"($array, ARRAY[$values]::${part}[])" ];
+		},
 		sub { [ "SELECT b.id, b.t FROM unnest(\$1::${type}[]) u(k) JOIN big b ON b.k = u.k",
 				"($array)" ] },
 		sub { [ "SELECT b.id FROM big b "
@@ -490,6 +485,8 @@ sub create_tables
 	  . "INSERT INTO temp_small SELECT k::$type, 1000 + v FROM big LIMIT 3;\n"
 	  . "CREATE FUNCTION some_keys(n int) RETURNS TABLE (k $type, w int) STABLE LANGUAGE sql AS "
 	  . "'SELECT k, w FROM small WHERE w < n';\n";
+	my $tuples = int(12000 * $round{span} / $most);
+	$sql .= create_tuples($type, $tuples > 60 ? 60 : $tuples < 3 ? 3 : $tuples);
 	$sql .= "ANALYZE;\n" if chance(0.5);
 	return $sql;
 }
@@ -578,7 +575,7 @@ sub random_query
 	}
 	else
 	{
-		$shape = pick(sort keys %shapes);
+		$shape = pick(sort(keys %shapes), 'join_tuple', 'join_tuple');
 		$how = pick(qw(whole whole loop scroll cursor parallel parallel));
 		$how = 'loop' if $shape =~ /locked/;
 		$args = pick(random_change(), random_change(), folds()) =~ s/;\n$//r if $how eq 'cursor';

@@ -9,7 +9,8 @@ use Exporter 'import';
 use GpuJoinRandom;
 
 our @EXPORT = qw(%types @int_types %classes %round $has_icu like_key family is_int value number
-  list array tuple_condition create_types key_type key_class key_span key_value key_has_order);
+  list array part_value tuple_condition create_tuples tuple_join create_types key_type key_class
+  key_span key_value key_has_order);
 
 # Return the string for a number; the image of every second one fits a code.
 sub string { return "(CASE WHEN ($_[0]) % 2 = 0 THEN 'k' ELSE 'a longer key ' END || ($_[0]))"; }
@@ -149,26 +150,35 @@ sub array
 	return "ARRAY[" . list($type) . "]";
 }
 
-# Return a list of tuples, as the parser and ORMs write it.
+# Values of further columns of "big", some of which it has: see rows_sql()
+my %part_values = (
+	v => sub { pick(upto(100), upto(100), upto(100) . '::int8', 'NULL::int', '3000000000') },
+	k2 => sub { pick(upto(37), upto(37), upto(37) . '::int2', 'NULL::int') },
+	id => sub { upto(2000) },
+	ok => sub { pick('true', 'false', 'NULL::bool') },
+	t => sub { pick('NULL::text', map { "'" . chr(97 + upto(26)) . 'y' x upto(7) . "'" } 1 .. 9) },
+	f => sub { pick(upto(20) / 2, "'NaN'", 'NULL') . '::float4' },
+	n => sub { pick('-3', '0.0', '1.25', '3.250', '7.5', "'NaN'", '1e25', 'NULL') . '::numeric' },
+	s => sub {
+		pick("'" . substr('abcdefghijklmno', 0, upto(17)) . "'", "'abc'", 'NULL',
+			"'longer than fifteen bytes " . upto(5) . "'") . '::varchar'
+	},
+	c => sub { "'" . substr('abcde', 0, upto(6)) . pick('', ' ') . "'::bpchar" },
+	u => sub { pick("md5('" . upto(60) . "')", "md5('" . upto(60) . "')", 'NULL') . '::uuid' });
+sub part_value { return $part_values{ $_[0] }->(); }
+
+# Return a list of tuples, as the parser and ORMs write it. @more are lists of further columns that
+# only "big" has.
 sub tuple_condition
 {
-	my ($b, $key, $type) = @_;
-	my %value_of = (
-		v => sub { pick(upto(100), upto(100), upto(100) . '::int8', 'NULL::int', '3000000000') },
-		k2 => sub { pick(upto(37), upto(37), upto(37) . '::int2', 'NULL::int') },
-		id => sub { upto(2000) },
-		ok => sub { pick('true', 'false', 'NULL::bool') },
-		t => sub {
-			pick('NULL::text', map { "'" . chr(97 + upto(26)) . 'y' x upto(7) . "'" } 1 .. 9)
-		},
-		f => sub { pick(upto(20) / 2, "'NaN'", 'NULL') . '::float4' });
+	my ($b, $key, $type, @more) = @_;
 	my @columns =
 	  pick(['v'], ['k2'], ['k2'], [ 'v', 'k2' ], ['id'], [ 'ok', 'k2' ], ['t'], [ 't', 'k2' ],
-		['f'])->@*;
+		['f'], @more)->@*;
 	my $n = pick(2, 5, 30, 90);
 	my @names = ($key, map { "$b.$_" } @columns);
 	my @tuples = map {
-		[ value($type, number()), map { $value_of{$_}->() } @columns ]
+		[ value($type, number()), map { part_value($_) } @columns ]
 	} 1 .. $n;
 
 	return '(' . join(', ', @names) . ') IN ('
@@ -180,11 +190,50 @@ sub tuple_condition
 			my @arm = map {
 				$_ == $array && $_ == 0 ? "$key = ANY (" . array($type) . ")"
 				  : $_ == $array ? "$names[$_] = ANY (ARRAY[" . join(', ', $tuple->[$_],
-					$value_of{ $columns[ $_ - 1 ] }->()) . '])'
+					part_value($columns[ $_ - 1 ])) . '])'
 				  : chance(0.2) ? "$tuple->[$_] = $names[$_]" : "$names[$_] = $tuple->[$_]"
 			} 0 .. $#names;
 			'(' . join(' AND ', chance(0.3) ? reverse @arm : @arm) . ')'
 		} @tuples) . ')';
+}
+
+# Return SQL for a table of at most $n tuples that rows of "big" have, and as many others, of which
+# each column is that of some row. Some types are not those of "big".
+sub create_tuples
+{
+	my ($type, $n) = @_;
+	return "CREATE TABLE tuples AS SELECT row_number() OVER () AS place, v AS w, k::$type AS k, t, "
+	  . "k2::int8 AS k2, n, s::text AS s, c::char(9) AS c, u "
+	  . "FROM (SELECT * FROM big WHERE id % 7 <> 1 ORDER BY id LIMIT $n) q;\n"
+	  . "INSERT INTO tuples SELECT -place, w, k, lag(t) OVER o, lag(k2) OVER o, n, "
+	  . "lag(s, 2) OVER o, lag(c) OVER o, lag(u, 3) OVER o FROM tuples "
+	  . "WINDOW o AS (ORDER BY place);\n";
+}
+
+# Return a join by the key and further columns with the table of create_tuples().
+sub tuple_join
+{
+	my $filters = shift;
+	my @columns = grep { chance(0.25) } qw(t k2 n s c u);
+	@columns = pick(qw(t k2 n s c u)) if !@columns;
+	my $on = join(' AND ', map { chance(0.2) ? "s.$_ = b.$_" : "b.$_ = s.$_" } 'k', @columns);
+	$on =~ s/b\.c = s\.c/b.c::text = s.c::text/ if chance(0.2);
+	my $small = pick('tuples s', 'tuples s', '(SELECT DISTINCT * FROM tuples) s',
+		'(SELECT * FROM tuples WHERE w % 3 > 0 OR w IS NULL) s');
+	my $list = '(' . join(', ', map { "b.$_" } 'k', @columns) . ')';
+	my $arrays = join(', ', map { "unnest(ARRAY(SELECT $_ FROM tuples ORDER BY place))" } 'k',
+		@columns);
+	return pick(
+		"SELECT b.id, s.place, b.$columns[0] FROM $small JOIN big b ON $on$filters",
+		"SELECT s.place, b.id FROM $small LEFT JOIN big b ON $on$filters",
+		"SELECT count(*), sum(b.id), sum(b.n), count(b.u) FROM $small JOIN big b ON $on",
+		"SELECT b.$columns[-1], count(*) FROM $small JOIN big b ON $on$filters GROUP BY 1",
+		"SELECT b.id FROM big b WHERE $list IN (SELECT k, " . join(', ', @columns)
+		  . " FROM tuples)$filters",
+		"SELECT b.id FROM big b WHERE $list IN (SELECT $arrays)$filters",
+		"SELECT s.place FROM $small WHERE " . pick('', 'NOT ')
+		  . "EXISTS (SELECT FROM big b WHERE $on$filters)",
+		"SELECT b.id FROM big b WHERE EXISTS (SELECT FROM tuples s WHERE $on)$filters");
 }
 
 # Return SQL for the types and operator classes that keys may have.
