@@ -13,12 +13,12 @@ use File::Basename;
 # (keys, fold workers, merges in steps, reductions).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 164,
-	'lines' => 77933,
-	'lines of code' => 54863,
+	'files' => 165,
+	'lines' => 78082,
+	'lines of code' => 54958,
 	'global functions' => 764,
 	'used by no other file' => 0,
-	'used across folders' => 404,
+	'used across folders' => 405,
 	'single callers in the folder' => 224,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,

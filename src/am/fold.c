@@ -433,10 +433,7 @@ write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end)
 	GjStep("sorted");
 	while (GjFoldNextRows(fold, &rows))
 	{
-		if (rows.words != NULL)
-			GjRunWriterAddWords(writer, rows.form, rows.words, rows.n);
-		else
-			GjRunWriterAddSlots(writer, rows.page, rows.slot, rows.n);
+		GjFoldWriteRows(writer, &rows);
 		written += rows.n;
 		if (written - reported > fold->info.slots)
 		{

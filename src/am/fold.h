@@ -33,24 +33,18 @@ typedef struct GjFold
 	BlockNumber *delta_blocks;
 	BlockNumber ndelta_blocks;
 	struct GjFoldWords *words;	/* entries as words; NULL if rows come from sources */
-	struct GjFoldSource *sources;
-	int			nsources;
-	int			nleft;			/* number of sources that have not ended */
-	struct
-	{
-		GjPlace		place;		/* of the source's current row */
-		struct GjFoldSource *source;
-	}			left[GJ_MAX_RUNS + 1];	/* these, in the order of their places */
-	int			given;			/* number of rows of the first one last returned */
+	struct GjFoldMerge *merge;	/* the sources, otherwise */
 } GjFold;
 
-/* Rows in order: used slots of a page, or words */
+/* Rows in order: a page, entries of several pages, or words */
 typedef struct GjFoldRows
 {
 	int			n;
-	Page		page;
-	int			slot;
-	const uint64 *words;		/* NULL if the rows are slots */
+	Page		page;			/* a page that has no other rows; NULL if the rows are not one */
+	const GjPageEntry *entries; /* NULL if the rows are words */
+	const PGAlignedBlock *pages;
+	bool		has_nulls;		/* false if no value on the pages is NULL */
+	const uint64 *words;
 	const GjWordForm *form;
 } GjFoldRows;
 
@@ -58,6 +52,20 @@ typedef struct GjFoldRows
 extern void GjFoldOpenSources(GjFold *fold, int first_run);
 extern bool GjFoldNextRows(GjFold *fold, GjFoldRows *rows);
 extern void GjFoldCloseSources(GjFold *fold);
+
+/*
+ * Add rows to the run that a fold or a merge is writing
+ */
+static inline void
+GjFoldWriteRows(GjRunWriter *writer, const GjFoldRows *rows)
+{
+	if (rows->words != NULL)
+		GjRunWriterAddWords(writer, rows->form, rows->words, rows->n);
+	else if (rows->page != NULL)
+		GjRunWriterAddPage(writer, rows->page, rows->n);
+	else
+		GjRunWriterAddEntries(writer, rows->pages, rows->entries, rows->n, rows->has_nulls);
+}
 
 /*
  * Return true if all runs are to be merged: the small ones have twice as many entries as the base

@@ -9,8 +9,10 @@
  * are corruption, too: a single such row is merely hard to find, but in the new run it could
  * become the first of a page, and hide many others from searches.
  *
- * All sources deliver pages: even the sort puts its rows on one, in private memory.  So a fold of
- * the delta alone copies whole pages, and a merge copies parts of pages.
+ * All sources deliver pages: even the sort puts its rows on one, in private memory.  A fold of the
+ * delta alone writes these pages.  Otherwise the current pages of all sources are merged up to the
+ * place where the first of them ends: all rows up to that place are on these pages, because those
+ * of each source ascend.  Only places are merged; values are copied afterwards.
  *
  * If an entry fits in a single word, faster code is used (see "Entries as words" below).
  *
@@ -60,19 +62,35 @@ typedef struct WordSort
 	WordPart	parts[1 << MAX_PART_BITS];
 } WordSort;
 
+/* The delta, sorted, or a run */
 typedef struct GjFoldSource
 {
-	bool		ended;
-	GjPlace		place;			/* place of the current row */
-	GjRowSort  *sort;			/* for the delta's rows; NULL if the source is a run */
+	GjRowSort  *sort;			/* NULL if the source is a run */
 	GjRunReader reader;
-	int			slot;			/* slot of the current row */
-	int			nslots;			/* end of the page's used slots */
-	int			gap;			/* first unused slot after the current one */
+	bool		ended;			/* no rows follow those of the current page */
 	bool		found;			/* the reader is on the first page to be read already */
-	GjPlace		last;			/* lower bound of all rows to come */
-	PGAlignedBlock page;		/* rows from the sort, or a copy of the run's page */
+	int			slot;			/* first slot of the current page that has not been merged */
+	int			nslots;			/* slots of this page up to the last used one */
+	bool		has_nulls;		/* false if no value of this page is NULL */
+	GjPlace		last;			/* place of its last row; at first a lower bound of all rows */
 } GjFoldSource;
+
+typedef struct GjFoldMerge
+{
+	int			nsources;
+	GjFoldSource sources[GJ_ENTRY_PAGES];
+	PGAlignedBlock *pages;		/* current page of each source */
+	GjPageEntry *buffers[2];	/* each has room for all entries of the pages */
+	GjPageEntry *merged;		/* entries to be returned */
+	int			nmerged;
+} GjFoldMerge;
+
+/* Entries in order, with a sentinel behind them */
+typedef struct Segment
+{
+	GjPageEntry *entries;
+	int			n;
+} Segment;
 
 /* The entries to be read */
 typedef struct Extent
@@ -115,25 +133,25 @@ typedef struct GjFoldWords
 } GjFoldWords;
 
 static void list_delta(GjFold *fold);
-static void open_delta(GjFold *fold, GjFoldSource *source);
-static void open_run(GjFold *fold, GjFoldSource *source, const GjRun *run);
+static void open_merge(GjFold *fold, int first_run);
+static void sort_delta(GjFold *fold, GjFoldSource *source);
+static bool next_sorted(GjFold *fold, GjFoldRows *rows);
+static bool merge_pages(GjFold *fold);
+static bool load_page(GjFold *fold, int number);
+static bool load_run_page(GjFold *fold, int number);
 static bool seek(const GjFold *fold, GjRunReader *reader, bool *found);
 static void report_moved(const GjFold *fold, const GjRunReader *reader)
 			__attribute__((noreturn));
-static void advance(GjFold *fold, GjFoldSource *source, int n);
-static void move_first(GjFold *fold);
-static bool next_page(GjFold *fold, GjFoldSource *source);
-static void skip_gap(const GjFold *fold, GjFoldSource *source);
-static bool next_run_page(GjFold *fold, GjFoldSource *source);
-static void check_order(const GjFold *fold, GjFoldSource *source);
-static int	find_stretch(const GjFold *fold, const GjFoldSource *source);
-static int	first_slot_after(const GjFold *fold, const GjFoldSource *source);
-static inline GjPlace place_of_slot(const GjFold *fold, const GjFoldSource *source, int slot);
+static void check_order(const GjFold *fold, GjFoldSource *source, Page page);
 static void copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy);
-static int	next_used_slot(const GjFold *fold, Page page, int slot);
+static bool has_nulls(const GjIndexInfo *info, Page page);
 static int	count_slots(const GjFold *fold, Page page);
+static int	slots_up_to(const GjFold *fold, const GjFoldSource *source, Page page,
+						const GjPlace *place);
+static int	take_entries(const GjIndexInfo *info, Page page, int from, int to, int number,
+						 GjPageEntry *entries);
+static GjPageEntry *merge_segments(GjFoldMerge *merge, Segment *segments, int nsegments, int at);
 static void measure(const GjFold *fold, int first_run, Extent *extent);
-static void widen(Extent *extent, int64 min_key, int64 max_key);
 static BlockNumber count_blocks(const GjFold *fold);
 static Stream *add_stream(GjFoldWords *words, uint64 total);
 static void add_delta(GjFold *fold, uint64 room);
@@ -146,8 +164,6 @@ static int	take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words,
 static void check_run_order(const GjFold *fold, Stream *run);
 static void merge(GjFold *fold, Stream *stream);
 static uint64 merge_some(Stream *first, Stream *second, uint64 *out, uint64 room);
-static uint64 merge_words(const uint64 *first, const uint64 *second, uint64 *out, uint64 n);
-static uint64 count_first(const uint64 *first, const uint64 *second, uint64 n);
 static inline void advance_stream(Stream *stream, uint64 n);
 static Buffer fold_lock_page(const GjFold *fold, BlockNumber block, uint32 run);
 static bool fold_open_words(GjFold *fold, int first_run);
@@ -168,6 +184,28 @@ static void add_to_word_sort(WordSort *sort, const uint64 *words, int n);
 static uint64 next_word_part(WordSort *sort, const uint64 **words);
 static void end_word_sort(WordSort *sort);
 
+#define GJ_VALUE			uint64
+#define GJ_LOOP(name)		name##_words
+#define GJ_PRECEDES(a, b)	((uint64) (*(a) <= *(b)))
+#include "mergeloops.h"
+
+#define GJ_VALUE			GjPageEntry
+#define GJ_LOOP(name)		name##_entries
+#define GJ_PRECEDES(a, b) \
+	((uint64) (((a)->key < (b)->key) | (((a)->key == (b)->key) & ((a)->word <= (b)->word))))
+#include "mergeloops.h"
+
+/* After all entries: no slot has this number */
+static const GjPageEntry last_entry = {PG_INT64_MAX, PG_UINT64_MAX};
+
+static inline GjPlace
+place_of_slot(const GjIndexInfo *info, Page page, int slot)
+{
+	GjPlace		place = {GjDataGetKey(page, info, slot), GjPackTid(&GjDataTids(page, info)[slot])};
+
+	return place;
+}
+
 /*
  * Begin to read the previous delta, if there is one, and the runs from the given one on
  *
@@ -176,73 +214,36 @@ static void end_word_sort(WordSort *sort);
 void
 GjFoldOpenSources(GjFold *fold, int first_run)
 {
-	int			nruns = fold->state.nruns;
-
 	list_delta(fold);
-	if (fold_open_words(fold, first_run))
-		return;
-	fold->sources = palloc((nruns - first_run + 1) * sizeof(GjFoldSource));
-	fold->nsources = fold->nleft = fold->given = 0;
-	if (fold->state.deltas[1].run != 0)
-		open_delta(fold, &fold->sources[fold->nsources++]);
-	for (int i = first_run; i < nruns; i++)
-		open_run(fold, &fold->sources[fold->nsources++], &fold->state.runs[i]);
-	for (int i = 0; i < fold->nsources; i++)
-	{
-		memmove(fold->left + 1, fold->left, fold->nleft++ * sizeof(fold->left[0]));
-		fold->left[0].source = &fold->sources[i];
-		move_first(fold);
-	}
+	if (!fold_open_words(fold, first_run))
+		open_merge(fold, first_run);
 }
 
 /*
  * Get the next rows, valid until the next call.  Returns false at the end.
  *
- * Returns as many adjacent rows of one source as come before those of all other sources.
+ * If they are a whole page, all calls return whole pages, but for the last one.
  */
 bool
 GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
 {
-	GjFoldSource *first;
+	GjFoldMerge *merge = fold->merge;
 
+	memset(rows, 0, sizeof(*rows));
 	if (fold->words != NULL)
 		return fold_next_words(fold, rows);
-	if (fold->given > 0)
-	{
-		advance(fold, fold->left[0].source, fold->given);
-		move_first(fold);
-	}
-	fold->given = 0;
-	if (fold->nleft == 0)
+	if (merge->nsources == 1 && merge->sources[0].sort != NULL)
+		return next_sorted(fold, rows);
+	if (merge->nmerged == 0 && !merge_pages(fold))
 		return false;
-
-	first = fold->left[0].source;
-	rows->page = (Page) first->page.data;
-	rows->slot = first->slot;
-	rows->words = NULL;
-	fold->given = rows->n = find_stretch(fold, first);
+	rows->pages = merge->pages;
+	for (int i = 0; i < merge->nsources; i++)
+		rows->has_nulls |= merge->sources[i].has_nulls;
+	rows->entries = merge->merged;
+	rows->n = Min(merge->nmerged, fold->info.slots);
+	merge->merged += rows->n;
+	merge->nmerged -= rows->n;
 	return true;
-}
-
-/*
- * Move the first source, whose place has changed, to where it belongs among the others, which are
- * in order; remove it if it has ended
- */
-static void
-move_first(GjFold *fold)
-{
-	GjFoldSource *first = fold->left[0].source;
-	int			i = 0;
-
-	if (first->ended)
-	{
-		memmove(fold->left, fold->left + 1, --fold->nleft * sizeof(fold->left[0]));
-		return;
-	}
-	for (; i + 1 < fold->nleft && GjPlaceIsBefore(&fold->left[i + 1].place, &first->place); i++)
-		fold->left[i] = fold->left[i + 1];
-	fold->left[i].place = first->place;
-	fold->left[i].source = first;
 }
 
 /*
@@ -251,21 +252,24 @@ move_first(GjFold *fold)
 void
 GjFoldCloseSources(GjFold *fold)
 {
+	GjFoldMerge *merge = fold->merge;
+
 	if (fold->words != NULL)
 	{
 		fold_close_words(fold);
 		return;
 	}
-	for (int i = 0; i < fold->nsources; i++)
+	for (int i = 0; i < merge->nsources; i++)
 	{
-		GjFoldSource *source = &fold->sources[i];
-
-		if (source->sort != NULL)
-			GjRowSortEnd(source->sort);
+		if (merge->sources[i].sort != NULL)
+			GjRowSortEnd(merge->sources[i].sort);
 		else
-			GjRunReaderEnd(&source->reader);
+			GjRunReaderEnd(&merge->sources[i].reader);
 	}
-	pfree(fold->sources);
+	pfree(merge->pages);
+	for (int i = 0; i < lengthof(merge->buffers); i++)
+		pfree(merge->buffers[i]);
+	pfree(merge);
 }
 
 /*
@@ -281,8 +285,40 @@ list_delta(GjFold *fold)
 		GjReportCorruption(fold->index, GJ_META_BLOCK, "Another fold is under way.");
 }
 
+/*
+ * Open the sources of a merge of pages
+ */
 static void
-open_delta(GjFold *fold, GjFoldSource *source)
+open_merge(GjFold *fold, int first_run)
+{
+	GjFoldMerge *merge = palloc0(sizeof(GjFoldMerge));
+	bool		has_delta = fold->state.deltas[1].run != 0;
+	Size		room;
+
+	/* one run of a full list is left: the base, or the last one */
+	if (fold->state.nruns - first_run + has_delta > GJ_ENTRY_PAGES)
+		elog(ERROR, "too many runs of index \"%s\" to be merged",
+			 RelationGetRelationName(fold->index));
+	fold->merge = merge;
+	if (has_delta)
+		sort_delta(fold, &merge->sources[merge->nsources++]);
+	for (int i = first_run; i < fold->state.nruns; i++)
+	{
+		GjFoldSource *source = &merge->sources[merge->nsources++];
+
+		GjRunReaderBegin(&source->reader, fold->index, &fold->state, &fold->state.runs[i], false);
+		source->last = (GjPlace) {PG_INT64_MIN, 0};
+		source->ended = !seek(fold, &source->reader, &source->found);
+	}
+	/* each source also has a sentinel */
+	room = (Size) merge->nsources * (fold->info.slots + 1);
+	merge->pages = palloc0(merge->nsources * sizeof(PGAlignedBlock));
+	for (int i = 0; i < lengthof(merge->buffers); i++)
+		merge->buffers[i] = palloc(room * sizeof(GjPageEntry));
+}
+
+static void
+sort_delta(GjFold *fold, GjFoldSource *source)
 {
 	PGAlignedBlock copy;
 
@@ -296,20 +332,115 @@ open_delta(GjFold *fold, GjFoldSource *source)
 		GjRowSortAddPage(source->sort, (Page) copy.data);
 	}
 	GjRowSortPerform(source->sort);
-	source->slot = source->nslots = source->gap = 0;
-	advance(fold, source, 0);
 }
 
-static void
-open_run(GjFold *fold, GjFoldSource *source, const GjRun *run)
+/*
+ * Get the next page of the delta, which is the only source
+ */
+static bool
+next_sorted(GjFold *fold, GjFoldRows *rows)
 {
-	source->sort = NULL;
-	GjRunReaderBegin(&source->reader, fold->index, &fold->state, run, false);
-	source->slot = source->nslots = source->gap = 0;
-	source->last = (GjPlace) {PG_INT64_MIN, 0};
-	source->ended = !seek(fold, &source->reader, &source->found);
-	if (!source->ended)
-		advance(fold, source, 0);
+	rows->page = (Page) fold->merge->pages[0].data;
+	GjDataInit(rows->page, &fold->info, 0);
+	rows->n = GjRowSortNextPage(fold->merge->sources[0].sort, rows->page);
+	return rows->n > 0;
+}
+
+/*
+ * Merge the current pages of all sources up to the place where the first of them ends.  Returns
+ * false if no rows are left.
+ */
+static bool
+merge_pages(GjFold *fold)
+{
+	GjFoldMerge *merge = fold->merge;
+	Segment		segments[GJ_ENTRY_PAGES];
+	int			nsegments = 0;
+	GjPageEntry *room = merge->buffers[0];
+	GjPlace		end;
+	bool		has_rows = false;
+
+	for (int i = 0; i < merge->nsources; i++)
+	{
+		GjFoldSource *source = &merge->sources[i];
+
+		while (source->slot >= source->nslots && load_page(fold, i))
+			;
+		if (source->slot < source->nslots &&
+			(!has_rows || GjPlaceIsBefore(&source->last, &end)))
+		{
+			end = source->last;
+			has_rows = true;
+		}
+	}
+	if (!has_rows)
+		return false;
+
+	for (int i = 0; i < merge->nsources; i++)
+	{
+		GjFoldSource *source = &merge->sources[i];
+		Page		page = (Page) merge->pages[i].data;
+		int			to = slots_up_to(fold, source, page, &end);
+		int			n = take_entries(&fold->info, page, source->slot, to, i, room);
+
+		source->slot = Max(source->slot, to);
+		if (n == 0)
+			continue;
+		segments[nsegments++] = (Segment) {room, n};
+		merge->nmerged += n;
+		room[n] = last_entry;
+		room += n + 1;
+	}
+	merge->merged = merge_segments(merge, segments, nsegments, 0);
+	return true;
+}
+
+/*
+ * Load the next page of a source.  Returns false if it has no more.
+ */
+static bool
+load_page(GjFold *fold, int number)
+{
+	GjFoldSource *source = &fold->merge->sources[number];
+	Page		page = (Page) fold->merge->pages[number].data;
+
+	if (source->ended)
+		return false;
+	source->slot = source->nslots = 0;
+	if (source->sort == NULL)
+		source->ended = !load_run_page(fold, number);
+	else
+	{
+		GjDataInit(page, &fold->info, 0);
+		source->nslots = GjRowSortNextPage(source->sort, page);
+		source->ended = source->nslots == 0;
+		if (!source->ended)
+			source->last = place_of_slot(&fold->info, page, source->nslots - 1);
+	}
+	source->has_nulls = !source->ended && has_nulls(&fold->info, page);
+	return !source->ended;
+}
+
+static bool
+load_run_page(GjFold *fold, int number)
+{
+	GjFoldSource *source = &fold->merge->sources[number];
+	Page		page = (Page) fold->merge->pages[number].data;
+
+	CHECK_FOR_INTERRUPTS();
+	if (!source->found && !GjRunReaderNext(&source->reader))
+	{
+		if (source->reader.moved)
+			report_moved(fold, &source->reader);
+		return false;
+	}
+	copy_data_page(fold, source->reader.block, source->reader.run.run, page);
+	source->nslots = count_slots(fold, page);
+	check_order(fold, source, page);
+	if (source->found)
+		source->slot = slots_up_to(fold, source, page, fold->after);
+	source->found = false;
+	return true;
 }
 
 /*
@@ -332,89 +463,6 @@ static void
 report_moved(const GjFold *fold, const GjRunReader *reader)
 {
 	GjReportCorruption(fold->index, reader->block, "A directory has a page of something else.");
-}
-
-/*
- * Advance by n adjacent rows, or to the first row
- */
-static void
-advance(GjFold *fold, GjFoldSource *source, int n)
-{
-	source->slot += n;
-	if (source->slot == source->gap && source->gap < source->nslots)
-		skip_gap(fold, source);
-	while (source->slot >= source->nslots)
-	{
-		source->ended = !next_page(fold, source);
-		if (source->ended)
-			return;
-	}
-	source->ended = false;
-	source->place = place_of_slot(fold, source, source->slot);
-}
-
-/*
- * Advance to the first row of the next page, if it has any.  Returns false if there is no next
- * page.
- */
-static bool
-next_page(GjFold *fold, GjFoldSource *source)
-{
-	if (source->sort == NULL)
-		return next_run_page(fold, source);
-	GjDataInit((Page) source->page.data, &fold->info, 0);
-	source->slot = 0;
-	source->nslots = GjRowSortNextPage(source->sort, (Page) source->page.data);
-	source->gap = source->nslots;
-	return source->nslots > 0;
-}
-
-/*
- * Advance to the next used slot, which must exist, and find the next gap
- */
-static void
-skip_gap(const GjFold *fold, GjFoldSource *source)
-{
-	Page		page = (Page) source->page.data;
-	const uint32 *used = GjDataUsed(page, &fold->info);
-
-	source->slot = next_used_slot(fold, page, source->slot);
-	source->gap = source->slot + 1;
-	while (source->gap < source->nslots)
-	{
-		int			bit = source->gap % GJ_SLOTS_PER_WORD;
-		uint32		unused = ~used[source->gap / GJ_SLOTS_PER_WORD] >> bit;
-
-		if (unused != 0)
-		{
-			source->gap += pg_rightmost_one_pos32(unused);
-			break;
-		}
-		source->gap += GJ_SLOTS_PER_WORD - bit;
-	}
-	source->gap = Min(source->gap, source->nslots);
-}
-
-static bool
-next_run_page(GjFold *fold, GjFoldSource *source)
-{
-	Page		page = (Page) source->page.data;
-
-	CHECK_FOR_INTERRUPTS();
-	if (!source->found && !GjRunReaderNext(&source->reader))
-	{
-		if (source->reader.moved)
-			report_moved(fold, &source->reader);
-		return false;
-	}
-	copy_data_page(fold, source->reader.block, source->reader.run.run, source->page.data);
-	source->nslots = count_slots(fold, page);
-	source->slot = source->found ? first_slot_after(fold, source) : 0;
-	source->found = false;
-	if (source->slot < source->nslots)
-		skip_gap(fold, source);
-	check_order(fold, source);
-	return true;
 }
 
 /*
@@ -447,11 +495,11 @@ rows_ascend(const char *keys, int width, const ItemPointerData *tids, int n, GjP
  * also rely on that.
  */
 static void
-check_order(const GjFold *fold, GjFoldSource *source)
+check_order(const GjFold *fold, GjFoldSource *source, Page page)
 {
 	const GjIndexInfo *info = &fold->info;
-	const char *keys = GjDataKeys(source->page.data, info);
-	const ItemPointerData *tids = GjDataTids(source->page.data, info);
+	const char *keys = GjDataKeys(page, info);
+	const ItemPointerData *tids = GjDataTids(page, info);
 	bool		ascend = info->key_width == sizeof(int32) ?
 		rows_ascend(keys, sizeof(int32), tids, source->nslots, &source->last) :
 		rows_ascend(keys, sizeof(int64), tids, source->nslots, &source->last);
@@ -462,66 +510,99 @@ check_order(const GjFold *fold, GjFoldSource *source)
 }
 
 /*
- * Return the number of slots of the first source, starting at the current one, that are used and
- * come before the other sources
- *
- * In a merge these are usually few, so search with growing steps.
+ * Return true if a value on a page is NULL
  */
-static int
-find_stretch(const GjFold *fold, const GjFoldSource *source)
+static bool
+has_nulls(const GjIndexInfo *info, Page page)
 {
-	int			low = source->slot + 1; /* all slots below are before the limit */
-	int			high = source->gap;
-	int			step = 1;
+	uint32		any = 0;
 
-	if (fold->nleft == 1)
-		return high - source->slot;
-	while (low < high)
+	for (int i = 0; i < info->nincluded; i++)
 	{
-		int			at = Min(low + step, high) - 1;
-		GjPlace		place = place_of_slot(fold, source, at);
+		const uint32 *nulls = GjDataNulls(page, &info->included[i]);
 
-		if (GjPlaceIsBefore(&place, &fold->left[1].place))
-		{
-			low = at + 1;
-			step *= 2;
-		}
-		else
-		{
-			high = at;
-			step = Max((high - low) / 2, 1);
-		}
+		for (int word = 0; word < info->words; word++)
+			any |= nulls[word];
 	}
-	return low - source->slot;
+	return any != 0;
 }
 
 /*
- * Return the first slot of a page behind the place where the rows begin
+ * Return the end of the slots of a source's page whose places are not after this one.  All slots
+ * before the next one are among them.
  */
 static int
-first_slot_after(const GjFold *fold, const GjFoldSource *source)
+slots_up_to(const GjFold *fold, const GjFoldSource *source, Page page, const GjPlace *place)
 {
-	int			slot = 0;
+	int			low = source->slot;
+	int			high = source->nslots;
 
-	while (slot < source->nslots)
+	while (low < high)
 	{
-		GjPlace		place = place_of_slot(fold, source, slot);
+		int			at = (low + high) / 2;
+		GjPlace		here = place_of_slot(&fold->info, page, at);
 
-		if (GjPlaceIsBefore(fold->after, &place))
-			break;
-		slot++;
+		if (GjPlaceIsBefore(place, &here))
+			high = at;
+		else
+			low = at + 1;
 	}
-	return slot;
+	return low;
 }
 
-static inline GjPlace
-place_of_slot(const GjFold *fold, const GjFoldSource *source, int slot)
+/*
+ * Get the entries in used slots of a source's page, and return their number; there must be room for
+ * one more
+ */
+static int
+take_entries(const GjIndexInfo *info, Page page, int from, int to, int number,
+			 GjPageEntry *entries)
 {
-	Page		page = (Page) source->page.data;
-	GjPlace		place = {GjDataGetKey(page, &fold->info, slot),
-	GjPackTid(&GjDataTids(page, &fold->info)[slot])};
+	const uint32 *used = GjDataUsed(page, info);
+	int			n = 0;
 
-	return place;
+	for (int slot = from; slot < to; slot++)
+	{
+		GjPlace		place = place_of_slot(info, page, slot);
+
+		/* unless the slot is used, the next entry replaces this one */
+		entries[n] = (GjPageEntry) {place.key, GjEntryWord(place.tid, number, slot)};
+		n += used[slot / GJ_SLOTS_PER_WORD] >> slot % GJ_SLOTS_PER_WORD & 1;
+	}
+	return n;
+}
+
+/*
+ * Merge segments, at least one, which are in one of the two buffers; returns the result.  In each
+ * pass, neighbors are merged into the other buffer.
+ */
+static GjPageEntry *
+merge_segments(GjFoldMerge *merge, Segment *segments, int nsegments, int at)
+{
+	while (nsegments > 1)
+	{
+		GjPageEntry *out = merge->buffers[1 - at];
+
+		for (int i = 0; i < nsegments; i += 2)
+		{
+			Segment		merged = {out, segments[i].n};
+
+			if (i + 1 < nsegments)
+			{
+				merged.n += segments[i + 1].n;
+				merge_entries(segments[i].entries, segments[i].n, segments[i + 1].entries,
+							  segments[i + 1].n, out, merged.n);
+			}
+			else
+				memcpy(out, segments[i].entries, segments[i].n * sizeof(GjPageEntry));
+			out[merged.n] = last_entry;
+			out += merged.n + 1;
+			segments[i / 2] = merged;
+		}
+		nsegments = (nsegments + 1) / 2;
+		at = 1 - at;
+	}
+	return segments[0].entries;
 }
 
 static void
@@ -548,26 +629,6 @@ fold_lock_page(const GjFold *fold, BlockNumber block, uint32 run)
 	if (GjPageGetOpaque(BufferGetPage(buffer))->run != run)
 		GjReportCorruption(fold->index, block, "A data page is of another run than its directory.");
 	return buffer;
-}
-
-/*
- * Return the first used slot at or after a slot, or -1
- */
-static int
-next_used_slot(const GjFold *fold, Page page, int slot)
-{
-	const uint32 *used = GjDataUsed(page, &fold->info);
-
-	for (int word = slot / GJ_SLOTS_PER_WORD; word < fold->info.words; word++)
-	{
-		uint32		rest = used[word];
-
-		if (word == slot / GJ_SLOTS_PER_WORD)
-			rest &= ~(uint32) 0 << (slot % GJ_SLOTS_PER_WORD);
-		if (rest != 0)
-			return word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(rest);
-	}
-	return -1;
 }
 
 /*
@@ -689,7 +750,8 @@ measure(const GjFold *fold, int first_run, Extent *extent)
 	{
 		const GjRun *run = &fold->state.runs[i];
 
-		widen(extent, run->min_key, run->max_key);
+		extent->min_key = Min(extent->min_key, run->min_key);
+		extent->max_key = Max(extent->max_key, run->max_key);
 	}
 	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)
 	{
@@ -700,17 +762,13 @@ measure(const GjFold *fold, int first_run, Extent *extent)
 		buffer = fold_lock_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run);
 		opaque = GjPageGetOpaque(BufferGetPage(buffer));
 		if (opaque->used > 0)
-			widen(extent, opaque->min_key, opaque->max_key);
+		{
+			extent->min_key = Min(extent->min_key, opaque->min_key);
+			extent->max_key = Max(extent->max_key, opaque->max_key);
+		}
 		extent->n += opaque->used;
 		UnlockReleaseBuffer(buffer);
 	}
-}
-
-static void
-widen(Extent *extent, int64 min_key, int64 max_key)
-{
-	extent->min_key = Min(extent->min_key, min_key);
-	extent->max_key = Max(extent->max_key, max_key);
 }
 
 /*
@@ -941,68 +999,10 @@ merge_some(Stream *first, Stream *second, uint64 *out, uint64 room)
 		advance_stream(left, n);
 		return n;
 	}
-	of_first = merge_words(first->words, second->words, out, n);
+	of_first = merge_words(first->words, n, second->words, n, out, n);
 	advance_stream(first, of_first);
 	advance_stream(second, n - of_first);
 	return n;
-}
-
-/*
- * Merge the first n words of two arrays, each of which has at least n.  Returns the number of
- * words taken from the first array.
- *
- * Merge both halves of the output in the same loop: each step waits for the previous one, but not
- * for that of the other half.
- */
-static uint64
-merge_words(const uint64 *first, const uint64 *second, uint64 *out, uint64 n)
-{
-	uint64		half = n / 2;
-	uint64		low = 0;		/* words of the first array in the lower half */
-	uint64		high = count_first(first, second, half);	/* and before the upper half's next */
-
-	for (uint64 i = 0; i < half; i++)
-	{
-		uint64		a = first[low];
-		uint64		b = second[i - low];
-		uint64		c = first[high];
-		uint64		d = second[half + i - high];
-
-		out[i] = Min(a, b);
-		low += a <= b;
-		out[half + i] = Min(c, d);
-		high += c <= d;
-	}
-	if (n % 2 != 0)
-	{
-		uint64		a = first[high];
-		uint64		b = second[n - 1 - high];
-
-		out[n - 1] = Min(a, b);
-		high += a <= b;
-	}
-	return high;
-}
-
-/*
- * Return the number of words of the first array among the first n words of a merge
- */
-static uint64
-count_first(const uint64 *first, const uint64 *second, uint64 n)
-{
-	uint64		low = 0;
-	uint64		high = n;
-
-	while (low < high)
-	{
-		uint64		at = (low + high) / 2;
-
-		if (first[at] <= second[n - 1 - at])
-			low = at + 1;
-		else
-			high = at;
-	}
-	return low;
 }
 
 static inline void

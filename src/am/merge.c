@@ -568,10 +568,7 @@ write_pages(GjMerge *merge, GjFold *fold)
 	{
 		instr_time	now;
 
-		if (rows.words != NULL)
-			GjRunWriterAddWords(merge->writer, rows.form, rows.words, rows.n);
-		else
-			GjRunWriterAddSlots(merge->writer, rows.page, rows.slot, rows.n);
+		GjFoldWriteRows(merge->writer, &rows);
 		written += rows.n;
 		if (written < next)
 			continue;

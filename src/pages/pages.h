@@ -177,6 +177,28 @@ typedef struct GjWordForm
 	int			tid_bits;		/* width of the TID, below the key */
 } GjWordForm;
 
+/* Numbers of pages, and of their slots, have this many bits in an entry's word */
+#define GJ_ENTRY_SLOT_BITS		12
+#define GJ_ENTRY_PAGES			16
+
+StaticAssertDecl(GJ_MAX_SLOTS <= 1 << GJ_ENTRY_SLOT_BITS, "slots fit their bits");
+
+/*
+ * An entry on one of several pages.  Entries compare like (key, TID): the word has the TID, and
+ * below it the number of the page, and the slot.
+ */
+typedef struct GjPageEntry
+{
+	int64		key;
+	uint64		word;
+} GjPageEntry;
+
+#define GjEntryWord(tid, page, slot) \
+	((tid) << 16 | (uint64) (page) << GJ_ENTRY_SLOT_BITS | (slot))
+#define GjEntryTid(word)		((word) >> 16)
+#define GjEntryPage(word)		((word) >> GJ_ENTRY_SLOT_BITS & (GJ_ENTRY_PAGES - 1))
+#define GjEntrySlot(word)		((word) & (((uint64) 1 << GJ_ENTRY_SLOT_BITS) - 1))
+
 /*
  * The journal, and the state of the index no later than the journal was read: it has the entries
  * of all changes up to state.sequence that are above floor.
@@ -324,8 +346,6 @@ extern void GjIndexLogFork(Relation index, ForkNumber fork);
 
 /* write.c: changes to pages, and their WAL */
 extern void GjDataPut(Page page, const GjIndexInfo *info, int slot, const char *row);
-extern void GjDataCopy(Page page, const GjIndexInfo *info, int slot, Page from, int from_slot,
-					   int n);
 extern void GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail,
 						 const char *row);
 extern void GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data);
@@ -362,7 +382,9 @@ extern bool GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks
 extern GjRunWriter *GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run,
 									 uint64 change, bool building);
 extern void GjRunWriterAdd(GjRunWriter *writer, const char *row);
-extern void GjRunWriterAddSlots(GjRunWriter *writer, Page page, int slot, int n);
+extern void GjRunWriterAddPage(GjRunWriter *writer, Page page, int n);
+extern void GjRunWriterAddEntries(GjRunWriter *writer, const PGAlignedBlock *pages,
+								  const GjPageEntry *entries, int n, bool has_nulls);
 extern void GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *words,
 								int n);
 extern bool GjRunWriterPause(GjRunWriter *writer, GjPlace *last);

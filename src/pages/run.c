@@ -99,6 +99,7 @@ static void check_blocks(Relation index, BlockNumber block, const BlockNumber *b
 						 BlockNumber nblocks);
 static bool arrive(GjRunReader *reader);
 static inline Page next_image(GjRunWriter *writer);
+static void begin_data(GjRunWriter *writer, int n);
 static void finish_data(GjRunWriter *writer);
 static void finish_directory(GjRunWriter *writer, int level);
 static void add_element(GjRunWriter *writer, int level, const GjPlace *first, BlockNumber block);
@@ -110,6 +111,13 @@ static void lock_free_pages(GjRunWriter *writer, Buffer *buffers, int n);
 static void find_pages(GjRunWriter *writer, Buffer *buffers, int n);
 static Buffer find_page(GjRunWriter *writer);
 static bool lock_if_free(GjRunWriter *writer, Buffer buffer);
+static void put_entries(Page page, const GjIndexInfo *info, int slot, const PGAlignedBlock *pages,
+						const GjPageEntry *entries, int n, bool has_nulls);
+static void copy_values(char *to, int slot, const PGAlignedBlock *pages,
+						const GjIncludedColumn *column, const GjPageEntry *entries, int n);
+static void copy_nulls(uint32 *to, int slot, const PGAlignedBlock *pages,
+					   const GjIncludedColumn *column, const GjPageEntry *entries, int n);
+static void set_bits(uint32 *to, int bit, int n);
 static void put_words(Page page, const GjIndexInfo *info, const GjWordForm *form,
 					  const uint64 *words, int n);
 
@@ -535,10 +543,26 @@ GjRunWriterAdd(GjRunWriter *writer, const char *row)
 }
 
 /*
- * Add rows from a page of the same index, from slots that are all used
+ * Add a whole page of n rows, which belongs to no run yet; only the last one may have fewer rows
+ * than slots
  */
 void
-GjRunWriterAddSlots(GjRunWriter *writer, Page page, int slot, int n)
+GjRunWriterAddPage(GjRunWriter *writer, Page page, int n)
+{
+	Page		image = next_image(writer);
+
+	Assert(writer->slot == 0);
+	memcpy(image, page, BLCKSZ);
+	GjPageGetOpaque(image)->run = writer->run.run;
+	begin_data(writer, n);
+}
+
+/*
+ * Add entries of pages of the same index
+ */
+void
+GjRunWriterAddEntries(GjRunWriter *writer, const PGAlignedBlock *pages,
+					  const GjPageEntry *entries, int n, bool has_nulls)
 {
 	while (n > 0)
 	{
@@ -546,16 +570,116 @@ GjRunWriterAddSlots(GjRunWriter *writer, Page page, int slot, int n)
 
 		if (writer->slot == 0)
 		{
-			writer->first.key = GjDataGetKey(page, &writer->info, slot);
-			writer->first.tid = GjPackTid(&GjDataTids(page, &writer->info)[slot]);
+			writer->first = (GjPlace) {entries->key, GjEntryTid(entries->word)};
 			GjDataInit(next_image(writer), &writer->info, writer->run.run);
 		}
-		GjDataCopy(next_image(writer), &writer->info, writer->slot, page, slot, fit);
-		slot += fit;
+		put_entries(next_image(writer), &writer->info, writer->slot, pages, entries, fit, has_nulls);
+		entries += fit;
 		n -= fit;
 		writer->slot += fit;
 		if (writer->slot == writer->info.slots)
 			finish_data(writer);
+	}
+}
+
+/*
+ * Copy entries of several pages, in order, to unused slots of another page; has_nulls is false if
+ * no value on these pages is NULL
+ */
+static void
+put_entries(Page page, const GjIndexInfo *info, int slot, const PGAlignedBlock *pages,
+			const GjPageEntry *entries, int n, bool has_nulls)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+	ItemPointerData *tids = GjDataTids(page, info) + slot;
+
+	if (info->key_width == sizeof(int32))
+	{
+		for (int i = 0; i < n; i++)
+			((int32 *) GjDataKeys(page, info))[slot + i] = (int32) entries[i].key;
+	}
+	else
+	{
+		for (int i = 0; i < n; i++)
+			((int64 *) GjDataKeys(page, info))[slot + i] = entries[i].key;
+	}
+	for (int i = 0; i < n; i++)
+	{
+		uint64		tid = GjEntryTid(entries[i].word);
+
+		ItemPointerSet(&tids[i], GjPackedBlock(tid), GjPackedOffset(tid));
+	}
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		const GjIncludedColumn *column = &info->included[i];
+
+		copy_values(GjDataValues(page, column), slot, pages, column, entries, n);
+		if (has_nulls)
+			copy_nulls(GjDataNulls(page, column), slot, pages, column, entries, n);
+	}
+	set_bits(GjDataUsed(page, info), slot, n);
+	if (opaque->used == 0)
+		opaque->min_key = entries[0].key;
+	opaque->max_key = entries[n - 1].key;
+	opaque->used += n;
+}
+
+/* Copy a constant size, so that each copy is a load and a store */
+#define COPY_VALUES(size) \
+	for (int i = 0; i < n; i++) \
+		memcpy(to + (slot + i) * (size), \
+			   GjDataValues(pages[GjEntryPage(entries[i].word)].data, column) + \
+			   GjEntrySlot(entries[i].word) * (size), (size))
+
+static void
+copy_values(char *to, int slot, const PGAlignedBlock *pages, const GjIncludedColumn *column,
+			const GjPageEntry *entries, int n)
+{
+	switch (column->width)
+	{
+		case 1:
+			COPY_VALUES(1);
+			break;
+		case 2:
+			COPY_VALUES(2);
+			break;
+		case 4:
+			COPY_VALUES(4);
+			break;
+		default:
+			COPY_VALUES(8);
+			break;
+	}
+}
+
+/*
+ * Copy bits to a place where all are zero
+ */
+static void
+copy_nulls(uint32 *to, int slot, const PGAlignedBlock *pages, const GjIncludedColumn *column,
+		   const GjPageEntry *entries, int n)
+{
+	for (int i = 0; i < n; i++)
+	{
+		const uint32 *nulls = GjDataNulls(pages[GjEntryPage(entries[i].word)].data, column);
+		uint64		from = GjEntrySlot(entries[i].word);
+
+		if (nulls[from / GJ_SLOTS_PER_WORD] & GjSlotBit(from))
+			to[(slot + i) / GJ_SLOTS_PER_WORD] |= GjSlotBit(slot + i);
+	}
+}
+
+static void
+set_bits(uint32 *to, int bit, int n)
+{
+	while (n > 0)
+	{
+		int			low = bit % GJ_SLOTS_PER_WORD;
+		int			here = Min(n, GJ_SLOTS_PER_WORD - low);
+
+		to[bit / GJ_SLOTS_PER_WORD] |= (~(uint32) 0 >> (GJ_SLOTS_PER_WORD - here)) << low;
+		bit += here;
+		n -= here;
 	}
 }
 
@@ -570,11 +694,7 @@ GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *w
 	Assert(writer->slot == 0);
 	GjDataInit(page, &writer->info, writer->run.run);
 	put_words(page, &writer->info, form, words, n);
-	writer->first.key = GjDataGetKey(page, &writer->info, 0);
-	writer->first.tid = GjPackTid(&GjDataTids(page, &writer->info)[0]);
-	writer->slot = n;
-	if (n == writer->info.slots)
-		finish_data(writer);
+	begin_data(writer, n);
 }
 
 /*
@@ -687,6 +807,21 @@ static inline Page
 next_image(GjRunWriter *writer)
 {
 	return (Page) writer->images[writer->nwaiting].data;
+}
+
+/*
+ * Begin with n rows that the next page has already
+ */
+static void
+begin_data(GjRunWriter *writer, int n)
+{
+	Page		page = next_image(writer);
+
+	writer->first.key = GjDataGetKey(page, &writer->info, 0);
+	writer->first.tid = GjPackTid(&GjDataTids(page, &writer->info)[0]);
+	writer->slot = n;
+	if (n == writer->info.slots)
+		finish_data(writer);
 }
 
 static void

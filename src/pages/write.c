@@ -34,9 +34,6 @@
 #include "base/step.h"
 #include "pages.h"
 
-/* Up to this number of values, copy with a loop instead of a call */
-#define FEW_VALUES				16
-
 /* Rows --------------------------------------------------------------------------- */
 
 /* Space on a page between its header and its special space */
@@ -47,10 +44,6 @@
 #define FRAGMENT_HEAD			(2 * sizeof(uint16))
 
 static void put_value(char *array, int slot, int width, const char *value);
-static inline void copy_values(char *to, int slot, const char *from, int from_slot, int n,
-							   int width);
-static void set_bits(uint32 *to, int bit, int n);
-static void copy_bits(uint32 *to, int to_bit, const uint32 *from, int from_bit, int n);
 static int	change_bytes(Page page, void *to, const void *from, int n, char *delta, int length);
 static void widen_bounds(GjPageOpaque opaque, int64 key);
 static int	find_free_slot(const uint32 *used, int words, int from);
@@ -92,32 +85,6 @@ GjDataPut(Page page, const GjIndexInfo *info, int slot, const char *row)
 	GjDataUsed(page, info)[slot / GJ_SLOTS_PER_WORD] |= GjSlotBit(slot);
 	widen_bounds(opaque, key);
 	opaque->used++;
-}
-
-/*
- * Copy used slots of one page, with ascending keys, to unused slots of another
- */
-void
-GjDataCopy(Page page, const GjIndexInfo *info, int slot, Page from, int from_slot, int n)
-{
-	GjPageOpaque opaque = GjPageGetOpaque(page);
-
-	copy_values(GjDataKeys(page, info), slot, GjDataKeys(from, info), from_slot, n,
-				info->key_width);
-	copy_values((char *) GjDataTids(page, info), slot, (char *) GjDataTids(from, info), from_slot,
-				n, sizeof(ItemPointerData));
-	for (int i = 0; i < info->nincluded; i++)
-	{
-		const GjIncludedColumn *column = &info->included[i];
-
-		copy_values(GjDataValues(page, column), slot, GjDataValues(from, column), from_slot, n,
-					column->width);
-		copy_bits(GjDataNulls(page, column), slot, GjDataNulls(from, column), from_slot, n);
-	}
-	set_bits(GjDataUsed(page, info), slot, n);
-	widen_bounds(opaque, GjDataGetKey(from, info, from_slot));
-	opaque->max_key = GjDataGetKey(from, info, from_slot + n - 1);
-	opaque->used += n;
 }
 
 /* Changes, one WAL record each -------------------------------------------------- */
@@ -476,66 +443,6 @@ put_value(char *array, int slot, int width, const char *value)
 		default:
 			memcpy(where, value, 8);
 			break;
-	}
-}
-
-/* Copy a constant size, so that each copy is a load and a store */
-#define COPY_VALUES(size) \
-	for (int i = 0; i < n; i++) \
-		memcpy(to + (slot + i) * (size), from + (from_slot + i) * (size), (size))
-
-/*
- * Copy values of an array.  There are usually only a few, and a call would take longer than
- * copying them.
- */
-static inline void
-copy_values(char *to, int slot, const char *from, int from_slot, int n, int width)
-{
-	if (n > FEW_VALUES)
-		memcpy(to + slot * width, from + from_slot * width, (Size) n * width);
-	else if (width == 4)
-		COPY_VALUES(4);
-	else if (width == sizeof(ItemPointerData))
-		COPY_VALUES(sizeof(ItemPointerData));
-	else if (width == 8)
-		COPY_VALUES(8);
-	else if (width == 2)
-		COPY_VALUES(2);
-	else
-		COPY_VALUES(1);
-}
-
-static void
-set_bits(uint32 *to, int bit, int n)
-{
-	while (n > 0)
-	{
-		int			low = bit % GJ_SLOTS_PER_WORD;
-		int			here = Min(n, GJ_SLOTS_PER_WORD - low);
-
-		to[bit / GJ_SLOTS_PER_WORD] |= (~(uint32) 0 >> (GJ_SLOTS_PER_WORD - here)) << low;
-		bit += here;
-		n -= here;
-	}
-}
-
-/*
- * Copy bits to a place where all are zero.  Usually none is set.
- */
-static void
-copy_bits(uint32 *to, int to_bit, const uint32 *from, int from_bit, int n)
-{
-	uint32		any = 0;
-
-	for (int word = from_bit / GJ_SLOTS_PER_WORD; word <= (from_bit + n - 1) / GJ_SLOTS_PER_WORD;
-		 word++)
-		any |= from[word];
-	if (any == 0)
-		return;
-	for (int i = 0; i < n; i++)
-	{
-		if (from[(from_bit + i) / GJ_SLOTS_PER_WORD] & GjSlotBit(from_bit + i))
-			to[(to_bit + i) / GJ_SLOTS_PER_WORD] |= GjSlotBit(to_bit + i);
 	}
 }
 
