@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 78082,
-	'lines of code' => 54958,
+	'lines' => 78111,
+	'lines of code' => 54981,
 	'global functions' => 764,
 	'used by no other file' => 0,
 	'used across folders' => 405,

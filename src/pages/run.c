@@ -573,7 +573,8 @@ GjRunWriterAddEntries(GjRunWriter *writer, const PGAlignedBlock *pages,
 			writer->first = (GjPlace) {entries->key, GjEntryTid(entries->word)};
 			GjDataInit(next_image(writer), &writer->info, writer->run.run);
 		}
-		put_entries(next_image(writer), &writer->info, writer->slot, pages, entries, fit, has_nulls);
+		put_entries(next_image(writer), &writer->info, writer->slot, pages, entries, fit,
+					has_nulls);
 		entries += fit;
 		n -= fit;
 		writer->slot += fit;

@@ -6,8 +6,8 @@
  * Each function here makes one change that is complete by itself: a crash or a reader between
  * two of them finds a correct index.  Changes go through generic WAL, because a custom resource
  * manager would have to be preloaded wherever the WAL is replayed.  (New pages of a run are
- * logged as full-page images: publish.c.  GjTailAppend() makes its own record for the replay of
- * generic WAL.)
+ * logged as full-page images: publish.c.  finish_change() makes records for the replay of generic
+ * WAL without its help.)
  *
  * Lock order, everywhere: tail page, data page, list page, journal, metapage.  Pages are
  * registered for WAL in the same order, because replay locks them in the order of registration,
@@ -44,10 +44,11 @@
 #define FRAGMENT_HEAD			(2 * sizeof(uint16))
 
 static void put_value(char *array, int slot, int width, const char *value);
+static void finish_change(Relation index, Buffer buffer, const char *delta, int length);
 static int	change_bytes(Page page, void *to, const void *from, int n, char *delta, int length);
 static void widen_bounds(GjPageOpaque opaque, int64 key);
 static int	find_free_slot(const uint32 *used, int words, int from);
-static void finish_empty(GenericXLogState *state);
+static void open_arrays(Relation index, const GjIndexInfo *info, Buffer data);
 static Buffer lock_block(Relation index, BlockNumber block, GjPageKind kind);
 static int	clear_slots(Relation index, const GjIndexInfo *info, Buffer data, Page page,
 						const uint32 *dead);
@@ -109,7 +110,6 @@ GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *r
 	LocationIndex lower = GjTailRow(page, info, info->tail_rows) - (char *) page;
 	char		delta[GJ_MAX_ROW_WIDTH + sizeof(used) + sizeof(lower) + 3 * FRAGMENT_HEAD];
 	int			length = 0;
-	XLogRecPtr	end;
 
 	START_CRIT_SECTION();
 	if (header->pd_lower < lower)
@@ -121,17 +121,27 @@ GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *r
 	length = change_bytes(page, GjTailRow(page, info, opaque->used), row, info->row_width, delta,
 						  length);
 	length = change_bytes(page, &opaque->used, &used, sizeof(used), delta, length);
-	MarkBufferDirty(tail);
-	if (RelationNeedsWAL(index))
-	{
-		XLogBeginInsert();
-		XLogRegisterBuffer(0, tail, REGBUF_STANDARD);
-		XLogRegisterBufData(0, delta, length);
-		end = XLogInsert(RM_GENERIC_ID, 0);
-		PageSetLSN(page, end);
-	}
+	finish_change(index, tail, delta, length);
 	END_CRIT_SECTION();
 	GjStep("appended");
+}
+
+/*
+ * Log a change of one page, which change_bytes() has made
+ */
+static void
+finish_change(Relation index, Buffer buffer, const char *delta, int length)
+{
+	XLogRecPtr	end;
+
+	MarkBufferDirty(buffer);
+	if (!RelationNeedsWAL(index))
+		return;
+	XLogBeginInsert();
+	XLogRegisterBuffer(0, buffer, REGBUF_STANDARD);
+	XLogRegisterBufData(0, (char *) delta, length);
+	end = XLogInsert(RM_GENERIC_ID, 0);
+	PageSetLSN(BufferGetPage(buffer), end);
 }
 
 /*
@@ -171,15 +181,22 @@ change_bytes(Page page, void *to, const void *from, int n, char *delta, int leng
 void
 GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
 {
-	Buffer		metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
-	GenericXLogState *state = GenericXLogStart(index);
-	Page		tailpage = GenericXLogRegisterBuffer(state, tail, 0);
-	Page		datapage = GenericXLogRegisterBuffer(state, data, 0);
-	GjMetaPage	meta = GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0));
-	GjPageOpaque from = GjPageGetOpaque(tailpage);
+	Buffer		metabuf;
+	GenericXLogState *state;
+	Page		tailpage;
+	Page		datapage;
+	GjMetaPage	meta;
+	GjPageOpaque from;
 	int			slot = -1;
 	int			row;
 
+	open_arrays(index, info, data); /* after a crash they may not be */
+	metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
+	state = GenericXLogStart(index);
+	tailpage = GenericXLogRegisterBuffer(state, tail, 0);
+	datapage = GenericXLogRegisterBuffer(state, data, 0);
+	meta = GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0));
+	from = GjPageGetOpaque(tailpage);
 	for (row = 0; row < from->used; row++)
 	{
 		slot = find_free_slot(GjDataUsed(datapage, info), info->words, slot + 1);
@@ -234,10 +251,11 @@ GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data,
 		meta->min_blocks = Max(meta->min_blocks, block + 1);
 		add_journal_entry(meta, journal, GJ_JOURNAL_OPENED, block);
 		add_list_element(meta, listpage, block);
-		GjDataInit(page, info, meta->delta.run);
+		GjPageInit(page, GJ_PAGE_DATA, meta->delta.run);
 		GjPageGetOpaque(page)->change = meta->sequence;
-		finish_empty(state);
+		GenericXLogFinish(state);
 		GjStep("switched");
+		open_arrays(index, info, new_data);
 	}
 	UnlockReleaseBuffer(metabuf);
 	UnlockReleaseBuffer(journalbuf);
@@ -245,21 +263,29 @@ GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data,
 }
 
 /*
- * Finish a record with the image of an empty data page, and compress the image
+ * Make the arrays of an exclusively locked data page count as used space, unless they do already
  *
- * The page has nothing but zeros between its header and its special space, which generic WAL logs
- * nevertheless: without compression they would be a tenth of the WAL that the index writes.
+ * The record that puts an empty page into use has an image of it, without the space that is not
+ * used: with the arrays it would be a tenth of the WAL that the index writes.  A change of the
+ * arrays comes later, because replay clears the space that is not used.
  */
 static void
-finish_empty(GenericXLogState *state)
+open_arrays(Relation index, const GjIndexInfo *info, Buffer data)
 {
-	int			before = wal_compression;
+	Page		page = BufferGetPage(data);
+	PageHeader	header = (PageHeader) page;
+	LocationIndex lower = info->arrays_end;
+	char		delta[sizeof(lower) + FRAGMENT_HEAD];
+	int			length;
 
-	/* no error can leave the setting changed: while a record is written, it would be a PANIC */
-	if (wal_compression == WAL_COMPRESSION_NONE)
-		wal_compression = WAL_COMPRESSION_PGLZ;
-	GenericXLogFinish(state);
-	wal_compression = before;
+	if (header->pd_lower != SizeOfPageHeaderData)
+		return;
+	START_CRIT_SECTION();
+	memset((char *) page + header->pd_lower, 0, lower - header->pd_lower);
+	length = change_bytes(page, &header->pd_lower, &lower, sizeof(lower), delta, 0);
+	finish_change(index, data, delta, length);
+	END_CRIT_SECTION();
+	GjStep("arrays opened");
 }
 
 /*

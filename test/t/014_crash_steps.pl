@@ -107,10 +107,10 @@ is($node->safe_psql('postgres', q{CREATE INDEX loose_k ON loose USING gpujoin (k
 $node->safe_psql('postgres', 'DROP INDEX big_v');
 
 # Insertions: the first page of a delta, then its list, then the next page
-foreach my $step ('appended', 'flushed', 'extended', 'listed', 'switched')
+foreach my $step ('appended', 'flushed', 'extended', 'listed', 'switched', 'arrays opened')
 {
 	$node->safe_psql('postgres', "SELECT gpujoin_fold('big_k', true)")
-	  if $step eq 'listed' || $step eq 'switched';
+	  if $step =~ /^(listed|switched|arrays opened)$/;
 	# rows that a crash rolls back have entries; then these pages are free but not in the free space
 	# map
 	crash_at($step, insertion() x 3);
@@ -136,13 +136,14 @@ foreach my $step ('tail deleted', 'tails cleaned', 'judged', 'deleted', 'freed',
 }
 
 # Reuse of pages, by an insertion and by a fold, and pages that a fold adds to the file
-foreach my $step ('found', 'listed', 'switched', 'taken', 'logged pages', 'added')
+foreach my $step ('found', 'listed', 'switched', 'arrays opened', 'taken', 'logged pages',
+	'added')
 {
 	$node->safe_psql('postgres', insertion() . 'UPDATE big SET v = v + 1 WHERE id % 9 = 0;'
 		  . "SELECT gpujoin_fold('big_k', true);" . deletion());
 	# otherwise the deletion's row may have created the delta's list already
 	$node->safe_psql('postgres', "SELECT gpujoin_fold('big_k', true)")
-	  if $step eq 'listed' || $step eq 'switched';
+	  if $step =~ /^(listed|switched|arrays opened)$/;
 	# a file that has just been written has no free pages
 	$node->safe_psql('postgres', 'REINDEX INDEX big_k') if $step eq 'added';
 	crash_at($step, insertion() x 2 . "SELECT gpujoin_fold('big_k', true);");
