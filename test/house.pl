@@ -14,12 +14,12 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 78111,
-	'lines of code' => 54981,
+	'lines' => 78140,
+	'lines of code' => 55000,
 	'global functions' => 764,
 	'used by no other file' => 0,
 	'used across folders' => 405,
-	'single callers in the folder' => 224,
+	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,
 	'names with two meanings' => 0,

@@ -216,12 +216,16 @@ static bool
 is_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen)
 {
 	Page		page = BufferGetPage(buffer);
+	const GjDelta *deltas = search->state.deltas;
+	uint32		run;
 
 	if (GjPageIsUnused(page) || GjPageCheckKind(search->index, buffer) != GJ_PAGE_DATA)
 		return false;
+	/* a data page's number is not 0, and numbers are unique: read.c checks both */
+	run = GjPageGetOpaque(page)->run;
 	if (chosen->run != 0)
-		return GjPageGetOpaque(page)->run == chosen->run;
-	return GjPageGetOwner(&search->state, page) == GJ_OWNER_DELTA;
+		return run == chosen->run;
+	return run == deltas[0].run || run == deltas[1].run;
 }
 
 static void

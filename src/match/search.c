@@ -256,13 +256,15 @@ collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 static void
 begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 {
+	GjIndexCounters now;
+
 	do
 	{
 		if (!search->has_tails)
 		{
 			GjTailHitsForget(&search->tails);
-			GjIndexGetState(search->index, &search->state);
-			search->tails.sequence = search->state.sequence;
+			GjIndexGetCounters(search->index, &now);
+			search->tails.sequence = now.sequence;
 			GjSearchTails(search->index, search->info, search->keys, &search->tails, stats);
 		}
 		search->has_tails = false;

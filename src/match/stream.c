@@ -515,7 +515,7 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 	const GjKeySet *keys = request->keys;
 	GjMatchStats *stats = request->stats;
 	MemoryContext old;
-	GjIndexState state;
+	GjIndexCounters now;
 	instr_time	start;
 
 	prepare(stream, columns, limit);
@@ -528,9 +528,9 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 		stream->phase = PHASE_WHOLE;
 	else
 	{
-		GjIndexGetState(request->index, &state);
-		stream->vacuum_epoch = state.vacuum_epoch;
-		stream->tails.sequence = state.sequence;
+		GjIndexGetCounters(request->index, &now);
+		stream->vacuum_epoch = now.vacuum_epoch;
+		stream->tails.sequence = now.sequence;
 	}
 
 	if (!stream->reduced && keys->nkeys == 0 && !keys->complement)

@@ -586,12 +586,12 @@ GjEntriesMayBeRows(Snapshot snapshot)
 bool
 GjIndexIsCurrent(Relation index, Snapshot snapshot, uint64 epoch)
 {
-	GjIndexState state;
+	GjIndexCounters now;
 
 	if (gj_debug_ignore_vacuum_epoch)
 		return true;
-	GjIndexGetState(index, &state);
-	if (state.vacuum_epoch != epoch)
+	GjIndexGetCounters(index, &now);
+	if (now.vacuum_epoch != epoch)
 		return false;
 	if (!snapshot->takenDuringRecovery)
 		return true;

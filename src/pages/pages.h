@@ -108,6 +108,15 @@ typedef struct GjIndexState
 	int			nopen;
 } GjIndexState;
 
+/* Counters of the metapage, as of one moment */
+typedef struct GjIndexCounters
+{
+	uint64		build_id;
+	uint64		sequence;
+	uint64		vacuum_epoch;
+	uint64		list_version;
+} GjIndexCounters;
+
 /*
  * Return the number of pages with unsorted entries, except tails
  */
@@ -326,6 +335,7 @@ extern void GjPairIsEqual(const char *firsts, const char *seconds, int n, int64 
 /* read.c: reading and checking pages */
 extern void GjIndexGetInfo(Relation index, GjIndexInfo *info);
 extern void GjIndexGetState(Relation index, GjIndexState *state);
+extern void GjIndexGetCounters(Relation index, GjIndexCounters *counters);
 extern void GjIndexGetJournal(Relation index, GjIndexJournal *journal);
 extern BlockNumber GjIndexGetLength(Relation index);
 extern void GjMetaCheck(Relation index, Buffer metabuf);
@@ -365,7 +375,6 @@ extern GjPageOwner GjPageGetOwner(const GjIndexState *state, Page page);
 extern int	GjListsGetAlive(const GjIndexState *state, uint32 *numbers);
 extern uint64 GjListsCountFree(const GjIndexState *state, const GjIndexInfo *info,
 							   BlockNumber length);
-extern bool GjListsMoved(Relation index, const GjIndexState *state);
 extern bool GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNumber **blocks,
 							 BlockNumber *nblocks);
 extern void GjDeltaGetLists(Relation index, const GjDelta *delta, BlockNumber *blocks);
@@ -564,6 +573,18 @@ extern List *GjListManagedIndexes(Oid index_oid);
 extern Relation GjOpenManagedIndex(Oid index_oid);
 extern void GjOptionsInit(void);
 extern bytea *gjoptions(Datum reloptions, bool validate);
+
+/*
+ * Return true if pages have been freed since the state was read
+ */
+static inline bool
+GjListsMoved(Relation index, const GjIndexState *state)
+{
+	GjIndexCounters now;
+
+	GjIndexGetCounters(index, &now);
+	return now.list_version != state->list_version || now.build_id != state->build_id;
+}
 
 /*
  * Return true if a merge in steps reads this run: then nothing else may merge or drop it

@@ -81,6 +81,26 @@ GjIndexGetState(Relation index, GjIndexState *state)
 }
 
 /*
+ * Read the counters of the metapage only, without checking its lists, in a small part of the time:
+ * a search does this before and after it reads the state
+ */
+void
+GjIndexGetCounters(Relation index, GjIndexCounters *counters)
+{
+	Buffer		metabuf = ReadBuffer(index, GJ_META_BLOCK);
+	GjMetaPage	meta;
+
+	LockBuffer(metabuf, BUFFER_LOCK_SHARE);
+	GjPageCheck(index, metabuf, GJ_PAGE_META);
+	meta = GjPageGetMeta(BufferGetPage(metabuf));
+	counters->build_id = meta->build_id;
+	counters->sequence = meta->sequence;
+	counters->vacuum_epoch = meta->vacuum_epoch;
+	counters->list_version = meta->list_version;
+	UnlockReleaseBuffer(metabuf);
+}
+
+/*
  * Read the state, then the journal
  *
  * The pages are locked one at a time: on a standby, replay locks both in its own order, so a
@@ -651,24 +671,6 @@ GjListsCountFree(const GjIndexState *state, const GjIndexInfo *info, BlockNumber
 	for (int i = 0; i < lengthof(state->deltas); i++)
 		alive += (uint64) state->deltas[i].data_pages + state->deltas[i].list_pages;
 	return all - Min(alive, all);
-}
-
-/*
- * Return true if pages have been freed since the state was read
- */
-bool
-GjListsMoved(Relation index, const GjIndexState *state)
-{
-	Buffer		metabuf = ReadBuffer(index, GJ_META_BLOCK);
-	GjMetaPage	meta;
-	bool		moved;
-
-	LockBuffer(metabuf, BUFFER_LOCK_SHARE);
-	GjPageCheck(index, metabuf, GJ_PAGE_META);
-	meta = GjPageGetMeta(BufferGetPage(metabuf));
-	moved = meta->list_version != state->list_version || meta->build_id != state->build_id;
-	UnlockReleaseBuffer(metabuf);
-	return moved;
 }
 
 /*
