@@ -64,6 +64,7 @@ take_of() {
 bar() { row "$1" '' "$2" "$3" "$4" "$5" | tee -a "$log/bars.txt" | sed 's/^/      /'; }
 
 # against BAR LABEL PART CASE OURS... -- RIVAL...: the ratio of the best of ours to the best rival.
+# BAR may be empty.
 against() {
     local least=$1 label=$2 part=$3 case=$4 ours=() mine theirs which
     shift 4
@@ -76,7 +77,7 @@ against() {
     IFS=$'\t' read -r mine which < <(best "$part" "$case" "${ours[@]}") || true
     ours=("$which")
     IFS=$'\t' read -r theirs which < <(best "$part" "$case" "$@") || true
-    bar "$label" "$(calculate 'a / b' "$mine" "$theirs")" '' "<= $least" \
+    bar "$label" "$(calculate 'a / b' "$mine" "$theirs")" '' "${least:+<= $least}" \
         "${ours[0]} $(short "$mine") ms$(take_of "${ours[0]}" "$part" "$case"); $which $(
             short "$theirs") ms"
 }

@@ -65,10 +65,19 @@ memory_for_builds() {
 }
 
 # ask_keyed TABLE TYPE COLUMN OUTPUT SUBSELECT: sets in_session and text: the rows of a list, which
-# is a parameter.
+# is a parameter. A function returns it as an array, as drivers with a binary protocol send it, and
+# functions have it in a variable; literal is the same statement with the list's text.
 ask_keyed() {
     in_session="DEALLOCATE ALL; PREPARE asked ($2[]) AS SELECT $4 FROM $1 WHERE $3 = ANY (\$1);"
-    text="EXECUTE asked ('$(sql -c "SELECT array_agg(k) FROM ($5) keys")')"
+    sql -c "$committed_for_good" -c "DROP TABLE IF EXISTS listed" \
+        -c "CREATE TABLE listed (list $2[])" \
+        -c "ALTER TABLE listed ALTER list SET STORAGE external" \
+        -c "INSERT INTO listed SELECT array_agg(k) FROM ($5) keys" \
+        -c "DROP FUNCTION IF EXISTS list_of_keys" \
+        -c "CREATE FUNCTION list_of_keys() RETURNS $2[] LANGUAGE plpgsql AS
+            'DECLARE keys $2[] := (SELECT list FROM listed); BEGIN RETURN keys; END'"
+    text="EXECUTE asked (list_of_keys())"
+    literal="EXECUTE asked ('$(sql -c "SELECT list FROM listed")')"
 }
 
 # ---------------------------------------------------------------------------------------------

@@ -32,7 +32,9 @@ my %title = (
 	'keys' => [
 		'Keys of other types, one process',
 		'Milliseconds. Lists are parameters of prepared statements: of generic plans, or planned'
-		  . ' each time.'
+		  . ' each time. They are arrays, as drivers with a binary protocol send them, and'
+		  . ' functions have them in variables. "List as text": PostgreSQL reads the list from'
+		  . ' its text, in the time of each contestant. Bars are judged on arrays.'
 	],
 	'tuples' => [
 		'Lists of pairs, one process',
