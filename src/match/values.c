@@ -48,18 +48,31 @@
 #define FLOAT8_EXACT			9007199254740992.0	/* 2^53 */
 #define FLOAT8_INT8_END			9223372036854775808.0	/* 2^63 */
 
-/* Destination of the keys of an array's elements */
+/* Number of elements whose cells in the exact table are prefetched together */
+#define GROUP_ELEMENTS			64
+
+/* Destination of the keys of an array's elements, or of a single value */
 typedef struct Destination
 {
 	GjKeySet   *set;
 	GjConverter *converter;
+	ArrayType  *array;			/* NULL for a single value */
+	const char *copy;			/* of the array, which the exact table refers to; or NULL */
 	uint64		n;				/* number of elements */
+
+	/* Elements that have not been added yet */
+	int			npending;
+	Datum		pending[GROUP_ELEMENTS];
+	int64		codes[GROUP_ELEMENTS];
 } Destination;
 
 static void add_element_code(void *destination, Datum element);
+static void add_element_proved(void *destination, Datum element);
+static void add_pending(Destination *to);
 static void add_element_keys(void *destination, Datum element);
-static void convert_to_keys(const Destination *to, Datum value);
-static void add_code(const Destination *to, Datum value);
+static void convert_to_keys(Destination *to, Datum value);
+static void add_code(Destination *to, int64 code, Datum value, bool is_element);
+static Datum keep_array(Destination *to, Datum element);
 static bool is_text_of_integer(const text *value, int64 *key);
 static bool is_text_of_uuid(const text *value, pg_uuid_t *uuid);
 static int	hex_digit(char c);
@@ -75,23 +88,28 @@ static void add_float8_keys(GjKeySet *set, float8 value);
 void
 GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, bool is_array)
 {
-	Destination to = {set, converter, 1};
-	ArrayType  *array;
+	Destination to;
 
 	if (isnull)
 		return;
 
+	to.set = set;
+	to.converter = converter;
+	to.array = is_array ? DatumGetArrayTypeP(value) : NULL;
+	to.copy = NULL;
+	to.n = is_array ? ArrayGetNItems(ARR_NDIM(to.array), ARR_DIMS(to.array)) : 1;
+	to.npending = 0;
 	if (!is_array)
-	{
 		convert_to_keys(&to, value);
-		return;
-	}
-	array = DatumGetArrayTypeP(value);
-	to.n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
-	if (converter->how == GJ_CONVERT_CODEC && converter->part == NULL)
-		(void) GjForEachElement(array, add_element_code, &to);
+	else if (converter->how != GJ_CONVERT_CODEC)
+		(void) GjForEachElement(to.array, add_element_keys, &to);
+	else if (converter->part == NULL)
+		(void) GjForEachElement(to.array, add_element_code, &to);
 	else
-		(void) GjForEachElement(array, add_element_keys, &to);
+	{
+		(void) GjForEachElement(to.array, add_element_proved, &to);
+		add_pending(&to);
+	}
 }
 
 /* Most lists: the code is all that is needed, so the compiler makes one loop of this */
@@ -101,6 +119,29 @@ add_element_code(void *destination, Datum element)
 	Destination *to = destination;
 
 	GjKeySetAdd(to->set, GjCodeOf(&to->converter->codec, element));
+}
+
+/* The code may have to be proved: the value is an element of the exact table, too */
+static void
+add_element_proved(void *destination, Datum element)
+{
+	Destination *to = destination;
+	int64		code = GjCodeOf(&to->converter->codec, element);
+
+	if (to->set->exact != NULL)
+		GjExactPrefetch(to->set->exact, code);
+	to->codes[to->npending] = code;
+	to->pending[to->npending++] = element;
+	if (to->npending == GROUP_ELEMENTS)
+		add_pending(to);
+}
+
+static void
+add_pending(Destination *to)
+{
+	for (int i = 0; i < to->npending; i++)
+		add_code(to, to->codes[i], to->pending[i], true);
+	to->npending = 0;
 }
 
 static void
@@ -115,17 +156,18 @@ add_element_keys(void *destination, Datum element)
  * May leak allocations into the caller's memory context.
  */
 static void
-convert_to_keys(const Destination *to, Datum value)
+convert_to_keys(Destination *to, Datum value)
 {
 	GjKeySet   *set = to->set;
 	GjConverter *converter = to->converter;
+	GjCodec    *codec = &converter->codec;
 	int64		key;
 	pg_uuid_t	uuid;
 
 	switch (converter->how)
 	{
 		case GJ_CONVERT_CODEC:
-			add_code(to, value);
+			add_code(to, GjCodeOf(codec, value), value, false);
 			break;
 		case GJ_CONVERT_TEXT_INTEGER:
 			if (is_text_of_integer(DatumGetTextPP(value), &key))
@@ -133,11 +175,11 @@ convert_to_keys(const Destination *to, Datum value)
 			break;
 		case GJ_CONVERT_TEXT_UUID:
 			if (is_text_of_uuid(DatumGetTextPP(value), &uuid))
-				add_code(to, UUIDPGetDatum(&uuid));
+				add_code(to, GjCodeOf(codec, UUIDPGetDatum(&uuid)), UUIDPGetDatum(&uuid), false);
 			break;
 		case GJ_CONVERT_TEXT_BPCHAR:
 			if (is_text_of_bpchar(DatumGetTextPP(value)))
-				add_code(to, value);
+				add_code(to, GjCodeOf(codec, value), value, to->array != NULL);
 			break;
 		case GJ_CONVERT_NUMERIC:
 			if (numeric_key(value, &key))
@@ -153,11 +195,10 @@ convert_to_keys(const Destination *to, Datum value)
  * Add the code of a value; and the value itself, or its rest, if the code does not prove it
  */
 static void
-add_code(const Destination *to, Datum value)
+add_code(Destination *to, int64 code, Datum value, bool is_element)
 {
 	GjKeySet   *set = to->set;
 	GjConverter *converter = to->converter;
-	int64		code = GjCodeOf(&converter->codec, value);
 	bool		found;
 
 	GjKeySetAdd(set, code);
@@ -166,7 +207,29 @@ add_code(const Destination *to, Datum value)
 	if (set->exact == NULL)
 		set->exact = GjExactCreate(set->context, 1, converter->part, true, to->n);
 	value = GjProofOf(&converter->codec, code, value);
-	(void) GjExactAdd(set->exact, code, &value, &found);
+	if (is_element && !converter->part->value_byval &&
+		!GjExactPartHasWord(converter->part, code))
+		value = keep_array(to, value);
+	(void) GjExactAdd(set->exact, code, &value, is_element, &found);
+}
+
+/*
+ * Return an element of a copy of the array that lives as long as the exact table
+ *
+ * Copying the whole array takes less time and memory than copying each element.
+ */
+static Datum
+keep_array(Destination *to, Datum element)
+{
+	if (to->copy == NULL)
+	{
+		char	   *copy = MemoryContextAllocHuge(GetMemoryChunkContext(to->set->exact),
+												  VARSIZE(to->array));
+
+		memcpy(copy, to->array, VARSIZE(to->array));
+		to->copy = copy;
+	}
+	return PointerGetDatum(to->copy + (DatumGetPointer(element) - (char *) to->array));
 }
 
 /*

@@ -579,9 +579,10 @@ add_tuple(GjKeyProgram *program, KeySource *source, GjKeySet *set, const Element
 	GjKeySetAdd(set, key);
 	if (program->key_is_part && program->has_rests)
 		values[0] = GjProofOf(&source->converter.codec, key, values[0]);
-	(void) GjExactAdd(set->exact, key, values + (program->key_is_part ? 0 : 1), &found);
+	(void) GjExactAdd(set->exact, key, values + (program->key_is_part ? 0 : 1), false,
+					  &found);
 	if (program->tests_entries)
-		(void) GjExactAdd(set->entry_exact, key, values + 1, &found);
+		(void) GjExactAdd(set->entry_exact, key, values + 1, false, &found);
 }
 
 /*

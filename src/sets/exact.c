@@ -40,7 +40,9 @@
  * which can be interrupted.
  *
  * Hash and comparison functions may leave garbage, and values may have to be detoasted: both go to
- * a context that is reset after each search.  Elements are stored detoasted.
+ * a context that is reset after each search.  Elements are stored detoasted.  A value of a list
+ * that lives as long as the table is not copied, unless it had to be detoasted or to lose its
+ * blanks.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -92,7 +94,7 @@ struct GjExact
 	uint64		seed;
 
 	Cell	   *cells;
-	uint8	   *filter;			/* a byte for each cell; unused while only codes are hashed */
+	uint8	   *filter;			/* a byte for each cell; NULL while only codes are hashed */
 	uint32		mask;			/* number of cells, a power of two, less 1 */
 	uint64	   *elements;
 	uint32		nelements;
@@ -132,7 +134,8 @@ static void init_word(GjExactPart *part);
 static void grow(GjExact *exact);
 static uint32 find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row,
 				   uint32 *nsame);
-static uint32 append(GjExact *exact, uint32 hash, int64 code, const Datum *values);
+static uint32 append(GjExact *exact, uint32 hash, int64 code, const Datum *values,
+					 const Datum *borrowed);
 static void enter(GjExact *exact, uint32 hash, uint32 number);
 static void fill_cells(GjExact *exact);
 static void hash_parts_too(GjExact *exact);
@@ -230,15 +233,6 @@ to_word(Datum value, int16 length)
 }
 
 /*
- * Return true if a part is a word in elements with this code
- */
-static inline bool
-has_word(const GjExactPart *part, int64 code)
-{
-	return part->is_word || (part->is_rest && !GjCodeIsHash(code));
-}
-
-/*
  * Return a bpchar without its trailing blanks
  */
 static Datum
@@ -260,7 +254,7 @@ plain_value(Datum value, const GjExactPart *part, int64 code, int16 length)
 {
 	if (part->is_word)
 		return to_word(value, length);
-	if (has_word(part, code) || length != -1)
+	if (GjExactPartHasWord(part, code) || length != -1)
 		return value;
 	value = PointerGetDatum(PG_DETOAST_DATUM_PACKED(value));
 	return part->is_padded ? without_blanks(value) : value;
@@ -468,10 +462,11 @@ can_be_noted(const GjExactPart *part)
 }
 
 /*
- * Add an element, unless it is there, and return its number.  Its values are copied.
+ * Add an element, unless it is there, and return its number.  Its values are copied, unless they
+ * are borrowed, that is, live as long as the table.
  */
 uint32
-GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *found)
+GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool borrowed, bool *found)
 {
 	MemoryContext old = MemoryContextSwitchTo(exact->scratch);
 	Datum		plain[INDEX_MAX_KEYS];
@@ -489,7 +484,7 @@ GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *found)
 	number = find(exact, hash, code, plain, false, &nsame);
 	*found = number != GJ_EXACT_NONE;
 	if (!*found)
-		number = append(exact, hash, code, plain);
+		number = append(exact, hash, code, plain, borrowed ? values : NULL);
 	if (nsame >= GJ_EXACT_MAX_SAME && exact->code_only)
 		hash_parts_too(exact);
 
@@ -523,10 +518,10 @@ find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row, 
 }
 
 /*
- * Append a new element, with copies of its values, and return its number
+ * Append a new element, with copies of the values that are not borrowed, and return its number
  */
 static uint32
-append(GjExact *exact, uint32 hash, int64 code, const Datum *values)
+append(GjExact *exact, uint32 hash, int64 code, const Datum *values, const Datum *borrowed)
 {
 	uint32		number = exact->nelements;
 	uint64	   *element = element_at(exact, number);
@@ -537,7 +532,8 @@ append(GjExact *exact, uint32 hash, int64 code, const Datum *values)
 	{
 		const GjExactPart *part = &exact->parts[i];
 
-		element[i + 1] = has_word(part, code) ? values[i] :
+		element[i + 1] = GjExactPartHasWord(part, code) ||
+			(borrowed != NULL && borrowed[i] == values[i]) ? values[i] :
 			datumCopy(values[i], part->value_byval, part->value_length);
 	}
 	if (exact->has_datums)
@@ -593,18 +589,17 @@ grow(GjExact *exact)
 						GJ_EXACT_MAX_ELEMENTS)));
 
 	if (exact->cells != NULL)
-	{
 		pfree(exact->cells);
+	if (exact->filter != NULL)
 		pfree(exact->filter);
-	}
 	exact->cells = NULL;
+	exact->filter = NULL;
 	exact->mask = (uint32) (ncells - 1);
 	exact->capacity = (uint32) (ncells / 2);
 	exact->elements = exact->elements == NULL ?
 		MemoryContextAllocHuge(exact->context, exact->capacity * element_bytes) :
 		repalloc_huge(exact->elements, exact->capacity * element_bytes);
 	exact->cells = MemoryContextAllocHuge(exact->context, ncells * sizeof(Cell));
-	exact->filter = MemoryContextAllocHuge(exact->context, ncells);
 	fill_cells(exact);
 }
 
@@ -614,10 +609,13 @@ grow(GjExact *exact)
 static void
 fill_cells(GjExact *exact)
 {
-	for (uint64 i = 0; i <= exact->mask; i++)
+	Size		ncells = (Size) exact->mask + 1;
+
+	for (Size i = 0; i < ncells; i++)
 		exact->cells[i].number = GJ_EXACT_NONE;
 	if (!exact->code_only)
-		memset(exact->filter, 0, (Size) exact->mask + 1);
+		exact->filter = MemoryContextAllocExtended(exact->context, ncells,
+												   MCXT_ALLOC_HUGE | MCXT_ALLOC_ZERO);
 
 	for (uint32 number = 0; number < exact->nelements; number++)
 	{
@@ -660,7 +658,7 @@ is_equal(GjExact *exact, const uint64 *element, int64 code, const Datum *values,
 		GjExactPart *part = &exact->parts[i];
 		Datum		listed = (Datum) element[i + 1];
 
-		if (has_word(part, code) ? listed != values[i] :
+		if (GjExactPartHasWord(part, code) ? listed != values[i] :
 			!parts_are_equal(part, values[i], listed, of_row))
 			return false;
 	}
@@ -980,7 +978,9 @@ prefetch_datums(const GjExact *exact, const uint64 *element)
 {
 	for (int i = 0; i < exact->nparts; i++)
 	{
-		if (!has_word(&exact->parts[i], (int64) element[0]) && !exact->parts[i].value_byval)
+		const GjExactPart *part = &exact->parts[i];
+
+		if (!GjExactPartHasWord(part, (int64) element[0]) && !part->value_byval)
 			GjPrefetch(DatumGetPointer((Datum) element[i + 1]));
 	}
 }
@@ -1043,6 +1043,18 @@ find_group(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
 }
 
 /*
+ * Prefetch the cell of an element that will be added soon
+ */
+void
+GjExactPrefetch(const GjExact *exact, int64 code)
+{
+	uint32		hash = (uint32) (hash_code(exact, code) >> 32);
+
+	if (exact->code_only && exact->cells != NULL)
+		GjPrefetchForWrite(&exact->cells[hash & exact->mask]);
+}
+
+/*
  * Hash the values of an element or a row, all of which may be words
  */
 static pg_attribute_always_inline uint32
@@ -1053,7 +1065,7 @@ hash_values(GjExact *exact, uint64 hash, int64 code, const Datum *values, bool w
 		GjExactPart *part = &exact->parts[i];
 		uint64		value;
 
-		if (words || has_word(part, code))
+		if (words || GjExactPartHasWord(part, code))
 			value = values[i];
 		else if (part->is_uuid)
 			value = hash_uuid(hash, values[i]);
@@ -1129,7 +1141,7 @@ GjPairsAdd(GjExact *pairs, int64 first, int64 second)
 	Datum		part = Int64GetDatum(second);
 	bool		found;
 
-	(void) GjExactAdd(pairs, first, &part, &found);
+	(void) GjExactAdd(pairs, first, &part, false, &found);
 }
 
 /*

@@ -16,6 +16,8 @@
 #include "fmgr.h"
 #include "nodes/memnodes.h"
 
+#include "base/gpujoin.h"
+
 /* How the values of a part are compared: filled in by GjExactPartInit() */
 typedef struct GjExactPart
 {
@@ -43,6 +45,15 @@ GjExactPartIsBits(const GjExactPart *part)
 	return part->is_word || part->is_uuid || part->is_bytes;
 }
 
+/*
+ * Return true if a part is a word in elements with this code
+ */
+static inline bool
+GjExactPartHasWord(const GjExactPart *part, int64 code)
+{
+	return part->is_word || (part->is_rest && !GjCodeIsHash(code));
+}
+
 typedef struct GjExact GjExact;
 
 /* Result of a search that has found nothing, or that words do not decide */
@@ -53,7 +64,9 @@ extern bool GjExactPartInit(GjExactPart *part, Oid equality, Oid collation, Oid 
 extern void GjExactPartUseRest(GjExactPart *part);
 extern GjExact *GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts,
 							  bool code_is_hash, uint64 expected);
-extern uint32 GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool *found);
+extern uint32 GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool borrowed,
+						 bool *found);
+extern void GjExactPrefetch(const GjExact *exact, int64 code);
 extern uint32 GjExactFind(GjExact *exact, int64 code, const Datum *values);
 extern void GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
 							uint32 *numbers);

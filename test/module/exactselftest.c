@@ -161,7 +161,7 @@ run_round(pg_prng_state *prng)
 								  pg_prng_bool(prng));
 		}
 		listed = find_listed(table, numbers);
-		if (GjExactAdd(exact, make_code(table, numbers), value, &was_there) !=
+		if (GjExactAdd(exact, make_code(table, numbers), value, n % 3 == 0, &was_there) !=
 			(listed == GJ_EXACT_NONE ? (uint32) table->nlisted : listed) ||
 			was_there != (listed != GJ_EXACT_NONE))
 			elog(ERROR, "an element of an exact table got a wrong number");
@@ -230,7 +230,8 @@ run_entries(pg_prng_state *prng)
 			Datum		value = code < 0 ? make_value(TEXTOID, rest, false) : Int64GetDatum(rest);
 			bool		was_there;
 
-			(void) GjExactAdd(exact, code < 0 ? PG_INT64_MIN - code : code, &value, &was_there);
+			(void) GjExactAdd(exact, code < 0 ? PG_INT64_MIN - code : code, &value, false,
+							  &was_there);
 		}
 	}
 	for (int n = 0; n < ROWS; n++)
