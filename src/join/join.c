@@ -20,6 +20,8 @@
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "storage/spin.h"
+#include "utils/fmgroids.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
@@ -41,6 +43,7 @@ static void begin_small(GjJoinState *state, EState *estate, int eflags);
 static void begin_parts(GjJoinState *state);
 static bool tests_entries(const CustomScan *plan);
 static int	find_value_column(GjJoinState *state, Expr *value);
+static ExprState *init_list(const GjJoinState *state, PlanState *small_plan);
 static void begin_scans(GjJoinState *state, EState *estate, int eflags);
 static void begin_joined(GjJoinState *state);
 static void rescan_join(CustomScanState *node);
@@ -142,6 +145,7 @@ begin_small(GjJoinState *state, EState *estate, int eflags)
 		elog(ERROR, "missing key extraction function for type %u", lsecond_oid(codec));
 	state->value_column = find_value_column(state, value);
 	state->value_expr = ExecInitExpr(value, &state->css.ss.ps);
+	state->list = init_list(state, small_plan);
 	state->small = GjSmallCreate(estate->es_query_cxt, ExecGetResultType(small_plan),
 								 policy, GjWorkMemory(), &state->small_stats);
 	begin_parts(state);
@@ -211,6 +215,37 @@ find_value_column(GjJoinState *state, Expr *value)
 	if (!IsA(var, Var) || var->varno != INDEX_VAR || var->varattno <= state->nbig)
 		return -1;
 	return var->varattno - state->nbig - 1;
+}
+
+/*
+ * Prepare the array whose elements are the small rows, if the plan is a scan of unnest(array) and
+ * nothing else, and an element is the key.  Otherwise return NULL.
+ *
+ * A subquery below the array would be prepared twice, so it must be a constant or a parameter.
+ */
+static ExprState *
+init_list(const GjJoinState *state, PlanState *small_plan)
+{
+	const FunctionScan *scan = (const FunctionScan *) small_plan->plan;
+	TupleDesc	columns = ExecGetResultType(small_plan);
+	const FuncExpr *function;
+	Node	   *array;
+
+	if (!IsA(scan, FunctionScan) || scan->funcordinality || list_length(scan->functions) != 1 ||
+		small_plan->qual != NULL || small_plan->ps_ProjInfo != NULL ||
+		columns->natts != 1 || state->value_column != 0)
+		return NULL;
+	function = (const FuncExpr *) linitial_node(RangeTblFunction, scan->functions)->funcexpr;
+	if (!IsA(function, FuncExpr) || function->funcid != F_UNNEST_ANYARRAY)
+		return NULL;
+	array = linitial(function->args);
+	if (get_element_type(exprType(array)) != TupleDescAttr(columns, 0)->atttypid)
+		return NULL;
+	while (IsA(array, RelabelType))
+		array = (Node *) ((RelabelType *) array)->arg;
+	if (!IsA(array, Const) && !IsA(array, Param))
+		return NULL;
+	return ExecInitExpr((Expr *) array, small_plan);
 }
 
 /*

@@ -116,6 +116,7 @@ typedef struct GjJoinState
 	GjCodec		codec;			/* of the small side's values */
 	int			value_column;	/* column of the small plan's output, or -1: evaluate value_expr */
 	ExprState  *value_expr;
+	ExprState  *list;			/* the array whose elements are the small rows; or NULL */
 	int			nparts;			/* columns that are parts of the key */
 	GjSmallRow *pair;			/* next partner of the big row */
 	GjSmallRow *unmatched;		/* next small row to look at */
@@ -173,9 +174,7 @@ extern GjSmallSide *GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSma
 								  Size memory_limit, GjSmallStats *stats);
 extern void GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts,
 							GjCodec *rest, bool code_is_hash, bool tests_hashes);
-extern void GjSmallAdd(GjSmallSide *side, const Datum *values, const bool *isnull,
-					   bool key_is_null, int64 key);
-extern void GjSmallFinish(GjSmallSide *side);
+extern void GjSmallRun(GjSmallSide *side, GjJoinState *state);
 extern const GjSmallBatch *GjSmallNextBatch(GjSmallSide *side);
 extern void GjSmallRewind(GjSmallSide *side);
 extern void GjSmallReset(GjSmallSide *side);

@@ -65,8 +65,6 @@ struct GjJoinDirect
 };
 
 static void prepare(GjJoinState *state);
-static void collect_small(GjJoinState *state);
-static bool read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key);
 static bool start_batch(GjJoinState *state);
 static bool next_table(GjJoinState *state);
 static bool next_big_row(GjJoinState *state);
@@ -166,7 +164,7 @@ prepare(GjJoinState *state)
 	switch (state->phase)
 	{
 		case GJ_PHASE_COLLECT:
-			collect_small(state);
+			GjSmallRun(state->small, state);
 			state->phase = GJ_PHASE_BATCH;
 			break;
 		case GJ_PHASE_BATCH:
@@ -181,62 +179,6 @@ prepare(GjJoinState *state)
 					: GJ_PHASE_BATCH;
 			break;
 	}
-}
-
-/*
- * Run the small side to its end
- */
-static void
-collect_small(GjJoinState *state)
-{
-	PlanState  *small_plan = linitial(state->css.custom_ps);
-
-	Assert(state->phase == GJ_PHASE_COLLECT);
-	for (;;)
-	{
-		TupleTableSlot *slot = ExecProcNode(small_plan);
-		int64		key = 0;
-		bool		has_key;
-
-		if (TupIsNull(slot))
-			break;
-		slot_getallattrs(slot);
-		has_key = read_small_key(state, slot, &key);
-		GjSmallAdd(state->small, slot->tts_values, slot->tts_isnull, !has_key, key);
-	}
-	GjSmallFinish(state->small);
-}
-
-/*
- * Read the key of a small row.  Returns false if it is NULL.
- *
- * The value is an expression over the joined row that uses only the small part.
- */
-static bool
-read_small_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
-{
-	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
-	Datum		value;
-	bool		isnull;
-
-	if (state->value_column >= 0)
-	{
-		value = slot->tts_values[state->value_column];
-		isnull = slot->tts_isnull[state->value_column];
-	}
-	else
-	{
-		int			natts = slot->tts_tupleDescriptor->natts;
-
-		ResetExprContext(econtext);
-		ExecStoreAllNullTuple(state->joined);
-		memcpy(&state->joined->tts_values[state->nbig], slot->tts_values, natts * sizeof(Datum));
-		memcpy(&state->joined->tts_isnull[state->nbig], slot->tts_isnull, natts * sizeof(bool));
-		value = ExecEvalExprSwitchContext(state->value_expr, econtext, &isnull);
-	}
-	if (!isnull)
-		*key = GjCodeOf(&state->codec, value);
-	return !isnull;
 }
 
 /*

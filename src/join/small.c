@@ -29,6 +29,10 @@
  * columns can be tested, in another exact table.  That only spares visits to the heap: an entry
  * that it does not list has no partner, because equal keys have equal hashes.
  *
+ * If the plan is a scan of unnest(array), where the array is a constant or a parameter, it is not
+ * run: its rows are the array's elements, in a copy of the array that the rows point into.
+ * EvalPlanQual supplies rows of the plan, so it is run then.
+ *
  * Memory: the sort may use work_mem, a batch the limit that the caller passes.  The key set that
  * is built from a batch counts toward that limit as a constant for each key.
  *
@@ -39,12 +43,14 @@
 
 #include "catalog/pg_operator_d.h"
 #include "catalog/pg_type_d.h"
+#include "executor/executor.h"
 #include "executor/tuptable.h"
 #include "miscadmin.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
 #include "utils/tuplesort.h"
 
+#include "base/arrays.h"
 #include "base/prefetch.h"
 #include "join.h"
 
@@ -57,6 +63,12 @@
 
 /* Number of keys that are prefetched at a time */
 #define LOOKUP_KEYS				256
+
+/* Memory for rows is allocated this many bytes at a time */
+#define ROW_BYTES				4096
+
+/* Number of elements of a list that are added together */
+#define LIST_ELEMENTS			64
 
 /* Memory of a key set for each key: the array, its sort, the probe structure */
 #define KEYSET_BYTES_PER_KEY	48
@@ -87,6 +99,8 @@ struct GjSmallSide
 	GjSmallBatch batch;
 	MemoryContext batch_context;	/* holds the hash table, and row_context */
 	MemoryContext row_context;	/* holds the rows and their data */
+	char	   *room;			/* memory for the next rows, */
+	Size		room_size;		/* and its size */
 	struct keytable_hash *table;	/* not used if keys have parts, but batch.tuples */
 	GjSmallRow **firsts;		/* of each element of batch.tuples, the first row */
 	uint32		nfirsts;		/* allocated length of firsts */
@@ -107,7 +121,21 @@ struct GjSmallSide
 	int		   *part_columns;
 
 	bool		has_pending;	/* is it the first row of the next batch? */
+
+	MemoryContext list;			/* holds the array whose elements the rows are */
+	bool		borrows;		/* do rows in memory point into it? */
 };
+
+/* A list whose elements are being added */
+typedef struct PendingList
+{
+	GjSmallSide *side;
+	GjCodec    *codec;
+	int			nadded;
+	int			npending;
+	Datum		values[LIST_ELEMENTS];
+	int64		keys[LIST_ELEMENTS];
+} PendingList;
 
 struct SmallSort
 {
@@ -153,6 +181,14 @@ hash_key(int64 key)
 #define SH_DEFINE
 #include "lib/simplehash.h"
 
+static void run_plan(GjSmallSide *side, GjJoinState *state, PlanState *plan);
+static bool read_key(GjJoinState *state, TupleTableSlot *slot, int64 *key);
+static void run_list(GjSmallSide *side, GjJoinState *state, PlanState *plan);
+static void add_list(GjSmallSide *side, GjCodec *codec, ArrayType *array, int n);
+static void add_element(void *arg, Datum element);
+static void add_pending(PendingList *list);
+static void add_row(GjSmallSide *side, const Datum *values, const bool *isnull, bool key_is_null,
+					int64 key);
 static void start_batch(GjSmallSide *side);
 static uint32 initial_keys(const GjSmallSide *side);
 static void drop_batch(GjSmallSide *side);
@@ -166,6 +202,7 @@ static int	look_up_parts(GjSmallSide *side, const GjRowKeys *keys, uint16 *rows,
 						  void **partners);
 static int	copy_strict(const GjSmallSide *side, const GjRowKeys *keys, uint16 *rows, int64 *words,
 						const int64 **codes, const Datum **parts);
+static inline bool is_borrowed(const GjSmallSide *side);
 static GjSmallRow *copy_row(GjSmallSide *side, const Datum *values, const bool *isnull);
 static bool batch_is_full(GjSmallSide *side);
 static void spill(GjSmallSide *side);
@@ -196,6 +233,7 @@ GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 	side->policy = policy;
 	side->memory_limit = memory_limit;
 	side->stats = stats;
+	side->list = AllocSetContextCreate(context, "gpujoin list", ALLOCSET_SMALL_SIZES);
 	start_batch(side);
 	return side;
 }
@@ -230,6 +268,7 @@ start_batch(GjSmallSide *side)
 												ALLOCSET_DEFAULT_SIZES);
 	side->row_context = GenerationContextCreate(side->batch_context, "gpujoin batch rows",
 												ALLOCSET_DEFAULT_SIZES);
+	side->room_size = 0;
 	side->table = NULL;
 	side->batch.tuples = side->batch.entries = NULL;
 	side->firsts = NULL;
@@ -269,11 +308,151 @@ drop_batch(GjSmallSide *side)
 }
 
 /*
- * Add a row, and copy its data
+ * Run the small side's plan to its end, and add its rows to an empty side
  */
 void
-GjSmallAdd(GjSmallSide *side, const Datum *values, const bool *isnull,
-		   bool key_is_null, int64 key)
+GjSmallRun(GjSmallSide *side, GjJoinState *state)
+{
+	PlanState  *plan = linitial(state->css.custom_ps);
+
+	Assert(side->batch.nrows == 0 && side->sort == NULL);
+	if (state->list != NULL && plan->state->es_epq_active == NULL)
+		run_list(side, state, plan);
+	else
+		run_plan(side, state, plan);
+	if (side->sort != NULL)
+		sort_finish(side->sort);
+}
+
+static void
+run_plan(GjSmallSide *side, GjJoinState *state, PlanState *plan)
+{
+	side->borrows = false;
+	for (;;)
+	{
+		TupleTableSlot *slot = ExecProcNode(plan);
+		int64		key = 0;
+		bool		has_key;
+
+		if (TupIsNull(slot))
+			break;
+		slot_getallattrs(slot);
+		has_key = read_key(state, slot, &key);
+		add_row(side, slot->tts_values, slot->tts_isnull, !has_key, key);
+	}
+}
+
+/*
+ * Read the key of a small row.  Returns false if it is NULL.
+ *
+ * The value is an expression over the joined row that uses only the small part.
+ */
+static bool
+read_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
+{
+	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
+	Datum		value;
+	bool		isnull;
+
+	if (state->value_column >= 0)
+	{
+		value = slot->tts_values[state->value_column];
+		isnull = slot->tts_isnull[state->value_column];
+	}
+	else
+	{
+		int			natts = slot->tts_tupleDescriptor->natts;
+
+		ResetExprContext(econtext);
+		ExecStoreAllNullTuple(state->joined);
+		memcpy(&state->joined->tts_values[state->nbig], slot->tts_values, natts * sizeof(Datum));
+		memcpy(&state->joined->tts_isnull[state->nbig], slot->tts_isnull, natts * sizeof(bool));
+		value = ExecEvalExprSwitchContext(state->value_expr, econtext, &isnull);
+	}
+	if (!isnull)
+		*key = GjCodeOf(&state->codec, value);
+	return !isnull;
+}
+
+/*
+ * Add the elements of the array, in place of the rows that the plan would make of them
+ */
+static void
+run_list(GjSmallSide *side, GjJoinState *state, PlanState *plan)
+{
+	ArrayType  *array = NULL;
+	int			n = 0;
+	Datum		value;
+	bool		isnull;
+
+	if (plan->chgParam != NULL)
+		ExecReScan(plan);
+	if (plan->instrument != NULL)
+		InstrStartNode(plan->instrument);
+	MemoryContextReset(side->list);
+	value = ExecEvalExprSwitchContext(state->list, plan->ps_ExprContext, &isnull);
+	if (!isnull)
+	{
+		MemoryContext old = MemoryContextSwitchTo(side->list);
+
+		array = DatumGetArrayTypePCopy(value);
+		n = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
+		MemoryContextSwitchTo(old);
+	}
+	ResetExprContext(plan->ps_ExprContext);
+	if (plan->instrument != NULL)
+		InstrStopNode(plan->instrument, n);
+	if (n > 0)
+		add_list(side, &state->codec, array, n);
+}
+
+static void
+add_list(GjSmallSide *side, GjCodec *codec, ArrayType *array, int n)
+{
+	PendingList list = {.side = side,.codec = codec};
+	Datum		value = (Datum) 0;
+	bool		isnull = true;
+
+	side->borrows = true;
+	side->policy.expected = n;
+	drop_batch(side);
+	start_batch(side);
+	(void) GjForEachElement(array, add_element, &list);
+	add_pending(&list);
+	for (int i = list.nadded; i < n && side->policy.keep_null_keys; i++)
+		add_row(side, &value, &isnull, true, 0);
+}
+
+static void
+add_element(void *arg, Datum element)
+{
+	PendingList *list = arg;
+	int64		key = GjCodeOf(list->codec, element);
+
+	if (list->side->nparts > 0 && is_borrowed(list->side))
+		GjExactPrefetch(list->side->batch.tuples, key);
+	list->keys[list->npending] = key;
+	list->values[list->npending++] = element;
+	if (list->npending == LIST_ELEMENTS)
+		add_pending(list);
+}
+
+static void
+add_pending(PendingList *list)
+{
+	bool		isnull = false;
+
+	for (int i = 0; i < list->npending; i++)
+		add_row(list->side, &list->values[i], &isnull, false, list->keys[i]);
+	list->nadded += list->npending;
+	list->npending = 0;
+}
+
+/*
+ * Add a row, and copy its data, unless they are elements of the list
+ */
+static void
+add_row(GjSmallSide *side, const Datum *values, const bool *isnull, bool key_is_null, int64 key)
 {
 	for (int i = 0; i < side->nparts; i++)
 		key_is_null |= isnull[side->part_columns[i]];
@@ -356,8 +535,8 @@ find_first(GjSmallSide *side, const Datum *values, int64 key)
 	if (side->rest != NULL)
 		parts[0] = GjProofOf(side->rest, key, parts[0]);
 	if (side->tests_hashes)
-		(void) GjExactAdd(side->batch.entries, key, parts + 1, &found);
-	number = GjExactAdd(side->batch.tuples, key, parts, &found);
+		(void) GjExactAdd(side->batch.entries, key, parts + 1, is_borrowed(side), &found);
+	number = GjExactAdd(side->batch.tuples, key, parts, is_borrowed(side), &found);
 	if (number >= side->nfirsts)
 	{
 		side->nfirsts = Max(INITIAL_KEYS, side->nfirsts * 2);
@@ -370,13 +549,32 @@ find_first(GjSmallSide *side, const Datum *values, int64 key)
 	return &side->firsts[number];
 }
 
+/*
+ * Return true if a row's data need not be copied.  A row that comes from the sort must be.
+ */
+static inline bool
+is_borrowed(const GjSmallSide *side)
+{
+	return side->borrows && side->sort == NULL;
+}
+
 static GjSmallRow *
 copy_row(GjSmallSide *side, const Datum *values, const bool *isnull)
 {
 	int			natts = side->columns->natts;
-	Size		size = MAXALIGN(sizeof(GjSmallRow)) + natts * (sizeof(Datum) + sizeof(bool));
+	Size		size = MAXALIGN(sizeof(GjSmallRow)) +
+		MAXALIGN(natts * (sizeof(Datum) + sizeof(bool)));
 	MemoryContext old_context = MemoryContextSwitchTo(side->row_context);
-	GjSmallRow *row = palloc(size);
+	GjSmallRow *row;
+
+	if (side->room_size < size)
+	{
+		side->room_size = Max(size, ROW_BYTES);
+		side->room = palloc(side->room_size);
+	}
+	row = (GjSmallRow *) side->room;
+	side->room += size;
+	side->room_size -= size;
 
 	memset(row, 0, sizeof(GjSmallRow));
 	memcpy(GjSmallRowNulls(row, natts), isnull, natts * sizeof(bool));
@@ -384,7 +582,7 @@ copy_row(GjSmallSide *side, const Datum *values, const bool *isnull)
 	{
 		Form_pg_attribute att = TupleDescAttr(side->columns, i);
 
-		GjSmallRowValues(row)[i] = isnull[i] ? (Datum) 0 :
+		GjSmallRowValues(row)[i] = isnull[i] ? (Datum) 0 : is_borrowed(side) ? values[i] :
 			datumCopy(values[i], att->attbyval, att->attlen);
 	}
 	MemoryContextSwitchTo(old_context);
@@ -459,16 +657,6 @@ spill_chain(GjSmallSide *side, GjSmallRow *first, int64 key)
 		sort_put(side->sort, GjSmallRowValues(row), GjSmallRowNulls(row, side->columns->natts),
 				 false, key);
 	}
-}
-
-/*
- * Finish adding rows
- */
-void
-GjSmallFinish(GjSmallSide *side)
-{
-	if (side->sort != NULL)
-		sort_finish(side->sort);
 }
 
 /*
