@@ -14,11 +14,11 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 78140,
-	'lines of code' => 55000,
+	'lines' => 78442,
+	'lines of code' => 55218,
 	'global functions' => 764,
 	'used by no other file' => 0,
-	'used across folders' => 405,
+	'used across folders' => 406,
 	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * heap.c
- *	  From TIDs to tuples, one heap block at a time, in heap order; the keys of tuples.
+ *	  From TIDs to tuples, block by block, in heap order; the keys of tuples.
  *
  * A match hands out TIDs long before they are used, without a pin on the index that would hold
  * VACUUM back.  That is safe by lemma L8 of src/README, which requires that
@@ -17,6 +17,10 @@
  * While the tuples of a block are used, the pin alone keeps them in place; the lock is needed only
  * to test their visibility.  Predicate locks on tuples are taken during that test, those on the
  * index before the match (match/stream.c).
+ *
+ * A batch has the tuples of several blocks, because often a block has only one: looking up keys is
+ * bound by memory latency, so several should be looked up together.  A query with a LIMIT may need
+ * only a few tuples, so the first batch is of one block, and the next one of two.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -43,9 +47,25 @@
 
 typedef struct GjBlocks GjBlocks;
 
+/* Size of the ring, a power of two, and the maximum number of pinned blocks in it */
+#define RING_BLOCKS				8
+#define MAX_PINNED				4
+
+/*
+ * Maximum number of blocks whose tuples are in one batch.  If a process has more than eight pins,
+ * PostgreSQL looks them up in a hash table.
+ */
+#define BATCH_BLOCKS			4
+
+/* Distance, in blocks, from the current block to that whose tuples are prefetched */
+#define TUPLES_AHEAD			2
+
+/* Number of consecutive blocks found in memory after which reading ahead stops */
+#define STOP_AFTER_HITS			128
+
 struct GjFetch
 {
-	GjRowBatch *batch;			/* the current block, with its pin */
+	GjRowBatch *batch;
 
 	Relation	heap;
 	Snapshot	snapshot;
@@ -56,8 +76,14 @@ struct GjFetch
 
 	GjRowsStats *stats;
 
+	/* The blocks of the batch, with a pin each */
+	Buffer		pinned[BATCH_BLOCKS];
+	int			npinned;
+	int			most;			/* number of blocks that the next batch may have */
+
 	/* Arrays of the batch */
 	HeapTupleData tuples[MaxHeapTuplesPerPage];
+	Buffer		buffers[MaxHeapTuplesPerPage];
 	uint16		rows[MaxHeapTuplesPerPage];
 	void	   *partners[MaxHeapTuplesPerPage];
 
@@ -65,16 +91,6 @@ struct GjFetch
 
 	HeapTupleData row;			/* result of GjFetchRow() */
 };
-
-/* Size of the ring, a power of two, and the maximum number of pinned blocks in it */
-#define RING_BLOCKS				8
-#define MAX_PINNED				4
-
-/* Distance, in blocks, from the current block to that whose tuples are prefetched */
-#define TUPLES_AHEAD			2
-
-/* Number of consecutive blocks found in memory after which reading ahead stops */
-#define STOP_AFTER_HITS			128
 
 /* A block in the ring */
 typedef struct ComingBlock
@@ -119,7 +135,9 @@ struct GjBlocks
 /* Bytes of a tuple that are prefetched */
 #define TUPLE_BYTES				256
 
-static bool load_block(GjFetch *fetch);
+static bool load_blocks(GjFetch *fetch);
+static bool load_block(GjFetch *fetch, int *ntuples);
+static void release_blocks(GjFetch *fetch);
 static bool search_chain(Relation heap, Buffer buffer, Snapshot snapshot, ItemPointer tid,
 						 HeapTuple tuple);
 static int	recheck_keys(GjFetch *fetch, int ntuples);
@@ -131,7 +149,7 @@ static inline int64 compute_code(GjKeyReader *reader, Datum value);
 static int	drop_unlisted(GjFetch *fetch, const int64 *codes, int n);
 static int	find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls);
 static bool read_parts(GjFetch *fetch, int row, int64 code, Datum *values, int stride);
-static int	max_pinned(Relation heap);
+static int	max_pinned(Relation heap, int most);
 static void fill_ring(GjBlocks *blocks);
 static bool take_block(GjBlocks *blocks);
 static void pin_block(GjBlocks *blocks);
@@ -147,7 +165,7 @@ static int	collect_whole_block(Relation heap, Buffer buffer, Snapshot snapshot,
 static bool is_visible(Relation heap, Buffer buffer, Snapshot snapshot, HeapTuple tuple);
 static GjBlocks *blocks_create(MemoryContext parent, Relation heap);
 static void blocks_start(GjBlocks *blocks, GjTidSet *tids);
-static const GjTidBlock *blocks_next(GjBlocks *blocks, Buffer *buffer);
+static const GjTidBlock *blocks_next(GjBlocks *blocks, int room, Buffer *buffer);
 static void blocks_reset(GjBlocks *blocks);
 static int	collect_visible(Relation heap, Buffer buffer, Snapshot snapshot,
 							const GjTidBlock *tids, HeapTuple tuples);
@@ -189,13 +207,15 @@ GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe)
 	fetch->probe = *probe;
 	batch->rechecked = fetch->key_reader->attno != 0;
 	batch->tuples = fetch->tuples;
+	batch->buffers = fetch->buffers;
 	batch->rows = fetch->rows;
 	batch->partners = batch->rechecked && probe->keys == NULL ? fetch->partners : NULL;
 	blocks_start(fetch->blocks, tids);
+	fetch->most = 1;
 }
 
 /*
- * Load the tuples of the next block that has any.  At the end, returns false and releases
+ * Load the tuples of the next blocks, until there are any.  At the end, returns false and releases
  * everything.
  */
 bool
@@ -203,7 +223,7 @@ GjFetchLoad(GjFetch *fetch)
 {
 	do
 	{
-		if (!load_block(fetch))
+		if (!load_blocks(fetch))
 		{
 			GjFetchReset(fetch);
 			return false;
@@ -268,51 +288,76 @@ search_chain(Relation heap, Buffer buffer, Snapshot snapshot, ItemPointer tid, H
 void
 GjFetchReset(GjFetch *fetch)
 {
-	if (BufferIsValid(fetch->batch->buffer))
-		ReleaseBuffer(fetch->batch->buffer);
-	fetch->batch->buffer = InvalidBuffer;
+	release_blocks(fetch);
 	blocks_reset(fetch->blocks);
+}
+
+/*
+ * Forget the batch, and release its blocks
+ */
+static void
+release_blocks(GjFetch *fetch)
+{
+	while (fetch->npinned > 0)
+		ReleaseBuffer(fetch->pinned[--fetch->npinned]);
 	fetch->batch->nrows = 0;
 	fetch->batch->next = 0;
 }
 
 /*
- * Take the next block and find its visible tuples.  Returns false if no block is left.
+ * Take the next blocks and find their visible tuples that are wanted.  Returns false if no block is
+ * left.
  */
 static bool
-load_block(GjFetch *fetch)
+load_blocks(GjFetch *fetch)
 {
 	GjRowBatch *batch = fetch->batch;
-	const GjTidBlock *tids;
-	Buffer		buffer;
-	int			ntuples;
+	int			ntuples = 0;
 
-	CHECK_FOR_INTERRUPTS();
-
-	tids = blocks_next(fetch->blocks, &buffer);
-	if (tids == NULL)
+	release_blocks(fetch);
+	while (fetch->npinned < fetch->most && load_block(fetch, &ntuples))
+		;
+	if (fetch->npinned == 0)
 		return false;
-	if (BufferIsValid(batch->buffer))
-		ReleaseBuffer(batch->buffer);
-	batch->buffer = buffer;
-
-	batch->next = 0;
-	batch->nrows = 0;			/* in case the test raises an error */
-	ntuples = collect_visible(fetch->heap, buffer, fetch->snapshot, tids, fetch->tuples);
+	fetch->most = Min(fetch->most * 2, max_pinned(fetch->heap, BATCH_BLOCKS));
 	for (int i = 0; i < ntuples; i++)
 		fetch->rows[i] = i;
-	if (tids->lossy)
-		fetch->stats->lossy_blocks++;
-	else
-		fetch->stats->exact_blocks++;
-	fetch->stats->tuples += ntuples;
-	GjCountHeapFetches(fetch->heap, ntuples);
 	batch->nrows = batch->rechecked ? recheck_keys(fetch, ntuples) : ntuples;
 	return true;
 }
 
 /*
- * Recheck the keys of a block's tuples.  Select the wanted ones, and return their number.
+ * Add the visible tuples of the next block.  Returns false if there is none, or if it may have more
+ * tuples than fit.
+ */
+static bool
+load_block(GjFetch *fetch, int *ntuples)
+{
+	const GjTidBlock *tids;
+	Buffer		buffer;
+	int			n;
+
+	CHECK_FOR_INTERRUPTS();
+
+	tids = blocks_next(fetch->blocks, MaxHeapTuplesPerPage - *ntuples, &buffer);
+	if (tids == NULL)
+		return false;
+	fetch->pinned[fetch->npinned++] = buffer;
+	n = collect_visible(fetch->heap, buffer, fetch->snapshot, tids, fetch->tuples + *ntuples);
+	for (int i = 0; i < n; i++)
+		fetch->buffers[*ntuples + i] = buffer;
+	*ntuples += n;
+	if (tids->lossy)
+		fetch->stats->lossy_blocks++;
+	else
+		fetch->stats->exact_blocks++;
+	fetch->stats->tuples += n;
+	GjCountHeapFetches(fetch->heap, n);
+	return true;
+}
+
+/*
+ * Recheck the keys of the tuples.  Select the wanted ones, and return their number.
  */
 static int
 recheck_keys(GjFetch *fetch, int ntuples)
@@ -523,33 +568,38 @@ blocks_start(GjBlocks *blocks, GjTidSet *tids)
 	blocks->tids = tids;
 	blocks->nblocks = RelationGetNumberOfBlocks(blocks->heap);
 	blocks->target = 0;
-	blocks->limit = max_pinned(blocks->heap);
+	blocks->limit = max_pinned(blocks->heap, MAX_PINNED);
 	GjGuessStart(&blocks->guess, blocks->heap, NULL);
 	GjTidSetRewind(tids);
 	start_prefetch(blocks);
 }
 
 /*
- * Return the number of blocks that may be pinned ahead
+ * Return how many of these blocks may be pinned
  *
  * No process should pin more than its share of the buffers, and a query may have many scans.
  * Temporary tables have few buffers, so only the necessary one is pinned.
  */
 static int
-max_pinned(Relation heap)
+max_pinned(Relation heap, int most)
 {
 	if (RelationUsesLocalBuffers(heap))
 		return 1;
-	return Max(1, Min(MAX_PINNED, NBuffers / MaxBackends / MAX_PINNED));
+	return Max(1, Min(most, NBuffers / MaxBackends / MAX_PINNED));
 }
 
+/*
+ * Return the next block, with a pin that is the caller's.  Returns NULL if there is none, or if it
+ * may have more tuples than there is room for.
+ */
 static const GjTidBlock *
-blocks_next(GjBlocks *blocks, Buffer *buffer)
+blocks_next(GjBlocks *blocks, int room, Buffer *buffer)
 {
-	ComingBlock *next;
+	ComingBlock *next = coming_at(blocks, 0);
 
 	fill_ring(blocks);
-	if (blocks->npinned == 0)
+	if (blocks->npinned == 0 ||
+		(next->tids.lossy ? MaxHeapTuplesPerPage : next->tids.noffsets) > room)
 		return NULL;
 	if (blocks->npinned > 1)
 	{
@@ -558,7 +608,6 @@ blocks_next(GjBlocks *blocks, Buffer *buffer)
 		prefetch_tuples(soon->buffer, &soon->tids);
 	}
 
-	next = coming_at(blocks, 0);
 	blocks->first = (blocks->first + 1) % RING_BLOCKS;
 	blocks->ncoming--;
 	blocks->npinned--;

@@ -21,11 +21,11 @@
 #include "shape.h"
 
 /*
- * A batch of rows: a selection of the entries of a set, or of the tuples of a heap block
+ * A batch of rows: a selection of the entries of a set, or of the tuples of some heap blocks
  *
  * Values are not copied: shape says where each column of the result is.  The position belongs to
  * the batch, since consumers may change in the middle of it.  A batch is valid until its owner is
- * asked for the next one; slots with values of a heap block must be cleared, or filled again, then.
+ * asked for the next one; slots with values of heap blocks must be cleared, or filled again, then.
  */
 typedef struct GjRowBatch
 {
@@ -35,8 +35,8 @@ typedef struct GjRowBatch
 	const GjRowShape *shape;	/* columns of the result; set by the node that returns the batch */
 	const GjEntrySet *entries;	/* the source: entries, */
 	uint64		first;			/* starting with this number; */
-	const HeapTupleData *tuples;	/* or the tuples of a block, otherwise NULL, */
-	Buffer		buffer;			/* which is pinned; */
+	const HeapTupleData *tuples;	/* or the tuples of heap blocks, otherwise NULL, */
+	const Buffer *buffers;		/* each in one of these, which are pinned; */
 	const GjBatchColumn *arrays;	/* or result columns; all rows are used, and rows is NULL */
 	const GjBatchColumn *seconds;	/* with arrays: the second words of uuids, by column of the
 									 * result */
@@ -71,7 +71,7 @@ static inline void
 GjRowStore(const GjRowBatch *batch, int row, TupleTableSlot *slot)
 {
 	ExecStoreBufferHeapTuple(unconstify(HeapTupleData *, GjRowTuple(batch, row)), slot,
-							 batch->buffer);
+							 batch->buffers[batch->rows[row]]);
 }
 
 /*-------------------------------------------------------------------------
@@ -143,8 +143,8 @@ extern GjRowsStats *GjRowsGetStats(GjRows *rows);
 /*-------------------------------------------------------------------------
  * The tuples of TIDs: heap.c
  *
- * TIDs become tuples a heap block at a time, following HOT chains under the snapshot.  The fetch is
- * the part of the stream that reads the heap.  It does not own the TID set.
+ * TIDs become tuples a few heap blocks at a time, following HOT chains under the snapshot.  The
+ * fetch is the part of the stream that reads the heap.  It does not own the TID set.
  *-------------------------------------------------------------------------
  */
 typedef struct GjFetch GjFetch;
