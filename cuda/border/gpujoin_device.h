@@ -15,7 +15,9 @@
  *	int64), a TID (block, offset), a validity bit, and a value or NULL of each carried column,
  *	which only filters read; the keys of invalid slots are never read. A page that was never
  *	written has no valid slot. No key value is reserved.
- *	A key set is a set of distinct keys, built once and usable by any number of matches.
+ *	A key set is a set of distinct keys, built once and usable by any number of matches. Where a
+ *	key alone does not prove that an entry is wanted, it has a rest, which the entry has in a
+ *	carried column: then keys are distinct together with their rests.
  *	A match is one request: the valid slots of a column whose key is in the set, and which pass
  *	a filter if there is one, as a count, as TIDs, as positions, as a bitmap over positions, or
  *	as entries: TIDs together with the keys and carried columns that the caller wants.
@@ -227,11 +229,18 @@ typedef struct gjd_keyset_params
 	const int64_t *keys; /* ascending, distinct; copied before the call returns */
 	uint64_t count;		/* may be 0; keys that key_bytes cannot hold are left out */
 	gjd_strategy strategy;
+
+	/*
+	 * NULL, or a rest for each key, which must have 8 bytes. Any number of keys may be equal then:
+	 * pairs of key and rest ascend and are distinct. Such a set is only for matches that name a
+	 * column with rests. Needs GJD_CAN_PROVE_RESTS.
+	 */
+	const int64_t *rests;
 } gjd_keyset_params;
 
 typedef struct gjd_keyset_info
 {
-	uint64_t count; /* keys kept */
+	uint64_t count; /* keys kept, equal ones included */
 	uint64_t bytes; /* device memory */
 	gjd_strategy strategy;
 } gjd_keyset_info;
@@ -270,7 +279,13 @@ typedef struct gjd_match_params
 	 * check then whether they ascend, and the state does not report it.
 	 */
 	uint32_t any_order;
-	uint32_t reserved;
+
+	/*
+	 * Not 0, if the set has rests: carried column rest_column - 1, of 8 bytes, has those of the
+	 * entries. An entry matches only if its key and its rest are a pair of the set, and so not if
+	 * its rest is NULL.
+	 */
+	uint32_t rest_column;
 
 	gjd_filter filter; /* GJD_INVALID if a condition names a column that does not exist */
 
@@ -287,8 +302,8 @@ typedef struct gjd_match_state
 					 * yourself, and expect duplicates */
 	uint32_t item_bytes; /* GJD_ENTRIES: in all arrays together */
 	uint64_t count;		/* slots that matched; without duplicates if TIDs were sorted */
-	uint64_t matched;	/* slots whose key is in the set, before the filter; equals count if
-						 * there is no filter */
+	uint64_t matched;	/* slots whose key, with its rest if it has one, is in the set, before the
+						 * filter; equals count if there is no filter */
 	uint64_t items;		/* of the whole result */
 	uint64_t begun;		/* items handed to copies so far */
 	uint64_t delivered; /* items present in the caller's buffers; grows in order */

@@ -28,8 +28,8 @@
  *	entries, groups). Entries come in parts as defined by gpujoin_shapes.h; the message gives the
  *	capacity of each part, which determines where the arrays begin.
  *
- *	A match sends a stream of 8-byte words in sections: the keys, then the memory that the
- *	members of a reduction point to (gjp_section_words). A reduction's answer
+ *	A match sends a stream of 8-byte words in sections: the keys, their rests if they have any, then
+ *	the memory that the members of a reduction point to (gjp_section_words). A reduction's answer
  *	has groups, and the rest as entries. A part may contain both: there is room for groups at its
  *	beginning, and the entries follow (gjp_entries_at). The pages that were left out are
  *	in the message, once the state is final.
@@ -55,7 +55,7 @@
 #include "gpujoin_device.h"
 
 #define GJP_MAGIC 0x504A4701u
-#define GJP_VERSION 9
+#define GJP_VERSION 10
 #define GJP_MAX_SLOTS 256
 #define GJP_SLOT_WORDS (GJP_MAX_SLOTS / 64)
 #define GJP_HALVES 2
@@ -211,6 +211,7 @@ typedef struct gjp_request
 	uint32_t any_order;	 /* MATCH: they need not ascend, nor be distinct */
 	uint32_t point, kind, skip, times, millis; /* FAULT */
 	uint64_t reserve_pages;					   /* CREATE */
+	uint32_t rest_column; /* MATCH: 0, or keys have rests, and this column those of entries */
 	uint64_t keys;							   /* MATCH: number of keys in all parts */
 	gjd_filter filter;						   /* MATCH: condition that entries must pass */
 	gjd_top top;							   /* MATCH: the first rows that are wanted */
@@ -321,6 +322,7 @@ gjp_half_bytes(uint64_t chunk_bytes)
 typedef enum gjp_section
 {
 	GJP_KEYS = 0,
+	GJP_RESTS,	  /* of the keys, in the same order */
 	GJP_LEFT_OUT, /* uint32 */
 	GJP_MAP,	  /* bytes */
 	GJP_WEIGHTS,  /* uint32 */
@@ -335,6 +337,8 @@ gjp_section_words(const gjp_request *request, gjp_section section)
 
 	if (section == GJP_KEYS)
 		return request->keys;
+	if (section == GJP_RESTS)
+		return request->rest_column > 0 ? request->keys : 0;
 	if (!request->reduce)
 		return 0;
 	switch (section)

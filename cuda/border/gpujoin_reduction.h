@@ -15,8 +15,9 @@
  * All results are exact integers that do not depend on the order of rows. An element of the result
  * is a group, in words of 64 bits:
  *
- *	0			the group's value: the key, its number, or the value of the (first) column; 0 if
- *				it is NULL, and if all rows are one group
+ *	0			the group's value: the key; if keys have rests, the number of key and rest in the
+ *				set, from 0; or the value of the (first) column; 0 if it is NULL, and if all rows
+ *				are one group
  *	1			1 if the value is NULL, otherwise 0; GJD_BY_COLUMNS: bit i is set if the value of
  *				columns[i] is NULL
  *	2			number of rows, each counted as often as the weight of its key says
@@ -174,6 +175,7 @@ typedef struct gjd_top
 #define GJD_CAN_GROUP_BY_COLUMNS ((uint64_t) 16)
 #define GJD_CAN_WEIGH ((uint64_t) 64) /* weights, in any grouping that allows them */
 #define GJD_CAN_TELL_SHARED ((uint64_t) 128) /* only_shared */
+#define GJD_CAN_PROVE_RESTS ((uint64_t) 256) /* key sets with rests, in matches of any kind */
 
 /* Returns the width of a column that is named as in gjd_aggregate. */
 static inline uint32_t

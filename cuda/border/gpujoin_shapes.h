@@ -203,6 +203,16 @@ gjd_filter_is_valid(const gjd_filter *filter, const gjd_shape *shape)
 	return true;
 }
 
+/*
+ * Returns true if a column that is named as in gjd_condition, and is not the key, may have the
+ * rests of keys; 0 stands for none.
+ */
+static inline bool
+gjd_rest_is_valid(uint32_t column, const gjd_shape *shape)
+{
+	return column == 0 || (column <= shape->n_carried && shape->carried_bytes[column - 1] == 8);
+}
+
 /* ---- entries ------------------------------------------------------------------------------- */
 
 /* Columns to return of each matching entry, beside its TID. */

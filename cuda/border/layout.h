@@ -19,6 +19,7 @@
 
 /* Lengths of the first version of structures that have grown since */
 #define LAYOUT_COLUMN_PARAMS offsetof(gjd_column_params, nullable)
+#define LAYOUT_KEYSET_PARAMS offsetof(gjd_keyset_params, rests)
 #define LAYOUT_MATCH_PARAMS offsetof(gjd_match_params, want)
 #define LAYOUT_REDUCTION offsetof(gjd_reduction, n_columns)
 
@@ -113,6 +114,14 @@ layout_take_shape(gjd_shape *shape, const gjd_column_params *params)
 	return gjd_shape_is_valid(shape);
 }
 
+/* Returns true if a key set can be made with these parameters. */
+static inline bool
+layout_keyset_is_valid(const gjd_keyset_params *params)
+{
+	return (params->key_bytes == 8 || (params->key_bytes == 4 && params->rests == NULL)) &&
+		   (params->count == 0 || params->keys != NULL) && params->count <= (uint64_t) 1 << 31;
+}
+
 /*
  * Returns true if a column of this shape can answer a match with these parameters. The caller's
  * structure of a reduction may be of another version, so a copy of it is passed separately; NULL if
@@ -129,7 +138,8 @@ layout_match_is_valid(const gjd_match_params *params, const gjd_reduction *reduc
 		return false;
 	if (limited && params->what != GJD_ENTRIES && params->what != GJD_TIDS)
 		return false;
-	return gjd_top_is_valid(&params->top, shape) && (int) params->what >= GJD_COUNT &&
+	return gjd_rest_is_valid(params->rest_column, shape) &&
+		   gjd_top_is_valid(&params->top, shape) && (int) params->what >= GJD_COUNT &&
 		   params->what <= GJD_ENTRIES &&
 		   (params->what != GJD_ENTRIES ||
 			(uint64_t) params->want.columns >> shape->n_carried == 0) &&

@@ -351,10 +351,13 @@ static const char *
 find_mistake(const request *q, const column *c)
 {
 	const gjp_request *asked = &q->asked;
-	bool by_shape = asked->entries || asked->filter.n > 0 || asked->top.limit > 0 || asked->reduce;
+	bool by_shape = asked->entries || asked->filter.n > 0 || asked->top.limit > 0 ||
+					asked->reduce || asked->rest_column > 0;
 
 	if (by_shape && memcmp(&c->shape, &asked->shape, sizeof(gjd_shape)) != 0)
 		return "entries of another shape than the column's";
+	if (!gjd_rest_is_valid(asked->rest_column, &c->shape))
+		return "rests of keys that the column cannot have";
 	if (!gjd_filter_is_valid(&asked->filter, &c->shape))
 		return "a filter that the column cannot have";
 	if (!gjd_top_is_valid(&asked->top, &c->shape))
@@ -383,6 +386,7 @@ match_start(request *q)
 		mistake = ask_for_groups(q, c, &reduction);
 	if (mistake != NULL)
 		return match_fail(q, GJD_INVALID, mistake);
+	params.rest_column = q->asked.rest_column;
 	params.filter = q->asked.filter;
 	params.top = q->asked.top;
 	params.reduction = q->asked.reduce ? &reduction : NULL;
@@ -418,7 +422,10 @@ match_build(request *q)
 
 	if (q->cancelled)
 		return match_fail(q, GJP_CANCELLED, "cancelled");
+	if (q->asked.rest_column > 0 && (h.api->capabilities & GJD_CAN_PROVE_RESTS) == 0)
+		return match_fail(q, GJD_UNSUPPORTED, "the device library cannot do this");
 	params.key_bytes = q->asked.shape.key_bytes;
+	params.rests = q->asked.rest_column > 0 ? section_of(q, GJP_RESTS) : NULL;
 	params.keys = q->words;
 	params.count = q->asked.keys;
 	status = CALL(KEYSET, h.api->keyset_create(h.device, &params, &q->keyset, &h.error));

@@ -25,6 +25,7 @@ struct element_job
 	uint64_t *elements;
 	const void *keys;
 	uint32_t key_bytes;
+	bool numbered; /* with rests, the value of a key's group is its number */
 	int64_t few[policy::most_constants];
 	int64_t least;
 	uint64_t span;
@@ -41,6 +42,8 @@ value_of_group(const element_job &job, uint64_t group)
 		return job.least + (int64_t) group;
 	if (job.grouping == GJD_ONE_GROUP)
 		return 0;
+	if (job.numbered)
+		return (int64_t) group;
 	if (job.keys == nullptr)
 		return job.few[group];
 	return job.key_bytes == 4 ? ((const int32_t *) job.keys)[group]
@@ -230,6 +233,7 @@ launch_elements(const reduction_job &from, const match_output &out)
 		job.elements = from.elements;
 		job.keys = from.keyset->strategy == GJD_BY_CONSTANTS ? nullptr : from.keyset->parts.keys;
 		job.key_bytes = shape.key_bytes;
+		job.numbered = from.keyset->has_rests;
 		job.least = asked.least;
 		job.span = asked.span;
 		job.counters = from.counters;
@@ -253,7 +257,7 @@ possible_groups(const gjd_keyset *keyset, const gjd_reduction &asked)
 	switch (asked.grouping)
 	{
 		case GJD_BY_KEY:
-			return keyset->count;
+			return keys_in(keyset);
 		case GJD_BY_VALUE:
 			return asked.span + 1;
 		case GJD_DISTINCT:

@@ -18,6 +18,13 @@ bool worth_skipping(const gjd_keyset *keyset, uint64_t tiles);
 void launch_skip(const gjd_column *column, const gjd_keyset *keyset, const match_output &out);
 
 /*
+ * prove.cu: removes rows whose rest, in the given column, is not in the set with their key from
+ * bitmap and counts.
+ */
+void launch_proof(const gjd_column *column, const gjd_keyset *keyset, uint32_t rest_column,
+				  const match_output &out);
+
+/*
  * filter.cu: removes rows that fail from bitmap and counts; adds the number of rows before that
  * to *matched.
  */
@@ -45,6 +52,7 @@ struct reduction_job
 	const gjd_column *column;
 	const gjd_keyset *keyset;
 	const gjd_reduction *asked;
+	uint32_t rest_column; /* 0 if keys have no rests */
 	const gjd_filter *filter;
 	const uint8_t *map; /* copies on the device */
 	const uint32_t *left_out;

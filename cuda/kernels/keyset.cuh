@@ -366,6 +366,80 @@ table_of(const gjd_keyset *keyset)
 	return bucket_table<Key>{(const Key *) keyset->parts.table, keyset->parts.buckets};
 }
 
+/* ---- ascending lists ----------------------------------------------------------------------- */
+
+/* Returns the number of the first of n values that is not less than another; n if all are. */
+template <class Listed, class Value>
+__device__ inline uint32_t
+rank_in(const Listed *listed, uint32_t n, Value value)
+{
+	uint32_t low = 0;
+	uint32_t high = n;
+
+	while (low < high)
+	{
+		uint32_t middle = (low + high) / 2;
+
+		if (__ldg(listed + middle) < value)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/* ---- keys with rests ----------------------------------------------------------------------- */
+
+/* Keys and rests, ascending. Any number of keys may be equal: a search takes log2(n) steps. */
+struct pair_list
+{
+	const int64_t *keys, *rests;
+	uint32_t n;
+
+	/* Returns the number of the first pair that is not less; n if there is none. */
+	__device__ uint32_t
+	rank_of(int64_t key, int64_t rest) const
+	{
+		uint32_t low = 0;
+		uint32_t high = n;
+
+		while (low < high)
+		{
+			uint32_t middle = (low + high) / 2;
+			int64_t its = __ldg(keys + middle);
+
+			if (its < key || (its == key && __ldg(rests + middle) < rest))
+				low = middle + 1;
+			else
+				high = middle;
+		}
+		return low;
+	}
+
+	__device__ bool
+	has(int64_t key, int64_t rest) const
+	{
+		uint32_t rank = rank_of(key, rest);
+
+		return rank < n && __ldg(keys + rank) == key && __ldg(rests + rank) == rest;
+	}
+};
+
+inline pair_list
+pairs_of(const gjd_keyset *keyset)
+{
+	const int64_t *keys = (const int64_t *) keyset->pairs;
+
+	return pair_list{keys, keys + keyset->n_pairs, (uint32_t) keyset->n_pairs};
+}
+
+/* Returns the number of keys as the caller counts them. */
+inline uint64_t
+keys_in(const gjd_keyset *keyset)
+{
+	return keyset->has_rests ? keyset->n_pairs : keyset->count;
+}
+
 }  // namespace gjd
 
 #endif

@@ -204,13 +204,18 @@ struct gjd_keyset
 {
 	gjd_device *device;
 	uint32_t key_bytes;
-	uint64_t count;
+	uint64_t count; /* distinct keys */
 	gjd_strategy strategy;
 	int64_t least, greatest;
 	int64_t constants[8];
 	gjd::keyset_parts parts;
 	char *memory;
 	uint64_t bytes;
+	bool has_rests;
+	uint64_t n_pairs; /* with rests: keys, equal ones included; on the device, first their values
+					   * and then their rests */
+	char *pairs;
+	uint64_t pair_bytes;
 	char *locked; /* page-locked copy of the keys until built */
 	uint64_t locked_bytes;
 	volatile uint32_t *built_word; /* after the keys, if the kernel itself reports its end; or
@@ -252,6 +257,7 @@ struct gjd_match
 	gjd_what what;
 	gjd_want want;
 	bool any_order; /* may items come in any order? */
+	uint32_t rest_column; /* 0 if keys have no rests */
 	gjd_filter filter;
 	gjd_top top;
 	reducing *reduction; /* NULL if nothing is reduced */

@@ -54,6 +54,8 @@ struct reduce_job
 	const void *keys;		/* of the set, ascending; NULL if they are few */
 	uint32_t n_keys;
 	int64_t few[policy::most_constants];
+	pair_list pairs; /* of the set, if its keys have rests ... */
+	placed_column rest; /* ... which are in this column */
 	reduction_counters *counters;
 	uint64_t *matched;
 };
@@ -98,38 +100,9 @@ is_visible(const reduce_job &job, uint32_t block)
 __device__ inline bool
 is_left_out(const reduce_job &job, uint32_t page)
 {
-	uint32_t low = 0;
-	uint32_t high = job.n_left_out;
+	uint32_t place = rank_in(job.left_out, job.n_left_out, page);
 
-	while (low < high)
-	{
-		uint32_t middle = (low + high) / 2;
-
-		if (__ldg(job.left_out + middle) < page)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < job.n_left_out && __ldg(job.left_out + low) == page;
-}
-
-template <class Key>
-__device__ inline uint32_t
-rank_in(const Key *keys, uint32_t n, int64_t key)
-{
-	uint32_t low = 0;
-	uint32_t high = n;
-
-	while (low < high)
-	{
-		uint32_t middle = (low + high) / 2;
-
-		if (__ldg(keys + middle) < key)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low;
+	return place < job.n_left_out && __ldg(job.left_out + place) == page;
 }
 
 /* Returns the number of a key in the set, which contains it. */
@@ -326,8 +299,9 @@ add_shared_up(const reduce_job &job, uint64_t *shared_sums)
 /*
  * most: at least the number of aggregates that are kept in registers. Rows of a group are worth
  * them only if several of the 32 belong to it.
+ * proven: keys are numbered together with their rests (prove.cu has left only rows that have both).
  */
-template <uint32_t grouping, uint32_t most, bool weighted>
+template <uint32_t grouping, uint32_t most, bool weighted, bool proven>
 __global__ void __launch_bounds__(threads)
 reduce_kernel(const __grid_constant__ column_view column, const __grid_constant__ reduce_job job)
 {
@@ -341,6 +315,7 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 	group_cache<grouping, most, weighted> cache;
 	int64_t key = 0; /* of the lane's last row, and its number in the set */
 	uint32_t rank = no_group;
+	[[maybe_unused]] int64_t rest = 0;
 	uint32_t claims = 0; /* number of the warp's new groups that have not been counted */
 	bool too_many = false; /* has the warp learnt that there are too many groups? */
 
@@ -356,6 +331,8 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 			prefetch_column(placed_column{column.blocks_at, 0, 4}, extent, row, lane);
 			if (by_key || weighted)
 				prefetch_column(job.key, extent, row, lane);
+			if (proven)
+				prefetch_column(job.rest, extent, row, lane);
 			if (grouping == GJD_BY_VALUE || grouping == GJD_DISTINCT)
 				prefetch_column(job.group, extent, row, lane);
 			for (uint32_t i = 0; grouping == GJD_BY_COLUMNS && i < job.table.n_columns; i++)
@@ -410,7 +387,15 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 				int64_t own = value_of(job.key, extent, row);
 
 				/* in key order the key is usually that of the rows before */
-				if (own != key || rank == no_group)
+				if constexpr (proven)
+				{
+					int64_t own_rest = value_of(job.rest, extent, row);
+
+					if (own != key || own_rest != rest || rank == no_group)
+						rank = job.pairs.rank_of(own, own_rest);
+					rest = own_rest;
+				}
+				else if (own != key || rank == no_group)
 					rank = rank_of(job, own);
 				key = own;
 				if (weighted)
@@ -534,6 +519,11 @@ reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matc
 	job.keys = from.keyset->strategy == GJD_BY_CONSTANTS ? nullptr : from.keyset->parts.keys;
 	job.n_keys = (uint32_t) from.keyset->count;
 	std::copy_n(from.keyset->constants, policy::most_constants, job.few);
+	if (from.rest_column > 0)
+	{
+		job.pairs = pairs_of(from.keyset);
+		job.rest = place_column(from.column, from.rest_column);
+	}
 	job.counters = from.counters;
 	job.matched = matched;
 
@@ -541,13 +531,13 @@ reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matc
 	return job;
 }
 
-template <uint32_t grouping, uint32_t most, bool weighted>
+template <uint32_t grouping, uint32_t most, bool weighted, bool proven = false>
 void
 launch_instance(const gjd_device *device, const column_view &view, const reduce_job &job)
 {
 	static visit_grid grid;
 	uint32_t shared = job.shared_groups * (job.words * 8 + (grouping == GJD_BY_COLUMNS ? 4 : 0));
-	auto kernel = reduce_kernel<grouping, most, weighted>;
+	auto kernel = reduce_kernel<grouping, most, weighted, proven>;
 
 	kernel<<<grid.blocks(device, kernel, shared, view.tiles), threads, shared,
 			 device->execute>>>(view, job);
@@ -558,7 +548,13 @@ template <uint32_t grouping>
 void
 launch_grouping(const gjd_device *device, const column_view &view, const reduce_job &job)
 {
-	if (job.weights != nullptr && job.n_aggregates <= 3)
+	if (job.pairs.keys != nullptr && job.weights != nullptr)
+		launch_instance<grouping, GJD_MAX_AGGREGATES, true, true>(device, view, job);
+	else if (grouping == GJD_BY_KEY && job.pairs.keys != nullptr && job.n_aggregates <= 3)
+		launch_instance<GJD_BY_KEY, 3, false, true>(device, view, job);
+	else if (grouping == GJD_BY_KEY && job.pairs.keys != nullptr)
+		launch_instance<GJD_BY_KEY, GJD_MAX_AGGREGATES, false, true>(device, view, job);
+	else if (job.weights != nullptr && job.n_aggregates <= 3)
 		launch_instance<grouping, 3, true>(device, view, job);
 	else if (job.weights != nullptr)
 		launch_instance<grouping, GJD_MAX_AGGREGATES, true>(device, view, job);

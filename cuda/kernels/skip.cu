@@ -35,8 +35,7 @@ template <class Key>
 __device__ inline bool
 has_between(const sought_keys<Key> &keys, Key least, Key greatest)
 {
-	uint32_t low = 0;
-	uint32_t high = keys.n;
+	uint32_t rank;
 
 	if (keys.list == nullptr)
 	{
@@ -47,16 +46,8 @@ has_between(const sought_keys<Key> &keys, Key least, Key greatest)
 			found |= keys.few[i] >= least && keys.few[i] <= greatest;
 		return found;
 	}
-	while (low < high)
-	{
-		uint32_t middle = (low + high) / 2;
-
-		if (__ldg(keys.list + middle) < least)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < keys.n && __ldg(keys.list + low) <= greatest;
+	rank = rank_in(keys.list, keys.n, least);
+	return rank < keys.n && __ldg(keys.list + rank) <= greatest;
 }
 
 template <class Key>

@@ -175,6 +175,20 @@ place_parts(gjd_keyset *keyset, char **zero, uint64_t *zero_bytes)
 
 /* ---- upload and build ---------------------------------------------------------------------- */
 
+/* Sets what depends on the n distinct keys alone. */
+template <class Key>
+void
+note_keys(gjd_keyset *keyset, const Key *keys, uint64_t n)
+{
+	keyset->count = n;
+	if (n == 0)
+		return;
+	keyset->least = keys[0];
+	keyset->greatest = keys[n - 1];
+	for (uint32_t i = 0; i < policy::most_constants; i++)
+		keyset->constants[i] = keys[i < n ? i : 0];
+}
+
 /* Copies and checks the keys, each read once; drops those that Key cannot hold. */
 template <class Key>
 void
@@ -195,13 +209,32 @@ copy_keys(gjd_keyset *keyset, const gjd_keyset_params *params, Key *to)
 		n += (int64_t) (Key) key == key;
 	}
 	require(ascending, "keys do not ascend strictly");
-	keyset->count = n;
-	if (n == 0)
-		return;
-	keyset->least = to[0];
-	keyset->greatest = to[n - 1];
-	for (uint32_t i = 0; i < policy::most_constants; i++)
-		keyset->constants[i] = to[i < n ? i : 0];
+	note_keys(keyset, to, n);
+}
+
+/* The same for keys with rests: behind the distinct keys come all keys, and then the rests. */
+void
+copy_pairs(gjd_keyset *keyset, const gjd_keyset_params *params, int64_t *to)
+{
+	const volatile int64_t *keys = params->keys;
+	const volatile int64_t *rests = params->rests;
+	int64_t *all = to + params->count;
+	int64_t *its_rests = all + params->count;
+	uint64_t n = 0;
+	bool ascending = true;
+
+	for (uint64_t i = 0; i < params->count; i++)
+	{
+		all[i] = keys[i];
+		its_rests[i] = rests[i];
+		if (i == 0 || all[i] != all[i - 1])
+			to[n++] = all[i];
+		ascending &= i == 0 || all[i] > all[i - 1] ||
+					 (all[i] == all[i - 1] && its_rests[i] > its_rests[i - 1]);
+	}
+	require(ascending, "keys do not ascend strictly");
+	keyset->n_pairs = params->count;
+	note_keys(keyset, to, n);
 }
 
 /*
@@ -227,15 +260,37 @@ copy_and_build(gjd_keyset *keyset, const void *keys, char *zero, uint64_t zero_b
 {
 	gjd_device *device = keyset->device;
 
-	keyset->built = take_event(device);
-	keyset->building = true;
-	device->building.push_back(keyset);
+	if (!keyset->building)
+	{
+		keyset->built = take_event(device);
+		keyset->building = true;
+		device->building.push_back(keyset);
+	}
 	check(cudaMemcpyAsync(keyset->parts.keys, keys, keyset->count * keyset->key_bytes,
 						  cudaMemcpyHostToDevice, device->in),
 		  "could not copy keys");
 	check(cudaEventRecord(keyset->built, device->in), "could not record an event");
 	check(cudaStreamWaitEvent(device->execute, keyset->built, 0), "could not order streams");
 	launch_build(keyset, zero, zero_bytes, key_transfer{});
+	check(cudaEventRecord(keyset->built, device->execute), "could not record an event");
+}
+
+/* Copies the pairs to the device; work on the execute stream that begins later sees them. */
+void
+upload_pairs(gjd_keyset *keyset, const int64_t *from)
+{
+	gjd_device *device = keyset->device;
+	uint64_t bytes = keyset->n_pairs * 2 * sizeof(int64_t);
+
+	keyset->pair_bytes = bytes;
+	keyset->pairs = take_scratch(device, &keyset->pair_bytes);
+	keyset->built = take_event(device);
+	keyset->building = true;
+	device->building.push_back(keyset);
+	check(cudaMemcpyAsync(keyset->pairs, from, bytes, cudaMemcpyHostToDevice, device->in),
+		  "could not copy rests of keys");
+	check(cudaEventRecord(keyset->built, device->in), "could not record an event");
+	check(cudaStreamWaitEvent(device->execute, keyset->built, 0), "could not order streams");
 	check(cudaEventRecord(keyset->built, device->execute), "could not record an event");
 }
 
@@ -247,7 +302,7 @@ upload_and_build(gjd_keyset *keyset, const void *keys)
 
 	size_parts(keyset);
 	place_parts(keyset, &zero, &zero_bytes);
-	if (keyset->locked != nullptr && is_built_by_block(keyset, zero_bytes))
+	if (keyset->locked != nullptr && !keyset->has_rests && is_built_by_block(keyset, zero_bytes))
 		fetch_and_build(keyset, zero, zero_bytes);
 	else
 		copy_and_build(keyset, keys, zero, zero_bytes);
@@ -283,6 +338,7 @@ free_keyset(gjd_keyset *keyset)
 	gjd_device *device = keyset->device;
 
 	give_scratch(device, keyset->memory, keyset->bytes);
+	give_scratch(device, keyset->pairs, keyset->pair_bytes);
 	give_keys(keyset);
 	if (keyset->built)
 		give_event(device, keyset->built);
@@ -330,19 +386,25 @@ create_keyset(gjd_device *device, const gjd_keyset_params *params)
 
 	keyset->device = device;
 	keyset->key_bytes = params->key_bytes;
+	keyset->has_rests = params->rests != nullptr;
 	device->keysets++;
 	try
 	{
-		key_buffer buffer(keyset, params->count * params->key_bytes);
+		/* distinct keys, and with rests all keys and their rests */
+		key_buffer buffer(keyset, params->count * params->key_bytes * (keyset->has_rests ? 3 : 1));
 
-		if (params->key_bytes == 4)
+		if (keyset->has_rests)
+			copy_pairs(keyset, params, (int64_t *) buffer.memory);
+		else if (params->key_bytes == 4)
 			copy_keys(keyset, params, (int32_t *) buffer.memory);
 		else
 			copy_keys(keyset, params, (int64_t *) buffer.memory);
 		keyset->strategy = choose(keyset, params->strategy);
+		if (keyset->n_pairs > 0)
+			upload_pairs(keyset, (const int64_t *) buffer.memory + params->count);
 		if (keyset->strategy != GJD_BY_NOTHING && keyset->strategy != GJD_BY_CONSTANTS)
 			upload_and_build(keyset, buffer.memory);
-		else
+		else if (!keyset->building)
 			give_keys(keyset);
 	}
 	catch (...)

@@ -3,9 +3,10 @@
  *	  A match from begin to end.
  *
  * match_begin() puts all work on the execute stream that does not depend on the number of
- * matches: scan, sums of the tiles, gathering of as much as the window holds, a check whether it
- * ascends, and a report to the host. For most requests that is all. If the window was too small
- * or the TIDs do not ascend, polls drive the match through further phases. No phase waits.
+ * matches: scan, comparison of rests, filter, sums of the tiles, gathering of as much as the window
+ * holds, a check whether it ascends, and a report to the host. For most requests that is all. If
+ * the window was too small or the TIDs do not ascend, polls drive the match through further phases.
+ * No phase waits.
  *
  * Pages may be written between two phases. So if the column was written to, a later gathering is
  * preceded by another scan, in one go, which sees one state of each page. Only TIDs that are
@@ -96,7 +97,7 @@ void
 take_memory(gjd_match *match)
 {
 	gjd_device *device = match->device;
-	bool counts = match->what != GJD_COUNT || match->filter.n > 0;
+	bool counts = match->what != GJD_COUNT || match->filter.n > 0 || match->rest_column > 0;
 	uint64_t report_bytes = sizeof(match_report);
 	uint64_t window = size_window(match);
 
@@ -158,6 +159,8 @@ scan(gjd_match *match)
 	if (match->tile_list != nullptr && match->keyset->strategy != GJD_BY_NOTHING)
 		launch_skip(match->column, match->keyset, out);
 	launch_match(match->column, match->keyset, out);
+	if (match->rest_column > 0 && match->keyset->strategy != GJD_BY_NOTHING)
+		launch_proof(match->column, match->keyset, match->rest_column, out);
 	if (match->reduction != nullptr)
 	{
 		reduce(match, out);
@@ -459,6 +462,7 @@ begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *para
 	match->what = params->what;
 	match->want = params->want;
 	match->any_order = params->any_order != 0 && has_tids(match);
+	match->rest_column = params->rest_column;
 	match->filter = params->filter;
 	match->top = params->top;
 	match->seen = column->ticket;

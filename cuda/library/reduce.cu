@@ -53,6 +53,7 @@ job_of_reduction(const gjd_match *match)
 	return reduction_job{match->column,
 						 match->keyset,
 						 &r->asked,
+						 match->rest_column,
 						 &match->filter,
 						 (const uint8_t *) r->inputs,
 						 (const uint32_t *) (r->inputs + r->left_out_at),

@@ -16,6 +16,7 @@ free_keyset(gjd_keyset *keyset)
 	keyset->device->scratch_used -= keyset->bytes;
 	keyset->device->keysets--;
 	free(keyset->keys);
+	free(keyset->rests);
 	free(keyset);
 }
 
@@ -33,9 +34,13 @@ copy_keys(gjd_keyset *keyset, const gjd_keyset_params *params, gjd_error *error)
 	for (uint64_t i = 0; i < params->count; i++)
 	{
 		int64_t key = params->keys[i];
+		bool equal = i > 0 && key == params->keys[i - 1];
 
-		if (i > 0 && key <= params->keys[i - 1])
+		if ((i > 0 && key < params->keys[i - 1]) ||
+			(equal && (params->rests == NULL || params->rests[i] <= params->rests[i - 1])))
 			return fail(error, GJD_INVALID, 0, "keys do not ascend strictly");
+		if (params->rests != NULL)
+			keyset->rests[i] = params->rests[i];
 		if (keyset->key_bytes == 8 || (key >= INT32_MIN && key <= INT32_MAX))
 			keyset->keys[keyset->count++] = key;
 	}
@@ -43,41 +48,46 @@ copy_keys(gjd_keyset *keyset, const gjd_keyset_params *params, gjd_error *error)
 }
 
 gjd_status
-keyset_create(gjd_device *device, const gjd_keyset_params *params, gjd_keyset **out,
+keyset_create(gjd_device *device, const gjd_keyset_params *given, gjd_keyset **out,
 			  gjd_error *error)
 {
+	gjd_keyset_params params;
 	uint32_t delay;
 	gjd_status status;
 
-	if (device == NULL || params == NULL || out == NULL || params->struct_size < sizeof(*params) ||
-		(params->key_bytes != 4 && params->key_bytes != 8) ||
-		(params->count > 0 && params->keys == NULL) || params->count > (uint64_t) 1 << 31)
+	if (device == NULL || out == NULL ||
+		!layout_take_params(&params, sizeof(params), given, LAYOUT_KEYSET_PARAMS) ||
+		!layout_keyset_is_valid(&params))
 		return fail(error, GJD_INVALID, 0, "invalid key set parameters");
 	status = play_fault(device, GJD_AT_KEYSET, &delay, error);
 	if (status != GJD_OK)
 		return status;
-	uint64_t bytes = KEPT_BYTES + params->count * params->key_bytes;
+	bool proves = params.rests != NULL;
+	uint64_t bytes = KEPT_BYTES + params.count * (params.key_bytes + (proves ? 8 : 0));
 
 	status = charge(device, bytes, error);
 	if (status != GJD_OK)
 		return status;
 
 	gjd_keyset *keyset = calloc(1, sizeof(*keyset));
-	int64_t *keys = malloc((params->count + 1) * sizeof(*keys));
+	int64_t *keys = malloc((params.count + 1) * sizeof(*keys));
+	int64_t *rests = proves ? malloc((params.count + 1) * sizeof(*rests)) : NULL;
 
-	if (keyset == NULL || keys == NULL)
+	if (keyset == NULL || keys == NULL || (proves && rests == NULL))
 	{
 		device->scratch_used -= bytes;
 		free(keyset);
 		free(keys);
+		free(rests);
 		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
 	}
 	keyset->device = device;
-	keyset->key_bytes = params->key_bytes;
+	keyset->key_bytes = params.key_bytes;
 	keyset->keys = keys;
+	keyset->rests = rests;
 	keyset->bytes = bytes;
 	device->keysets++;
-	status = copy_keys(keyset, params, error);
+	status = copy_keys(keyset, &params, error);
 	if (status != GJD_OK)
 	{
 		free_keyset(keyset);
@@ -108,22 +118,40 @@ keyset_destroy(gjd_keyset *keyset, gjd_error *error)
 	return GJD_OK;
 }
 
-uint64_t
-rank_of(const gjd_keyset *keyset, int64_t key)
+/* Compares a pair of the set with a key and a rest, which only counts if the set has rests. */
+static int
+compare_pair(const gjd_keyset *keyset, uint64_t i, int64_t key, int64_t rest)
 {
+	if (keyset->keys[i] != key)
+		return keyset->keys[i] > key ? 1 : -1;
+	if (keyset->rests == NULL || keyset->rests[i] == rest)
+		return 0;
+	return keyset->rests[i] > rest ? 1 : -1;
+}
+
+uint64_t
+rank_of(const gjd_match *match, const char *image, uint32_t slot)
+{
+	const gjd_keyset *keyset = match->keyset;
+	const gjd_shape *shape = &match->column->shape;
+	int64_t key = value_at(shape, image, slot, 0);
+	int64_t rest = match->rest_column > 0 ? value_at(shape, image, slot, match->rest_column) : 0;
 	uint64_t low = 0;
 	uint64_t high = keyset->count;
 
+	if (match->rest_column > 0 && is_null(shape, image, slot, match->rest_column - 1))
+		return keyset->count;
 	while (low < high)
 	{
 		uint64_t mid = low + (high - low) / 2;
 
-		if (keyset->keys[mid] < key)
+		if (compare_pair(keyset, mid, key, rest) < 0)
 			low = mid + 1;
 		else
 			high = mid;
 	}
-	return low < keyset->count && keyset->keys[low] == key ? low : keyset->count;
+	return low < keyset->count && compare_pair(keyset, low, key, rest) == 0 ? low
+																			: keyset->count;
 }
 
 /* ---- match --------------------------------------------------------------------------------- */
@@ -159,8 +187,6 @@ visit_hits(const gjd_match *match, bool reduced, visit_fn visit, void *context)
 	for (uint64_t page = 0; page < column->pages; page++)
 	{
 		const char *image = page_at(column, page);
-		const int32_t *keys4 = (const int32_t *) image;
-		const int64_t *keys8 = (const int64_t *) image;
 		const void *blocks = image + gjd_image_blocks_at(slots, key_bytes);
 		const void *offsets = image + gjd_image_offsets_at(slots, key_bytes);
 		const void *valid = image + gjd_image_valid_at(slots, key_bytes);
@@ -169,11 +195,10 @@ visit_hits(const gjd_match *match, bool reduced, visit_fn visit, void *context)
 			continue;
 		for (uint32_t slot = 0; slot < slots; slot++)
 		{
-			int64_t key = key_bytes == 4 ? keys4[slot] : keys8[slot];
 			gjd_tid tid;
 
 			if ((((const uint32_t *) valid)[slot / 32] >> slot % 32 & 1) == 0 ||
-				rank_of(match->keyset, key) == match->keyset->count)
+				rank_of(match, image, slot) == match->keyset->count)
 				continue;
 			matched++;
 			tid = gjd_tid_make(((const uint32_t *) blocks)[slot],
@@ -363,6 +388,8 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *give
 		return fail(error, GJD_INVALID, 0, "invalid match parameters");
 	if (column->shape.key_bytes != keyset->key_bytes)
 		return fail(error, GJD_INVALID, 0, "key widths of column and set differ");
+	if ((params.rest_column > 0) != (keyset->rests != NULL))
+		return fail(error, GJD_INVALID, 0, "only one of column and set has rests");
 	if (params.reduction != NULL && !gjd_keys_are_covered(&reduction, keyset->count))
 		return fail(error, GJD_INVALID, 0, "not a weight or number for each key");
 	status = play_fault(column->device, GJD_AT_BEGIN, &delay, error);
@@ -378,6 +405,7 @@ match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *give
 	match->what = params.what;
 	match->want = params.want;
 	match->any_order = params.any_order != 0;
+	match->rest_column = params.rest_column;
 	match->filter = params.filter;
 	match->top = params.top;
 	column->users++;

@@ -297,8 +297,9 @@ share_row(gjd_match *match, const char *image, uint32_t slot)
  * the group.
  */
 static uint64_t *
-group_of(reducing *r, const gjd_shape *shape, const char *image, uint32_t slot, uint64_t rank)
+group_of(reducing *r, const gjd_match *match, const char *image, uint32_t slot, uint64_t rank)
 {
+	const gjd_shape *shape = &match->column->shape;
 	bool by_value = r->asked.grouping == GJD_BY_VALUE;
 	uint64_t value = 0;
 	bool null = false;
@@ -309,7 +310,9 @@ group_of(reducing *r, const gjd_shape *shape, const char *image, uint32_t slot, 
 		return find_group(r, shape, image, slot, &group) ? r->groups + group * r->words : NULL;
 	if (r->asked.grouping == GJD_BY_KEY || by_value)
 	{
-		value = (uint64_t) value_at(shape, image, slot, by_value ? r->asked.column : 0);
+		value = !by_value && match->rest_column > 0
+					? rank
+					: (uint64_t) value_at(shape, image, slot, by_value ? r->asked.column : 0);
 		null = by_value && column_is_null(shape, image, slot, r->asked.column);
 		group = !by_value ? rank : null ? r->asked.span : value - (uint64_t) r->asked.least;
 	}
@@ -347,10 +350,10 @@ reduce_row(gjd_match *match, const char *image, uint32_t slot)
 		return;
 	}
 	if (r->asked.grouping == GJD_BY_KEY || r->weights != NULL)
-		rank = rank_of(match->keyset, value_at(shape, image, slot, 0));
+		rank = rank_of(match, image, slot);
 	if (r->weights != NULL)
 		weight = r->weights[rank];
-	words = r->too_many ? NULL : group_of(r, shape, image, slot, rank);
+	words = r->too_many ? NULL : group_of(r, match, image, slot, rank);
 	if (words == NULL)
 	{
 		r->too_many = true;

@@ -279,7 +279,8 @@ static const gjd_api api = {
 	.match_end = match_end,
 	.inject_fault = inject_fault,
 	.capabilities = GJD_CAN_TOP | GJD_CAN_REDUCE | GJD_CAN_GROUP_BY_VALUE | GJD_CAN_DISTINCT |
-					GJD_CAN_GROUP_BY_COLUMNS | GJD_CAN_WEIGH | GJD_CAN_TELL_SHARED,
+					GJD_CAN_GROUP_BY_COLUMNS | GJD_CAN_WEIGH | GJD_CAN_TELL_SHARED |
+					GJD_CAN_PROVE_RESTS,
 	.match_reduced = match_reduced,
 	.match_groups = match_groups,
 };

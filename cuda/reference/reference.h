@@ -50,6 +50,7 @@ struct gjd_keyset
 	gjd_device *device;
 	uint32_t key_bytes, users;
 	int64_t *keys;
+	int64_t *rests; /* of the keys, or NULL */
 	uint64_t count, bytes;
 	bool destroyed;
 };
@@ -91,6 +92,7 @@ struct gjd_match
 	gjd_what what;
 	gjd_want want;
 	bool any_order;			  /* may items come in any order? */
+	uint32_t rest_column;	  /* 0 if keys have no rests */
 	gjd_filter filter;
 	uint64_t *items;		  /* TIDs, positions, or words of a bitmap */
 	hit *hits;				  /* what TIDs and entries are made from */
@@ -169,7 +171,9 @@ gjd_status keyset_destroy(gjd_keyset *keyset, gjd_error *error);
  */
 typedef void (*visit_fn)(void *context, const char *image, uint64_t position, gjd_tid tid);
 uint64_t visit_hits(const gjd_match *match, bool reduced, visit_fn visit, void *context);
-uint64_t rank_of(const gjd_keyset *keyset, int64_t key); /* count if the key is not in the set */
+
+/* Returns the number of a row's key, with its rest, in the set; count if it is not in the set. */
+uint64_t rank_of(const gjd_match *match, const char *image, uint32_t slot);
 gjd_status match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params,
 					   gjd_match **out, gjd_error *error);
 gjd_status match_poll(gjd_match *match, gjd_match_state *state, gjd_error *error);

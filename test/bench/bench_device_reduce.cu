@@ -467,7 +467,8 @@ request(const gjd_api *api, bed &b, char *arena, const char *name, gjd_match_par
 		keys.push_back((int64_t) (i * distinct / 4000));
 	for (int i = 0; i < 100; i++)
 	{
-		gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO};
+		gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO,
+								nullptr};
 		gjd_reduction reduction = asked != nullptr ? *asked : gjd_reduction{};
 		std::vector<uint32_t> weights(reduction.n_keys, 1);
 		gjd_match_state state = {};

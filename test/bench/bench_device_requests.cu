@@ -59,7 +59,8 @@ small_requests(const gjd_api *api, setup &s, char *arena, gjd_what what, const c
 		keys.push_back(k * 20);
 	for (int i = 0; i < 500; i++)
 	{
-		gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO};
+		gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO,
+								nullptr};
 		gjd_match_params params = {sizeof(params), what, arena, 65536, {}, 0, 0, {}, nullptr, {}};
 		gjd_keyset *keyset;
 		gjd_match *match;
@@ -113,7 +114,8 @@ many_requests(const gjd_api *api, setup &s, char *arena)
 			}
 			if (begun < total)
 			{
-				gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO};
+				gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO,
+								nullptr};
 				gjd_match_params params = {sizeof(params), GJD_TIDS,
 										   arena + (uint64_t) i * (8 << 20), 65536, {}, 0, 0, {},
 										   nullptr, {}};

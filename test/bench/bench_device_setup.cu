@@ -167,7 +167,8 @@ setup::fill(uint64_t count, bool dense, double matching)
 {
 	std::vector<int64_t> keys = make_set(count, dense, key_bytes);
 	std::vector<Key> narrow(keys.begin(), keys.end());
-	gjd_keyset_params params = {sizeof(params), key_bytes, keys.data(), keys.size(), GJD_BY_AUTO};
+	gjd_keyset_params params = {sizeof(params), key_bytes, keys.data(), keys.size(), GJD_BY_AUTO,
+								nullptr};
 	column_view view = view_of(column);
 	Key *on_device;
 
@@ -215,7 +216,8 @@ setup::fill_in_order(uint64_t count, double matching)
 		found -= (key * rows + distinct - 1) / distinct;
 	}
 
-	gjd_keyset_params params = {sizeof(params), key_bytes, keys.data(), keys.size(), GJD_BY_AUTO};
+	gjd_keyset_params params = {sizeof(params), key_bytes, keys.data(), keys.size(), GJD_BY_AUTO,
+								nullptr};
 
 	check(cudaStreamSynchronize(stream), "fill");
 	if (keyset)

@@ -42,6 +42,12 @@ void test_reduction_limits(library *lib);
 /* top_cases.c: the first rows of an order */
 void test_top(library *lib);
 
+bool check_top(library *lib, const model *m, gjd_column *column, key_set set, gjd_top top,
+			   uint64_t *delivered);
+
+/* rest_cases.c: keys that only their rests prove */
+void test_rests(library *libs, int n);
+
 /* service_cases.c: requirements of the service */
 void test_concurrency(library *lib);
 void test_shared_set(library *lib);

@@ -6,8 +6,8 @@
  * strategies; so with two libraries, their answers are also compared with each other. Environment
  * variables: with GPUJOIN_TEST_LARGE, libraries other than the reference also get a column of 100
  * M rows; GPUJOIN_TEST_CASES names groups of cases (sizes, extremes, service, entries, filters,
- * reductions, groups, top, random, sets, memory); with GPUJOIN_TEST_SMALL columns are few and
- * small, for tools that slow kernels down, and with GPUJOIN_TEST_SHARE=0/4 a process makes every
+ * reductions, groups, top, rests, random, sets, memory); with GPUJOIN_TEST_SMALL columns are few
+ * and small, for tools that slow kernels down, and with GPUJOIN_TEST_SHARE=0/4 a process makes every
  * fourth check of reductions and filters, from the first.
  */
 #include "cases.h"
@@ -32,7 +32,7 @@ agrees(library *lib, gjd_column *column, const model *m, key_set set, gjd_what w
 
 	for (int i = 0; i < n && good; i++)
 	{
-		gjd_keyset *keyset = make_keyset(lib, m->shape.key_bytes, set, strategies[i]);
+		gjd_keyset *keyset = make_keyset_of(lib, m, set, strategies[i]);
 
 		if (keyset == NULL && strategies[i] != GJD_BY_AUTO)
 			continue;
@@ -147,6 +147,8 @@ run_cases(uint32_t shared_limit)
 			test_reduction_limits(&libs[i]);
 		for (int i = 0; i < n_apis && wanted("top"); i++)
 			test_top(&libs[i]);
+		if (wanted("rests"))
+			test_rests(libs, n_apis);
 		if (wanted("random"))
 			test_random(libs, n_apis, test_is_small() ? 8 : 40);
 	}

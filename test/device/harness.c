@@ -205,13 +205,23 @@ make_column(library *lib, const model *m)
 	return column;
 }
 
+/* Makes a set for matches with the model's rows. */
 gjd_keyset *
-make_keyset(library *lib, uint32_t key_bytes, key_set set, gjd_strategy strategy)
+make_keyset_of(library *lib, const model *m, key_set set, gjd_strategy strategy)
 {
-	gjd_keyset_params params = {sizeof(params), key_bytes, set.keys, set.count, strategy};
+	gjd_keyset_params params = {sizeof(params), m->shape.key_bytes, set.keys, set.count,
+								strategy,		m->rests};
 	gjd_keyset *keyset = NULL;
 
 	return lib->api->keyset_create(lib->device, &params, &keyset, NULL) == GJD_OK ? keyset : NULL;
+}
+
+gjd_keyset *
+make_keyset(library *lib, uint32_t key_bytes, key_set set, gjd_strategy strategy)
+{
+	model any = {.shape = {.key_bytes = key_bytes}};
+
+	return make_keyset_of(lib, &any, set, strategy);
 }
 
 void
@@ -226,7 +236,7 @@ begin_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset
 			gjd_match **match)
 {
 	gjd_match_params params = {.struct_size = sizeof(params), .what = what, .want = m->want,
-							   .filter = m->filter};
+							   .rest_column = m->rest_column, .filter = m->filter};
 
 	return lib->api->match_begin(column, keyset, &params, match, NULL);
 }
@@ -365,6 +375,7 @@ run_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, 
 							   .first_capacity = d.first_capacity,
 							   .want = m->want,
 							   .any_order = m->any_order,
+							   .rest_column = m->rest_column,
 							   .filter = m->filter};
 
 	a.status = lib->api->match_begin(column, keyset, &params, &match, NULL);

@@ -53,6 +53,8 @@ typedef struct model
 	gjd_want want; /* requested columns of entries; all at first */
 	bool any_order; /* any order requested */
 	gjd_filter filter; /* filter of rows; empty at first */
+	uint32_t rest_column; /* column with the rests of keys; 0 at first: keys have none */
+	const int64_t *rests; /* of the keys of sets that rows are matched with */
 	uint64_t pages;
 	int64_t *keys;
 	uint32_t *valid;
@@ -86,7 +88,8 @@ void make_image(const model *m, uint64_t page, char *image);
 void add_carried(model *m, uint32_t bytes, bool nullable);
 void fill_carried(model *m, uint64_t seed);
 
-bool set_contains(key_set set, int64_t key);
+/* Returns the number of a row's key, with its rest if it has one, in the set; count if absent. */
+uint64_t rank_of_row(const model *m, key_set set, uint64_t row);
 void sort_set(key_set *set); /* sorts and removes duplicates */
 
 /*
@@ -109,6 +112,7 @@ gjd_status push_pages(library *lib, gjd_column *column, const model *m, uint64_t
 gjd_status create_column(library *lib, const model *m, uint64_t reserve, gjd_column **column);
 gjd_column *make_column(library *lib, const model *m);
 gjd_keyset *make_keyset(library *lib, uint32_t key_bytes, key_set set, gjd_strategy strategy);
+gjd_keyset *make_keyset_of(library *lib, const model *m, key_set set, gjd_strategy strategy);
 void destroy_column(library *lib, gjd_column *column);
 
 typedef struct delivery

@@ -128,11 +128,28 @@ sort_set(key_set *set)
 	set->count = kept;
 }
 
-bool
-set_contains(key_set set, int64_t key)
+uint64_t
+rank_of_row(const model *m, key_set set, uint64_t row)
 {
-	return set.count > 0 &&
-		   bsearch(&key, set.keys, set.count, sizeof(*set.keys), compare_keys) != NULL;
+	const int64_t *rests = m->rest_column > 0 ? m->rests : NULL;
+	int64_t key = m->keys[row];
+	int64_t rest = rests ? (int64_t) m->carried[m->rest_column - 1][row] : 0;
+	uint64_t low = 0;
+	uint64_t high = set.count;
+
+	if (rests && m->nulls[m->rest_column - 1][row])
+		return set.count;
+	while (low < high)
+	{
+		uint64_t middle = (low + high) / 2;
+
+		if (set.keys[middle] < key || (set.keys[middle] == key && rests && rests[middle] < rest))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < set.count && set.keys[low] == key && (!rests || rests[low] == rest) ? low
+																					 : set.count;
 }
 
 /* ---- filters ------------------------------------------------------------------------------- */
@@ -283,7 +300,7 @@ expected_answer(const model *m, key_set set, gjd_what what)
 
 	for (uint64_t i = 0; i < rows; i++)
 	{
-		if ((m->valid[i / 32] >> i % 32 & 1) == 0 || !set_contains(set, m->keys[i]))
+		if ((m->valid[i / 32] >> i % 32 & 1) == 0 || rank_of_row(m, set, i) == set.count)
 			continue;
 		a.matched++;
 		if (!row_passes(m, i))

@@ -51,6 +51,7 @@ run_reduction(library *lib, const model *m, gjd_column *column, gjd_keyset *keys
 							   .what = GJD_ENTRIES,
 							   .want = m->want,
 							   .any_order = 1,
+							   .rest_column = m->rest_column,
 							   .filter = m->filter,
 							   .reduction = &asked};
 	delivery d = {capacity, true, 0, false};
@@ -127,7 +128,7 @@ same_outcome(const outcome *a, const outcome *b)
 }
 
 /* Runs a reduction in each library, in two ways of delivery. */
-static void
+void
 check_reduction(library *libs, int n, const model *m, key_set set, const task *t,
 				gjd_column *const *columns, bool *good)
 {
@@ -140,7 +141,7 @@ check_reduction(library *libs, int n, const model *m, key_set set, const task *t
 			continue;
 		for (uint64_t capacity = 0; capacity <= 7 && good[i]; capacity += 7)
 		{
-			gjd_keyset *keyset = make_keyset(&libs[i], m->shape.key_bytes, set, GJD_BY_AUTO);
+			gjd_keyset *keyset = make_keyset_of(&libs[i], m, set, GJD_BY_AUTO);
 			outcome o = run_reduction(&libs[i], m, columns[i], keyset, t, capacity);
 
 			good[i] = same_outcome(&o, &expected);

@@ -148,17 +148,6 @@ number_groups(const model *m, const task *t, uint64_t *n)
 
 /* ---- rows ---------------------------------------------------------------------------------- */
 
-/* Returns the number of a key in the set. */
-static uint64_t
-rank_of(key_set set, int64_t key)
-{
-	uint64_t rank = 0;
-
-	while (set.keys[rank] != key)
-		rank++;
-	return rank;
-}
-
 /*
  * Returns the group of a row, or UINT64_MAX if it belongs to the rest; numbers are those of groups
  * by columns.
@@ -179,7 +168,7 @@ group_of(const model *m, const task *t, key_set set, const uint64_t *numbers, ui
 	if (t->asked.grouping == GJD_BY_COLUMNS)
 		return numbers[row];
 	if (t->asked.grouping == GJD_BY_KEY)
-		return rank_of(set, m->keys[row]);
+		return rank_of_row(m, set, row);
 	if (t->asked.grouping == GJD_BY_VALUE || t->asked.grouping == GJD_DISTINCT)
 	{
 		group = (uint64_t) value_of(m, row, t->asked.column) - (uint64_t) t->asked.least;
@@ -193,12 +182,12 @@ group_of(const model *m, const task *t, key_set set, const uint64_t *numbers, ui
 
 /* Sets the values that rows of the group have in common. */
 static void
-set_values(const model *m, const task *t, uint64_t row, uint64_t *words)
+set_values(const model *m, const task *t, uint64_t row, uint64_t rank, uint64_t *words)
 {
 	switch (t->asked.grouping)
 	{
 		case GJD_BY_KEY:
-			words[0] = (uint64_t) m->keys[row];
+			words[0] = m->rest_column > 0 ? rank : (uint64_t) m->keys[row];
 			break;
 		case GJD_BY_VALUE:
 			words[1] = value_is_null(m, row, t->asked.column);
@@ -315,10 +304,11 @@ expected_outcome(const model *m, const task *t, key_set set)
 			o.reduced.newer[o.reduced.n_newer++] = (uint32_t) page;
 	for (uint64_t row = 0; row < rows; row++)
 	{
+		uint64_t rank = rank_of_row(m, set, row);
 		uint64_t group;
 
 		if ((m->valid[row / 32] >> row % 32 & 1) == 0 || is_left_out(t, row / m->shape.slots) ||
-			!set_contains(set, m->keys[row]))
+			rank == set.count)
 			continue;
 		o.matched++;
 		if (!passes(m, row, t->asked.marked))
@@ -335,10 +325,9 @@ expected_outcome(const model *m, const task *t, key_set set)
 		o.reduced.rows++;
 		if (t->asked.grouping != GJD_DISTINCT)
 		{
-			uint64_t weight =
-				t->asked.weights ? t->asked.weights[rank_of(set, m->keys[row])] : 1;
+			uint64_t weight = t->asked.weights ? t->asked.weights[rank] : 1;
 
-			set_values(m, t, row, o.elements + group * words);
+			set_values(m, t, row, rank, o.elements + group * words);
 			add_row(m, t, row, weight, o.elements + group * words);
 		}
 		else if (group == t->asked.span)

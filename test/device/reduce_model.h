@@ -31,4 +31,8 @@ void free_outcome(outcome *o);
 /* Computes the right result from the model, row by row. */
 outcome expected_outcome(const model *m, const task *t, key_set set);
 
+/* reduce_cases.c: sets *good of each library to false if it does not have that result */
+void check_reduction(library *libs, int n, const model *m, key_set set, const task *t,
+					 gjd_column *const *columns, bool *good);
+
 #endif

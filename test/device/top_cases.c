@@ -52,7 +52,7 @@ row_of(gjd_tid tid)
  * that no row is missing that comes before the last row within the limit, or ties with it.
  * Returns the number of delivered rows.
  */
-static bool
+bool
 check_top(library *lib, const model *m, gjd_column *column, key_set set, gjd_top top,
 		  uint64_t *delivered)
 {
@@ -60,9 +60,9 @@ check_top(library *lib, const model *m, gjd_column *column, key_set set, gjd_top
 	const uint64_t *rows = whole.data;
 	place *places = malloc((whole.items + 1) * sizeof(*places));
 	uint8_t *is_hit = calloc(m->pages * m->shape.slots + 1, 1);
-	gjd_keyset *keyset = make_keyset(lib, m->shape.key_bytes, set, GJD_BY_AUTO);
+	gjd_keyset *keyset = make_keyset_of(lib, m, set, GJD_BY_AUTO);
 	gjd_match_params params = {.struct_size = sizeof(params), .what = GJD_TIDS,
-							   .filter = m->filter, .top = top};
+							   .rest_column = m->rest_column, .filter = m->filter, .top = top};
 	delivery d = {0, true, 0, false};
 	gjd_match *match;
 	uint64_t required = 0;
