@@ -14,11 +14,11 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 78442,
-	'lines of code' => 55218,
-	'global functions' => 764,
+	'lines' => 78647,
+	'lines of code' => 55362,
+	'global functions' => 767,
 	'used by no other file' => 0,
-	'used across folders' => 406,
+	'used across folders' => 408,
 	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,

@@ -173,6 +173,8 @@ typedef struct GjReduceRequest
 } GjReduceRequest;
 
 /* reduction.c */
+extern bool GjReduceProve(const GjTableScan *table, const GjExact *exact,
+						  GjReduceRequest *request);
 extern bool GjReducePrepare(const GjTableScan *table, const GjRowShape *shape,
 							GjReduceRequest *request);
 extern void GjReduceNext(GjReduceRequest *request);

@@ -10,7 +10,7 @@
  * A reduction is asked for only if nothing but its key and columns decides what a row counts for:
  *
  *	- the rows come from entries, and no condition is left that entries are not tested by;
- *	- equal codes are equal keys, which is not so for hashes, nor for uuid without its rest;
+ *	- equal codes are equal keys, or a device compares the rests of keys, too (GjReduceProve);
  *	- the groups and the arguments of aggregates are columns of the index, and the key is one only
  *	  if its code is its value (find_column);
  *	- entries can be rows under the snapshot: visible.c;
@@ -51,8 +51,9 @@
 #define ROOM_FACTOR				4.0
 #define MIN_ROOM				65536.0
 
+static bool may_prove(const GjTableScan *table);
 static double expect_groups(const GjTableScan *table, const GjReduceRequest *request);
-static bool may_reduce(const GjTableScan *table);
+static bool may_reduce(const GjTableScan *table, const GjProofs *proofs);
 static double estimate_rows(const GjTableScan *table);
 static HeapTuple find_statistics(const GjTableScan *table, int column);
 static bool guess_range(const GjTableScan *table, int column, uint64 limit,
@@ -69,6 +70,35 @@ static void find_words(const GjTableScan *table, GjReduceRequest *request);
 static bool fits(void *arg, uint64 nelements);
 
 /*
+ * Have a device prove keys by their rests, if codes alone do not prove them.  The exact table has
+ * the keys and nothing else.  Returns false if there should be no reduction.
+ */
+bool
+GjReduceProve(const GjTableScan *table, const GjExact *exact, GjReduceRequest *request)
+{
+	GjIndexInfo info;
+
+	if (!GjCodecHasPairs(&table->key_reader.codec))
+		return true;
+	if (exact == NULL || table->keys->entry_exact != NULL || !may_prove(table))
+		return false;
+	GjIndexGetInfo(table->index, &info);
+	request->reduction.proofs = GjProofsCreate(request->context, table->keys, exact,
+											   GjIndexSecondColumn(&info, 0));
+	return request->reduction.proofs != NULL;
+}
+
+/*
+ * Return true if it may be worth listing the keys with their rests
+ */
+static bool
+may_prove(const GjTableScan *table)
+{
+	return gj_device_aggregate && (GjServiceCapabilities() & GJD_CAN_PROVE_RESTS) != 0 &&
+		estimate_rows(table) >= gj_reduce_rows;
+}
+
+/*
  * Prepare a reduction of the rows of a table, whose keys are set.  The shape turns entries into
  * rows; columns of the request are those that it has.  Weights, if any, have been set in what is
  * asked.  Returns false if there should be no reduction.
@@ -80,7 +110,8 @@ GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceReque
 	gjd_reduction *asked = &reduction->asked;
 
 	reduction->limit = GjWorkMemory() / 2;
-	if (shape == NULL || !may_reduce(table) || !choose_groups(table, shape, request))
+	if (shape == NULL || !may_reduce(table, reduction->proofs) ||
+		!choose_groups(table, shape, request))
 		return false;
 	request->next = 0;
 	request->partner = NULL;
@@ -113,23 +144,26 @@ GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceReque
 static double
 expect_groups(const GjTableScan *table, const GjReduceRequest *request)
 {
-	uint64		most = gjd_most_elements(&request->reduction.asked, table->keys->nkeys);
+	const GjProofs *proofs = request->reduction.proofs;
+	uint64		most = gjd_most_elements(&request->reduction.asked,
+										 proofs != NULL ? proofs->n : table->keys->nkeys);
 
 	return Min(Min(request->expected, table->css.ss.ps.plan->plan_rows),
 			   (double) most * Max(request->most_partners, 1));
 }
 
 static bool
-may_reduce(const GjTableScan *table)
+may_reduce(const GjTableScan *table, const GjProofs *proofs)
 {
 	const EState *estate = table->css.ss.ps.state;
 	const GjKeySet *keys = table->keys;
 	const GjCodec *codec = &table->key_reader.codec;
+	bool		codes_prove = keys->exact == NULL && table->key_reader.nparts == 0 &&
+		!GjCodecMayHash(codec) && !GjCodecHasPairs(codec);
 
 	return gj_device_aggregate && table->row_shape != NULL && table->share.found == NULL &&
 		estate->es_epq_active == NULL && keys->nkeys > 0 && !keys->complement && !keys->nulls &&
-		keys->exact == NULL && table->key_reader.nparts == 0 &&
-		!GjCodecMayHash(codec) && !GjCodecHasPairs(codec) &&
+		(codes_prove || proofs != NULL) &&
 		GjEntriesMayBeRows(estate->es_snapshot) && GjServiceReady(NULL) &&
 		estimate_rows(table) >= gj_reduce_rows;
 }
@@ -296,7 +330,8 @@ choose_groups(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest
 }
 
 /*
- * Have a device group rows by these columns, and by the key in front if that must distinguish them.
+ * Have a device group rows by these columns, and by the key in front, with its rest if it has one,
+ * if that must distinguish them.
  *
  * If nearly each row makes a group, then groups are no less than rows, and merging them takes three
  * times as long as adding rows.  So they are not sent: returns false, unless their number may be
@@ -308,16 +343,21 @@ group_by_columns(const GjTableScan *table, GjReduceRequest *request, const uint3
 	gjd_reduction *asked = &request->reduction.asked;
 	double		expected = Max(request->expected, 1.0) * (request->by_key ? table->keys->nkeys : 1);
 	double		rows = estimate_rows(table);
+	const GjProofs *proofs = request->reduction.proofs;
+	int			key_columns = request->by_key ? proofs != NULL ? 2 : 1 : 0;
 	bool		are_many = !gj_force && expected > rows / MIN_ROWS_OF_GROUP;
 
-	if (request->ngroups + request->by_key > GJD_MAX_GROUP_COLUMNS ||
+	if (request->ngroups + key_columns > GJD_MAX_GROUP_COLUMNS ||
 		(are_many && (!request->only_count || request->distinct ||
 					  (GjServiceCapabilities() & GJD_CAN_TELL_SHARED) == 0)))
 		return false;
 	request->reduction.are_many = are_many;
 	asked->grouping = GJD_BY_COLUMNS;
-	if (request->by_key)
-		asked->columns[asked->n_columns++] = 0;
+	asked->n_columns = key_columns;
+	if (key_columns > 0)
+		asked->columns[0] = 0;
+	if (key_columns > 1)
+		asked->columns[1] = proofs->column;
 	for (int i = 0; i < request->ngroups; i++)
 	{
 		uint32		n = asked->n_columns++;

@@ -317,7 +317,8 @@ reduce(PlanState *node, GjReduceRequest *request)
 	if (scan->ordered != NULL || request->by_partner || GjRowsIsOpen(table->rows))
 		return false;
 	GjScanPrepare(scan);
-	if (!GjReducePrepare(table, entry_shape(table), request))
+	if (!GjReduceProve(table, table->keys->exact, request) ||
+		!GjReducePrepare(table, entry_shape(table), request))
 		return false;
 	table->reduction = &request->reduction;
 	GjScanStart(scan);

@@ -93,6 +93,7 @@ static bool reduce(PlanState *node, GjReduceRequest *request);
 static void next_states(PlanState *node, GjReduceRequest *request);
 static bool reduce_table(GjJoinState *state, GjJoinScanState *scan, GjReduceRequest *request);
 static bool weigh_keys(GjJoinState *state, const GjTableScan *table, GjReduceRequest *request);
+static GjSmallRow *find_small(GjJoinState *state, int64 code, int64 rest);
 static uint32 most_partners(const GjJoinState *state);
 static void add_states(GjJoinState *state, GjReduceRequest *request, const uint64 *element);
 static GjRowBatch *make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners);
@@ -898,7 +899,7 @@ reduce(PlanState *node, GjReduceRequest *request)
 	GjJoinState *state = (GjJoinState *) castNode(CustomScanState, node);
 	GjJoinScanState *scan;
 
-	if (state->direct == NULL || state->nparts > 0 ||
+	if (state->direct == NULL || state->nparts > (GjCodecHasPairs(&state->codec) ? 1 : 0) ||
 		state->scans[0]->table.share.found != NULL ||
 		(state->kind != GJ_JOIN_INNER && state->kind != GJ_JOIN_SEMI))
 		return false;
@@ -932,6 +933,11 @@ reduce_table(GjJoinState *state, GjJoinScanState *scan, GjReduceRequest *request
 	bool		prepared;
 
 	table->keys = keys_of(state, scan);
+	if (!GjReduceProve(table, state->batch->tuples, request))
+	{
+		table->keys = NULL;
+		return false;
+	}
 	request->by_key = request->by_partner ||
 		(shared && !request->distinct && !request->only_groups &&
 		 !weigh_keys(state, table, request));
@@ -941,8 +947,8 @@ reduce_table(GjJoinState *state, GjJoinScanState *scan, GjReduceRequest *request
 	if (!prepared)
 		return false;
 	table->reduction = &request->reduction;
-	GjJoinScanMatch(scan, keys_of(state, scan), NULL, state->batch->is_only,
-					needs_partners(state, scan));
+	GjJoinScanMatch(scan, keys_of(state, scan), state->batch->tuples,
+					state->batch->is_only, needs_partners(state, scan));
 	table->reduction = NULL;
 	return GjRowsAreReduced(table->rows);
 }
@@ -955,6 +961,8 @@ static bool
 weigh_keys(GjJoinState *state, const GjTableScan *table, GjReduceRequest *request)
 {
 	const GjKeySet *keys = table->keys;
+	const GjProofs *proofs = request->reduction.proofs;
+	uint64		n = proofs != NULL ? proofs->n : keys->nkeys;
 	gjd_reduction *asked = &request->reduction.asked;
 	double		entries = table->index->rd_rel->reltuples;
 	uint32	   *weights;
@@ -962,12 +970,24 @@ weigh_keys(GjJoinState *state, const GjTableScan *table, GjReduceRequest *reques
 	if ((GjServiceCapabilities() & GJD_CAN_WEIGH) == 0 ||
 		entries * most_partners(state) > PG_INT32_MAX)
 		return false;
-	weights = MemoryContextAllocHuge(request->context, keys->nkeys * sizeof(uint32));
-	for (uint64 i = 0; i < keys->nkeys; i++)
-		weights[i] = GjSmallLookup(state->small, keys->keys[i], NULL)->nrows_of_key;
+	weights = MemoryContextAllocHuge(request->context, n * sizeof(uint32));
+	for (uint64 i = 0; i < n; i++)
+		weights[i] = (proofs == NULL ? find_small(state, keys->keys[i], 0) :
+					  find_small(state, proofs->codes[i], proofs->rests[i]))->nrows_of_key;
 	asked->weights = weights;
-	asked->n_keys = keys->nkeys;
+	asked->n_keys = n;
 	return true;
+}
+
+/*
+ * Return the first small row of a key, given its code, and its rest if keys have any
+ */
+static GjSmallRow *
+find_small(GjJoinState *state, int64 code, int64 rest)
+{
+	Datum		part = Int64GetDatum(rest);
+
+	return GjSmallLookup(state->small, code, &part);
 }
 
 static uint32
@@ -1016,9 +1036,14 @@ add_states(GjJoinState *state, GjReduceRequest *request, const uint64 *element)
 {
 	GjStateRows *rows = request->rows;
 	GjSmallRow *partner = request->partner;
+	const GjProofs *proofs = request->reduction.proofs;
 
-	if (partner == NULL)
-		partner = GjSmallLookup(state->small, (int64) element[0], NULL);
+	if (partner == NULL && proofs == NULL)
+		partner = find_small(state, (int64) element[0], 0);
+	else if (partner == NULL && request->reduction.asked.grouping == GJD_BY_KEY)
+		partner = find_small(state, proofs->codes[element[0]], proofs->rests[element[0]]);
+	else if (partner == NULL)
+		partner = find_small(state, (int64) element[0], (int64) element[GJD_GROUP_WORDS]);
 	if (partner == NULL)
 		elog(ERROR, "a device has reduced rows of a key that it was not asked for");
 	if (!rows->has_partners)

@@ -60,7 +60,9 @@
  *	  bit has been set after the entry was made, when all tuples of the block were visible to every
  *	  snapshot, ours included.  The rest is visible.c, a. to c.  A process that clears the bit
  *	  later makes a change that our snapshot does not see.
- * c. The entry passes all conditions: no reduction is made if a part of the filter cannot be sent
+ * c. The entry's key is listed.  If codes alone do not prove that, the device also has the rests of
+ *	  all keys, and only takes entries whose code and rest are a pair of the list (sets/keyset.c).
+ *	  The entry passes all conditions: no reduction is made if a part of the filter cannot be sent
  *	  (is_sent_whole).  The conditions that are sent hold for exactly the values that pass the
  *	  test (rows/filter.c).  An entry that lacks a value of a condition is marked
  *	  (gpujoin_reduction.h), so the device returns it.
@@ -224,13 +226,17 @@ GjMirrorReduce(const GjEntryRequest *request, const GjIndexInfo *info, GjEntrySe
 }
 
 /*
- * Return true if the device tests all conditions of the filter
+ * Return true if the device tests all conditions of the filter, and rests if the filter does
  */
 static bool
 is_sent_whole(const GjEntryRequest *request, const GjEntrySet *rest)
 {
+	uint64		sent = rest->filter_parts;
+
+	if (request->reduction->proofs != NULL)
+		sent |= GJ_TEST_OF_RESTS;
 	return request->test == NULL ||
-		(request->test->parts != 0 && rest->filter_parts == request->test->parts);
+		(request->test->parts != 0 && (request->test->parts & ~sent) == 0);
 }
 
 /*
@@ -335,7 +341,9 @@ split_keys(Attempt *a)
 	GjEntrySet *hits = match->target.entries;
 	const GjKeySet *keys = match->keys;
 
-	if (!is_key_grouped(&reduction->asked) || reduction->asked.weights != NULL)
+	/* neither weights nor rests are listed for a part of the keys */
+	if (!is_key_grouped(&reduction->asked) || reduction->asked.weights != NULL ||
+		reduction->proofs != NULL)
 		return false;
 	add_tails(a);
 	if (hits->gave_up || hits->keys.width == 0)

@@ -634,12 +634,17 @@ reduced_share(const GjAggQuery *query, Path *path)
 }
 
 /*
- * Return the fraction of a table's rows that are on all-visible pages, or 0 without a mirror
+ * Return the fraction of a table's rows that are on all-visible pages; or 0 without a mirror, or if
+ * the device cannot prove keys
  */
 static double
 share_on_device(const IndexOptInfo *index)
 {
-	return GjIndexIsResident(index) ? index->rel->allvisfrac : 0.0;
+	bool		can_prove = !GjIndexIsHashed(index) ||
+		(OidIsValid(GjIndexRestProc(index)) &&
+		 (GjServiceCapabilities() & GJD_CAN_PROVE_RESTS) != 0);
+
+	return can_prove && GjIndexIsResident(index) ? index->rel->allvisfrac : 0.0;
 }
 
 static double

@@ -79,6 +79,7 @@ typedef struct Reader
 } Reader;
 
 static void read_parts(GjEntryFilter *filter, List *parts);
+static bool tests_rests(const GjEntryFilter *filter);
 static int	add_column(GjEntryFilter *filter, int column);
 static void read_condition(Reader *reader, Condition *condition);
 static void read_operands(Reader *reader, Condition *condition, int noperands);
@@ -144,9 +145,10 @@ GjEntryFilterInit(Relation index, List *plan, List *values, PlanState *parent)
 		.run = run_filter,.attach = attach_filter,.arg = filter,.columns = filter->columns,
 		.words = filter->words,.varies = filter->params != NULL
 	};
-	/* no device looks up tuples */
-	if (filter->root.noperands < 64 && filter->parts == NIL)
-		filter->test.parts = (UINT64CONST(1) << filter->root.noperands) - 1;
+	/* no device looks up tuples, but it may compare rests */
+	if (filter->root.noperands < 63 && (filter->parts == NIL || tests_rests(filter)))
+		filter->test.parts = ((UINT64CONST(1) << filter->root.noperands) - 1) |
+			(filter->parts != NIL ? GJ_TEST_OF_RESTS : 0);
 	return filter;
 }
 
@@ -164,6 +166,16 @@ read_parts(GjEntryFilter *filter, List *parts)
 		if (GjKindMayLack(filter->info.included[lfirst_int(lc) - 1].kind))
 			filter->part_words |= GJ_ENTRY_KEY << lfirst_int(lc);
 	}
+}
+
+/*
+ * Return true if what is looked up with the code is only the key's rest
+ */
+static bool
+tests_rests(const GjEntryFilter *filter)
+{
+	return filter->info.has_rests && list_length(filter->parts) == 1 &&
+		linitial_int(filter->parts) == GjIndexSecondColumn(&filter->info, 0);
 }
 
 /*

@@ -82,6 +82,7 @@ typedef struct Exchange
 	void		(*feed) (struct Exchange *x, char *half, gjp_part *part);
 	bool		(*take) (struct Exchange *x, const char *half, uint32 items);
 	const GjKeySet *keys;		/* match */
+	const GjProofs *proofs;		/* match: the keys with their rests, or NULL */
 	const gjp_request *request; /* match */
 	gjp_section section;		/* match: the words not yet sent start here ... */
 	uint64		nsent_of_section;	/* ... */
@@ -327,7 +328,7 @@ GjServiceReduce(const GjServiceColumn *column, const gjd_shape *shape, const GjK
 	.groups_if_needed = reduction->groups_if_needed, .reduction = reduction->asked,
 	.has_weights = reduction->asked.weights != NULL};
 	Exchange	x = {.take = take_reduced, .entries = rest, .shape = shape,
-	.reduction = reduction, .meanwhile = reduction->meanwhile};
+	.reduction = reduction, .proofs = reduction->proofs, .meanwhile = reduction->meanwhile};
 	GjServiceResult result;
 
 	Assert(gjd_reduction_is_valid(&reduction->asked, shape));
@@ -377,7 +378,8 @@ match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x, gjp_requ
 
 	if (info)
 		memset(info, 0, sizeof(*info));
-	request->keys = keys->nkeys;
+	request->keys = x->proofs != NULL ? x->proofs->n : keys->nkeys;
+	request->rest_column = x->proofs != NULL ? x->proofs->column : 0;
 	if (gjp_words_before(request, GJP_SECTIONS) > GJP_MAX_WORDS)
 		return fail(GJ_SERVICE_NO_MEMORY, "too many keys for the device");
 
@@ -471,9 +473,12 @@ find_section(const Exchange *x, Size *nbytes)
 		case GJP_WEIGHTS:
 			*nbytes = asked != NULL ? asked->n_keys * sizeof(uint32) : 0;
 			return asked != NULL ? (const char *) asked->weights : NULL;
+		case GJP_RESTS:
+			*nbytes = x->proofs != NULL ? x->proofs->n * sizeof(int64) : 0;
+			return x->proofs != NULL ? (const char *) x->proofs->rests : NULL;
 		default:
-			*nbytes = x->keys->nkeys * sizeof(int64);
-			return (const char *) x->keys->keys;
+			*nbytes = x->request->keys * sizeof(int64);
+			return (const char *) (x->proofs != NULL ? x->proofs->codes : x->keys->keys);
 	}
 }
 
@@ -559,7 +564,7 @@ take_elements(Exchange *x, const char *elements, uint32 n)
 {
 	GjReduction *r = x->reduction;
 	Size		bytes = r->element_words * sizeof(uint64);
-	uint64		most = gjd_most_elements(&r->asked, x->keys->nkeys);
+	uint64		most = gjd_most_elements(&r->asked, x->request->keys);
 
 	if (n > most - r->nelements)
 		return false;

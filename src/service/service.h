@@ -79,6 +79,8 @@ typedef struct GjReduction
 	 * nothing.
 	 */
 	gjd_reduction asked;
+	const GjProofs *proofs;		/* the keys with their rests, which entries must have; or NULL if
+								 * keys have none */
 	bool		groups_if_needed;	/* true to get only the number of groups if there is no rest
 									 * and no page is newer than the bound */
 	void		(*meanwhile) (void *arg);	/* work for the time until the answer is there, or NULL;
@@ -147,8 +149,10 @@ extern GjServiceResult GjServiceMatchEntries(const GjServiceColumn *column,
 
 /*
  * Have entries reduced to groups; those that cannot be reduced are added to the rest, as by
- * GjServiceMatchEntries().  The rest's filter must be the whole filter: the rows of groups cannot
- * be tested again.  After a failure, the answer and the rest must not be used.
+ * GjServiceMatchEntries().  With proofs, keys are those that are listed there, and a group of
+ * GJD_BY_KEY has the number of its key in that list.  The rest's filter must be the whole filter:
+ * the rows of groups cannot be tested again.  After a failure, the answer and the rest must not be
+ * used.
  */
 extern GjServiceResult GjServiceReduce(const GjServiceColumn *column, const gjd_shape *shape,
 									   const GjKeySet *keys, GjReduction *reduction,

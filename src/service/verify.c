@@ -3,7 +3,8 @@
  * verify.c
  *	  Whether the groups that a device has sent can be an answer to the request.
  *
- * A reduction's answer is checked against the request as a whole: keys are of the set, no group
+ * A reduction's answer is checked against the request as a whole: keys, or their numbers in the
+ * list of keys with rests, are of the set, no group
  * comes twice, the groups have as many rows as were reduced, and each aggregate is within the
  * limits for its number of rows.  So the caller can narrow the values to the types of their
  * columns.  With weights, the number of rows is only known to be within the limits of these.
@@ -61,7 +62,8 @@ static bool
 check_groups(const Answer *x)
 {
 	const GjReduction *r = x->reduction;
-	uint64		most = gjd_most_elements(&r->asked, x->keys->nkeys);
+	uint64		most = gjd_most_elements(&r->asked, r->proofs != NULL ? r->proofs->n :
+										 x->keys->nkeys);
 	uint64	   *seen = palloc0((most / 64 + 1) * sizeof(uint64));
 	uint64		hint = 0;
 	uint64		rows = 0;
@@ -120,6 +122,13 @@ check_group(const Answer *x, const uint64 *words, uint64 *seen, uint64 *hint)
 				return false;
 			break;
 		case GJD_BY_KEY:
+			if (x->reduction->proofs != NULL)
+			{
+				place = words[0];
+				if (is_null || place >= x->reduction->proofs->n)
+					return false;
+				break;
+			}
 			place = *hint = find_key(x->keys, (int64) words[0], *hint);
 			if (is_null || place == x->keys->nkeys)
 				return false;

@@ -130,7 +130,8 @@ typedef struct GjEntryTest
 	void	   *arg;			/* of both */
 	uint64		columns;		/* columns that it reads; bit 0 is the key */
 	uint64		words;			/* those of them that an entry may lack: then the test is true */
-	uint64		parts;			/* all parts of the test, as in GjEntrySetFilter(); 0: too many */
+	uint64		parts;			/* all parts of the test, as in GjEntrySetFilter(); 0: too many, or
+								 * it looks up more than the rests of keys */
 	bool		varies;			/* true if a rescan may give it other values to compare with */
 } GjEntryTest;
 
@@ -186,6 +187,9 @@ GjEntrySetCapacity(const GjEntrySet *set)
 {
 	return Min(set->memory_limit / set->entry_bytes, PG_UINT32_MAX);
 }
+
+/* The part of a test that is true if an entry has the rest of a listed key with its code */
+#define GJ_TEST_OF_RESTS		(UINT64CONST(1) << 63)
 
 /* Set the part of the test that a device can evaluate; parts identifies it for EXPLAIN */
 static inline void

@@ -1179,6 +1179,19 @@ GjExactCode(const GjExact *exact, uint32 number)
 }
 
 /*
+ * Get the word that is the only part of an element.  Returns false if it has others, or if it is a
+ * Datum, as the part of a key is whose code is a hash.
+ */
+bool
+GjExactGetRest(const GjExact *exact, uint32 number, int64 *rest)
+{
+	const uint64 *element = element_at(exact, number);
+
+	*rest = (int64) element[1];
+	return exact->nparts == 1 && GjExactPartHasWord(&exact->parts[0], (int64) element[0]);
+}
+
+/*
  * Give the table to another memory context
  */
 void

@@ -78,6 +78,7 @@ extern void GjExactFindWords(GjExact *exact, int n, const int64 *codes,
 							 const Datum *const *values, uint32 *numbers);
 extern uint32 GjExactCount(const GjExact *exact);
 extern int64 GjExactCode(const GjExact *exact, uint32 number);
+extern bool GjExactGetRest(const GjExact *exact, uint32 number, int64 *rest);
 extern void GjExactMove(GjExact *exact, MemoryContext parent);
 extern void GjExactFree(GjExact *exact);
 

@@ -221,6 +221,68 @@ GjKeySetFree(GjKeySet *set)
 	MemoryContextDelete(set->context);
 }
 
+typedef struct Pair
+{
+	int64		code;
+	int64		rest;
+} Pair;
+
+static inline int
+compare_pairs(const Pair *a, const Pair *b)
+{
+	if (a->code != b->code)
+		return a->code > b->code ? 1 : -1;
+	return (a->rest > b->rest) - (a->rest < b->rest);
+}
+
+#define ST_SORT sort_pairs
+#define ST_ELEMENT_TYPE Pair
+#define ST_COMPARE(a, b) compare_pairs(a, b)
+#define ST_CHECK_FOR_INTERRUPTS
+#define ST_SCOPE static
+#define ST_DEFINE
+#include "lib/sort_template.h"
+
+/*
+ * List the keys of a finished set with their rests, which are the only part of the table's
+ * elements.  Elements whose code the set does not list are left out.
+ *
+ * A device that has this list, in place of the codes alone, finds exactly the entries whose code
+ * and rest are listed, which proves their keys.  If the code of any element is a hash, returns
+ * NULL: no rest proves that key, and the entries with its code have to be looked up by their
+ * values.  An entry whose code is a hash has the code of no key that has a rest, so the device does
+ * not find it.
+ */
+GjProofs *
+GjProofsCreate(MemoryContext context, const GjKeySet *keys, const GjExact *exact, uint32 column)
+{
+	uint32		n = GjExactCount(exact);
+	Pair	   *pairs = MemoryContextAllocHuge(context, ((Size) n + 1) * sizeof(Pair));
+	GjProofs   *proofs = MemoryContextAlloc(context, sizeof(GjProofs));
+
+	*proofs = (GjProofs) {.column = column};
+	for (uint32 i = 0; i < n; i++)
+	{
+		Pair	   *pair = &pairs[proofs->n];
+
+		pair->code = GjExactCode(exact, i);
+		if (!GjExactGetRest(exact, i, &pair->rest))
+			return NULL;
+		proofs->n += !keys->narrowed || GjKeySetLists(keys, pair->code);
+	}
+	sort_pairs(pairs, proofs->n);
+
+	proofs->codes = MemoryContextAllocHuge(context, (proofs->n + 1) * sizeof(int64));
+	proofs->rests = MemoryContextAllocHuge(context, (proofs->n + 1) * sizeof(int64));
+	for (uint64 i = 0; i < proofs->n; i++)
+	{
+		proofs->codes[i] = pairs[i].code;
+		proofs->rests[i] = pairs[i].rest;
+	}
+	pfree(pairs);
+	return proofs;
+}
+
 /* Sort keys[] and remove duplicates */
 static void
 sort_keys(GjKeySet *set)

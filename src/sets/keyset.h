@@ -73,6 +73,18 @@ struct GjKeySet
 	int64	   *table;
 };
 
+/*
+ * Listed keys with their rests, as a device compares them with entries (GJD_CAN_PROVE_RESTS): pairs
+ * of code and rest, distinct and ascending.  Several may have the same code.
+ */
+typedef struct GjProofs
+{
+	uint64		n;
+	int64	   *codes;
+	int64	   *rests;
+	uint32		column;			/* column of the index that has the rests of entries */
+} GjProofs;
+
 /* keyset.c */
 extern GjKeySet *GjKeySetCreate(MemoryContext parent, int key_width);
 extern void GjKeySetGrow(GjKeySet *set);
@@ -82,6 +94,8 @@ extern GjKeySet *GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const
 extern uint64 GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high, int64 key);
 extern Size GjKeySetMemory(const GjKeySet *set);
 extern void GjKeySetFree(GjKeySet *set);
+extern GjProofs *GjProofsCreate(MemoryContext context, const GjKeySet *keys,
+								const GjExact *exact, uint32 column);
 
 /*
  * Intersection and union; all arguments must be finished sets.  A set with an exact table may only

@@ -7,8 +7,8 @@
  * variables: with GPUJOIN_TEST_LARGE, libraries other than the reference also get a column of 100
  * M rows; GPUJOIN_TEST_CASES names groups of cases (sizes, extremes, service, entries, filters,
  * reductions, groups, top, rests, random, sets, memory); with GPUJOIN_TEST_SMALL columns are few
- * and small, for tools that slow kernels down, and with GPUJOIN_TEST_SHARE=0/4 a process makes every
- * fourth check of reductions and filters, from the first.
+ * and small, for tools that slow kernels down, and with GPUJOIN_TEST_SHARE=0/4 a process makes
+ * every fourth check of reductions and filters, from the first.
  */
 #include "cases.h"
 

@@ -1,0 +1,181 @@
+# Keys that only their rests prove, uuids and text ids: a device reduces the rows whose code and
+# rest are those of a listed key, and no others. Many keys share a code, in lists and in the table;
+# rows are on tails, in open pages, and on blocks that are not all-visible; texts may be no ids.
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use MirrorTest;
+use ServiceTest;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $node = new_server('main', 'fsync = off', "gpujoin.device = 'reference'", PATIENT,
+	'gpujoin.force = on', 'max_parallel_workers_per_gather = 0', 'autovacuum = off',
+	'gpujoin.debug_reduce_rows = 0');
+ask($node);
+sql('CREATE EXTENSION IF NOT EXISTS gpujoin; CREATE EXTENSION IF NOT EXISTS gpujoin_test');
+wait_ready($node);
+
+# id: no two share a code. v7: made in bulk, a hundred in each millisecond, so that some share one.
+# alike: hundreds share a code, with rests of both signs.
+sql(q{
+	CREATE FUNCTION id(int) RETURNS uuid IMMUTABLE LANGUAGE sql AS
+		$$ SELECT md5($1::text)::uuid $$;
+	CREATE FUNCTION v7(int) RETURNS uuid IMMUTABLE LANGUAGE sql AS
+		$$ SELECT (lpad(to_hex(1700000000000 + $1 / 100), 12, '0') || '7' || '00' || $1 % 3 || '8'
+			|| right(md5($1::text), 15))::uuid $$;
+	CREATE FUNCTION alike(int) RETURNS uuid IMMUTABLE LANGUAGE sql AS
+		$$ SELECT gpujoin_test_uuid($1 / 400, CASE $1 % 3 WHEN 0 THEN -$1 ELSE $1 END) $$;
+	CREATE FUNCTION key(i int) RETURNS uuid IMMUTABLE LANGUAGE sql AS
+		$$ SELECT CASE i % 3 WHEN 0 THEN id(i) WHEN 1 THEN v7(i) ELSE alike(i) END $$;
+	CREATE FUNCTION name(i int) RETURNS text IMMUTABLE LANGUAGE sql AS
+		$$ SELECT CASE WHEN i % 20 = 3 THEN 'no id, but a text ' || i
+			WHEN i % 3 = 0 THEN v7(i)::text WHEN i % 3 = 1 THEN 'user-' || i
+			ELSE gpujoin_test_unpack(-3100000000000000000, i) END $$;
+	CREATE TABLE t (id int, u uuid, s text, v int8, c int2);
+	INSERT INTO t SELECT i, key(i % 3000), name(i % 3000), nullif(i % 7, 0) * 1000000007::int8,
+		nullif(i % 11, 3) FROM generate_series(1, 9000) i;
+	INSERT INTO t VALUES (-1, NULL, NULL, 1, 1), (-2, id(0), name(0), NULL, NULL);
+	CREATE INDEX t_u ON t USING gpujoin (u) INCLUDE (id, v, c) WITH (lanes = 1);
+	CREATE INDEX t_s ON t USING gpujoin (s text_id_ops) INCLUDE (id, v, c) WITH (lanes = 1);
+	CREATE TABLE small AS SELECT key(i) AS u, name(i) AS s, i % 5 AS p
+		FROM generate_series(1000, 4000, 7) i;
+	INSERT INTO small SELECT key(i), name(i), i % 3 FROM generate_series(1000, 1500, 5) i;
+	INSERT INTO small VALUES (NULL, NULL, 1), (id(1000000), 'user-x', 2)});
+vacuum_until_visible($node, 't');
+sql(q{ANALYZE small; SELECT gpujoin_load('t_u'), gpujoin_load('t_s')});
+
+sub counter
+{
+	my ($plan, $name) = @_;
+
+	return $plan =~ /"$name": ([0-9]+)/ ? $1 : '-';
+}
+
+# The answer in one snapshot by PostgreSQL, by us without reductions, and with them; and how many
+# rows have been reduced.
+sub answers_of
+{
+	my $query = shift;
+	my @lines = split /\n/, sql("BEGIN ISOLATION LEVEL REPEATABLE READ; SET gpujoin.enabled = off;
+		SELECT md5(string_agg(q::text, ',' ORDER BY q::text)) FROM ($query) q;
+		RESET gpujoin.enabled; SET gpujoin.device_aggregate = off;
+		SELECT md5(string_agg(q::text, ',' ORDER BY q::text)) FROM ($query) q;
+		RESET gpujoin.device_aggregate;
+		SELECT md5(string_agg(q::text, ',' ORDER BY q::text)) FROM ($query) q");
+	my $plan = sql("EXPLAIN (ANALYZE, FORMAT json, TIMING off) $query");
+
+	return ([ $lines[1], $lines[2] ], [ $lines[0], $lines[0] ],
+		counter($plan, 'Device Rows Reduced'));
+}
+
+# A few rows may be on a tail, or on the last block.
+sub reduced
+{
+	my ($what, $query, $rows, $others) = @_;
+	my ($ours, $stock, $reduced) = answers_of($query);
+
+	is_deeply($ours, $stock, "$what: the answer");
+	is($rows - $reduced <= ($others // 0) ? $rows : $reduced, $rows, "$what: rows reduced");
+	cmp_ok($reduced, '<=', $rows, "$what: no others");
+	return;
+}
+
+# Keys of each kind; keys that no row has, but whose code some have; keys of another code
+my $list = 'u = ANY (ARRAY(SELECT key(i) FROM generate_series(1, 4000, 2) i) || '
+  . 'ARRAY(SELECT gpujoin_test_uuid(i, 100000 + i) FROM generate_series(0, 5) i))';
+my $sums = 'count(*), sum(id), count(v), sum(v), avg(v), min(v), max(c)';
+my $all = sql("SET gpujoin.enabled = off; SELECT count(*) FROM t WHERE $list");
+
+sub check_uuids
+{
+	my ($when, $rows, $of_join, $others) = @_;
+
+	reduced("$when: a list", "SELECT $sums FROM t WHERE $list", $rows, $others);
+	reduced("$when: groups of a column", "SELECT c, $sums FROM t WHERE $list GROUP BY c", $rows,
+		$others);
+	reduced("$when: groups of columns",
+		"SELECT c, v, $sums FROM t WHERE $list GROUP BY c, v", $rows, $others);
+	reduced("$when: distinct values", "SELECT count(DISTINCT v) FROM t WHERE $list", $rows,
+		$others);
+	reduced("$when: the number of distinct rows",
+		"SELECT count(*) FROM (SELECT DISTINCT c, v FROM t WHERE $list) d", $rows, $others);
+	reduced("$when: weights", "SELECT $sums FROM small JOIN t USING (u)", $of_join, $others);
+	reduced("$when: partners",
+		"SELECT p, $sums FROM small JOIN t USING (u) GROUP BY p", $of_join, $others);
+	reduced("$when: partners and a column",
+		"SELECT p, c, $sums FROM small JOIN t USING (u) GROUP BY p, c", $of_join, $others);
+	reduced("$when: a semi-join",
+		"SELECT $sums FROM t WHERE u IN (SELECT u FROM small)", $of_join, $others);
+	return;
+}
+
+my $joined = sql('SET gpujoin.enabled = off;
+	SELECT count(*) FROM t WHERE u IN (SELECT u FROM small)');
+
+cmp_ok($all, '>', 3000, 'there are rows');
+check_uuids('uuids', $all, $joined);
+reduced('a filter', "SELECT $sums FROM t WHERE $list AND v > 2000000000 AND c < 8",
+	sql("SET gpujoin.enabled = off;
+		SELECT count(*) FROM t WHERE $list AND v > 2000000000 AND c < 8"));
+reduced('one key', 'SELECT count(*), sum(v) FROM t WHERE u = key(1)', 3);
+reduced('keys with one code, of which one is listed', "SELECT $sums FROM t WHERE u = alike(5)", 3);
+reduced('a listed code, and no listed key', 'SELECT count(*), sum(v) FROM t WHERE '
+	  . 'u = gpujoin_test_uuid(0, 1000000)', 0);
+reduced('two conditions', "SELECT $sums FROM t WHERE u IN (alike(5), alike(8)) OR u = key(3)", 9);
+
+# Not reduced: groups of uuids, and tuples; the CPU proves entries
+reduced('groups of keys', "SELECT u, count(*), sum(v) FROM t WHERE $list GROUP BY u", 0);
+reduced('tuples', "SELECT $sums FROM t WHERE (u, c) IN ((alike(2), 2), (alike(5), 5))", 0);
+reduced('a join by two columns', "SELECT $sums FROM small s JOIN t ON t.u = s.u AND t.c = s.p", 0);
+
+# ---- texts -------------------------------------------------------------------------------------
+
+my $ids = 's = ANY (ARRAY(SELECT name(i) FROM generate_series(0, 4000, 2) i))';
+my $mixed = 's = ANY (ARRAY(SELECT name(i) FROM generate_series(0, 4000, 2) i) || name(3))';
+
+reduced('texts', "SELECT $sums FROM t WHERE $ids",
+	sql("SET gpujoin.enabled = off; SELECT count(*) FROM t WHERE $ids"));
+reduced('texts of which one is no id', "SELECT $sums FROM t WHERE $mixed", 0);
+reduced('only a text that is no id', "SELECT $sums FROM t WHERE s = name(3)", 0);
+reduced('joined texts', "SELECT p, $sums FROM small JOIN t USING (s) WHERE length(small.s) < 12 "
+	  . 'GROUP BY p', sql('SET gpujoin.enabled = off; SELECT count(*) FROM t WHERE s IN '
+	  . '(SELECT s FROM small WHERE length(s) < 12)'));
+reduced('joined texts of which some are no ids', "SELECT $sums FROM small JOIN t USING (s)", 0);
+
+# ---- changes -----------------------------------------------------------------------------------
+
+# New rows are on the tail, and then in an open page; blocks are no longer all-visible.
+sql(q{INSERT INTO t SELECT i, key(i % 3000), name(i % 3000), i, i % 9
+	FROM generate_series(10001, 10012) i});
+my ($ours, $stock, $reduced);
+
+foreach my $rows (5, 3000)
+{
+	foreach my $query ("SELECT $sums FROM t WHERE $list",
+		"SELECT p, $sums FROM small JOIN t USING (u) GROUP BY p",
+		"SELECT p, c, $sums FROM small JOIN t USING (u) GROUP BY p, c",
+		"SELECT $sums FROM t WHERE $ids")
+	{
+		($ours, $stock, $reduced) = answers_of($query);
+		is_deeply($ours, $stock, "$rows new rows: $query");
+		cmp_ok($reduced, '>', 0, 'most of them are reduced');
+	}
+	sql(qq{INSERT INTO t SELECT i, key(i % 3000), name(i % 3000), i, i % 9
+		FROM generate_series(20000, 20000 + $rows * 2) i;
+		UPDATE t SET u = key(id % 2000 + 1), v = v + 1 WHERE id < 500 AND id % 50 = 3;
+		UPDATE t SET u = alike(5), s = 'user-1' WHERE id < 500 AND id % 100 = 7;
+		DELETE FROM t WHERE id BETWEEN 2000 AND 2500 AND id % 40 = 11});
+}
+sql(q{VACUUM t; SELECT gpujoin_fold('t_u'), gpujoin_fold('t_s')});
+vacuum_until_visible($node, 't');
+$all = sql("SET gpujoin.enabled = off; SELECT count(*) FROM t WHERE $list");
+$joined = sql('SET gpujoin.enabled = off; SELECT count(*) FROM t WHERE u IN (SELECT u FROM small)');
+check_uuids('after a fold', $all, $joined, 20);
+
+log_is_clean($node, 'the log');
+$node->stop;
+done_testing();
