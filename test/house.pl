@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 78647,
-	'lines of code' => 55362,
+	'lines' => 78744,
+	'lines of code' => 55436,
 	'global functions' => 767,
 	'used by no other file' => 0,
 	'used across folders' => 408,

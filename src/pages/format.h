@@ -66,8 +66,8 @@
 #define GJ_MAX_WORDS			(BLCKSZ / GJ_SLOTS_PER_WORD)
 
 /*
- * Number of rows that a tail page takes before it is flushed.  A flush compares two whole pages, at
- * about 1 ns a byte, which is shared by this number of rows; each search reads all tails.
+ * Number of rows that a tail page takes before it is flushed.  A flush locks and logs three pages,
+ * which is shared by this number of rows; each search reads all tails.
  */
 #define GJ_TAIL_ROWS			64
 

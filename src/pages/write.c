@@ -6,7 +6,7 @@
  * Each function here makes one change that is complete by itself: a crash or a reader between
  * two of them finds a correct index.  Changes go through generic WAL, because a custom resource
  * manager would have to be preloaded wherever the WAL is replayed.  (New pages of a run are
- * logged as full-page images: publish.c.  finish_change() makes records for the replay of generic
+ * logged as full-page images: publish.c.  log_changes() makes records for the replay of generic
  * WAL without its help.)
  *
  * Lock order, everywhere: tail page, data page, list page, journal, metapage.  Pages are
@@ -43,9 +43,25 @@
 /* Bytes of the head of a fragment of generic WAL */
 #define FRAGMENT_HEAD			(2 * sizeof(uint16))
 
+/*
+ * A change of a page, as generic WAL has it: fragments, each an offset, a length and the new bytes.
+ * At most each array and each bitmap is one, and a few fields.
+ */
+typedef struct Change
+{
+	Buffer		buffer;
+	int			length;
+	char		bytes[BLCKSZ + (2 * GJ_MAX_COLUMNS + 8) * FRAGMENT_HEAD];
+} Change;
+
 static void put_value(char *array, int slot, int width, const char *value);
-static void finish_change(Relation index, Buffer buffer, const char *delta, int length);
-static int	change_bytes(Page page, void *to, const void *from, int n, char *delta, int length);
+static void begin_change(Change *change, Buffer buffer);
+static void change_bytes(Change *change, void *to, const void *from, int n);
+static void add_bytes(Change *change, const void *from, int n);
+static void log_changes(Relation index, Change **changes, int n);
+static void add_slots(Change *change, const GjIndexInfo *info, int first, int last,
+					  bool with_nulls);
+static bool has_nulls(Page page, const GjIndexInfo *info);
 static void widen_bounds(GjPageOpaque opaque, int64 key);
 static int	find_free_slot(const uint32 *used, int words, int from);
 static void open_arrays(Relation index, const GjIndexInfo *info, Buffer data);
@@ -61,7 +77,7 @@ static void list_init(Page page, uint32 run, BlockNumber previous);
 static void check_included(Relation index, bool has_rests, const uint16 *flags);
 
 /*
- * Put a row into a free slot of a private copy of a data page
+ * Put a row into a free slot of a data page
  */
 void
 GjDataPut(Page page, const GjIndexInfo *info, int slot, const char *row)
@@ -108,68 +124,87 @@ GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *r
 	GjPageOpaque opaque = GjPageGetOpaque(page);
 	uint16		used = opaque->used + 1;
 	LocationIndex lower = GjTailRow(page, info, info->tail_rows) - (char *) page;
-	char		delta[GJ_MAX_ROW_WIDTH + sizeof(used) + sizeof(lower) + 3 * FRAGMENT_HEAD];
-	int			length = 0;
+	Change		change;
+	Change	   *changes[] = {&change};
 
+	begin_change(&change, tail);
 	START_CRIT_SECTION();
 	if (header->pd_lower < lower)
 	{
 		/* replay clears what is behind pd_lower, too */
 		memset((char *) page + header->pd_lower, 0, lower - header->pd_lower);
-		length = change_bytes(page, &header->pd_lower, &lower, sizeof(lower), delta, length);
+		change_bytes(&change, &header->pd_lower, &lower, sizeof(lower));
 	}
-	length = change_bytes(page, GjTailRow(page, info, opaque->used), row, info->row_width, delta,
-						  length);
-	length = change_bytes(page, &opaque->used, &used, sizeof(used), delta, length);
-	finish_change(index, tail, delta, length);
+	change_bytes(&change, GjTailRow(page, info, opaque->used), row, info->row_width);
+	change_bytes(&change, &opaque->used, &used, sizeof(used));
+	log_changes(index, changes, lengthof(changes));
 	END_CRIT_SECTION();
 	GjStep("appended");
 }
 
-/*
- * Log a change of one page, which change_bytes() has made
- */
 static void
-finish_change(Relation index, Buffer buffer, const char *delta, int length)
+begin_change(Change *change, Buffer buffer)
 {
-	XLogRecPtr	end;
-
-	MarkBufferDirty(buffer);
-	if (!RelationNeedsWAL(index))
-		return;
-	XLogBeginInsert();
-	XLogRegisterBuffer(0, buffer, REGBUF_STANDARD);
-	XLogRegisterBufData(0, (char *) delta, length);
-	end = XLogInsert(RM_GENERIC_ID, 0);
-	PageSetLSN(BufferGetPage(buffer), end);
+	change->buffer = buffer;
+	change->length = 0;
 }
 
 /*
- * Change bytes of a page, and add them to the data of a record of generic WAL, which consists of
- * fragments: offset, length, bytes.  Returns the new length of the data.
+ * Change bytes of a page, and add them to the change
  *
  * Bytes at both ends that the page has already are left out.  A tail has the bytes of an earlier
  * row there, which often ends like the new one: a standby has the same.
  */
-static int
-change_bytes(Page page, void *to, const void *from, int n, char *delta, int length)
+static void
+change_bytes(Change *change, void *to, const void *from, int n)
 {
 	char	   *old = to;
 	const char *new = from;
-	uint16		head[2];
 
 	while (n > 0 && old[n - 1] == new[n - 1])
 		n--;
 	for (; n > 0 && *old == *new; n--)
 		old++, new++;
-	if (n == 0)
-		return length;
-	head[0] = old - (char *) page;
-	head[1] = n;
-	memcpy(delta + length, head, sizeof(head));
-	memcpy(delta + length + sizeof(head), new, n);
 	memcpy(old, new, n);
-	return length + sizeof(head) + n;
+	add_bytes(change, old, n);
+}
+
+/*
+ * Add bytes of the page to the change
+ */
+static void
+add_bytes(Change *change, const void *from, int n)
+{
+	uint16		head[2] = {(const char *) from - (char *) BufferGetPage(change->buffer), n};
+
+	if (n == 0)
+		return;
+	memcpy(change->bytes + change->length, head, sizeof(head));
+	memcpy(change->bytes + change->length + sizeof(head), from, n);
+	change->length += sizeof(head) + n;
+}
+
+/*
+ * Log changes of pages that have been made, by one record
+ */
+static void
+log_changes(Relation index, Change **changes, int n)
+{
+	XLogRecPtr	end;
+
+	for (int i = 0; i < n; i++)
+		MarkBufferDirty(changes[i]->buffer);
+	if (!RelationNeedsWAL(index))
+		return;
+	XLogBeginInsert();
+	for (int i = 0; i < n; i++)
+	{
+		XLogRegisterBuffer(i, changes[i]->buffer, REGBUF_STANDARD);
+		XLogRegisterBufData(i, changes[i]->bytes, changes[i]->length);
+	}
+	end = XLogInsert(RM_GENERIC_ID, 0);
+	for (int i = 0; i < n; i++)
+		PageSetLSN(BufferGetPage(changes[i]->buffer), end);
 }
 
 /*
@@ -177,46 +212,108 @@ change_bytes(Page page, void *to, const void *from, int n, char *delta, int leng
  *
  * Both pages are exclusively locked; the data page has a free slot.  This takes one record, so
  * that an entry is on exactly one of the two pages at any time.
+ *
+ * Generic WAL would copy and compare three whole pages.  But only fields change that we know, and
+ * the slots from the first to the last one that gets a row.
  */
 void
 GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
 {
+	Page		tailpage = BufferGetPage(tail);
+	Page		datapage = BufferGetPage(data);
+	GjPageOpaque from = GjPageGetOpaque(tailpage);
+	GjPageOpaqueData before = *GjPageGetOpaque(datapage);
+	GjPageOpaqueData after;
+	const uint32 *used_bits = GjDataUsed(datapage, info);
+	bool		with_nulls = has_nulls(datapage, info);
+	int			first = find_free_slot(used_bits, info->words, 0);
+	int			last = first;
+	int			row = 0;
 	Buffer		metabuf;
-	GenericXLogState *state;
-	Page		tailpage;
-	Page		datapage;
 	GjMetaPage	meta;
-	GjPageOpaque from;
-	int			slot = -1;
-	int			row;
+	uint64		sequence;
+	uint16		used;
+	Change		of_tail;
+	Change		of_data;
+	Change		of_meta;
+	Change	   *changes[] = {&of_tail, &of_data, &of_meta};
 
-	open_arrays(index, info, data); /* after a crash they may not be */
-	metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
-	state = GenericXLogStart(index);
-	tailpage = GenericXLogRegisterBuffer(state, tail, 0);
-	datapage = GenericXLogRegisterBuffer(state, data, 0);
-	meta = GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0));
-	from = GjPageGetOpaque(tailpage);
-	for (row = 0; row < from->used; row++)
-	{
-		slot = find_free_slot(GjDataUsed(datapage, info), info->words, slot + 1);
-		if (slot < 0)
-			break;
-		GjDataPut(datapage, info, slot, GjTailRow(tailpage, info, row));
-	}
-
-	if (row == 0)
+	if (first < 0 || from->used == 0)
 		GjReportCorruption(index, BufferGetBlockNumber(data),
 						   "A data page's count does not agree with its bitmap.");
+	open_arrays(index, info, data); /* after a crash they may not be */
+	metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
+	meta = GjPageGetMeta(BufferGetPage(metabuf));
+	begin_change(&of_tail, tail);
+	begin_change(&of_data, data);
+	begin_change(&of_meta, metabuf);
 
+	START_CRIT_SECTION();
+	for (int slot = first; slot >= 0 && row < from->used; row++)
+	{
+		GjDataPut(datapage, info, slot, GjTailRow(tailpage, info, row));
+		last = slot;
+		slot = find_free_slot(used_bits, info->words, slot + 1);
+	}
+	add_slots(&of_data, info, first, last, with_nulls || has_nulls(datapage, info));
+	sequence = meta->sequence + 1;
+	change_bytes(&of_meta, &meta->sequence, &sequence, sizeof(sequence));
+	after = *GjPageGetOpaque(datapage);
+	after.change = sequence;
+	*GjPageGetOpaque(datapage) = before;
+	change_bytes(&of_data, GjPageGetOpaque(datapage), &after, sizeof(after));
+
+	used = from->used - row;
 	memmove(GjTailRow(tailpage, info, 0), GjTailRow(tailpage, info, row),
-			(Size) (from->used - row) * info->row_width);
-	from->used -= row;
-
-	GjPageGetOpaque(datapage)->change = ++meta->sequence;
-	GenericXLogFinish(state);
+			(Size) used * info->row_width);
+	add_bytes(&of_tail, GjTailRow(tailpage, info, 0), used * info->row_width);
+	change_bytes(&of_tail, &from->used, &used, sizeof(used));
+	log_changes(index, changes, lengthof(changes));
+	END_CRIT_SECTION();
 	GjStep("flushed");
 	UnlockReleaseBuffer(metabuf);
+}
+
+/*
+ * Add the slots from the first to the last one of a data page to its change
+ */
+static void
+add_slots(Change *change, const GjIndexInfo *info, int first, int last, bool with_nulls)
+{
+	Page		page = BufferGetPage(change->buffer);
+	int			n = last - first + 1;
+	int			word = first / GJ_SLOTS_PER_WORD;
+	int			bytes = (last / GJ_SLOTS_PER_WORD - word + 1) * sizeof(uint32);
+
+	add_bytes(change, GjDataKeys(page, info) + first * info->key_width, n * info->key_width);
+	add_bytes(change, GjDataTids(page, info) + first, n * sizeof(ItemPointerData));
+	add_bytes(change, GjDataUsed(page, info) + word, bytes);
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		const GjIncludedColumn *column = &info->included[i];
+
+		add_bytes(change, GjDataValues(page, column) + first * column->width, n * column->width);
+		if (with_nulls)
+			add_bytes(change, GjDataNulls(page, column) + word, bytes);
+	}
+}
+
+/*
+ * Return true if a bit of a NULL is set
+ */
+static bool
+has_nulls(Page page, const GjIndexInfo *info)
+{
+	uint32		any = 0;
+
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		const uint32 *nulls = GjDataNulls(page, &info->included[i]);
+
+		for (int word = 0; word < info->words; word++)
+			any |= nulls[word];
+	}
+	return any != 0;
 }
 
 /*
@@ -275,15 +372,16 @@ open_arrays(Relation index, const GjIndexInfo *info, Buffer data)
 	Page		page = BufferGetPage(data);
 	PageHeader	header = (PageHeader) page;
 	LocationIndex lower = info->arrays_end;
-	char		delta[sizeof(lower) + FRAGMENT_HEAD];
-	int			length;
+	Change		change;
+	Change	   *changes[] = {&change};
 
 	if (header->pd_lower != SizeOfPageHeaderData)
 		return;
+	begin_change(&change, data);
 	START_CRIT_SECTION();
 	memset((char *) page + header->pd_lower, 0, lower - header->pd_lower);
-	length = change_bytes(page, &header->pd_lower, &lower, sizeof(lower), delta, 0);
-	finish_change(index, data, delta, length);
+	change_bytes(&change, &header->pd_lower, &lower, sizeof(lower));
+	log_changes(index, changes, lengthof(changes));
 	END_CRIT_SECTION();
 	GjStep("arrays opened");
 }
