@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 78744,
-	'lines of code' => 55436,
+	'lines' => 78802,
+	'lines of code' => 55478,
 	'global functions' => 767,
 	'used by no other file' => 0,
 	'used across folders' => 408,

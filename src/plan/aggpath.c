@@ -65,6 +65,8 @@ typedef struct Parts
 	List	   *divided;
 } Parts;
 
+static void keep_from_workers(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output);
+static Path *find_grouped(Path *path);
 static bool add_distinct_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output);
 static void add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 						 PathTarget *target, GjAggQuery *query);
@@ -127,9 +129,14 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	GjAggQuery *query;
 	PathTarget *target;
 
-	if ((stage != UPPERREL_GROUP_AGG && stage != UPPERREL_DISTINCT) ||
-		IS_OTHER_REL(output) || IS_OTHER_REL(input) || IS_DUMMY_REL(input))
+	if ((stage != UPPERREL_GROUP_AGG && stage != UPPERREL_DISTINCT) || IS_DUMMY_REL(input))
 		return;
+	if (IS_OTHER_REL(output) || IS_OTHER_REL(input))
+	{
+		if (IS_OTHER_REL(input) && !gj_force)
+			keep_from_workers(root, input, output);
+		return;
+	}
 	if (!gj_aggregate && !GjChoiceIsNoted())
 		return;
 	if (gj_aggregate && stage == UPPERREL_DISTINCT && add_distinct_path(root, input, output))
@@ -143,6 +150,57 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 		add_path_for(root, input, output, target, query);
 		add_parallel_agg_path(root, input, output, target, query);
 	}
+}
+
+/*
+ * Let no worker group the rows of a whole part if starting workers takes longer
+ *
+ * In a partition-wise aggregation PostgreSQL's Parallel Append takes the paths of one process, if
+ * they are cheaper than those that processes share, and divides all of their cost among the
+ * workers, including that of cached pages (cost.c).  So groups of twelve partitions that took 4 ms
+ * in one process took 25 with two workers.  Here only processor time is compared.  It is taken to
+ * be two cpu_tuple_cost for a row that our path finds and returns.
+ */
+static void
+keep_from_workers(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output)
+{
+	const RelOptInfo *top = IS_SIMPLE_REL(input) ?
+		find_base_rel(root, bms_singleton_member(input->top_parent_relids)) :
+		find_join_rel(root, input->top_parent_relids);
+	double		nprocesses = max_parallel_workers_per_gather + 1.0;
+	ListCell   *lc;
+
+	foreach(lc, output->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+		Path	   *ours = find_grouped(path);
+		Cost		whole;
+
+		if (ours == NULL || top == NULL)
+			continue;
+		whole = path->total_cost - ours->total_cost +
+			ours->rows * 2.0 * cpu_tuple_cost * GjCostUnit(input, gives_arrays(ours));
+		whole *= Max(top->rows / Max(input->rows, 1.0), 1.0);
+		if (whole * (1.0 - 1.0 / nprocesses) < parallel_setup_cost * nprocesses)
+			path->parallel_safe = false;
+	}
+}
+
+/*
+ * Return the path of ours whose rows a path of PostgreSQL's groups, or NULL
+ */
+static Path *
+find_grouped(Path *path)
+{
+	if (IsA(path, ProjectionPath))
+		return find_grouped(((ProjectionPath *) path)->subpath);
+	if (IsA(path, AggPath))
+		return find_grouped(((AggPath *) path)->subpath);
+	if (IsA(path, GroupPath))
+		return find_grouped(((GroupPath *) path)->subpath);
+	if (IsA(path, SortPath))
+		return find_grouped(((SortPath *) path)->subpath);
+	return GjPathIsOurs(path) ? path : NULL;
 }
 
 /*

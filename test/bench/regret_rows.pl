@@ -52,6 +52,46 @@ point('partitions_by_day_1000',
 	'SELECT occurred_at::date AS day, count(*) FROM events WHERE user_id IN (:list) GROUP BY 1',
 	script => list_of('(i * 97 % 100003)::text', 1000));
 
+# Parallel plans of aggregates: by 2 and 4 workers, over one table, a join, partitions, which may be
+# aggregated one by one, and a UNION ALL. Expected is one process wherever that is as quick.
+for my $workers (2, 4)
+{
+	for my $n (100, 1000, 20000)
+	{
+		my %more = (settings => { max_parallel_workers_per_gather => $workers });
+		my ($classes, $users) = map {
+			"SELECT array_agg(i * $_) AS keys FROM generate_series(1, $n) i \\gset"
+		} '37 % 1000000', '97 % 100003';
+		my $tail = "${n}_by_$workers";
+
+		point("parallel_sum_$tail",
+			"SELECT count(*), sum(price) FROM products WHERE class_id = ANY (:'keys')",
+			script => $classes, %more);
+		point("parallel_rows_$tail",
+			"SELECT count(title) FROM products WHERE class_id = ANY (:'keys')",
+			script => $classes, %more);
+		point("parallel_groups_$tail", "SELECT price, count(*), max(id) FROM products
+			WHERE class_id = ANY (:'keys') GROUP BY price", script => $classes, %more);
+		point("parallel_join_$tail", "SELECT section, count(*), sum(price) FROM classes
+			JOIN products USING (class_id) WHERE class_id <= $n / 5 GROUP BY section", %more);
+		point("parallel_union_$tail", "SELECT count(*), sum(v) FROM (SELECT k, v FROM facts_random
+			UNION ALL SELECT k, v FROM facts_sorted) f WHERE k = ANY (:'keys')",
+			script => keys_of($n), %more);
+		for my $each ('on', 'off')
+		{
+			my %parts = (script => $users, settings => {
+					max_parallel_workers_per_gather => $workers,
+					enable_partitionwise_aggregate => $each });
+			point("parallel_parts_${each}_$tail", "SELECT count(*), max(occurred_at) FROM events
+				WHERE user_id = ANY (:'keys')", %parts);
+			point("parallel_part_groups_${each}_$tail", "SELECT user_id, count(*) FROM events
+				WHERE user_id = ANY (:'keys') GROUP BY user_id", %parts);
+			point("parallel_part_days_${each}_$tail", "SELECT occurred_at, count(*) FROM events
+				WHERE user_id = ANY (:'keys') GROUP BY occurred_at", %parts);
+		}
+	}
+}
+
 # All columns of a join.
 for my $n (400, 4000)
 {

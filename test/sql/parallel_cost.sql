@@ -98,6 +98,15 @@ $$;
 SELECT n, plan_for('SELECT * FROM months WHERE k IN (%s)', n),
 	plan_for('SELECT month, count(*) FROM months WHERE k IN (%s) GROUP BY 1', n)
 FROM unnest('{1, 10, 20, 30}'::int[]) n;
+-- ... nor if each partition is aggregated by itself
+SET enable_partitionwise_aggregate = on;
+SELECT n, plan_for('SELECT month, v, count(*) FROM months WHERE k IN (%s) GROUP BY 1, 2', n),
+	plan_for('SELECT month, count(DISTINCT v) FROM months WHERE k IN (%s) GROUP BY 1', n)
+FROM unnest('{10, 30}'::int[]) n;
+SET parallel_setup_cost = 1;
+SELECT plan_for('SELECT month, v, count(*) FROM months WHERE k IN (%s) GROUP BY 1, 2', 30);
+RESET parallel_setup_cost;
+RESET enable_partitionwise_aggregate;
 SET gpujoin.aggregate = on;
 SET gpujoin.setup_cost = 500;
 SELECT n, plan_for('SELECT v, count(*) FROM months WHERE k IN (%s) GROUP BY 1', n)
