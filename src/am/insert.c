@@ -6,8 +6,8 @@
  * Why rows go through tail pages: rows are stored back to back there, so a row takes 64 bytes of
  * WAL and little time: GjTailAppend() makes a record of the two places that it changes.  On a data
  * page it would change an array for each column, a bitmap, and the metapage; that is done only
- * once every 64 rows, when a full tail is moved to a data page.  Measured: INSERT ... SELECT of half
- * a million random keys takes 0.4 times the processor time that it takes with a btree instead.
+ * once every 64 rows, when a full tail is moved to a data page.  Measured: INSERT ... SELECT of
+ * half a million random keys takes 0.4 times the processor time that it takes with a btree instead.
  *
  * There are several lanes (reloption lanes).  A backend has a preferred one and uses another one
  * whose tail page is not locked at the moment, so that inserters rarely wait.  A row is added to

@@ -913,12 +913,9 @@ list_noted(GjExact *exact, int n, const int64 *codes, const Datum *values, uint1
 	{
 		uint64		bits = find_noted(exact, codes[runs[run]])->bits;
 
-		if (part->is_word)
-			nnoted = list_of_run(bits, part, true, values, runs[run], runs[run + 1], noted,
-								 nnoted);
-		else
-			nnoted = list_of_run(bits, part, false, values, runs[run], runs[run + 1], noted,
-								 nnoted);
+		nnoted = part->is_word ?
+			list_of_run(bits, part, true, values, runs[run], runs[run + 1], noted, nnoted) :
+			list_of_run(bits, part, false, values, runs[run], runs[run + 1], noted, nnoted);
 	}
 	return nnoted;
 }
@@ -1114,9 +1111,6 @@ hash_rows(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
 	}
 }
 
-/*
- * Hash an element
- */
 static uint32
 hash_element(GjExact *exact, int64 code, const Datum *values)
 {
@@ -1159,9 +1153,6 @@ GjPairsTest(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds, ui
 		results[i] = numbers[i] != GJ_EXACT_NONE;
 }
 
-/*
- * Return the number of elements
- */
 uint32
 GjExactCount(const GjExact *exact)
 {
@@ -1200,9 +1191,6 @@ GjExactMove(GjExact *exact, MemoryContext parent)
 	MemoryContextSetParent(exact->context, parent);
 }
 
-/*
- * Free the table
- */
 void
 GjExactFree(GjExact *exact)
 {
