@@ -615,7 +615,8 @@ list_part(GjReader *reader, int part, PlanState **nodes)
 		return reader->appends ? 0 : n;
 	}
 	nodes[0] = reader->node;
-	nodes[1] = append->appendplans[part];
+	/* only a part to which pruning has left no other makes several searches */
+	nodes[1] = append->appendplans[part == GJ_NEXT_SEARCH ? 0 : part];
 	if (nodes[1]->chgParam != NULL)
 		ExecReScan(nodes[1]);
 	reader->source = nodes[1];

@@ -190,7 +190,8 @@ is_join(const GjAlternativeState *alternative)
 }
 
 /*
- * Return true if the longest array, of which unnest() makes a join's small side, is long enough
+ * Return true if unnest() makes enough rows for our join, as many as the longest array has
+ * elements
  */
 static bool
 are_rows_for_us(GjAlternativeState *alternative)

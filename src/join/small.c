@@ -34,7 +34,8 @@
  * EvalPlanQual supplies rows of the plan, so it is run then.
  *
  * Memory: the sort may use work_mem, a batch the limit that the caller passes.  The key set that
- * is built from a batch counts toward that limit as a constant for each key.
+ * is built from a batch counts toward that limit as a constant for each key.  The copy of an array
+ * does not count.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -127,8 +127,8 @@
 /* The word of a group that has the number of its rows */
 #define ROWS_WORD				2
 
-/* A device is asked for a part of the keys only if it is not asked for at most one in ... */
-#define MIN_KEYS_ASKED			2
+/* A device is asked for a part of the keys if at most one in this many is left to the caller */
+#define MAX_KEYS_LEFT			2
 
 /* The copy of the visibility map may use this part of the memory */
 #define MAP_PART				4
@@ -351,7 +351,7 @@ split_keys(Attempt *a)
 	a->left_keys = GjKeySetCreate(CurrentMemoryContext, keys->key_width);
 	add_keys(hits, a->left_keys);
 	GjKeySetFinish(a->left_keys);
-	if (a->left_keys->nkeys > keys->nkeys / MIN_KEYS_ASKED)
+	if (a->left_keys->nkeys > keys->nkeys / MAX_KEYS_LEFT)
 		return false;
 	GjEntrySetClear(hits);
 	a->asked_keys = GjKeySetCreate(CurrentMemoryContext, keys->key_width);

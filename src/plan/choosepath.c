@@ -138,7 +138,7 @@ GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditio
 }
 
 /*
- * Make a path that chooses between two others at execution, by the number of keys
+ * Make a path that chooses between two others at execution, by the number of keys or rows
  */
 static CustomPath *
 make_alternative(RelOptInfo *rel, CustomPath *ours, Path *stock)

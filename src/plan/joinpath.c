@@ -981,7 +981,7 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
  * Estimate the numbers of distinct keys of the small side, and of distinct keys with their parts
  *
  * PostgreSQL assumes 200 values of a column without statistics, and more tuples, for which it
- * charges its own plans.  Expect as many keys as so many tuples have at random.
+ * charges its own plans.  Expect as many keys as that number of tuples has at random.
  */
 static void
 count_keys(PlannerInfo *root, GjJoinCandidate *cand)

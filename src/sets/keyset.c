@@ -267,7 +267,10 @@ GjProofsCreate(MemoryContext context, const GjKeySet *keys, const GjExact *exact
 
 		pair->code = GjExactCode(exact, i);
 		if (!GjExactGetRest(exact, i, &pair->rest))
+		{
+			pfree(pairs);
 			return NULL;
+		}
 		proofs->n += !keys->narrowed || GjKeySetLists(keys, pair->code);
 	}
 	sort_pairs(pairs, proofs->n);

@@ -226,6 +226,22 @@ sub batches_are_right
 	return;
 }
 batches_are_right('all rows');
+
+# The only part of an Append that pruning has left, when it starts, makes several searches.
+sql(q{
+	CREATE TABLE far (k int, b int8) PARTITION BY RANGE (k);
+	CREATE TABLE far_1 PARTITION OF far FOR VALUES FROM (100000) TO (200000);
+	CREATE TABLE far_2 PARTITION OF far FOR VALUES FROM (200000) TO (300000);
+	INSERT INTO far SELECT i, i FROM generate_series(100000, 299999, 1000) i;
+	ANALYZE far});
+my $pruned = "$memory '256kB'; SET plan_cache_mode = force_generic_plan;
+	PREPARE pruned(int) AS SELECT count(*), max(k), sum(b) FROM (SELECT many.k, b FROM wide
+	JOIN many ON wide.k = many.k UNION ALL SELECT k, b FROM far) u WHERE k < \$1;";
+my $pruned_plan = sql("$pruned EXPLAIN (ANALYZE, FORMAT json) EXECUTE pruned(5000)");
+is(counter($pruned_plan, 'Subplans Removed'), 2, 'one part is left by pruning');
+cmp_ok(counter($pruned_plan, 'Device Reductions'), '>', 1, 'its searches are reduced');
+is(sql("$pruned EXECUTE pruned(5000)"),
+	sql("SET gpujoin.enabled = off; $pruned EXECUTE pruned(5000)"), 'the answer');
 sql(q{BEGIN; DELETE FROM many WHERE a % 500 = 1; ROLLBACK;
 	INSERT INTO many SELECT i % 5000, i, i % 7, i FROM generate_series(1, 200) i});
 batches_are_right('with a rest');
