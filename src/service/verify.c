@@ -6,7 +6,8 @@
  * A reduction's answer is checked against the request as a whole: keys are of the set (or numbers
  * of its keys with rests), no group comes twice, the groups have as many rows as were reduced, and
  * each aggregate is within the limits for its number of rows.  So the caller can narrow the values
- * to the types of their columns.  With weights, the number of rows is only known to be within the limits of these.
+ * to the types of their columns.  With weights, the number of rows is only known to be within the
+ * limits of these.
  * Groups of several columns (GJD_BY_COLUMNS) are not compared with each other: the caller looks
  * each of them up.  If only those that the rest shares are sent, the others are a number.
  *
