@@ -566,7 +566,7 @@ make_keys(GjScanState *scan)
 									  table->context, GjIndexKeyWidth(table->index));
 	else
 		table->keys = share_keys(scan);
-	GjEntryFilterSetExact(table->entry_filter, table->keys->entry_exact != NULL ?
+	GjEntryFilterSetExact(table->entry_filter, table->keys, table->keys->entry_exact != NULL ?
 						  table->keys->entry_exact : table->keys->exact);
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_ACCUM_DIFF(table->stats.set_elapsed, end, start);

@@ -162,7 +162,7 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, GjExact *tuples, bo
 	Assert(!GjRowsIsOpen(table->rows));
 	scan->lookup = lookup;
 	table->keys = keys;
-	GjEntryFilterSetExact(table->entry_filter, tuples);
+	GjEntryFilterSetExact(table->entry_filter, keys, tuples);
 	GjParallelMatch(table, entries_columns(scan), GjWorkMemory() / 2, all_keys);
 	table->keys = NULL;
 }

@@ -159,6 +159,7 @@ static void begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept
 static void prepare(GjEntryStream *stream, uint64 columns, Size limit);
 static bool reduce(GjEntryStream *stream);
 static void make_whole(GjEntryStream *stream);
+static void forget_top(GjEntryStream *stream);
 static void make_piece(GjEntryStream *stream);
 static GjTidSet *take_plain(GjEntryStream *stream);
 static void forget(GjEntryStream *stream);
@@ -611,14 +612,26 @@ make_whole(GjEntryStream *stream)
 	stream->whole = GjEntrySetCreate(stream->context, stream->limit, &widths,
 									 (stream->columns & GJ_ENTRY_KEY) != 0,
 									 (uint32) (stream->columns >> 1));
+	stream->whole->top = request->top;
 	/* entries that are kept can be tested by other values after a restart */
 	if (request->test != NULL && (!request->entries || !request->test->varies))
 		request->test->attach(request->test->arg, stream->whole);
 
 	/* the first entries may all fail a test that a device does not know */
-	if (request->test == NULL || gj_force ||
-		(request->test->parts != 0 && stream->whole->filter_parts == request->test->parts))
-		stream->whole->top = request->top;
+	if (request->test != NULL && !gj_force &&
+		(request->test->parts == 0 || stream->whole->filter_parts != request->test->parts))
+		forget_top(stream);
+}
+
+/*
+ * Have a device send all entries, and of codes alone, because some keys are asked for at a time
+ */
+static void
+forget_top(GjEntryStream *stream)
+{
+	stream->whole->top.limit = 0;
+	stream->whole->proofs = NULL;
+	stream->whole->filter_parts &= ~GJ_TEST_OF_RESTS;
 }
 
 /* Make a set for pieces instead */
@@ -685,7 +698,7 @@ ask_for_all(GjEntryStream *stream)
 			stream->phase = PHASE_WHOLE;
 			break;
 		case ANSWER_TOO_LARGE:
-			stream->whole->top.limit = 0;
+			forget_top(stream);
 			pieces_begin(&stream->pieces, 0, keys->nkeys, GjEntrySetCapacity(stream->whole),
 						 GjMaxRequests(stream->request.index, stream->nsearched),
 						 (double) nfound);
@@ -1116,7 +1129,10 @@ join_match(GjEntryStream *stream)
 		return NULL;
 	}
 	if (shared->kind == GJ_SHARED_RANGES)
+	{
+		forget_top(stream);
 		stream->pieces.capacity = GjEntrySetCapacity(stream->whole);
+	}
 	else
 		make_piece(stream);
 	stream->wanted = request->keys;

@@ -56,6 +56,7 @@ struct GjEntryFilter
 	GjIndexInfo info;
 	List	   *parts;			/* columns that are looked up in exact with the code, or NIL */
 	uint64		part_words;		/* those of them that may lack a value */
+	const GjKeySet *keys;		/* of the match */
 	GjExact    *exact;
 	uint64		columns;
 	uint64		words;			/* columns with words that an entry may lack */
@@ -106,6 +107,7 @@ static const Datum *read_part(const GjIncludedColumn *included, const GjBatchCol
 static const int64 *read_words(const GjBatchColumn *column, int nentries, int n,
 							   const uint16 *rows, int64 *words);
 static void attach_filter(void *arg, GjEntrySet *set);
+static bool may_prove(const GjEntryFilter *filter);
 static void run(const Condition *condition, const GjBatchColumn *columns, int n,
 				uint8 *results);
 static void run_operands(const Condition *condition, const GjBatchColumn *columns, int n,
@@ -335,14 +337,16 @@ GjEntryFilterReset(GjEntryFilter *filter)
 }
 
 /*
- * Set the table that must list the keys and parts of entries.  Must be called before a match, and
- * the table must live as long as its entries are tested.
+ * Set the keys of a match, and the table that must list the keys and parts of its entries.  Must be
+ * called before the match, and both must live as long as its entries are tested.
  */
 void
-GjEntryFilterSetExact(GjEntryFilter *filter, GjExact *exact)
+GjEntryFilterSetExact(GjEntryFilter *filter, const GjKeySet *keys, GjExact *exact)
 {
-	if (filter != NULL)
-		filter->exact = exact;
+	if (filter == NULL)
+		return;
+	filter->keys = keys;
+	filter->exact = exact;
 }
 
 static void
@@ -589,6 +593,9 @@ is_at_hand(const GjEntryFilter *filter)
  * Have a device's entries tested as they are added to a set, and before that, as far as possible,
  * by the device.  If values are not available yet, neither is done: the device needs them with the
  * request, and evaluating them when entries arrive may run a function that uses the device, too.
+ *
+ * A device compares rests only to find the first entries in an order.  Others are mostly those of
+ * listed keys, and the CPU tests them in any case.
  */
 static void
 attach_filter(void *arg, GjEntrySet *set)
@@ -613,8 +620,23 @@ attach_filter(void *arg, GjEntrySet *set)
 		else
 			on_device.n = n;
 	}
+	if (set->top.limit > 0 && may_prove(filter))
+		set->proofs = GjProofsCreate(set->context, filter->keys, filter->exact,
+									 linitial_int(filter->parts));
+	if (set->proofs != NULL)
+		parts |= GJ_TEST_OF_RESTS;
 	GjEntrySetTest(set, run_filter, filter, filter->columns);
 	GjEntrySetFilter(set, &on_device, parts);
+}
+
+/*
+ * Return true if a device can look up what the filter looks up
+ */
+static bool
+may_prove(const GjEntryFilter *filter)
+{
+	return (filter->test.parts & GJ_TEST_OF_RESTS) != 0 && filter->exact != NULL &&
+		!filter->keys->complement && (GjServiceCapabilities() & GJD_CAN_PROVE_RESTS) != 0;
 }
 
 /*

@@ -86,7 +86,7 @@ typedef struct GjEntryFilter GjEntryFilter;
 
 extern GjEntryFilter *GjEntryFilterInit(Relation index, List *plan, List *values,
 										PlanState *parent);
-extern void GjEntryFilterSetExact(GjEntryFilter *filter, GjExact *exact);
+extern void GjEntryFilterSetExact(GjEntryFilter *filter, const GjKeySet *keys, GjExact *exact);
 extern void GjEntryFilterReset(GjEntryFilter *filter);
 extern uint64 GjEntryFilterWords(const GjEntryFilter *filter);
 extern Bitmapset *GjEntryFilterParams(const GjEntryFilter *filter);

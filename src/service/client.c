@@ -259,7 +259,8 @@ GjServiceMatchEntries(const GjServiceColumn *column, const gjd_shape *shape,
 					  const GjKeySet *keys, GjEntrySet *entries, GjServiceMatchInfo *info)
 {
 	gjp_request request = {.shape = *shape, .entries = 1, .any_order = 1};
-	Exchange	x = {.take = take_entries, .entries = entries, .shape = shape};
+	Exchange	x = {.take = take_entries, .entries = entries, .shape = shape,
+	.proofs = entries->proofs};
 	uint64		nbefore = entries->nentries;
 	GjServiceResult result;
 

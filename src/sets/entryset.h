@@ -29,6 +29,7 @@
 #include "base/region.h"
 #include "base/gpujoin.h"
 #include "batch.h"
+#include "keyset.h"
 #include "tidset.h"
 
 /* The key's bit in a list of an index's columns; INCLUDE columns have the bits above it */
@@ -110,6 +111,7 @@ typedef struct GjEntrySet
 	/* The part of the test that a device can evaluate before it sends entries */
 	gjd_filter	filter;
 	uint64		filter_parts;	/* identifies that part, for EXPLAIN */
+	GjProofs   *proofs;			/* all keys of the match with their rests, or NULL */
 
 	/*
 	 * The first entries in an order, if a device need not send others.  The set has all entries

@@ -208,7 +208,9 @@ write_request(script *s, gjp_message *message)
 	request.entries = next_byte(s) & 1;
 	request.want.keys = next_byte(s) & 1;
 	request.want.columns = next_byte(s);
-	request.any_order = next_byte(s) & 1;
+	request.any_order = next_byte(s);
+	request.rest_column = request.any_order >> 1 & 3;
+	request.any_order &= 1;
 	request.reserve_pages = next_byte(s);
 	request.keys = next_number(s, 2);
 	if (request.op == GJP_FAULT)

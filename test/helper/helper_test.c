@@ -545,6 +545,8 @@ random_request(void)
 	if (chance() % 2 == 0)
 		add_reduction(&r);
 	if (chance() % 8 == 0)
+		r.rest_column = (uint32_t) odd_number();
+	if (chance() % 8 == 0)
 		r.top = (gjd_top){odd_number(), (uint32_t) chance() % 3, (uint32_t) chance() % 5};
 	r.point = (uint32_t) odd_number();
 	r.kind = chance() % 2 ? GJD_FAULT_NO_MEMORY : GJD_FAULT_NONE;

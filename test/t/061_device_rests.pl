@@ -125,12 +125,30 @@ reduced('one key', 'SELECT count(*), sum(v) FROM t WHERE u = key(1)', 3);
 reduced('keys with one code, of which one is listed', "SELECT $sums FROM t WHERE u = alike(5)", 3);
 reduced('a listed code, and no listed key', 'SELECT count(*), sum(v) FROM t WHERE '
 	  . 'u = gpujoin_test_uuid(0, 1000000)', 0);
+reduced('more keys than a request takes in one part', "SELECT $sums FROM t WHERE u = ANY (ARRAY(
+	SELECT key(i) FROM generate_series(1, 200000) i))",
+	sql('SET gpujoin.enabled = off; SELECT count(*) FROM t WHERE u <> key(0)'));
 reduced('two conditions', "SELECT $sums FROM t WHERE u IN (alike(5), alike(8)) OR u = key(3)", 9);
 
 # Not reduced: groups of uuids, and tuples; the CPU proves entries
 reduced('groups of keys', "SELECT u, count(*), sum(v) FROM t WHERE $list GROUP BY u", 0);
 reduced('tuples', "SELECT $sums FROM t WHERE (u, c) IN ((alike(2), 2), (alike(5), 5))", 0);
 reduced('a join by two columns', "SELECT $sums FROM small s JOIN t ON t.u = s.u AND t.c = s.p", 0);
+
+# ---- the first rows of an order ----------------------------------------------------------------
+
+# A device sends none of other keys; without an order it does, and the CPU drops them.
+foreach my $order ('ORDER BY id LIMIT 20', 'ORDER BY v DESC NULLS LAST, id LIMIT 30', '')
+{
+	my $query = "SELECT row_number() OVER (), q.* FROM (SELECT id, v FROM t WHERE $list $order) q";
+	my ($ours, $stock) = answers_of($query);
+	my $plan = sql("EXPLAIN (ANALYZE, FORMAT json, TIMING off) $query");
+
+	is_deeply($ours, $stock, "rows '$order': the answer") if $order ne '';
+	like($plan, qr/"Device": "reference"/, "rows '$order': by the device");
+	is(counter($plan, 'Rows Removed by Index Filter') > 0, $order eq '', "rows '$order': dropped");
+	is(counter($plan, 'Device Limit') > 0, $order ne '', "rows '$order': limited");
+}
 
 # ---- texts -------------------------------------------------------------------------------------
 
