@@ -159,7 +159,6 @@ static void begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept
 static void prepare(GjEntryStream *stream, uint64 columns, Size limit);
 static bool reduce(GjEntryStream *stream);
 static void make_whole(GjEntryStream *stream);
-static void forget_top(GjEntryStream *stream);
 static void make_piece(GjEntryStream *stream);
 static GjTidSet *take_plain(GjEntryStream *stream);
 static void forget(GjEntryStream *stream);
@@ -603,10 +602,8 @@ make_whole(GjEntryStream *stream)
 {
 	const GjEntryRequest *request = &stream->request;
 	const GjIndexInfo *info = &stream->info;
-	GjEntryWidths widths;
+	GjEntryWidths widths = {.key = info->key_width,.nincluded = info->nincluded};
 
-	widths.key = info->key_width;
-	widths.nincluded = info->nincluded;
 	for (int i = 0; i < info->nincluded; i++)
 		widths.included[i] = info->included[i].width;
 	stream->whole = GjEntrySetCreate(stream->context, stream->limit, &widths,
@@ -616,22 +613,10 @@ make_whole(GjEntryStream *stream)
 	/* entries that are kept can be tested by other values after a restart */
 	if (request->test != NULL && (!request->entries || !request->test->varies))
 		request->test->attach(request->test->arg, stream->whole);
-
 	/* the first entries may all fail a test that a device does not know */
 	if (request->test != NULL && !gj_force &&
 		(request->test->parts == 0 || stream->whole->filter_parts != request->test->parts))
-		forget_top(stream);
-}
-
-/*
- * Have a device send all entries, and of codes alone, because some keys are asked for at a time
- */
-static void
-forget_top(GjEntryStream *stream)
-{
-	stream->whole->top.limit = 0;
-	stream->whole->proofs = NULL;
-	stream->whole->filter_parts &= ~GJ_TEST_OF_RESTS;
+		GjEntrySetForgetTop(stream->whole);
 }
 
 /* Make a set for pieces instead */
@@ -698,7 +683,7 @@ ask_for_all(GjEntryStream *stream)
 			stream->phase = PHASE_WHOLE;
 			break;
 		case ANSWER_TOO_LARGE:
-			forget_top(stream);
+			GjEntrySetForgetTop(stream->whole);
 			pieces_begin(&stream->pieces, 0, keys->nkeys, GjEntrySetCapacity(stream->whole),
 						 GjMaxRequests(stream->request.index, stream->nsearched),
 						 (double) nfound);
@@ -1120,7 +1105,6 @@ join_match(GjEntryStream *stream)
 	prepare(stream, request->columns, request->limit);
 	stream->shared = shared;
 	stream->vacuum_epoch = shared->vacuum_epoch;
-
 	/* a function that is wrongly declared stable may have returned no keys in this process only */
 	if (request->keys->nkeys == 0 && !request->keys->complement &&
 		shared->kind != GJ_SHARED_ENTRIES)
@@ -1130,7 +1114,7 @@ join_match(GjEntryStream *stream)
 	}
 	if (shared->kind == GJ_SHARED_RANGES)
 	{
-		forget_top(stream);
+		GjEntrySetForgetTop(stream->whole);
 		stream->pieces.capacity = GjEntrySetCapacity(stream->whole);
 	}
 	else

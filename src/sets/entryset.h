@@ -229,6 +229,18 @@ GjEntrySetPlain(GjEntrySet *set)
 	return set->plain;
 }
 
+/*
+ * Have a device send all entries, and of codes alone, because some keys are asked for at a time, or
+ * the first entries would not be enough
+ */
+static inline void
+GjEntrySetForgetTop(GjEntrySet *set)
+{
+	set->top.limit = 0;
+	set->proofs = NULL;
+	set->filter_parts &= ~GJ_TEST_OF_RESTS;
+}
+
 /* Mark the entries added so far as having distinct TIDs */
 static inline void
 GjEntrySetEndBulk(GjEntrySet *set)
