@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 78837,
-	'lines of code' => 55508,
+	'lines' => 78813,
+	'lines of code' => 55491,
 	'global functions' => 767,
 	'used by no other file' => 0,
 	'used across folders' => 408,

@@ -144,7 +144,6 @@ static void report_moved(const GjFold *fold, const GjRunReader *reader)
 			__attribute__((noreturn));
 static void check_order(const GjFold *fold, GjFoldSource *source, Page page);
 static void copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy);
-static bool has_nulls(const GjIndexInfo *info, Page page);
 static int	count_slots(const GjFold *fold, Page page);
 static int	slots_up_to(const GjFold *fold, const GjFoldSource *source, Page page,
 						const GjPlace *place);
@@ -417,7 +416,7 @@ load_page(GjFold *fold, int number)
 		if (!source->ended)
 			source->last = place_of_slot(&fold->info, page, source->nslots - 1);
 	}
-	source->has_nulls = !source->ended && has_nulls(&fold->info, page);
+	source->has_nulls = !source->ended && GjDataHasNulls(page, &fold->info);
 	return !source->ended;
 }
 
@@ -507,24 +506,6 @@ check_order(const GjFold *fold, GjFoldSource *source, Page page)
 	if (!ascend)
 		GjReportCorruption(fold->index, source->reader.block,
 						   "The entries of a run are not in order.");
-}
-
-/*
- * Return true if a value on a page is NULL
- */
-static bool
-has_nulls(const GjIndexInfo *info, Page page)
-{
-	uint32		any = 0;
-
-	for (int i = 0; i < info->nincluded; i++)
-	{
-		const uint32 *nulls = GjDataNulls(page, &info->included[i]);
-
-		for (int word = 0; word < info->words; word++)
-			any |= nulls[word];
-	}
-	return any != 0;
 }
 
 /*

@@ -236,6 +236,24 @@ typedef struct GjIndexJournal
 	((char *) PageGetContents(page) + (Size) (i) * (info)->row_width)
 
 /*
+ * Return true if a value on a data page is NULL
+ */
+static inline bool
+GjDataHasNulls(Page page, const GjIndexInfo *info)
+{
+	uint32		any = 0;
+
+	for (int i = 0; i < info->nincluded; i++)
+	{
+		const uint32 *nulls = GjDataNulls(page, &info->included[i]);
+
+		for (int word = 0; word < info->words; word++)
+			any |= nulls[word];
+	}
+	return any != 0;
+}
+
+/*
  * Get the key in a slot of a data page
  */
 static inline int64

@@ -61,7 +61,6 @@ static void add_bytes(Change *change, const void *from, int n);
 static void log_changes(Relation index, Change **changes, int n);
 static void add_slots(Change *change, const GjIndexInfo *info, int first, int last,
 					  bool with_nulls);
-static bool has_nulls(Page page, const GjIndexInfo *info);
 static void widen_bounds(GjPageOpaque opaque, int64 key);
 static int	find_free_slot(const uint32 *used, int words, int from);
 static void open_arrays(Relation index, const GjIndexInfo *info, Buffer data);
@@ -225,7 +224,7 @@ GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
 	GjPageOpaqueData before = *GjPageGetOpaque(datapage);
 	GjPageOpaqueData after;
 	const uint32 *used_bits = GjDataUsed(datapage, info);
-	bool		with_nulls = has_nulls(datapage, info);
+	bool		with_nulls = GjDataHasNulls(datapage, info);
 	int			first = find_free_slot(used_bits, info->words, 0);
 	int			last = first;
 	int			row = 0;
@@ -255,7 +254,7 @@ GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
 		last = slot;
 		slot = find_free_slot(used_bits, info->words, slot + 1);
 	}
-	add_slots(&of_data, info, first, last, with_nulls || has_nulls(datapage, info));
+	add_slots(&of_data, info, first, last, with_nulls || GjDataHasNulls(datapage, info));
 	sequence = meta->sequence + 1;
 	change_bytes(&of_meta, &meta->sequence, &sequence, sizeof(sequence));
 	after = *GjPageGetOpaque(datapage);
@@ -296,24 +295,6 @@ add_slots(Change *change, const GjIndexInfo *info, int first, int last, bool wit
 		if (with_nulls)
 			add_bytes(change, GjDataNulls(page, column) + word, bytes);
 	}
-}
-
-/*
- * Return true if a bit of a NULL is set
- */
-static bool
-has_nulls(Page page, const GjIndexInfo *info)
-{
-	uint32		any = 0;
-
-	for (int i = 0; i < info->nincluded; i++)
-	{
-		const uint32 *nulls = GjDataNulls(page, &info->included[i]);
-
-		for (int word = 0; word < info->words; word++)
-			any |= nulls[word];
-	}
-	return any != 0;
 }
 
 /*
