@@ -16,6 +16,7 @@
 #include "fmgr.h"
 
 #include "agg/agg.h"
+#include "base/buffers.h"
 #include "base/gpujoin.h"
 #include "base/nodes.h"
 #include "exec/exec.h"
@@ -41,6 +42,7 @@ _PG_init(void)
 	GjExecJoinInit();
 	GjExecAggInit();
 	GjNodesInit();
+	GjBuffersInit();
 	GjUsageInit();
 	GjProgressInit();
 	GjServiceInit();

@@ -14,11 +14,11 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 78813,
-	'lines of code' => 55491,
-	'global functions' => 767,
+	'lines' => 78912,
+	'lines of code' => 55550,
+	'global functions' => 768,
 	'used by no other file' => 0,
-	'used across folders' => 408,
+	'used across folders' => 409,
 	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,

@@ -1,34 +1,48 @@
 /*-------------------------------------------------------------------------
  *
  * buffers.c
- *	  Guess which shared buffer holds a block of a heap or an index.
+ *	  Remember which shared buffer holds a block of a heap or an index.
  *
  * ReadBuffer() looks a block up in a shared hash table: it takes a lock and follows a chain
- * through memory that is not in the processor's cache.  For a cached table of which nearly every
- * block is wanted, that takes longer than everything else done for a block; for an index page,
- * half as long as searching the page.  But buffers are handed out in order, and a relation is
- * mostly written and read in order, so long runs of its blocks lie in ascending buffers: adjacent
- * ones, or, if several sessions were active at that time, ones interleaved with buffers of other
- * relations.  The buffers' headers ascend as well and name the blocks.  So, once a block has been
- * found a few buffers after the previous one, we look for the next blocks there.  If the blocks
- * are in no order, we soon stop.
+ * through memory that is not in the processor's cache, and nothing of the page can be prefetched
+ * before that.  For a page of which one row or entry is wanted, that takes longer than everything
+ * else.  So all processes share a map from blocks to the buffers where they were found last.  It
+ * names the buffers of the next pages before they are pinned, so that their memory is fetched while
+ * others are searched.
  *
- * This is safe because ReadRecentBuffer() pins the buffer only if it holds exactly that block and
- * is valid, which it tests under the lock of the buffer's header.  Otherwise the block is read as
- * usual.  Looking at headers without a lock can at worst give a wrong guess.
+ * A processor translates the addresses of several pages at a time, but only if it meets them
+ * together: a pin or a lock between two of them makes it wait.  So callers recall the buffers of
+ * several pages, and prefetch what they will read first, before they pin any of them.
+ *
+ * The map is an array of buffers, in which each block has one place; adjacent blocks have adjacent
+ * ones, because blocks are read in ascending order.  Several blocks may have the same place, and
+ * the last one that was read keeps it.  A buffer may get another block at any time.
+ *
+ * This is safe because an entry is only a guess.  Each entry is 0 or a number that was a buffer's,
+ * and the number of buffers never changes; entries are read and written whole, without a lock.
+ * ReadRecentBuffer() pins the buffer only if it holds exactly that block and is valid, which it
+ * tests under the lock of the buffer's header.  Otherwise the block is read as usual.
  *
  * ReadRecentBuffer() does not raise the buffer's usage count, and a buffer that no one else uses
  * would soon be evicted.  So a buffer with a low usage count is read as usual, which raises the
  * count as far as the strategy allows.  The count is read without a lock, as a hint.
+ *
+ * If the library is not preloaded, each process has a smaller map of its own.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
 
+#include "common/hashfn.h"
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
+#include "storage/ipc.h"
+#include "storage/lwlock.h"
+#include "storage/shmem.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "buffers.h"
@@ -38,113 +52,145 @@
 /* A buffer that survives this many rounds of the clock sweep is in no danger */
 #define SAFE_USAGE_COUNT		(BM_MAX_USAGE_COUNT - 2)
 
-/* Maximum distance, in buffers, for each block since the previous one, and in total */
-#define MOST_BUFFERS_A_BLOCK	16
-#define MOST_BUFFERS			128
+/* Number of adjacent blocks that have adjacent entries: those of a page of memory */
+#define GROUP_BLOCKS			1024
 
-/* Number of consecutive failed guesses after which we stop guessing */
-#define MOST_VAIN				3
+/* Maximum number of entries of a process's own map, a power of two */
+#define MOST_OWN_ENTRIES		(128 * 1024)
 
-static int64 last_place(const GjGuess *guess, BlockNumber block);
-static bool has_block(const GjGuess *guess, Buffer buffer, BlockNumber block);
-static void learn(GjGuess *guess, BlockNumber block, Buffer buffer);
-static bool is_in_use(Buffer buffer);
+static volatile Buffer *map = NULL;
+static uint32 map_entries;		/* a power of two */
 
+static shmem_request_hook_type previous_request_hook = NULL;
+static shmem_startup_hook_type previous_startup_hook = NULL;
+
+static void request_shmem(void);
+static void startup_shmem(void);
+static uint32 count_entries(void);
+static volatile Buffer *entry_of(Relation rel, BlockNumber block);
+static void create_own_map(void);
+static bool has_block(Buffer buffer, Relation rel, BlockNumber block);
+
+/*
+ * Install the hooks, if the library is being preloaded
+ */
 void
-GjGuessStart(GjGuess *guess, Relation rel, BufferAccessStrategy strategy)
+GjBuffersInit(void)
 {
-	guess->rel = rel;
-	guess->strategy = strategy;
-	guess->possible = !RelationUsesLocalBuffers(rel);
-	guess->trust = 0;
-	guess->block = InvalidBlockNumber;
-	guess->buffer = InvalidBuffer;
+	if (!process_shared_preload_libraries_in_progress)
+		return;
+
+	previous_request_hook = shmem_request_hook;
+	shmem_request_hook = request_shmem;
+	previous_startup_hook = shmem_startup_hook;
+	shmem_startup_hook = startup_shmem;
 }
 
-Buffer
-GjGuessFind(GjGuess *guess, BlockNumber block)
+static void
+request_shmem(void)
 {
-	int64		last;
+	if (previous_request_hook)
+		previous_request_hook();
+	RequestAddinShmemSpace(mul_size(count_entries(), sizeof(Buffer)));
+}
 
-	if (guess->trust == 0 || block <= guess->block)
-		return InvalidBuffer;
+static void
+startup_shmem(void)
+{
+	Size		size = mul_size(count_entries(), sizeof(Buffer));
+	bool		found;
+	void	   *shared;
 
-	last = last_place(guess, block);
-	for (int64 buffer = (int64) guess->buffer + (block - guess->block); buffer <= last; buffer++)
-	{
-		if (!has_block(guess, (Buffer) buffer, block))
-			continue;
-		GjPrefetchForWrite(GetBufferDescriptor(buffer - 1));
-		guess->trust = MOST_VAIN;
-		guess->block = block;
-		guess->buffer = (Buffer) buffer;
-		return guess->buffer;
-	}
-	guess->trust--;
-	return InvalidBuffer;
+	if (previous_startup_hook)
+		previous_startup_hook();
+
+	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
+	shared = ShmemInitStruct("gpujoin buffers", size, &found);
+	if (!found)
+		memset(shared, 0, size);
+	LWLockRelease(AddinShmemInitLock);
+	map = shared;
+	map_entries = count_entries();
 }
 
 /*
- * Get the last buffer in which to look for a block that follows the last one found
+ * Return the number of entries of a map with room for two blocks a buffer, and for one group
  */
-static int64
-last_place(const GjGuess *guess, BlockNumber block)
+static uint32
+count_entries(void)
 {
-	int64		most = Min((int64) (block - guess->block) * MOST_BUFFERS_A_BLOCK, MOST_BUFFERS);
-
-	return Min((int64) guess->buffer + Max(most, block - guess->block), NBuffers);
+	return pg_nextpower2_32(Max(Min(NBuffers, PG_INT32_MAX / 4) * 2, GROUP_BLOCKS));
 }
 
-static bool
-has_block(const GjGuess *guess, Buffer buffer, BlockNumber block)
+void
+GjBufferExpect(Relation rel, BlockNumber block)
 {
-	const BufferTag *tag = &GetBufferDescriptor(buffer - 1)->tag;
-
-	return tag->blockNum == block && tag->forkNum == MAIN_FORKNUM &&
-		GjBufferTagFile(tag) == GjRelationFile(guess->rel);
+	if (!RelationUsesLocalBuffers(rel))
+		GjPrefetch((const void *) entry_of(rel, block));
 }
 
 Buffer
-GjGuessRead(GjGuess *guess, BlockNumber block, Buffer found)
+GjBufferRecall(Relation rel, BlockNumber block)
 {
 	Buffer		buffer;
 
-	/* Another block may have been read since; continue the search from there. */
-	if (!BufferIsValid(found))
-		found = GjGuessFind(guess, block);
-	if (BufferIsValid(found) && is_in_use(found) &&
-		ReadRecentBuffer(GjRelationLocator(guess->rel), MAIN_FORKNUM, block, found))
+	if (RelationUsesLocalBuffers(rel))
+		return InvalidBuffer;
+	buffer = *entry_of(rel, block);
+	if (BufferIsValid(buffer))
+		GjPrefetchForWrite(GetBufferDescriptor(buffer - 1));
+	return buffer;
+}
+
+Buffer
+GjBufferRead(Relation rel, BlockNumber block, Buffer recalled, BufferAccessStrategy strategy)
+{
+	Buffer		buffer;
+
+	if (BufferIsValid(recalled) && has_block(recalled, rel, block) &&
+		ReadRecentBuffer(GjRelationLocator(rel), MAIN_FORKNUM, block, recalled))
 	{
-		GjCountBufferHit(guess->rel);
-		return found;
+		GjCountBufferHit(rel);
+		return recalled;
 	}
 
-	buffer = ReadBufferExtended(guess->rel, MAIN_FORKNUM, block, RBM_NORMAL, guess->strategy);
-	if (guess->possible)
-		learn(guess, block, buffer);
+	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
+	if (buffer != recalled && !RelationUsesLocalBuffers(rel))
+		*entry_of(rel, block) = buffer;
 	return buffer;
 }
 
 /*
- * Learn that a block was read elsewhere, or without a guess.  If later blocks have been found by
- * guessing meanwhile, keep their position.
+ * Return the block's entry in the map
  */
-static void
-learn(GjGuess *guess, BlockNumber block, Buffer buffer)
+static volatile Buffer *
+entry_of(Relation rel, BlockNumber block)
 {
-	if (guess->trust > 0 && block <= guess->block)
-		return;
-	if (BufferIsValid(guess->buffer) && block > guess->block && buffer > guess->buffer &&
-		buffer <= last_place(guess, block))
-		guess->trust = MOST_VAIN;
-	guess->block = block;
-	guess->buffer = buffer;
+	uint32		group = murmurhash32(GjRelationFile(rel) ^ murmurhash32(block / GROUP_BLOCKS));
+
+	if (unlikely(map == NULL))
+		create_own_map();
+	return &map[(group * GROUP_BLOCKS + block % GROUP_BLOCKS) & (map_entries - 1)];
 }
 
-static bool
-is_in_use(Buffer buffer)
+static void
+create_own_map(void)
 {
-	uint32		state = pg_atomic_read_u32(&GetBufferDescriptor(buffer - 1)->state);
+	uint32		entries = Min(count_entries(), MOST_OWN_ENTRIES);
 
-	return BUF_STATE_GET_USAGECOUNT(state) >= SAFE_USAGE_COUNT;
+	map = MemoryContextAllocZero(TopMemoryContext, entries * sizeof(Buffer));
+	map_entries = entries;
+}
+
+/*
+ * Return true if the buffer seems to have the block, and to be in no danger of being evicted
+ */
+static bool
+has_block(Buffer buffer, Relation rel, BlockNumber block)
+{
+	BufferDesc *header = GetBufferDescriptor(buffer - 1);
+
+	return header->tag.blockNum == block && header->tag.forkNum == MAIN_FORKNUM &&
+		GjBufferTagFile(&header->tag) == GjRelationFile(rel) &&
+		BUF_STATE_GET_USAGECOUNT(pg_atomic_read_u32(&header->state)) >= SAFE_USAGE_COUNT;
 }

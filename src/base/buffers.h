@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * buffers.h
- *	  Guess which shared buffer holds a block of a heap or an index.
+ *	  Remember which shared buffer holds a block of a heap or an index.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -14,25 +14,22 @@
 #include "storage/bufmgr.h"
 #include "utils/relcache.h"
 
-typedef struct GjGuess
-{
-	Relation	rel;
-	BufferAccessStrategy strategy;	/* NULL for the default strategy */
-	bool		possible;		/* is the relation in shared buffers, not in session-local ones? */
-	int			trust;			/* number of failed guesses still allowed; 0: do not guess */
-	BlockNumber block;			/* the last block found or read, */
-	Buffer		buffer;			/* and its buffer */
-} GjGuess;
+extern void GjBuffersInit(void);
 
-extern void GjGuessStart(GjGuess *guess, Relation rel, BufferAccessStrategy strategy);
+/* Prefetch the memory that GjBufferRecall() reads */
+extern void GjBufferExpect(Relation rel, BlockNumber block);
 
 /*
- * Find the buffer where the block probably is, after that of the last block, and prefetch its
- * header.  Returns InvalidBuffer if there is no good guess.  Blocks must ascend.
+ * Return the buffer where the block probably is, and prefetch its header; or InvalidBuffer if that
+ * is not known
  */
-extern Buffer GjGuessFind(GjGuess *guess, BlockNumber block);
+extern Buffer GjBufferRecall(Relation rel, BlockNumber block);
 
-/* ReadBufferExtended(), without the hash table lookup if the block is in buffer "found" */
-extern Buffer GjGuessRead(GjGuess *guess, BlockNumber block, Buffer found);
+/*
+ * ReadBufferExtended(), without the lookup in the hash table if the block is in the recalled
+ * buffer.  The strategy is NULL for the default one.
+ */
+extern Buffer GjBufferRead(Relation rel, BlockNumber block, Buffer recalled,
+						   BufferAccessStrategy strategy);
 
 #endif							/* GPUJOIN_BASE_BUFFERS_H */

@@ -5,9 +5,8 @@
  *
  * A page is matched in place under its share lock, for half a microsecond at most: copying it
  * first would take longer.  No page is locked while another one is.  Meanwhile the next page is
- * pinned, and the memory that will be read first is prefetched, which saves a quarter of the
- * time.  If pages are in consecutive buffers, the buffer table is not searched
- * (base/buffers.c).
+ * pinned, and the memory that will be read first is prefetched, of some pages of runs before they
+ * are pinned (base/buffers.c).
  *
  * If pages must be read from disk, the following ones are read ahead ("Reading ahead" below).
  *
@@ -52,6 +51,9 @@
  */
 #define SPARSE_KEYS				16
 
+/* Number of chosen pages whose memory is prefetched together */
+#define PAGES_AHEAD				8
+
 #define LAST_BIT				(UINT64CONST(1) << 63)
 
 /* Prefetch a page's header and its special space, without reading the header to locate that */
@@ -86,10 +88,11 @@ static void match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chos
 					   const GjPageLimits *limits, GjMatchTarget target, GjMatchStats *stats);
 static Buffer read_ahead_take(GjSearch *search, int i);
 static void read_ahead_from(GjSearch *search, int from);
-static Buffer pin_chosen(GjSearch *search, int i, Buffer found);
+static void recall_pages(GjSearch *search, int from, GjMatchTarget target);
+static Buffer pin_chosen(GjSearch *search, int i);
 static bool is_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
 static void read_ahead_end(GjSearch *search);
-static Buffer pin_page(GjSearch *search, int i, Buffer *found);
+static Buffer pin_page(GjSearch *search, int i);
 static bool read_delta_page(GjSearch *search, int i, Buffer buffer, Buffer next,
 							const GjPageLimits *limits, GjMatchTarget target,
 							GjMatchStats *stats);
@@ -140,10 +143,13 @@ bool
 GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 			 GjMatchStats *stats)
 {
-	Buffer		next = search->nchosen > 0 ?
-		pin_chosen(search, 0, InvalidBuffer) : InvalidBuffer;
-	Buffer		found = InvalidBuffer;	/* probable buffer of the next page but one */
+	Buffer		next = InvalidBuffer;
 
+	if (search->nchosen > 0)
+	{
+		recall_pages(search, 0, target);
+		next = pin_chosen(search, 0);
+	}
 	for (int i = 0; i < search->nchosen; i++)
 	{
 		const GjChosenPage *chosen = &search->chosen[i];
@@ -154,14 +160,14 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 		{
 			const GjChosenPage *following = chosen + 1;
 
-			next = pin_chosen(search, i + 1, found);
-			found = i + 2 < search->nchosen ?
-				GjGuessFind(chosen[2].guess, chosen[2].block) : InvalidBuffer;
-			if (has_few_keys(search->keys, following))
+			if ((i + 1) % PAGES_AHEAD == 0)
+				recall_pages(search, i + 1, target);
+			next = pin_chosen(search, i + 1);
+			if (!has_few_keys(search->keys, following))
+				GjPrefetchKeys(BufferGetPage(next), search->info);
+			else if (next != following->recalled)
 				prefetch_listed(BufferGetPage(next), search->info, search->keys, following,
 								target);
-			else
-				GjPrefetchKeys(BufferGetPage(next), search->info);
 		}
 
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
@@ -184,13 +190,37 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 }
 
 /*
+ * Recall the buffers of the next chosen pages, and prefetch the memory that will be read first,
+ * unless that is too much for several pages
+ */
+static void
+recall_pages(GjSearch *search, int from, GjMatchTarget target)
+{
+	int			end = Min(from + PAGES_AHEAD, search->nchosen);
+	int			expected = Min(end + PAGES_AHEAD, search->nchosen);
+
+	for (int i = from; i < end; i++)
+		search->chosen[i].recalled = GjBufferRecall(search->index, search->chosen[i].block);
+	for (int i = from; i < end; i++)
+	{
+		const GjChosenPage *chosen = &search->chosen[i];
+
+		if (BufferIsValid(chosen->recalled) && has_few_keys(search->keys, chosen))
+			prefetch_listed(BufferGetPage(chosen->recalled), search->info, search->keys, chosen,
+							target);
+	}
+	for (int i = end; i < expected; i++)
+		GjBufferExpect(search->index, search->chosen[i].block);
+}
+
+/*
  * Pin a chosen page
  *
  * Like a scan of a heap, a search that has read many pages uses a small ring of buffers from then
  * on, so that it does not evict everything else from shared buffers.
  */
 static Buffer
-pin_chosen(GjSearch *search, int i, Buffer found)
+pin_chosen(GjSearch *search, int i)
 {
 	const GjChosenPage *chosen = &search->chosen[i];
 	int64		nread = pgBufferUsage.shared_blks_read;
@@ -202,8 +232,7 @@ pin_chosen(GjSearch *search, int i, Buffer found)
 	buffer = read_ahead_take(search, i);
 	if (BufferIsValid(buffer))
 		return buffer;
-	chosen->guess->strategy = search->strategy;
-	buffer = GjGuessRead(chosen->guess, chosen->block, found);
+	buffer = GjBufferRead(search->index, chosen->block, chosen->recalled, search->strategy);
 	if (pgBufferUsage.shared_blks_read != nread)
 		read_ahead_from(search, i + 1);
 	return buffer;
@@ -303,16 +332,20 @@ bool
 GjReadDeltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 			 GjMatchStats *stats)
 {
-	Buffer		found = InvalidBuffer;	/* probable buffer of the page to pin next */
-	Buffer		next = search->nchosen > 0 ? pin_page(search, 0, &found) : InvalidBuffer;
+	Buffer		next = InvalidBuffer;
 
+	if (search->nchosen > 0)
+	{
+		search->chosen[0].recalled = InvalidBuffer;
+		next = pin_page(search, 0);
+	}
 	for (int i = 0; i < search->nchosen; i++)
 	{
 		Buffer		buffer = next;
 		bool		listed;
 
 		CHECK_FOR_INTERRUPTS();
-		next = i + 1 < search->nchosen ? pin_page(search, i + 1, &found) : InvalidBuffer;
+		next = i + 1 < search->nchosen ? pin_page(search, i + 1) : InvalidBuffer;
 		listed = read_delta_page(search, i, buffer, next, limits, target, stats);
 		ReleaseBuffer(buffer);
 		if (listed)
@@ -331,14 +364,14 @@ GjReadDeltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 }
 
 static Buffer
-pin_page(GjSearch *search, int i, Buffer *found)
+pin_page(GjSearch *search, int i)
 {
-	Buffer		buffer = pin_chosen(search, i, *found);
+	GjChosenPage *following = &search->chosen[i + 1];
+	Buffer		buffer = pin_chosen(search, i);
 
 	GjPrefetchEnds(BufferGetPage(buffer));
-	*found = InvalidBuffer;
 	if (i + 1 < search->nchosen)
-		*found = GjGuessFind(search->chosen[i + 1].guess, search->chosen[i + 1].block);
+		following->recalled = GjBufferRecall(search->index, following->block);
 	return buffer;
 }
 

@@ -56,7 +56,6 @@ GjRunsOpen(GjSearch *search, GjMatchStats *stats)
 			keys->nkeys <= (uint64) run->directory_pages * FEW_SEEKS;
 
 		GjRunReaderBegin(&cursor->reader, search->index, &search->state, run, few);
-		GjGuessStart(&cursor->guess, search->index, NULL);
 	}
 	search->opened = true;
 	stats->runs = Max(stats->runs, search->state.nruns);
@@ -323,7 +322,6 @@ choose(GjSearch *search, GjRunCursor *cursor)
 
 	chosen->block = cursor->reader.block;
 	chosen->run = cursor->reader.run.run;
-	chosen->guess = &cursor->guess;
 	chosen->first = cursor->reader.first;
 	chosen->next = cursor->reader.has_next ? cursor->reader.next : GjLastPlace;
 	chosen->key = cursor->key;

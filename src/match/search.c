@@ -289,7 +289,6 @@ search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 	BlockNumber nblocks;
 	bool		listed = GjDeltaGetBlocks(search->index, &search->state, &blocks, &nblocks);
 
-	GjGuessStart(&search->guess, search->index, NULL);
 	for (BlockNumber block = 0; listed && block < nblocks; block += search->nchosen)
 	{
 		search->nchosen = Min(nblocks - block, GJ_MAX_CHOSEN);
@@ -298,7 +297,6 @@ search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 		{
 			search->chosen[i].block = blocks[block + i];
 			search->chosen[i].run = 0;
-			search->chosen[i].guess = &search->guess;
 		}
 		listed = GjReadDeltas(search, &limits, target, stats);
 		if (target.entries != NULL)

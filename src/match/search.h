@@ -233,7 +233,7 @@ typedef struct GjChosenPage
 {
 	BlockNumber block;
 	uint32		run;			/* the run that it belongs to; 0: a delta */
-	GjGuess    *guess;
+	Buffer		recalled;		/* the buffer where it probably is, or InvalidBuffer */
 
 	/* Of a run only */
 	GjPlace		first;			/* its first entry, */
@@ -254,7 +254,6 @@ typedef struct GjPageLimits
 typedef struct GjRunCursor
 {
 	GjRunReader reader;
-	GjGuess		guess;
 	bool		at_page;		/* on a page that may have a hit; false at the end of the run */
 	uint64		key;			/* position of the first listed key that can be on it */
 } GjRunCursor;
@@ -280,7 +279,6 @@ struct GjSearch
 	bool		counted;		/* for EXPLAIN: the pages of all runs have been counted */
 	GjPlace		hits_end;		/* first place of the next collection, or end */
 	GjTailHits	tails;
-	GjGuess		guess;			/* for pages of deltas */
 	GjEntrySet *hits;			/* hits in memory; NULL if only TIDs are wanted */
 	uint64		ndelivered;		/* number of hits in memory already delivered */
 	GjEntrySpill *spill;		/* the other hits; NULL if all are in memory */

@@ -48,7 +48,7 @@
 typedef struct GjBlocks GjBlocks;
 
 /* Size of the ring, a power of two, and the maximum number of pinned blocks in it */
-#define RING_BLOCKS				8
+#define RING_BLOCKS				16
 #define MAX_PINNED				4
 
 /*
@@ -56,6 +56,9 @@ typedef struct GjBlocks GjBlocks;
  * PostgreSQL looks them up in a hash table.
  */
 #define BATCH_BLOCKS			4
+
+/* With fewer recalled blocks that are not pinned, further ones are recalled */
+#define FEW_RECALLED			2
 
 /* Distance, in blocks, from the current block to that whose tuples are prefetched */
 #define TUPLES_AHEAD			2
@@ -96,7 +99,7 @@ struct GjFetch
 typedef struct ComingBlock
 {
 	GjTidBlock	tids;
-	Buffer		guess;			/* buffer whose line pointers were prefetched, or InvalidBuffer */
+	Buffer		recalled;		/* the buffer where it probably is, or InvalidBuffer */
 	Buffer		buffer;			/* valid once it is pinned */
 	OffsetNumber offsets[MaxHeapTuplesPerPage];
 } ComingBlock;
@@ -106,15 +109,16 @@ struct GjBlocks
 	Relation	heap;
 	GjTidSet   *tids;			/* NULL once all of its blocks have been in the ring */
 	BlockNumber nblocks;		/* length of the heap after the match */
-	GjGuess		guess;
 
 	/*
-	 * The ring of the next blocks.  The first npinned of them are pinned.  It grows block by block
-	 * to its limit, since a query with a LIMIT may need only a few tuples.
+	 * The ring of the next blocks.  The first npinned of them are pinned, and the first nrecalled
+	 * ones prefetched.  It grows to its limit, since a query with a LIMIT may need only a few
+	 * tuples.
 	 */
 	ComingBlock ring[RING_BLOCKS];
 	int			first;
 	int			ncoming;
+	int			nrecalled;
 	int			npinned;
 	int			target;			/* number of blocks to be pinned */
 	int			limit;			/* maximum of target */
@@ -151,6 +155,7 @@ static int	find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls);
 static bool read_parts(GjFetch *fetch, int row, int64 code, Datum *values, int stride);
 static int	max_pinned(Relation heap, int most);
 static void fill_ring(GjBlocks *blocks);
+static void recall_blocks(GjBlocks *blocks);
 static bool take_block(GjBlocks *blocks);
 static void pin_block(GjBlocks *blocks);
 static ComingBlock *coming_at(GjBlocks *blocks, int ahead);
@@ -536,10 +541,10 @@ read_parts(GjFetch *fetch, int row, int64 code, Datum *values, int stride)
  * A fetch from memory spends most of its time waiting for cache lines, unless they are prefetched.
  * A block moves through a ring, and each step prefetches the memory that the next step reads:
  *
- *	put into the ring	prefetch the buffer's header and the line pointers, if the buffer can be
- *						guessed (base/buffers.c); nothing is pinned, and no part of the page is
- *						read
- *	pinned				if the guess was wrong, prefetch the line pointers now
+ *	put into the ring	prefetch the entry of the map of buffers (base/buffers.c)
+ *	recalled			with the others in the ring, prefetch the buffer's header and the line
+ *						pointers; nothing is pinned, and no part of the page is read
+ *	pinned				if it is in another buffer, prefetch the line pointers now
  *	almost current		prefetch the tuples that the line pointers refer to
  *
  * Blocks on disk are read ahead by PrefetchBuffer(), as in bitmap heap scans, at a growing distance
@@ -569,7 +574,6 @@ blocks_start(GjBlocks *blocks, GjTidSet *tids)
 	blocks->nblocks = RelationGetNumberOfBlocks(blocks->heap);
 	blocks->target = 0;
 	blocks->limit = max_pinned(blocks->heap, MAX_PINNED);
-	GjGuessStart(&blocks->guess, blocks->heap, NULL);
 	GjTidSetRewind(tids);
 	start_prefetch(blocks);
 }
@@ -610,6 +614,7 @@ blocks_next(GjBlocks *blocks, int room, Buffer *buffer)
 
 	blocks->first = (blocks->first + 1) % RING_BLOCKS;
 	blocks->ncoming--;
+	blocks->nrecalled--;
 	blocks->npinned--;
 	*buffer = next->buffer;
 	return &next->tids;
@@ -621,6 +626,7 @@ blocks_reset(GjBlocks *blocks)
 	while (blocks->npinned > 0)
 		ReleaseBuffer(coming_at(blocks, --blocks->npinned)->buffer);
 	blocks->ncoming = 0;
+	blocks->nrecalled = 0;
 	blocks->tids = NULL;
 }
 
@@ -634,15 +640,39 @@ fill_ring(GjBlocks *blocks)
 		blocks->target++;
 	while (blocks->npinned < blocks->target)
 	{
-		while (blocks->ncoming < blocks->target * RING_BLOCKS / MAX_PINNED)
-		{
-			if (!take_block(blocks))
-				break;
-		}
-		if (blocks->npinned == blocks->ncoming)
+		if (blocks->nrecalled - blocks->npinned < FEW_RECALLED)
+			recall_blocks(blocks);
+		if (blocks->nrecalled == blocks->npinned)
+			recall_blocks(blocks);
+		if (blocks->npinned == blocks->nrecalled)
 			return;
 		pin_block(blocks);
 	}
+}
+
+/*
+ * Recall the buffers of the blocks in the ring, and put further blocks into it
+ */
+static void
+recall_blocks(GjBlocks *blocks)
+{
+	int			from = blocks->nrecalled;
+
+	for (; blocks->nrecalled < blocks->ncoming; blocks->nrecalled++)
+	{
+		ComingBlock *coming = coming_at(blocks, blocks->nrecalled);
+
+		coming->recalled = GjBufferRecall(blocks->heap, coming->tids.block);
+	}
+	for (int i = from; i < blocks->nrecalled; i++)
+	{
+		ComingBlock *coming = coming_at(blocks, i);
+
+		if (BufferIsValid(coming->recalled))
+			prefetch_line_pointers(coming->recalled, &coming->tids);
+	}
+	while (blocks->ncoming < blocks->target * RING_BLOCKS / MAX_PINNED && take_block(blocks))
+		;
 }
 
 /*
@@ -666,10 +696,7 @@ take_block(GjBlocks *blocks)
 	tids->offsets = coming->offsets;
 	blocks->ncoming++;
 	follow_prefetch(blocks);
-
-	coming->guess = GjGuessFind(&blocks->guess, tids->block);
-	if (BufferIsValid(coming->guess))
-		prefetch_line_pointers(coming->guess, tids);
+	GjBufferExpect(blocks->heap, tids->block);
 	return true;
 }
 
@@ -682,9 +709,9 @@ pin_block(GjBlocks *blocks)
 	ComingBlock *coming = coming_at(blocks, blocks->npinned);
 	int64		read = pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read;
 
-	coming->buffer = GjGuessRead(&blocks->guess, coming->tids.block, coming->guess);
+	coming->buffer = GjBufferRead(blocks->heap, coming->tids.block, coming->recalled, NULL);
 	blocks->npinned++;
-	if (coming->buffer != coming->guess)
+	if (coming->buffer != coming->recalled)
 		prefetch_line_pointers(coming->buffer, &coming->tids);
 
 	if (pgBufferUsage.shared_blks_read + pgBufferUsage.local_blks_read != read)
