@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 78912,
-	'lines of code' => 55550,
+	'lines' => 79180,
+	'lines of code' => 55739,
 	'global functions' => 768,
 	'used by no other file' => 0,
 	'used across folders' => 409,
