@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 79180,
-	'lines of code' => 55739,
+	'lines' => 79171,
+	'lines of code' => 55730,
 	'global functions' => 768,
 	'used by no other file' => 0,
 	'used across folders' => 409,

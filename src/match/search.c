@@ -114,15 +114,12 @@
 /* Number of deltas for which a process has filters; others take their places in turn */
 #define FILTERED_DELTAS			4
 
-/* A filter: each key sets a few bits in one of the lines */
-#define LINE_WORDS				8
-#define LINE_BITS				(64 * LINE_WORDS)
-#define FILTER_LINES			16
-#define KEY_BITS				3
+/* A filter: each key sets up to three bits of one word */
+#define FILTER_WORDS			128
 
 typedef struct PageFilter
 {
-	uint64		lines[FILTER_LINES][LINE_WORDS];
+	uint64		words[FILTER_WORDS];
 } PageFilter;
 
 /* A delta that this process has searched, with filters of some of its pages */
@@ -539,16 +536,16 @@ make_filter(const GjSearch *search, BlockNumber block, uint32 run, PageFilter *f
 }
 
 /*
- * Find the line of a key, and its bits
+ * Return the bits of a key, and find their word
  */
-static inline int
-find_line(int64 key, int *bits)
+static inline uint64
+find_bits(int64 key, int *word)
 {
 	uint64		hash = (uint64) key * UINT64CONST(0x9E3779B97F4A7C15);
 
-	for (int i = 0; i < KEY_BITS; i++)
-		bits[i] = hash >> (51 - 9 * i) & (LINE_BITS - 1);
-	return hash >> 60;
+	*word = hash >> 57;
+	return UINT64CONST(1) << (hash >> 51 & 63) | UINT64CONST(1) << (hash >> 45 & 63) |
+		UINT64CONST(1) << (hash >> 39 & 63);
 }
 
 static void
@@ -560,14 +557,11 @@ fill_filter(const GjSearch *search, Page page, PageFilter *filter)
 	memset(filter, 0, sizeof(PageFilter));
 	for (int slot = 0; slot < info->slots; slot++)
 	{
-		int			bits[KEY_BITS];
-		uint64	   *line;
+		int			word;
+		uint64		bits = find_bits(GjDataGetKey(page, info, slot), &word);
 
-		if ((used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot)) == 0)
-			continue;
-		line = filter->lines[find_line(GjDataGetKey(page, info, slot), bits)];
-		for (int i = 0; i < KEY_BITS; i++)
-			line[bits[i] / 64] |= UINT64CONST(1) << bits[i] % 64;
+		if ((used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot)) != 0)
+			filter->words[word] |= bits;
 	}
 }
 
@@ -581,13 +575,10 @@ may_have_key(const FilteredDelta *filtered, BlockNumber i, const GjKeySet *keys)
 		return true;
 	for (uint64 key = 0; key < keys->nkeys; key++)
 	{
-		int			bits[KEY_BITS];
-		const uint64 *line = filtered->filters[i].lines[find_line(keys->keys[key], bits)];
-		uint64		found = 1;
+		int			word;
+		uint64		bits = find_bits(keys->keys[key], &word);
 
-		for (int bit = 0; bit < KEY_BITS; bit++)
-			found &= line[bits[bit] / 64] >> bits[bit] % 64;
-		if (found != 0)
+		if ((filtered->filters[i].words[word] & bits) == bits)
 			return true;
 	}
 	return false;
