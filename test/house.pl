@@ -13,12 +13,12 @@ use File::Basename;
 # (keys, fold workers, merges in steps, reductions).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 165,
-	'lines' => 79171,
-	'lines of code' => 55730,
-	'global functions' => 768,
+	'files' => 166,
+	'lines' => 79334,
+	'lines of code' => 55846,
+	'global functions' => 769,
 	'used by no other file' => 0,
-	'used across folders' => 409,
+	'used across folders' => 410,
 	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,

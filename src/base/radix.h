@@ -29,10 +29,15 @@
 /* For fewer values, clearing the counters would cost more than sorting */
 #define GJ_RADIX_MIN			64
 
-/* Sort a few values in place */
-static inline void
-insertion_sort(uint64 *values, uint64 n)
+/* Bits by which values that are spread are sorted, beyond the logarithm of their number */
+#define GJ_RADIX_SPREAD_BITS	2
+
+/* Sort values in place.  Gives up, and returns false, after more than this number of moves. */
+static inline bool
+insertion_sort(uint64 *values, uint64 n, uint64 most)
 {
+	uint64		moves = 0;
+
 	for (uint64 i = 1; i < n; i++)
 	{
 		uint64		value = values[i];
@@ -41,7 +46,11 @@ insertion_sort(uint64 *values, uint64 n)
 		for (; j > 0 && values[j - 1] > value; j--)
 			values[j] = values[j - 1];
 		values[j] = value;
+		moves += i - j;
+		if (moves > most)
+			return false;
 	}
+	return true;
 }
 
 /* Get the number of passes over the differing bits, with digits of the given length */
@@ -89,6 +98,16 @@ radix_pass(const uint64 *from, uint64 *to, uint64 n, int shift, int bits)
 		to[count[from[i] >> shift & mask]++] = from[i];
 }
 
+static inline uint64
+radix_differing(const uint64 *values, uint64 n)
+{
+	uint64		differing = 0;
+
+	for (uint64 i = 1; i < n; i++)
+		differing |= values[i] ^ values[0];
+	return differing;
+}
+
 /*
  * Sort values[] by the bits from low_bit up.  The bits below, if any, must already ascend among
  * values that are equal above, and do so in the result. scratch[] must have the same length.
@@ -97,18 +116,16 @@ radix_pass(const uint64 *from, uint64 *to, uint64 n, int shift, int bits)
 static inline uint64 *
 radix_sort_above(uint64 *values, uint64 *scratch, uint64 n, int low_bit)
 {
-	uint64		differing = 0;
+	uint64		differing;
 	int			bits;
 
 	if (n < GJ_RADIX_MIN)
 	{
-		insertion_sort(values, n);
+		(void) insertion_sort(values, n, n * n);
 		return values;
 	}
 
-	for (uint64 i = 1; i < n; i++)
-		differing |= values[i] ^ values[0];
-	differing &= ~(uint64) 0 << low_bit;
+	differing = radix_differing(values, n) & ~(uint64) 0 << low_bit;
 	bits = radix_bits(differing);
 	while (differing != 0)
 	{
@@ -128,6 +145,27 @@ static inline uint64 *
 radix_sort(uint64 *values, uint64 *scratch, uint64 n)
 {
 	return radix_sort_above(values, scratch, n, 0);
+}
+
+/*
+ * The same as radix_sort_above() for values that are spread: the upper of the differing bits tell
+ * most of them apart, as those of hashes do.  So two or three passes are enough, and few values are
+ * moved afterwards; if there are many, the values are sorted by all bits.
+ */
+static inline uint64 *
+radix_sort_spread(uint64 *values, uint64 *scratch, uint64 n, int low_bit)
+{
+	uint64		differing = radix_differing(values, n);
+	int			bits = pg_leftmost_one_pos64(n | 1) + 1 + GJ_RADIX_SPREAD_BITS;
+	int			high_bit = pg_leftmost_one_pos64(differing | 1) + 1 - bits;
+	uint64	   *sorted;
+
+	if (n < GJ_RADIX_MIN || high_bit <= low_bit)
+		return radix_sort_above(values, scratch, n, low_bit);
+	sorted = radix_sort_above(values, scratch, n, high_bit);
+	if (insertion_sort(sorted, n, n))
+		return sorted;
+	return radix_sort_above(sorted, sorted == values ? scratch : values, n, low_bit);
 }
 
 #endif							/* GPUJOIN_BASE_RADIX_H */

@@ -48,9 +48,6 @@
 #define FLOAT8_EXACT			9007199254740992.0	/* 2^53 */
 #define FLOAT8_INT8_END			9223372036854775808.0	/* 2^63 */
 
-/* Number of elements whose cells in the exact table are prefetched together */
-#define GROUP_ELEMENTS			64
-
 /* Destination of the keys of an array's elements, or of a single value */
 typedef struct Destination
 {
@@ -59,19 +56,13 @@ typedef struct Destination
 	ArrayType  *array;			/* NULL for a single value */
 	const char *copy;			/* of the array, which the exact table refers to; or NULL */
 	uint64		n;				/* number of elements */
-
-	/* Elements that have not been added yet */
-	int			npending;
-	Datum		pending[GROUP_ELEMENTS];
-	int64		codes[GROUP_ELEMENTS];
 } Destination;
 
 static void add_element_code(void *destination, Datum element);
 static void add_element_proved(void *destination, Datum element);
-static void add_pending(Destination *to);
 static void add_element_keys(void *destination, Datum element);
 static void convert_to_keys(Destination *to, Datum value);
-static void add_code(Destination *to, int64 code, Datum value, bool is_element);
+static void add_proved(Destination *to, Datum value, bool is_element);
 static Datum keep_array(Destination *to, Datum element);
 static bool is_text_of_integer(const text *value, int64 *key);
 static bool is_text_of_uuid(const text *value, pg_uuid_t *uuid);
@@ -98,7 +89,6 @@ GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, 
 	to.array = is_array ? DatumGetArrayTypeP(value) : NULL;
 	to.copy = NULL;
 	to.n = is_array ? ArrayGetNItems(ARR_NDIM(to.array), ARR_DIMS(to.array)) : 1;
-	to.npending = 0;
 	if (!is_array)
 		convert_to_keys(&to, value);
 	else if (converter->how != GJ_CONVERT_CODEC)
@@ -106,10 +96,7 @@ GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, 
 	else if (converter->part == NULL)
 		(void) GjForEachElement(to.array, add_element_code, &to);
 	else
-	{
 		(void) GjForEachElement(to.array, add_element_proved, &to);
-		add_pending(&to);
-	}
 }
 
 /* Most lists: the code is all that is needed, so the compiler makes one loop of this */
@@ -125,23 +112,7 @@ add_element_code(void *destination, Datum element)
 static void
 add_element_proved(void *destination, Datum element)
 {
-	Destination *to = destination;
-	int64		code = GjCodeOf(&to->converter->codec, element);
-
-	if (to->set->exact != NULL)
-		GjExactPrefetch(to->set->exact, code);
-	to->codes[to->npending] = code;
-	to->pending[to->npending++] = element;
-	if (to->npending == GROUP_ELEMENTS)
-		add_pending(to);
-}
-
-static void
-add_pending(Destination *to)
-{
-	for (int i = 0; i < to->npending; i++)
-		add_code(to, to->codes[i], to->pending[i], true);
-	to->npending = 0;
+	add_proved(destination, element, true);
 }
 
 static void
@@ -160,14 +131,13 @@ convert_to_keys(Destination *to, Datum value)
 {
 	GjKeySet   *set = to->set;
 	GjConverter *converter = to->converter;
-	GjCodec    *codec = &converter->codec;
 	int64		key;
 	pg_uuid_t	uuid;
 
 	switch (converter->how)
 	{
 		case GJ_CONVERT_CODEC:
-			add_code(to, GjCodeOf(codec, value), value, false);
+			add_proved(to, value, false);
 			break;
 		case GJ_CONVERT_TEXT_INTEGER:
 			if (is_text_of_integer(DatumGetTextPP(value), &key))
@@ -175,11 +145,11 @@ convert_to_keys(Destination *to, Datum value)
 			break;
 		case GJ_CONVERT_TEXT_UUID:
 			if (is_text_of_uuid(DatumGetTextPP(value), &uuid))
-				add_code(to, GjCodeOf(codec, UUIDPGetDatum(&uuid)), UUIDPGetDatum(&uuid), false);
+				add_proved(to, UUIDPGetDatum(&uuid), false);
 			break;
 		case GJ_CONVERT_TEXT_BPCHAR:
 			if (is_text_of_bpchar(DatumGetTextPP(value)))
-				add_code(to, GjCodeOf(codec, value), value, to->array != NULL);
+				add_proved(to, value, to->array != NULL);
 			break;
 		case GJ_CONVERT_NUMERIC:
 			if (numeric_key(value, &key))
@@ -192,25 +162,28 @@ convert_to_keys(Destination *to, Datum value)
 }
 
 /*
- * Add the code of a value; and the value itself, or its rest, if the code does not prove it
+ * Add the code of a value, and what proves it with the code, if that alone does not
  */
 static void
-add_code(Destination *to, int64 code, Datum value, bool is_element)
+add_proved(Destination *to, Datum value, bool is_element)
 {
 	GjKeySet   *set = to->set;
 	GjConverter *converter = to->converter;
-	bool		found;
+	Datum		proof;
+	int64		code = GjCodeAndProof(&converter->codec, value, &proof);
 
 	GjKeySetAdd(set, code);
 	if (converter->part == NULL || !GjCodeNeedsProof(&converter->codec, code))
 		return;
 	if (set->exact == NULL)
+	{
 		set->exact = GjExactCreate(set->context, 1, converter->part, true, to->n);
-	value = GjProofOf(&converter->codec, code, value);
+		set->spread = true;
+	}
 	if (is_element && !converter->part->value_byval &&
 		!GjExactPartHasWord(converter->part, code))
-		value = keep_array(to, value);
-	(void) GjExactAdd(set->exact, code, &value, is_element, &found);
+		proof = keep_array(to, proof);
+	GjExactList(set->exact, code, &proof, is_element);
 }
 
 /*

@@ -119,7 +119,7 @@ static uint64 hash_pair(GjCodec *codec, Datum value);
 static Datum make_sample(Oid type);
 static bool is_text(Oid type);
 static bool is_deterministic(Oid collation);
-static int64 code_of_uuid(const pg_uuid_t *uuid);
+static int64 code_of_uuid(const pg_uuid_t *uuid, int64 rest);
 static int64 rest_of_uuid(const pg_uuid_t *uuid);
 static uint64 mix_upper(uint64 high, uint64 mixed, int turn);
 static int64 image_of_bytes(const char *bytes, int length);
@@ -343,7 +343,7 @@ GjPairCompute(GjCodec *codec, Datum value, int64 *rest)
 	if (codec->kind == GJ_CODEC_UUID)
 	{
 		*rest = rest_of_uuid(DatumGetUUIDP(value));
-		return code_of_uuid(DatumGetUUIDP(value));
+		return code_of_uuid(DatumGetUUIDP(value), *rest);
 	}
 	if (pack_text(value, &code, rest))
 		return code;
@@ -360,7 +360,9 @@ GjProofOf(GjCodec *codec, int64 code, Datum value)
 {
 	int64		rest;
 
-	if (!GjCodecHasPairs(codec) || (codec->kind == GJ_CODEC_TEXT && GjCodeIsHash(code)))
+	if (codec->kind == GJ_CODEC_UUID)
+		return Int64GetDatum(rest_of_uuid(DatumGetUUIDP(value)));
+	if (codec->kind != GJ_CODEC_TEXT || GjCodeIsHash(code))
 		return value;
 	(void) GjPairCompute(codec, value, &rest);
 	return Int64GetDatum(rest);
@@ -625,15 +627,15 @@ gpujoin_rest_text(PG_FUNCTION_ARGS)
 }
 
 /*
- * The code of a uuid, so that codes are sorted like the upper bits of uuids
+ * The code of a uuid with this rest, so that codes are sorted like the upper bits of uuids
  */
 static int64
-code_of_uuid(const pg_uuid_t *uuid)
+code_of_uuid(const pg_uuid_t *uuid, int64 rest)
 {
 	uint64		high;
 
 	memcpy(&high, uuid->data, sizeof(high));
-	high = mix_upper(pg_ntoh64(high), GjMixStored((uint64) rest_of_uuid(uuid)), 1);
+	high = mix_upper(pg_ntoh64(high), GjMixStored((uint64) rest), 1);
 	return (int64) (high ^ UINT64CONST(0x8000000000000000));
 }
 

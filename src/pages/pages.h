@@ -557,6 +557,20 @@ GjPairOf(GjCodec *codec, Datum value, int64 *rest)
 	return GjCodeOf(codec, value);
 }
 
+/*
+ * Return the code of a value, and what proves, with the code, that a value is another one
+ */
+static inline int64
+GjCodeAndProof(GjCodec *codec, Datum value, Datum *proof)
+{
+	int64		rest;
+	int64		code = GjPairOf(codec, value, &rest);
+
+	*proof = !GjCodecHasPairs(codec) || (codec->kind == GJ_CODEC_TEXT && GjCodeIsHash(code)) ?
+		value : Int64GetDatum(rest);
+	return code;
+}
+
 /* request.c: asking for a background worker that folds; locks of folds, merges and workers */
 typedef enum GjFoldLockKind
 {

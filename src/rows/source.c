@@ -566,8 +566,8 @@ add_tuple(GjKeyProgram *program, KeySource *source, GjKeySet *set, const Element
 		  const int *positions)
 {
 	Datum		values[INDEX_MAX_KEYS];
+	Datum		proof;
 	int64		key;
-	bool		found;
 
 	for (int i = 0; i < source->narrays; i++)
 	{
@@ -575,14 +575,12 @@ add_tuple(GjKeyProgram *program, KeySource *source, GjKeySet *set, const Element
 			return;
 		values[i] = arrays[i].values[positions[i]];
 	}
-	key = GjCodeOf(&source->converter.codec, values[0]);
+	key = GjCodeAndProof(&source->converter.codec, values[0], &proof);
 	GjKeySetAdd(set, key);
-	if (program->key_is_part && program->has_rests)
-		values[0] = GjProofOf(&source->converter.codec, key, values[0]);
-	(void) GjExactAdd(set->exact, key, values + (program->key_is_part ? 0 : 1), false,
-					  &found);
+	values[0] = proof;
+	GjExactList(set->exact, key, values + (program->key_is_part ? 0 : 1), false);
 	if (program->tests_entries)
-		(void) GjExactAdd(set->entry_exact, key, values + 1, false, &found);
+		GjExactList(set->entry_exact, key, values + 1, false);
 }
 
 /*

@@ -16,7 +16,7 @@
  *	- All operators are strict: callers neither add nor look up an element with a NULL.
  *	- Bpchars are equal if and only if, without their trailing blanks, they are equal as texts under
  *	  the same collation: bpchareq() is that comparison.  So they lose their blanks before they are
- *	  hashed, stored or compared.  Their own hash function is not used: see hashes_may_differ().
+ *	  hashed, stored or compared.  Their own hash function is not used: see exactpart.c.
  *
  * The part that proves a key may be a word in some elements and a Datum in others: its rest, or, if
  * the code is a hash, the key itself.  Elements with the same code have the same there.
@@ -39,6 +39,10 @@
  * with the random seed.  A type whose hash function makes them collide again causes long searches,
  * which can be interrupted.
  *
+ * Elements of a list are entered into cells together, before the first search: a device that finds
+ * all rows by the list itself leaves nothing to be searched for.  Until then the last elements of
+ * the array may be equal to others.
+ *
  * Hash and comparison functions may leave garbage, and values may have to be detoasted: both go to
  * a context that is reset after each search.  Elements are stored detoasted.  A value of a list
  * that lives as long as the table is not copied, unless it had to be detoasted or to lose its
@@ -49,17 +53,12 @@
  */
 #include "postgres.h"
 
-#include "access/hash.h"
-#include "catalog/pg_type.h"
 #include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
-#include "utils/fmgroids.h"
-#include "utils/lsyscache.h"
 #include "utils/memutils.h"
-#include "utils/typcache.h"
 #include "utils/uuid.h"
 
 #include "base/gpujoin.h"
@@ -90,6 +89,7 @@ struct GjExact
 	GjExactPart *parts;
 	bool		has_datums;		/* is any part no word? */
 	bool		entries_have_words; /* are all parts words, in elements whose code is no hash? */
+	bool		has_pairs;		/* are all elements a code and a word? */
 	bool		code_only;		/* is the hash that of the code alone? */
 	uint64		seed;
 
@@ -97,7 +97,8 @@ struct GjExact
 	uint8	   *filter;			/* a byte for each cell; NULL while only codes are hashed */
 	uint32		mask;			/* number of cells, a power of two, less 1 */
 	uint64	   *elements;
-	uint32		nelements;
+	uint32		nelements;		/* number of elements that have cells, ... */
+	uint32		nlisted;		/* ... and with those that are behind them */
 	uint32		capacity;		/* of elements; at most half of the cells are used */
 	uint32		expected;		/* number of elements that the first cells are for */
 
@@ -123,19 +124,13 @@ struct GjExact
 /* Average length of runs of one code from which the bits of codes are tested */
 #define GJ_EXACT_RUN			4
 
-static bool is_enum_or_plain(Oid type);
-static bool is_word(Oid row_type, Oid value_type);
-static bool hashes_may_differ(Oid collation, Oid row_type, Oid value_type);
-static bool find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type,
-						   Oid value_type);
-static bool compares_bytes(Oid function, Oid collation);
 static bool can_be_noted(const GjExactPart *part);
-static void init_word(GjExactPart *part);
 static void grow(GjExact *exact);
 static uint32 find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row,
 				   uint32 *nsame);
-static uint32 append(GjExact *exact, uint32 hash, int64 code, const Datum *values,
-					 const Datum *borrowed);
+static void append(GjExact *exact, int64 code, const Datum *values, const Datum *borrowed);
+static void enter_listed(GjExact *exact);
+static uint32 enter_group(GjExact *exact, uint32 first, uint32 n);
 static void enter(GjExact *exact, uint32 hash, uint32 number);
 static void fill_cells(GjExact *exact);
 static void hash_parts_too(GjExact *exact);
@@ -267,150 +262,6 @@ element_at(const GjExact *exact, uint32 number)
 }
 
 /*
- * Prepare a part whose row's value is on the left of an operator and an element's on the right.  If
- * it is the key of an index, the index's operator family has the operator and all functions.
- * Otherwise the default hash operator family of the left type must have them; returns false if it
- * has not, or if they cannot be used.
- */
-bool
-GjExactPartInit(GjExactPart *part, Oid equality, Oid collation, Oid index_family)
-{
-	Oid			family = index_family;
-	Oid			row_type;
-	Oid			value_type;
-
-	memset(part, 0, sizeof(GjExactPart));
-	op_input_types(equality, &row_type, &value_type);
-	part->row_length = get_typlen(row_type);
-	get_typlenbyval(value_type, &part->value_length, &part->value_byval);
-	part->collation = collation;
-	if (!OidIsValid(index_family))
-	{
-		if (!is_enum_or_plain(row_type) || !is_enum_or_plain(value_type))
-			return false;
-		family = lookup_type_cache(row_type, TYPECACHE_HASH_OPFAMILY)->hash_opf;
-		if (!OidIsValid(family) || !op_strict(equality) ||
-			get_op_opfamily_strategy(equality, family) != HTEqualStrategyNumber)
-			return false;
-		part->is_word = is_word(row_type, value_type);
-		if (part->is_word || hashes_may_differ(collation, row_type, value_type))
-			return part->is_word;
-	}
-	return find_functions(part, equality, family, row_type, value_type);
-}
-
-/*
- * Prepare a part that is an int8 in rows and elements
- */
-static void
-init_word(GjExactPart *part)
-{
-	*part = (GjExactPart) {.is_word = true,.row_length = sizeof(int64),
-	.value_length = sizeof(int64),.value_byval = true};
-}
-
-/*
- * Have a part for keys compare their rests, as pages/codec.c makes them.  Keys of variable length
- * have a rest unless their code is a hash: then the part is the key.
- */
-void
-GjExactPartUseRest(GjExactPart *part)
-{
-	if (part->row_length == -1)
-		part->is_rest = true;
-	else
-		init_word(part);
-}
-
-/*
- * Return false for arrays, records and ranges: whether their values can be hashed depends on the
- * types inside, and an array of arrays has no type.
- */
-static bool
-is_enum_or_plain(Oid type)
-{
-	return type == ANYENUMOID || (type != RECORDOID && !IsPolymorphicType(type));
-}
-
-/*
- * Return true if values of these types are equal, by the operators of the default family, if and
- * only if their bits are, sign-extended to 64
- */
-static bool
-is_word(Oid row_type, Oid value_type)
-{
-	switch (row_type)
-	{
-		case INT2OID:
-		case INT4OID:
-		case INT8OID:
-			return value_type == INT2OID || value_type == INT4OID || value_type == INT8OID;
-		case BOOLOID:
-		case CHAROID:
-		case OIDOID:
-		case DATEOID:
-		case TIMEOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-			return value_type == row_type;
-		default:
-			return false;
-	}
-}
-
-/*
- * Return true if the values of a hash operator family that are equal under the collation may have
- * different hashes.  There, "name" ignores the collation; char(n) hashes trailing blanks before
- * PostgreSQL 16, but we hash texts.
- */
-static bool
-hashes_may_differ(Oid collation, Oid row_type, Oid value_type)
-{
-	return OidIsValid(collation) && !get_collation_isdeterministic(collation) &&
-		row_type != value_type;
-}
-
-/*
- * Look up the functions of a family that compare and hash Datums.  Returns false if one is missing.
- */
-static bool
-find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type, Oid value_type)
-{
-	Oid			same = get_opfamily_member(family, value_type, value_type, HTEqualStrategyNumber);
-	Oid			row_hash = get_opfamily_proc(family, row_type, row_type, HASHEXTENDED_PROC);
-	Oid			value_hash = get_opfamily_proc(family, value_type, value_type, HASHEXTENDED_PROC);
-
-	if (!OidIsValid(same) || !OidIsValid(row_hash) || !OidIsValid(value_hash))
-		return false;
-	fmgr_info(get_opcode(equality), &part->equal);
-	fmgr_info(get_opcode(same), &part->same);
-	fmgr_info(row_hash, &part->row_hash);
-	fmgr_info(value_hash, &part->value_hash);
-	if (part->equal.fn_oid == F_BPCHAREQ && part->same.fn_oid == F_BPCHAREQ)
-	{
-		part->is_padded = true;
-		fmgr_info(F_TEXTEQ, &part->equal);
-		fmgr_info(F_TEXTEQ, &part->same);
-		fmgr_info(F_HASHTEXTEXTENDED, &part->row_hash);
-		fmgr_info(F_HASHTEXTEXTENDED, &part->value_hash);
-	}
-	part->is_uuid = part->equal.fn_oid == F_UUID_EQ && part->same.fn_oid == F_UUID_EQ;
-	part->is_bytes = part->equal.fn_oid == part->same.fn_oid &&
-		compares_bytes(part->same.fn_oid, part->collation);
-	return true;
-}
-
-/*
- * Return true if a function of two varlenas is true if and only if their bytes are the same
- */
-static bool
-compares_bytes(Oid function, Oid collation)
-{
-	return function == F_BYTEAEQ || (function == F_TEXTEQ && OidIsValid(collation) &&
-									 get_collation_isdeterministic(collation));
-}
-
-/*
  * Create an empty table in a memory context of its own below parent.  code_is_hash says that codes
  * are spread like hashes of the only part.  About this number of elements are expected.
  *
@@ -446,6 +297,7 @@ GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts, bool c
 	if (exact->has_datums)
 		exact->data = GenerationContextCreate(context, "gpujoin exact values",
 											  ALLOCSET_DEFAULT_SIZES);
+	exact->has_pairs = nparts == 1;
 	exact->code_only = code_is_hash;
 	exact->expected = Min(expected, GJ_EXACT_MAX_EXPECTED);
 	exact->seed = pg_prng_uint64(&pg_global_prng_state);
@@ -474,8 +326,11 @@ GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool borrowed, bool 
 	uint32		hash;
 	uint32		nsame;
 
+	enter_listed(exact);
 	if (exact->nelements == exact->capacity)
 		grow(exact);
+	if (exact->cells == NULL)
+		fill_cells(exact);
 	for (int i = 0; i < exact->nparts; i++)
 		plain[i] = plain_value(values[i], &exact->parts[i], code,
 							   exact->parts[i].value_length);
@@ -484,7 +339,11 @@ GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool borrowed, bool 
 	number = find(exact, hash, code, plain, false, &nsame);
 	*found = number != GJ_EXACT_NONE;
 	if (!*found)
-		number = append(exact, hash, code, plain, borrowed ? values : NULL);
+	{
+		append(exact, code, plain, borrowed ? values : NULL);
+		number = exact->nelements++;
+		enter(exact, hash, number);
+	}
 	if (nsame >= GJ_EXACT_MAX_SAME && exact->code_only)
 		hash_parts_too(exact);
 
@@ -518,32 +377,118 @@ find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row, 
 }
 
 /*
- * Append a new element, with copies of the values that are not borrowed, and return its number
+ * Add an element of a list, which may be there already
  */
-static uint32
-append(GjExact *exact, uint32 hash, int64 code, const Datum *values, const Datum *borrowed)
+void
+GjExactList(GjExact *exact, int64 code, const Datum *values, bool borrowed)
 {
-	uint32		number = exact->nelements;
-	uint64	   *element = element_at(exact, number);
+	const GjExactPart *parts = exact->parts;
+	Datum		plain[INDEX_MAX_KEYS];
+	MemoryContext old;
+
+	if (exact->nlisted == exact->capacity)
+		grow(exact);
+	if (exact->nparts == 1 && GjExactPartHasWord(parts, code))
+	{
+		uint64	   *element = element_at(exact, exact->nlisted++);
+
+		element[0] = (uint64) code;
+		element[1] = plain_value(values[0], parts, code, parts->value_length);
+		return;
+	}
+	old = MemoryContextSwitchTo(exact->scratch);
+	for (int i = 0; i < exact->nparts; i++)
+		plain[i] = plain_value(values[i], &parts[i], code, parts[i].value_length);
+	append(exact, code, plain, borrowed ? values : NULL);
+	MemoryContextSwitchTo(old);
+	if (exact->has_datums)
+		MemoryContextReset(exact->scratch);
+}
+
+/*
+ * Append an element to the array, with copies of the values that are not borrowed
+ */
+static void
+append(GjExact *exact, int64 code, const Datum *values, const Datum *borrowed)
+{
+	uint64	   *element = element_at(exact, exact->nlisted);
 	MemoryContext old = exact->has_datums ? MemoryContextSwitchTo(exact->data) : NULL;
 
 	element[0] = (uint64) code;
 	for (int i = 0; i < exact->nparts; i++)
 	{
 		const GjExactPart *part = &exact->parts[i];
+		bool		has_word = GjExactPartHasWord(part, code);
 
-		element[i + 1] = GjExactPartHasWord(part, code) ||
-			(borrowed != NULL && borrowed[i] == values[i]) ? values[i] :
+		exact->has_pairs &= has_word;
+		element[i + 1] = has_word || (borrowed != NULL && borrowed[i] == values[i]) ? values[i] :
 			datumCopy(values[i], part->value_byval, part->value_length);
 	}
 	if (exact->has_datums)
 		MemoryContextSwitchTo(old);
-
-	enter(exact, hash, number);
-	exact->nelements++;
-	if (exact->nelements % GJ_EXACT_INTERVAL == 0)
+	if (++exact->nlisted % GJ_EXACT_INTERVAL == 0)
 		CHECK_FOR_INTERRUPTS();
-	return number;
+}
+
+/*
+ * Enter the elements that have been listed, and drop those that are there already
+ */
+static void
+enter_listed(GjExact *exact)
+{
+	uint32		next = exact->nelements;
+	MemoryContext old;
+
+	if (exact->nlisted == next)
+		return;
+	old = MemoryContextSwitchTo(exact->scratch);
+	if (exact->cells == NULL)
+		fill_cells(exact);
+	while (next < exact->nlisted)
+	{
+		CHECK_FOR_INTERRUPTS();
+		next = enter_group(exact, next, Min(exact->nlisted - next, GJ_EXACT_GROUP));
+		if (exact->has_datums)
+			MemoryContextReset(exact->scratch);
+	}
+	exact->nlisted = exact->nelements;
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Enter up to n listed elements, from this one on.  Returns the number of the next one to be
+ * entered.  Cache misses overlap: the cells of all of them are prefetched.
+ */
+static uint32
+enter_group(GjExact *exact, uint32 first, uint32 n)
+{
+	uint32		hashes[GJ_EXACT_GROUP];
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		const uint64 *element = element_at(exact, first + i);
+
+		hashes[i] = hash_element(exact, (int64) element[0], (const Datum *) element + 1);
+		GjPrefetchForWrite(&exact->cells[hashes[i] & exact->mask]);
+	}
+	for (uint32 i = 0; i < n; i++)
+	{
+		uint64	   *element = element_at(exact, first + i);
+		uint32		nsame;
+
+		if (find(exact, hashes[i], (int64) element[0], (const Datum *) element + 1, false,
+				 &nsame) == GJ_EXACT_NONE)
+		{
+			memmove(element_at(exact, exact->nelements), element, exact->width * sizeof(uint64));
+			enter(exact, hashes[i], exact->nelements++);
+		}
+		if (nsame >= GJ_EXACT_MAX_SAME && exact->code_only)
+		{
+			hash_parts_too(exact);
+			return first + i + 1;
+		}
+	}
+	return first + n;
 }
 
 /*
@@ -572,17 +517,17 @@ enter(GjExact *exact, uint32 hash, uint32 number)
 }
 
 /*
- * Make room for more elements
+ * Make room for more elements, and free the cells, which are too few
  */
 static void
 grow(GjExact *exact)
 {
-	uint64		ncells = exact->cells != NULL ? ((uint64) exact->mask + 1) * 2 :
+	uint64		ncells = exact->elements != NULL ? ((uint64) exact->mask + 1) * 2 :
 		pg_nextpower2_64(Max(exact->expected * UINT64CONST(2), GJ_EXACT_MIN_CELLS));
 	Size		element_bytes = exact->width * sizeof(uint64);
 
 	CHECK_FOR_INTERRUPTS();
-	if (exact->nelements >= GJ_EXACT_MAX_ELEMENTS)
+	if (exact->nlisted >= GJ_EXACT_MAX_ELEMENTS)
 		ereport(ERROR,
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a gpujoin key set cannot have more than %u values",
@@ -599,18 +544,18 @@ grow(GjExact *exact)
 	exact->elements = exact->elements == NULL ?
 		MemoryContextAllocHuge(exact->context, exact->capacity * element_bytes) :
 		repalloc_huge(exact->elements, exact->capacity * element_bytes);
-	exact->cells = MemoryContextAllocHuge(exact->context, ncells * sizeof(Cell));
-	fill_cells(exact);
 }
 
 /*
- * Enter all elements, which are distinct, into empty cells
+ * Enter all elements that are known to be distinct into empty cells
  */
 static void
 fill_cells(GjExact *exact)
 {
 	Size		ncells = (Size) exact->mask + 1;
 
+	if (exact->cells == NULL)
+		exact->cells = MemoryContextAllocHuge(exact->context, ncells * sizeof(Cell));
 	for (Size i = 0; i < ncells; i++)
 		exact->cells[i].number = GJ_EXACT_NONE;
 	if (!exact->code_only)
@@ -746,8 +691,11 @@ static void
 find_all(GjExact *exact, int n, const int64 *codes, const Datum *const *values, bool words,
 		 bool of_entries, uint32 *numbers)
 {
-	MemoryContext old = MemoryContextSwitchTo(exact->scratch);
+	MemoryContext old;
 	int			most = GJ_EXACT_GROUP / exact->nparts;
+
+	enter_listed(exact);
+	old = MemoryContextSwitchTo(exact->scratch);
 
 	for (int start = 0; start < n; start += GJ_BATCH_ROWS)
 	{
@@ -1123,9 +1071,9 @@ hash_element(GjExact *exact, int64 code, const Datum *values)
 GjExact *
 GjPairsCreate(MemoryContext parent)
 {
-	GjExactPart part;
+	GjExactPart part = {0};
 
-	init_word(&part);
+	GjExactPartUseRest(&part);
 	return GjExactCreate(parent, 1, &part, false, 0);
 }
 
@@ -1133,9 +1081,8 @@ void
 GjPairsAdd(GjExact *pairs, int64 first, int64 second)
 {
 	Datum		part = Int64GetDatum(second);
-	bool		found;
 
-	(void) GjExactAdd(pairs, first, &part, false, &found);
+	GjExactList(pairs, first, &part, false);
 }
 
 /*
@@ -1156,7 +1103,7 @@ GjPairsTest(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds, ui
 uint32
 GjExactCount(const GjExact *exact)
 {
-	return exact->nelements;
+	return exact->nlisted;
 }
 
 /*
@@ -1165,21 +1112,19 @@ GjExactCount(const GjExact *exact)
 int64
 GjExactCode(const GjExact *exact, uint32 number)
 {
-	Assert(number < exact->nelements);
+	Assert(number < exact->nlisted);
 	return (int64) element_at(exact, number)[0];
 }
 
 /*
- * Get the word that is the only part of an element.  Returns false if it has others, or if it is a
- * Datum, as the part of a key is whose code is a hash.
+ * Return the elements, of which those that were listed may be equal.  Returns NULL if they have
+ * other parts than one word, as the element of a key has whose code is a hash, or without elements.
  */
-bool
-GjExactGetRest(const GjExact *exact, uint32 number, int64 *rest)
+const GjExactPair *
+GjExactPairs(const GjExact *exact, uint32 *n)
 {
-	const uint64 *element = element_at(exact, number);
-
-	*rest = (int64) element[1];
-	return exact->nparts == 1 && GjExactPartHasWord(&exact->parts[0], (int64) element[0]);
+	*n = exact->nlisted;
+	return exact->has_pairs ? (const GjExactPair *) exact->elements : NULL;
 }
 
 /*

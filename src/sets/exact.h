@@ -56,6 +56,13 @@ GjExactPartHasWord(const GjExactPart *part, int64 code)
 
 typedef struct GjExact GjExact;
 
+/* An element whose only part is a word: the rest of a key, beside its code */
+typedef struct GjExactPair
+{
+	int64		code;
+	int64		rest;
+} GjExactPair;
+
 /* Result of a search that has found nothing, or that words do not decide */
 #define GJ_EXACT_NONE			PG_UINT32_MAX
 #define GJ_EXACT_UNKNOWN		(PG_UINT32_MAX - 1)
@@ -66,6 +73,7 @@ extern GjExact *GjExactCreate(MemoryContext parent, int nparts, const GjExactPar
 							  bool code_is_hash, uint64 expected);
 extern uint32 GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool borrowed,
 						 bool *found);
+extern void GjExactList(GjExact *exact, int64 code, const Datum *values, bool borrowed);
 extern void GjExactPrefetch(const GjExact *exact, int64 code);
 extern uint32 GjExactFind(GjExact *exact, int64 code, const Datum *values);
 extern void GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
@@ -78,7 +86,7 @@ extern void GjExactFindWords(GjExact *exact, int n, const int64 *codes,
 							 const Datum *const *values, uint32 *numbers);
 extern uint32 GjExactCount(const GjExact *exact);
 extern int64 GjExactCode(const GjExact *exact, uint32 number);
-extern bool GjExactGetRest(const GjExact *exact, uint32 number, int64 *rest);
+extern const GjExactPair *GjExactPairs(const GjExact *exact, uint32 *n);
 extern void GjExactMove(GjExact *exact, MemoryContext parent);
 extern void GjExactFree(GjExact *exact);
 

@@ -71,6 +71,8 @@
 /* Maps the order of int64 to that of uint64 */
 #define GJ_SIGN_BIT				((uint64) 1 << 63)
 
+static uint64 order_pairs(const GjKeySet *keys, const GjExactPair *listed, uint32 n,
+						  GjExactPair *ordered, uint64 *words, uint64 *scratch);
 static void sort_keys(GjKeySet *set);
 static bool keys_ascend(const GjKeySet *set);
 static GjProbeKind choose_probe(const GjKeySet *set);
@@ -221,14 +223,8 @@ GjKeySetFree(GjKeySet *set)
 	MemoryContextDelete(set->context);
 }
 
-typedef struct Pair
-{
-	int64		code;
-	int64		rest;
-} Pair;
-
 static inline int
-compare_pairs(const Pair *a, const Pair *b)
+compare_pairs(const GjExactPair *a, const GjExactPair *b)
 {
 	if (a->code != b->code)
 		return a->code > b->code ? 1 : -1;
@@ -236,7 +232,7 @@ compare_pairs(const Pair *a, const Pair *b)
 }
 
 #define ST_SORT sort_pairs
-#define ST_ELEMENT_TYPE Pair
+#define ST_ELEMENT_TYPE GjExactPair
 #define ST_COMPARE(a, b) compare_pairs(a, b)
 #define ST_CHECK_FOR_INTERRUPTS
 #define ST_SCOPE static
@@ -256,34 +252,61 @@ compare_pairs(const Pair *a, const Pair *b)
 GjProofs *
 GjProofsCreate(MemoryContext context, const GjKeySet *keys, const GjExact *exact, uint32 column)
 {
-	uint32		n = GjExactCount(exact);
-	Pair	   *pairs = MemoryContextAllocHuge(context, ((Size) n + 1) * sizeof(Pair));
-	GjProofs   *proofs = MemoryContextAlloc(context, sizeof(GjProofs));
+	uint32		nlisted;
+	const GjExactPair *listed = GjExactPairs(exact, &nlisted);
+	Size		room = (Size) nlisted + 1;
+	GjExactPair *pairs;
+	GjProofs   *proofs;
+	uint64		n;
 
+	if (listed == NULL)
+		return NULL;
+	proofs = MemoryContextAlloc(context, sizeof(GjProofs));
 	*proofs = (GjProofs) {.column = column};
-	for (uint32 i = 0; i < n; i++)
+	proofs->codes = MemoryContextAllocHuge(context, room * sizeof(int64));
+	proofs->rests = MemoryContextAllocHuge(context, room * sizeof(int64));
+	pairs = MemoryContextAllocHuge(context, room * sizeof(GjExactPair));
+	n = order_pairs(keys, listed, nlisted, pairs, (uint64 *) proofs->codes,
+					(uint64 *) proofs->rests);
+	for (uint64 i = 0; i < n; i++)
 	{
-		Pair	   *pair = &pairs[proofs->n];
-
-		pair->code = GjExactCode(exact, i);
-		if (!GjExactGetRest(exact, i, &pair->rest))
-		{
-			pfree(pairs);
-			return NULL;
-		}
-		proofs->n += !keys->narrowed || GjKeySetLists(keys, pair->code);
-	}
-	sort_pairs(pairs, proofs->n);
-
-	proofs->codes = MemoryContextAllocHuge(context, (proofs->n + 1) * sizeof(int64));
-	proofs->rests = MemoryContextAllocHuge(context, (proofs->n + 1) * sizeof(int64));
-	for (uint64 i = 0; i < proofs->n; i++)
-	{
-		proofs->codes[i] = pairs[i].code;
-		proofs->rests[i] = pairs[i].rest;
+		if (i > 0 && compare_pairs(&pairs[i - 1], &pairs[i]) == 0)
+			continue;
+		proofs->codes[proofs->n] = pairs[i].code;
+		proofs->rests[proofs->n++] = pairs[i].rest;
 	}
 	pfree(pairs);
 	return proofs;
+}
+
+/*
+ * Copy those of n pairs whose code the set lists, in ascending order, and return their number.
+ * Codes are spread, so their upper bits are sorted, together with the numbers of the pairs.
+ */
+static uint64
+order_pairs(const GjKeySet *keys, const GjExactPair *listed, uint32 n, GjExactPair *ordered,
+			uint64 *words, uint64 *scratch)
+{
+	int			number_bits = pg_leftmost_one_pos32(n | 1) + 1;
+	uint64		numbers = (UINT64CONST(1) << number_bits) - 1;
+	uint64		nordered = 0;
+
+	for (uint32 i = 0; i < n; i++)
+	{
+		words[nordered] = (((uint64) listed[i].code ^ GJ_SIGN_BIT) & ~numbers) | i;
+		nordered += !keys->narrowed || GjKeySetLists(keys, listed[i].code);
+	}
+	words = radix_sort_spread(words, scratch, nordered, number_bits);
+	for (uint64 i = 0; i < nordered; i++)
+		ordered[i] = listed[words[i] & numbers];
+
+	for (uint64 i = 0, end; i < nordered; i = end)
+	{
+		for (end = i + 1; end < nordered && ((words[i] ^ words[end]) & ~numbers) == 0; end++);
+		if (end > i + 1)
+			sort_pairs(ordered + i, end - i);
+	}
+	return nordered;
 }
 
 /* Sort keys[] and remove duplicates */
@@ -298,7 +321,8 @@ sort_keys(GjKeySet *set)
 	for (uint64 i = 0; i < set->nkeys; i++)
 		values[i] ^= GJ_SIGN_BIT;
 
-	sorted = radix_sort(values, scratch, set->nkeys);
+	sorted = set->spread ? radix_sort_spread(values, scratch, set->nkeys, 0) :
+		radix_sort(values, scratch, set->nkeys);
 	for (uint64 i = 0; i < set->nkeys; i++)
 	{
 		uint64		value = sorted[i] ^ GJ_SIGN_BIT;

@@ -49,6 +49,7 @@ struct GjKeySet
 								 * is NULL, as it is for complements */
 	GjExact    *entry_exact;	/* the table for entries, if they have only some parts of the
 								 * other one's; NULL if it is the same table */
+	bool		spread;			/* do the upper bits of keys differ, as those of hashes do? */
 	bool		narrowed;		/* may the table have elements whose codes are not listed? */
 	uint64		elsewhere;		/* number of keys not listed because only other tables can have
 								 * them */

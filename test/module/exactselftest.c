@@ -5,7 +5,8 @@
  *
  * Elements are random, from a fixed seed, with few values, so that many are equal: as integers of
  * different widths, and as spellings of one numeric.  Codes are the first value, one of three, or
- * always the same, so that parts must tell elements apart.  Many rows repeat the row before.
+ * always the same, so that parts must tell elements apart.  Many rows repeat the row before.  Some
+ * elements are listed without being looked for, so that the first search has to enter them.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -29,6 +30,7 @@
 #define MAX_PARTS				3
 #define MAX_ELEMENTS			900
 #define ROWS					(2 * GJ_BATCH_ROWS + 100)
+#define PAIRS					3000
 #define ROUNDS					70
 
 /* The types of the parts' operators, all of which are named "=" */
@@ -126,6 +128,7 @@ run_round(pg_prng_state *prng)
 	uint32	   *found = palloc_array(uint32, ROWS);
 	uint32	   *expected = palloc_array(uint32, ROWS);
 	bool		repeats = pg_prng_bool(prng);
+	bool		lists = pg_prng_bool(prng);
 	Datum	   *values[MAX_PARTS];
 
 	table->nparts = 1 + pg_prng_uint64(prng) % MAX_PARTS;
@@ -161,6 +164,12 @@ run_round(pg_prng_state *prng)
 								  pg_prng_bool(prng));
 		}
 		listed = find_listed(table, numbers);
+		if (lists && n % 100 != 99)
+		{
+			GjExactList(exact, make_code(table, numbers), value, n % 3 == 0);
+			table->nlisted += listed == GJ_EXACT_NONE;
+			continue;
+		}
 		if (GjExactAdd(exact, make_code(table, numbers), value, n % 3 == 0, &was_there) !=
 			(listed == GJ_EXACT_NONE ? (uint32) table->nlisted : listed) ||
 			was_there != (listed != GJ_EXACT_NONE))
@@ -169,10 +178,6 @@ run_round(pg_prng_state *prng)
 			elog(ERROR, "an element of an exact table has a wrong code");
 		table->nlisted += !was_there;
 	}
-	if (GjExactCount(exact) != (uint32) table->nlisted)
-		elog(ERROR, "an exact table has %u elements instead of %d", GjExactCount(exact),
-			 table->nlisted);
-
 	for (int n = 0; n < ROWS; n++)
 	{
 		int			numbers[MAX_PARTS];
@@ -200,6 +205,9 @@ run_round(pg_prng_state *prng)
 	GjExactFindMany(exact, ROWS, codes, (const Datum *const *) values, found);
 	if (memcmp(found, expected, ROWS * sizeof(uint32)) != 0)
 		elog(ERROR, "an exact table finds wrong elements");
+	if (GjExactCount(exact) != (uint32) table->nlisted)
+		elog(ERROR, "an exact table has %u elements instead of %d", GjExactCount(exact),
+			 table->nlisted);
 	GjExactFree(exact);
 	return MAX_ELEMENTS + ROWS;
 }
@@ -258,6 +266,60 @@ run_entries(pg_prng_state *prng)
 }
 
 /*
+ * List pairs for a device: those whose code is in a set that has half of the codes, or all.  Codes
+ * are spread over all integers, differ in few bits, or are few; some pairs are equal.
+ */
+static int64
+run_pairs(pg_prng_state *prng)
+{
+	int			npairs = (int) (pg_prng_uint64(prng) % PAIRS);
+	uint64		ncodes = 1 + pg_prng_uint64(prng) % (pg_prng_bool(prng) ? PAIRS : 20);
+	uint64		factor = pg_prng_bool(prng) ? UINT64CONST(0x9E3779B97F4A7C15) :
+		UINT64CONST(1) << pg_prng_uint64(prng) % 60;
+	GjKeySet   *set = GjKeySetCreate(CurrentMemoryContext, sizeof(int64));
+	GjExact    *pairs = GjPairsCreate(CurrentMemoryContext);
+	bool		narrowed = pg_prng_bool(prng);
+	GjProofs   *proofs;
+	uint64		expected = 0;
+
+	GjPairsAdd(pairs, PG_INT64_MIN, 0);
+	set->spread = pg_prng_bool(prng);
+	for (int i = 0; i < npairs; i++)
+	{
+		int64		code = (int64) (pg_prng_uint64(prng) % ncodes * factor);
+
+		GjPairsAdd(pairs, code, (int64) (pg_prng_uint64(prng) % 5) - 2);
+		if (!narrowed || (code / 8) % 2 == 0)
+			GjKeySetAdd(set, code);
+	}
+	GjKeySetFinish(set);
+	set->narrowed = true;
+	proofs = GjProofsCreate(CurrentMemoryContext, set, pairs, 1);
+
+	for (uint64 i = 0; i < proofs->n; i++)
+	{
+		Datum		rest = Int64GetDatum(proofs->rests[i]);
+
+		if (!GjKeySetLists(set, proofs->codes[i]) ||
+			GjExactFind(pairs, proofs->codes[i], &rest) == GJ_EXACT_NONE)
+			elog(ERROR, "a pair is listed for a device that is not in the table");
+		if (i > 0 && (proofs->codes[i - 1] > proofs->codes[i] ||
+					  (proofs->codes[i - 1] == proofs->codes[i] &&
+					   proofs->rests[i - 1] >= proofs->rests[i])))
+			elog(ERROR, "pairs that are listed for a device do not ascend");
+	}
+	(void) GjExactFind(pairs, 0, &(Datum) {0});
+	for (uint32 i = 0; i < GjExactCount(pairs); i++)
+		expected += GjKeySetLists(set, GjExactCode(pairs, i));
+	if (proofs->n != expected)
+		elog(ERROR, UINT64_FORMAT " pairs are listed for a device instead of " UINT64_FORMAT,
+			 proofs->n, expected);
+	GjExactFree(pairs);
+	GjKeySetFree(set);
+	return npairs;
+}
+
+/*
  * Compare exact tables with lists; returns the number of comparisons
  */
 Datum
@@ -273,7 +335,7 @@ gpujoin_exact_selftest(PG_FUNCTION_ARGS)
 													  ALLOCSET_DEFAULT_SIZES);
 		MemoryContext old = MemoryContextSwitchTo(context);
 
-		n += run_round(&prng) + run_entries(&prng);
+		n += run_round(&prng) + run_entries(&prng) + run_pairs(&prng);
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(context);
 	}

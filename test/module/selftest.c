@@ -143,6 +143,7 @@ test_key_set(pg_prng_state *prng, const TestSet *test, int key_width, uint64 fac
 	GjKeySet   *set = GjKeySetCreate(CurrentMemoryContext, key_width);
 	uint64		ncompared;
 
+	set->spread = pg_prng_bool(prng);
 	for (int i = 0; i < test->nkeys; i++)
 	{
 		int64		key = (int64) ((uint64) random_key(prng, test) * factor);
