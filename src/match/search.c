@@ -108,7 +108,7 @@
  */
 #define FILTER_LEAST_PAGES		64
 #define FILTER_MAX_KEYS			16
-#define FILTER_MAX_PAGES		1024
+#define FILTER_MAX_PAGES		2048
 #define FILTERS_A_SEARCH		64
 
 /* Number of deltas for which a process has filters; others take their places in turn */
