@@ -14,9 +14,9 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 79334,
-	'lines of code' => 55846,
-	'global functions' => 769,
+	'lines' => 79419,
+	'lines of code' => 55896,
+	'global functions' => 771,
 	'used by no other file' => 0,
 	'used across folders' => 410,
 	'single callers in the folder' => 223,

@@ -101,6 +101,13 @@
  */
 #define MAX_LOADED_IN_PASSING	1024
 
+/*
+ * Time in microseconds that the CPU takes for a key of a set, and for an entry that has it
+ * (2026-11-27: 1,000 keys and 20,000 entries 0.4 ms, 4,000 and a million 15 ms)
+ */
+#define CPU_KEY_US				0.1
+#define CPU_ENTRY_US			0.015
+
 /* Maximum number of device names and failure reasons that a process keeps */
 #define MAX_KEPT_TEXTS			64
 
@@ -109,6 +116,7 @@ static GjFallback check_index(GjDeviceMatch *match);
 static GjFallback find_mirror(GjDeviceMatch *match);
 static GjFallback get_mirror_made(GjDeviceMatch *match, const GjMirrorKey *key);
 static GjFallback catch_up(GjDeviceMatch *match);
+static bool is_queued(const GjDeviceMatch *match);
 static bool is_behind(const GjDeviceMatch *match);
 static GjFallback ask_device(GjDeviceMatch *match);
 static bool is_outdated(const GjDeviceMatch *match);
@@ -201,6 +209,9 @@ try_match(GjDeviceMatch *match)
 
 /*
  * Find a mirror, and bring it up to date if wanted: steps 3 to 5 of the head of this file
+ *
+ * The first call of a match, which may synchronize, also leaves it to the CPU if that is done
+ * before the device would have answered the requests of others.
  */
 GjFallback
 GjMirrorReach(GjDeviceMatch *match, bool may_sync)
@@ -211,6 +222,8 @@ GjMirrorReach(GjDeviceMatch *match, bool may_sync)
 		result = find_mirror(match);
 	if (result != GJ_FALLBACK_NONE)
 		return result;
+	if (may_sync && !gj_force && is_queued(match))
+		return GJ_FALLBACK_QUEUED;
 	GjMirrorGetLag(match->index, match->info, &match->mirror, &match->journal, &match->lag);
 	if (may_sync && is_behind(match))
 		result = catch_up(match);
@@ -280,6 +293,18 @@ get_mirror_made(GjDeviceMatch *match, const GjMirrorKey *key)
 		return GjMirrorLoad(match->index, GJ_LOAD_BY_QUERY);
 	return GjMirrorWant(key, RelationGetRelid(match->index), GjIndexIsPreloaded(match->index),
 						false);
+}
+
+/*
+ * Return true if the CPU is likely to be quicker than the requests that a device answers first
+ */
+static bool
+is_queued(const GjDeviceMatch *match)
+{
+	double		wait = GjServiceQueueUs();
+
+	return wait > 0.0 &&
+		wait > match->keys->nkeys * (CPU_KEY_US + GjMirrorKeyEntries(match->place) * CPU_ENTRY_US);
 }
 
 /*
@@ -359,7 +384,7 @@ is_outdated(const GjDeviceMatch *match)
 static void
 note_device(GjDeviceMatch *match, const GjServiceMatchInfo *info)
 {
-	GjMirrorUsed(match->place);
+	GjMirrorUsed(match->place, match->keys->nkeys, info->matches);
 	match->stats->device = keep_text(info->device, "device");
 	match->stats->reason = NULL;
 }

@@ -56,8 +56,16 @@
  */
 #define GJ_CHUNK_BYTES			(1024 * 1024)
 
-/* Weight of the latest match in the moving average */
+/* Weight of the latest match in the moving averages */
 #define GJ_MATCH_WEIGHT			0.25
+
+/*
+ * The helper has one thread.  With 64 clients on an H100 (2026-11-27), it answered 15,000 matches
+ * of 1,000 keys and 20,000 rows a second, one in 65 us; 16 processors searched for 25,000.  Fewer
+ * requests than this are not a queue: most of their time is the device's.
+ */
+#define GJ_SHARE_US				65.0
+#define GJ_MIN_QUEUE			4
 
 /*
  * Longest sleep, in milliseconds.  A signal ends a sleep, but one that comes between the last look
@@ -71,6 +79,7 @@ typedef struct Exchange
 	int			slot;
 	uint32		generation;
 	uint32		epoch;
+	uint32		nrequests;		/* number of requests when it began, with this one */
 	gjp_message *message;
 	char	   *chunk;
 	Size		half_bytes;
@@ -111,6 +120,7 @@ static uint32 my_epoch;
 static bool my_slot_posted;
 static bool exit_callback_registered = false;
 static double usual_match_us = GJ_SPIN_MIN_US;
+static double usual_share_us = GJ_SHARE_US;
 static char last_error[320];
 
 static uint64 count_matches(const Exchange *x);
@@ -368,6 +378,21 @@ bytes_received(const Exchange *x)
 	return bytes;
 }
 
+/*
+ * Return the expected time in microseconds until a device would have answered one more match, or 0
+ * if it has few requests to answer first
+ *
+ * Requests before it take as long as the recent ones of this process did, divided by the number of
+ * requests at the time.
+ */
+double
+GjServiceQueueUs(void)
+{
+	uint32		nrequests = gj_service == NULL ? 0 : pg_atomic_read_u32(&gj_service->nrequests);
+
+	return nrequests < GJ_MIN_QUEUE ? 0.0 : (nrequests + 1) * usual_share_us;
+}
+
 /* Run a match, and fill in info, if not NULL */
 static GjServiceResult
 match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x, gjp_request *request,
@@ -395,9 +420,12 @@ match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x, gjp_requ
 	INSTR_TIME_SET_CURRENT(start);
 	result = run_exchange(x, request);
 	INSTR_TIME_SET_CURRENT(end);
+	INSTR_TIME_SUBTRACT(end, start);
+	if (result == GJ_SERVICE_OK)
+		usual_share_us += (INSTR_TIME_GET_DOUBLE(end) * 1e6 / x->nrequests - usual_share_us) *
+			GJ_MATCH_WEIGHT;
 	if (info)
 	{
-		INSTR_TIME_SUBTRACT(end, start);
 		if (result == GJ_SERVICE_OK)
 			memcpy(info->device, gj_service->report.device, sizeof(info->device));
 		info->matches = count_matches(x);
@@ -781,6 +809,7 @@ begin(Exchange *x, const gjp_request *request, GjServiceResult *result)
 	{
 		my_slot = x->slot;
 		my_epoch = x->epoch;
+		x->nrequests = Max(pg_atomic_read_u32(&gj_service->nrequests), 1);
 		my_slot_posted = false;
 		x->message = GjMessage(x->slot);
 		x->chunk = GjChunk(x->slot);

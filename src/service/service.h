@@ -123,6 +123,7 @@ extern bool GjServiceReady(const char **why_not);	/* cheap, takes no lock; the t
 extern uint32 GjServiceEpoch(void); /* changes whenever the device's memory is lost; never 0
 									 * while ready */
 extern uint64 GjServiceCapabilities(void);	/* GJD_CAN_...; 0 without a device */
+extern double GjServiceQueueUs(void);
 extern GjServiceResult GjServiceColumnCreate(const gjd_shape *shape, uint64 reserve_pages,
 											 GjServiceColumn *column);
 extern GjServiceResult GjServiceColumnDrop(const GjServiceColumn *column);

@@ -52,6 +52,7 @@ void
 GjSlotsInit(void)
 {
 	gj_service->first_free = -1;
+	pg_atomic_init_u32(&gj_service->nrequests, gj_service->nslots);
 	memset(gj_service->slots, 0, sizeof(GjServiceSlot) * gj_service->nslots);
 	for (int i = gj_service->nslots - 1; i >= 0; i--)
 		free_slot(i);
@@ -237,6 +238,7 @@ pop_slot(uint32 *generation, uint32 *epoch)
 		return -1;
 	entry = &gj_service->slots[slot];
 	gj_service->first_free = entry->next_free;
+	pg_atomic_fetch_add_u32(&gj_service->nrequests, 1);
 	entry->state = GJ_SLOT_USED;
 	if (++entry->generation == 0)
 		entry->generation = 1;
@@ -254,6 +256,7 @@ free_slot(int slot)
 	entry->state = GJ_SLOT_FREE;
 	entry->next_free = gj_service->first_free;
 	gj_service->first_free = slot;
+	pg_atomic_fetch_sub_u32(&gj_service->nrequests, 1);
 }
 
 /* Free all abandoned slots that the helper is done with.  The caller must hold the lock. */

@@ -139,6 +139,51 @@ ok(waits_for_device($event), "who waits for the device shows \"$event\"");
 inject($node, 'begin', 'none', 0, 0);
 is(finish_service($running), 'ok 50, fallbacks 0, wrong 0, loads 1', 'and is answered');
 
+# ---- a queue --------------------------------------------------------------------------------
+
+# Four requests that stay are a queue.
+$node->adjust_conf('postgresql.conf', 'gpujoin.max_requests', '8');
+$node->restart;
+wait_ready($node);
+$node->safe_psql('postgres', q{
+	CREATE TABLE a AS SELECT i AS id, i % 1000 AS k FROM generate_series(1, 200000) i;
+	CREATE INDEX a_k ON a USING gpujoin (k);
+	VACUUM ANALYZE a;
+	SELECT gpujoin_load('a_k');
+});
+
+# Return the device that answers for so many keys, or the reason why none does.
+sub answers
+{
+	my ($n, @settings) = @_;
+	my $where = "k = ANY (ARRAY(SELECT generate_series(0, $n - 1)))";
+	my $text = $node->safe_psql('postgres', join('', map { "SET $_;" } @settings)
+		. "EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) SELECT id FROM a WHERE $where");
+
+	is($node->safe_psql('postgres', "SELECT count(*) FROM a WHERE $where"), $n * 200,
+		"$n keys have their rows");
+	return $text =~ /Device Reason: (.*)/ ? $1 : $text =~ /Device: (.*)/ ? $1 : $text;
+}
+
+my $queued = 'the device has other requests to answer first';
+
+inject($node, 'begin', 'delay', 0, 4, 600000);
+$requests = service($node, 'requests');
+my @holders = map { start_service($node, '10, nkeys => 100') } 1 .. 4;
+wait_for_request($node, $requests, 12);
+$node->poll_query_until('postgres', 'SELECT slots_used = 4 FROM gpujoin_status()');
+is(answers(1), 'reference', 'what a key costs is unknown: the device answers');
+is(answers(1), $queued, 'now the CPU searches for one key');
+is(answers(750), 'reference', 'but the device for many');
+is(answers(1, 'gpujoin.force = on'), 'reference', 'with gpujoin.force it always does');
+isnt($node->safe_psql('postgres',
+		q{SELECT sum(count) FROM pg_stat_gpujoin_fallbacks WHERE reason = 'queued'}), '0',
+	'the reason is counted');
+wait_replaced($node, signal_helper($node, 'KILL'));
+finish_service($_) foreach @holders;
+is(answers(1), 'reference', 'the queue has gone');
+$node->safe_psql('postgres', 'DROP TABLE a');
+
 # ---- a stopped backend ----------------------------------------------------------------------
 
 inject($node, 'begin', 'delay', 0, 0, 300);
