@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 79419,
-	'lines of code' => 55896,
+	'lines' => 79437,
+	'lines of code' => 55906,
 	'global functions' => 771,
 	'used by no other file' => 0,
 	'used across folders' => 410,

@@ -55,6 +55,9 @@
 /* Number of adjacent blocks that have adjacent entries: those of a page of memory */
 #define GROUP_BLOCKS			1024
 
+/* Keeps groups of relations apart that were created one after the other */
+#define GROUP_FACTOR			0x9E3779B1
+
 /* Maximum number of entries of a process's own map, a power of two */
 #define MOST_OWN_ENTRIES		(128 * 1024)
 
@@ -166,7 +169,7 @@ GjBufferRead(Relation rel, BlockNumber block, Buffer recalled, BufferAccessStrat
 static volatile Buffer *
 entry_of(Relation rel, BlockNumber block)
 {
-	uint32		group = murmurhash32(GjRelationFile(rel) ^ murmurhash32(block / GROUP_BLOCKS));
+	uint32		group = murmurhash32(GjRelationFile(rel) + block / GROUP_BLOCKS * GROUP_FACTOR);
 
 	if (unlikely(map == NULL))
 		create_own_map();

@@ -121,6 +121,7 @@ static int	estimate_slot(const GjChosenPage *chosen, int nslots, int64 key);
 static void prefetch_slots(const char *array, int width, int slot);
 static bool add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n);
 static bool pack_tids(uint64 *to, const ItemPointerData *tids, int n, uint64 *highest);
+static bool may_have_nulls(const GjIndexInfo *info, int i, const GjEntryColumn *column);
 static void copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
 					   int first, int n);
 static bool take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots,
@@ -643,7 +644,7 @@ prefetch_hits(Page page, const GjIndexInfo *info, const GjPageHits *hits, int fi
 			continue;
 		prefetch_values(GjDataValues(page, &info->included[i]), info->included[i].width, hits,
 						first);
-		if (first == 0)
+		if (first == 0 && may_have_nulls(info, i, &target.entries->included[i]))
 			GjPrefetchRange(GjDataNulls(page, &info->included[i]), info->words * sizeof(uint32));
 	}
 	prefetch_values((char *) GjDataTids(page, info), sizeof(ItemPointerData), hits, first);
@@ -808,7 +809,6 @@ prefetch_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 		slot = estimate_slot(chosen, info->slots, keys->keys[chosen->key]);
 	slot = Max(Min(slot, info->slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
 	GjPrefetchEnds(page);
-	GjPrefetchRange(GjDataUsed(page, info), info->words * sizeof(uint32));
 	prefetch_slots(GjDataKeys(page, info), info->key_width, slot);
 	prefetch_slots((char *) GjDataTids(page, info), sizeof(ItemPointerData), slot);
 	for (int i = 0; target.entries != NULL && i < info->nincluded; i++)
@@ -858,9 +858,13 @@ static bool
 match_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 			 const GjChosenPage *chosen, GjMatchTarget target, GjMatchStats *stats)
 {
-	int			nslots = count_slots(GjDataUsed(page, info), info->words);
+	int			used = GjPageGetOpaque(page)->used;
 
-	if (nslots != GjPageGetOpaque(page)->used)	/* there are gaps */
+	/* do not read the bitmap of a full page from memory */
+	int			nslots = used == info->slots ? used :
+		count_slots(GjDataUsed(page, info), info->words);
+
+	if (nslots != used)			/* there are gaps */
 		return match_keys(page, info, keys, NULL, NULL, target, stats);
 	if (nslots == 0)
 		return true;
@@ -977,8 +981,9 @@ entry_set_add_page(GjEntrySet *set, Page page, const GjIndexInfo *info, const Gj
 			continue;
 		GjGather(column->values + at * column->width, GjDataValues(page, &info->included[i]),
 				 column->width, slots, n);
-		take_nulls(set, column, at, GjDataNulls(page, &info->included[i]), info->words, slots,
-				   n);
+		if (may_have_nulls(info, i, column))
+			take_nulls(set, column, at, GjDataNulls(page, &info->included[i]), info->words,
+					   slots, n);
 	}
 	return true;
 }
@@ -1011,9 +1016,19 @@ entry_set_add_slots(GjEntrySet *set, Page page, const GjIndexInfo *info, int fir
 		memcpy(column->values + at * column->width,
 			   GjDataValues(page, &info->included[i]) + first * column->width,
 			   n * column->width);
-		copy_nulls(set, column, at, GjDataNulls(page, &info->included[i]), first, n);
+		if (may_have_nulls(info, i, column))
+			copy_nulls(set, column, at, GjDataNulls(page, &info->included[i]), first, n);
 	}
 	return true;
+}
+
+/*
+ * Return true if the null flags of a column must be read: a rest is never NULL
+ */
+static bool
+may_have_nulls(const GjIndexInfo *info, int i, const GjEntryColumn *column)
+{
+	return !info->has_rests || i != info->nvalues || column->has_nulls;
 }
 
 static bool
