@@ -14,11 +14,11 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 79437,
-	'lines of code' => 55906,
-	'global functions' => 771,
+	'lines' => 79519,
+	'lines of code' => 55966,
+	'global functions' => 773,
 	'used by no other file' => 0,
-	'used across folders' => 410,
+	'used across folders' => 414,
 	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,

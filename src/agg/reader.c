@@ -14,8 +14,7 @@
  * itself advances to the next child, skips those that run-time pruning excludes, and starts it:
  * so the first row of each child arrives in a slot.
  *
- * A device can reduce the rows of a node, or those of each child of an Append, before the first row
- * is read: see GjReaderParts().
+ * A device can reduce the rows of a node, or of each child of an Append, first: GjReaderParts().
  *
  * A value keeps its width in the array, but an entry's key may be wider than its type.  Within
  * EvalPlanQual, rows are read one by one: there a node may have to return a row that it supplies.
@@ -665,13 +664,12 @@ GjReaderNextStates(GjReader *reader, GjReduceRequest *request)
 {
 	GjStateRows *rows = request->rows;
 	GjRowBatch	partners = {.partners = rows->partners};
-	int			ngroups = 0;
 
 	reader->methods->next_states(reader->source, request);
 	if (rows->n == 0)
 		return NULL;
 	partners.partner_natts = rows->partner_natts;
-	for (int i = 0; i < request->ncolumns; i++)
+	for (int i = 0, group = 0; i < request->ncolumns; i++)
 	{
 		GjReaderColumn *column = &reader->columns[request->columns[i]];
 		GjBatchColumn *states = &reader->states.columns[request->columns[i]];
@@ -683,12 +681,14 @@ GjReaderNextStates(GjReader *reader, GjReduceRequest *request)
 			(void) put_partners(reader, request->columns[i], GJ_BATCH_ROWS, &partners, rows->n);
 		else
 		{
-			int			word = request->group_words[ngroups];
-			int			bit = request->group_bits[ngroups++];
-
 			for (int row = 0; row < rows->n; row++)
-				put_value(column, GJ_BATCH_ROWS + row, (Datum) rows->elements[row][word],
-						  (rows->elements[row][1] >> bit & 1) != 0);
+			{
+				bool		isnull;
+				Datum		value = GjReduceValue(request, group, row, column->part, &isnull);
+
+				put_value(column, GJ_BATCH_ROWS + row, value, isnull);
+			}
+			group++;
 		}
 	}
 	reader->states.nrows = rows->n;

@@ -161,7 +161,8 @@ typedef struct GjReduceRequest
 	uint32		most_partners;	/* maximum number of partners of a key; 0 if they do not matter */
 	GjReduction reduction;
 	int			group_words[GJD_MAX_GROUP_COLUMNS]; /* for each column of the groups: the word of an
-													 * element that has its value, */
+													 * element that has its value, or -1: a part of
+													 * the key, */
 	int			group_bits[GJD_MAX_GROUP_COLUMNS];	/* and the bit of the second word that is set
 													 * if it is NULL */
 	int			words[GJD_MAX_AGGREGATES + 1];	/* first word of each aggregate in an element, and
@@ -178,6 +179,9 @@ extern bool GjReduceProve(const GjTableScan *table, const GjExact *exact,
 extern bool GjReducePrepare(const GjTableScan *table, const GjRowShape *shape,
 							GjReduceRequest *request);
 extern void GjReduceNext(GjReduceRequest *request);
+extern Datum GjReduceValue(const GjReduceRequest *request, int group, int row, int part,
+						   bool *isnull);
+extern int64 GjReduceKey(const GjReduceRequest *request, const uint64 *element, int64 *rest);
 
 /* Statistics of ORDER BY ... LIMIT */
 typedef struct GjOrderedStats

@@ -12,7 +12,7 @@
  *	- the rows come from entries, and no condition is left that entries are not tested by;
  *	- equal codes are equal keys, or a device compares the rests of keys, too (GjReduceProve);
  *	- the groups and the arguments of aggregates are columns of the index, and the key is one only
- *	  if its code is its value (find_column);
+ *	  if its code is its value (find_column), or a group of a uuid, whose value code and rest tell;
  *	- entries can be rows under the snapshot: visible.c;
  *	- the node is not part of a parallel plan, and EvalPlanQual supplies no row.
  *
@@ -44,6 +44,9 @@
 /* Room for values outside of a known range, a multiple of 64 */
 #define RANGE_MARGIN			64
 
+/* In place of a word of an element: a part of the key, which has a rest */
+#define KEY_WORD				(-1)
+
 /* Groups of columns need at least this many rows each on average */
 #define MIN_ROWS_OF_GROUP		2.0
 
@@ -62,6 +65,7 @@ static void widen_range(HeapTuple statistics, int kind, int64 *least, int64 *gre
 static int64 value_of(Datum value, Oid type);
 static bool find_column(const GjTableScan *table, const GjRowShape *shape, int at,
 						uint32 *column);
+static bool is_key(const GjRowShape *shape, int at);
 static bool choose_groups(const GjTableScan *table, const GjRowShape *shape,
 						  GjReduceRequest *request);
 static bool group_by_columns(const GjTableScan *table, GjReduceRequest *request,
@@ -299,22 +303,44 @@ find_column(const GjTableScan *table, const GjRowShape *shape, int at, uint32 *c
 }
 
 /*
+ * Return true if a column of the result is the index's key
+ */
+static bool
+is_key(const GjRowShape *shape, int at)
+{
+	for (int i = 0; i < shape->noutputs; i++)
+	{
+		if (shape->outputs[i].at == at)
+			return shape->outputs[i].column == 0;
+	}
+	return false;
+}
+
+/*
  * Choose how a device has to group the rows
+ *
+ * The two words of a uuid are two columns of the groups.  If it is the key, the device groups rows
+ * by code and rest, or by the number of such a pair.  Codes and rests are one to one with uuids.
  */
 static bool
 choose_groups(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest *request)
 {
 	gjd_reduction *asked = &request->reduction.asked;
+	bool		has_rests = request->reduction.proofs != NULL && !request->distinct;
+	bool		only_key = !request->distinct && (has_rests || request->ngroups <= 1);
 	uint32		columns[GJD_MAX_GROUP_COLUMNS];
 
 	for (int i = 0; i < request->ngroups; i++)
 	{
 		request->group_words[i] = request->group_bits[i] = 0;
-		if (!find_column(table, shape, request->groups[i], &columns[i]))
+		columns[i] = 0;
+		if (has_rests && is_key(shape, request->groups[i]))
+			request->group_words[i] = KEY_WORD;
+		else if (!find_column(table, shape, request->groups[i], &columns[i]))
 			return false;
+		only_key &= columns[i] == 0;
 	}
-	if (request->ngroups == 0 ||
-		(request->ngroups == 1 && columns[0] == 0 && !request->distinct))
+	if (request->ngroups == 0 || only_key)
 	{
 		asked->grouping = request->ngroups > 0 || request->by_key ? GJD_BY_KEY : GJD_ONE_GROUP;
 		return true;
@@ -331,7 +357,7 @@ choose_groups(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest
 
 /*
  * Have a device group rows by these columns, and by the key in front, with its rest if it has one,
- * if that must distinguish them.
+ * if that must distinguish them, or is a uuid that forms groups.
  *
  * If nearly each row makes a group, then groups are no less than rows, and merging them takes three
  * times as long as adding rows.  So they are not sent: returns false, unless their number may be
@@ -345,9 +371,17 @@ group_by_columns(const GjTableScan *table, GjReduceRequest *request, const uint3
 	double		rows = estimate_rows(table);
 	const GjProofs *proofs = request->reduction.proofs;
 	int			key_columns = request->by_key ? proofs != NULL ? 2 : 1 : 0;
+	int			ncolumns = 0;
 	bool		are_many = !gj_force && expected > rows / MIN_ROWS_OF_GROUP;
 
-	if (request->ngroups + key_columns > GJD_MAX_GROUP_COLUMNS ||
+	for (int i = 0; i < request->ngroups; i++)
+	{
+		if (request->group_words[i] == KEY_WORD)
+			key_columns = 2;
+		else
+			ncolumns++;
+	}
+	if (ncolumns + key_columns > GJD_MAX_GROUP_COLUMNS ||
 		(are_many && (!request->only_count || request->distinct ||
 					  (GjServiceCapabilities() & GJD_CAN_TELL_SHARED) == 0)))
 		return false;
@@ -360,8 +394,11 @@ group_by_columns(const GjTableScan *table, GjReduceRequest *request, const uint3
 		asked->columns[1] = proofs->column;
 	for (int i = 0; i < request->ngroups; i++)
 	{
-		uint32		n = asked->n_columns++;
+		uint32		n;
 
+		if (request->group_words[i] == KEY_WORD)
+			continue;
+		n = asked->n_columns++;
 		asked->columns[n] = columns[i];
 		request->group_words[i] = n == 0 ? 0 : GJD_GROUP_WORDS + n - 1;
 		request->group_bits[i] = n;
@@ -418,4 +455,46 @@ GjReduceNext(GjReduceRequest *request)
 		rows->elements[rows->n++] = reduction->words +
 			request->next++ * reduction->element_words;
 	}
+}
+
+/*
+ * Return the value that one of the device's current groups has in a column of the groups, which may
+ * be a part of a uuid
+ */
+Datum
+GjReduceValue(const GjReduceRequest *request, int group, int row, int part, bool *isnull)
+{
+	const uint64 *element = request->rows->elements[row];
+	int			word = request->group_words[group];
+	int64		rest;
+	int64		code;
+
+	*isnull = (element[1] >> request->group_bits[group] & 1) != 0;
+	if (word != KEY_WORD)
+		return (Datum) element[word];
+	code = GjReduceKey(request, element, &rest);
+	return Int64GetDatum(GjWordOfPair(code, rest, part));
+}
+
+/*
+ * Return the code of the key whose rows a group of the device has, and its rest, which is 0 if keys
+ * have none
+ */
+int64
+GjReduceKey(const GjReduceRequest *request, const uint64 *element, int64 *rest)
+{
+	const GjProofs *proofs = request->reduction.proofs;
+
+	if (proofs == NULL)
+	{
+		*rest = 0;
+		return (int64) element[0];
+	}
+	if (request->reduction.asked.grouping == GJD_BY_KEY)
+	{
+		*rest = proofs->rests[element[0]];
+		return proofs->codes[element[0]];
+	}
+	*rest = (int64) element[GJD_GROUP_WORDS];
+	return (int64) element[0];
 }

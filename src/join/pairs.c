@@ -1036,14 +1036,11 @@ add_states(GjJoinState *state, GjReduceRequest *request, const uint64 *element)
 {
 	GjStateRows *rows = request->rows;
 	GjSmallRow *partner = request->partner;
-	const GjProofs *proofs = request->reduction.proofs;
+	int64		rest;
+	int64		code = GjReduceKey(request, element, &rest);
 
-	if (partner == NULL && proofs == NULL)
-		partner = find_small(state, (int64) element[0], 0);
-	else if (partner == NULL && request->reduction.asked.grouping == GJD_BY_KEY)
-		partner = find_small(state, proofs->codes[element[0]], proofs->rests[element[0]]);
-	else if (partner == NULL)
-		partner = find_small(state, (int64) element[0], (int64) element[GJD_GROUP_WORDS]);
+	if (partner == NULL)
+		partner = find_small(state, code, rest);
 	if (partner == NULL)
 		elog(ERROR, "a device has reduced rows of a key that it was not asked for");
 	if (!rows->has_partners)

@@ -638,10 +638,12 @@ take_state(Exchange *x)
 		return false;
 	if (r->nelements == 0 && r->groups_if_needed && x->nreceived == 0 && r->nnewer == 0)
 	{
+		uint64		nkeys = x->proofs != NULL ? x->proofs->n : x->keys->nkeys;
+
 		r->only_counted = true;
 		return r->ngroups <= r->rows - r->nulls && (r->ngroups > 0) == (r->rows > r->nulls) &&
 			r->ngroups <= (r->asked.grouping == GJD_DISTINCT ? r->asked.span :
-						   gjd_most_elements(&r->asked, x->keys->nkeys));
+						   gjd_most_elements(&r->asked, nkeys));
 	}
 	return GjReductionIsSound(r, x->keys, x->shape);
 }
