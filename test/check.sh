@@ -3,14 +3,15 @@
 #
 #   lint       test/lint.sh                   one test a check
 #   regress    test/sql/*.sql                 one test a file, run twice: without and with
-#                                             shared_preload_libraries = 'gpujoin' and a device
+#                                             shared_preload_libraries = 'gpujoin' and a device;
+#                                             those of $once the second time only
 #   isolation  test/specs/*.spec              one test a file
 #   pgtap      test/pgtap/*.sql               one test an assertion
 #   tap        test/t/*.pl                    one test an assertion (the top-level ones)
 #   tap-short  those of them that take seconds; only where it is named
 #   device     make check-device              one test an assertion, where cuda/ has that goal
 #   model      test/model/*.c                 one test a case: each order of steps is tried
-#   fuzz       test/fuzz/fuzz.sh              two tests a target: its corpus, and 15 seconds more
+#   fuzz       test/fuzz/fuzz.sh              two tests a target: its corpus, and 6 seconds more
 #   docs       README.md, docs/*.md           one test an example: each is run, outputs are compared
 #
 # The suites run side by side, and each TAP script by itself: most of them wait more than they
@@ -39,10 +40,13 @@ short_tap="001_crash 002_standby 006_preload 007_cancel 008_parallel 009_standby
     010_parallel_index_only 012_fold 013_limits 043_update 021_service_cancel 023_service_open
     030_mirror_load 031_mirror_free 035_mirror_index_only 037_mirror_top"
 
+# Regression tests that do the same on both servers: they need no preloading and use no device.
+once="selftest top_sort"
+
 # The folder and suffix of a suite's tests that TESTS can name; nothing for the other suites.
 test_files() {
     case $1 in
-        regress) echo "test/sql/$2.sql" ;;
+        regress | regress-*) echo "test/sql/$2.sql" ;;
         isolation) echo "test/specs/$2.spec" ;;
         pgtap) echo "test/pgtap/$2.sql" ;;
         tap | tap-short) echo "test/t/$2.pl" ;;
@@ -147,6 +151,7 @@ names() {
         [ -e "$file" ] || continue
         name=$(basename "$file" ".${file##*.}")
         [ -z "${TESTS:-}" ] || [[ " $TESTS " == *" $name "* ]] || continue
+        [ "$suite" != regress-plain ] || [[ " $once " != *" $name "* ]] || continue
         # shellcheck disable=SC2086  # a list of names
         [ "$suite" != tap-short ] || [[ " "$(echo $short_tap)" " == *" $name "* ]] || continue
         echo "$name"
@@ -214,10 +219,11 @@ wait_for_jobs() {
 # Suites
 # ---------------------------------------------------------------------------------------------
 
-# The CUDA library takes a minute to build. Without a card only lint needs it: for warnings.
+# Without a card only lint needs the CUDA library: for warnings.
 suite_lint() {
     local since=$SECONDS status=0
-    run_make -k -j"$jobs" COPT=-Werror all >>"$log/warnings.log" 2>&1 || note "not clean: see lint"
+    GPUJOIN_CUDA_FAST=1 run_make -k -j"$jobs" COPT=-Werror all >>"$log/warnings.log" 2>&1 ||
+        note "not clean: see lint"
     grep 'CUDA device library' "$log/warnings.log" | tail -n 1 | sed 's/^/    /'
     bash test/lint.sh "$log/warnings.log" >"$log/lint.log" 2>&1 || status=$?
     count_tap lint "$log/lint.log" "$status" "$since"
@@ -260,7 +266,7 @@ run_regress() {
 
 suite_regress() {
     # shellcheck disable=SC2046  # a list of names
-    run_regress "regress-$1" regress/pg_regress $(names regress)
+    run_regress "regress-$1" regress/pg_regress $(names "regress-$1")
 }
 
 suite_isolation() {
@@ -283,6 +289,23 @@ suite_pgtap() {
     done
 }
 
+# Make a data folder that the servers of TAP scripts copy: initdb takes a second for each of them.
+# Its environment is that of PostgreSQL::Test::Utils. Plans of forced paths cost so much that all
+# their expressions would be compiled.
+prepare_tap() {
+    local folder=$work/template
+    mkdir -p "$folder/bin"
+    echo 'jit = off' >"$folder/conf"
+    env -u PGUSER -u LC_ALL -u LANGUAGE LC_MESSAGES=C \
+        initdb -D "$folder/data" -A trust -N >"$log/initdb-tap.log" 2>&1
+    cat >"$folder/bin/initdb" <<SCRIPT
+#!/bin/sh
+[ "\$*" = "-D \$2 -A trust -N" ] && exec cp -Rp "$folder/data" "\$2"
+exec "$(dirname "$PG_CONFIG")/initdb" "\$@"
+SCRIPT
+    chmod +x "$folder/bin/initdb"
+}
+
 # PostgreSQL::Test::Cluster takes everything from the environment: TESTDIR up to version 15, the
 # other two folders from 16 on.
 suite_tap() { # NAME
@@ -290,6 +313,7 @@ suite_tap() { # NAME
     [ -z "${CHECK_LONG:-}" ] || patience=$((9 * patience))
     mkdir -p "$folder"
     env -u PGHOST -u PGUSER -u PGDATABASE PGPORT=65432 TESTDIR="$folder" \
+        PATH="$work/template/bin:$PATH" TEMP_CONFIG="$work/template/conf" \
         TESTDATADIR="$folder/tmp_check" TESTLOGDIR="$folder/tmp_check/log" PGCTLTIMEOUT=300 \
         PG_TEST_TIMEOUT_DEFAULT=$((180 * ${CHECK_PATIENCE:-1})) SMALL_DISK="$work/small_disk" \
         PG_REGRESS="$pgxs_dir/../test/regress/pg_regress" top_builddir="$pgxs_dir/.." \
@@ -308,6 +332,8 @@ suite_device() {
         note "device                             skipped: cuda/ has no check-device"
         return 0
     fi
+    [ -n "${CHECK_LONG:-}" ] || [ "${CHECK_DEVICE:-reference}" = cuda ] ||
+        export GPUJOIN_TEST_QUICK=1
     limited 900 make --no-print-directory PG_CONFIG="$PG_CONFIG" check-device PROVE_FLAGS=-v \
         >"$log/device.log" 2>&1 || status=$?
     count_tap device "$log/device.log" "$status" "$since"
@@ -324,7 +350,7 @@ suite_model() {
 
 # Keep inputs on which a target has failed with the logs.
 suite_fuzz() {
-    local since=$SECONDS status=0 seconds=15
+    local since=$SECONDS status=0 seconds=6
     [ -z "${CHECK_LONG:-}" ] || seconds=300
     mkdir -p "$log/fuzz"
     FUZZ_OUT=$work/fuzz FUZZ_SECONDS=$seconds limited $((1200 + 3 * seconds)) \
@@ -444,6 +470,7 @@ say "tests"
 ! wants device || job device suite_device
 for suite in tap tap-short; do
     wants "$suite" || continue
+    [ -d "$work/template" ] || prepare_tap
     for name in $(names "$suite"); do
         job "tap-$name" suite_tap "$name"
     done

@@ -92,7 +92,8 @@ my %absurd = (
 	'the least of gpujoin' => [ 'gpujoin.max_mirrors = 1', 'gpujoin.max_requests = 1',
 		'gpujoin.result_buffer = 1MB', 'gpujoin.device_memory = 16MB',
 		'gpujoin.device_timeout = 100', 'gpujoin.sync_blocks = 0', 'gpujoin.min_rows = 0',
-		'gpujoin.assumed_keys = 1' ]);
+		'gpujoin.assumed_keys = 1' ],
+	'compiled expressions' => [ 'jit = on', 'jit_above_cost = 0', 'jit_optimize_above_cost = 0' ]);
 %absurd = (%absurd,
 	'the most of gpujoin' => [ 'gpujoin.max_mirrors = 65536', 'gpujoin.max_requests = 256',
 		'gpujoin.device_memory = 16TB', "gpujoin.device_timeout = '1d'",
@@ -155,7 +156,7 @@ foreach (@settings)
 $node->reload;
 does_all("session: $_", $_) foreach 'SET maintenance_work_mem = 1024;',
   "SET temp_file_limit = 0; SET maintenance_work_mem = '1GB';", 'SET vacuum_cost_delay = 0.001;',
-  'SET default_statistics_target = 1;', 'SET constraint_exclusion = on; SET jit_above_cost = 0;',
+  'SET default_statistics_target = 1;', 'SET constraint_exclusion = on;',
   'SET default_transaction_isolation = serializable;', 'SET statement_timeout = 0;';
 
 # Options of an index
