@@ -64,6 +64,12 @@ test_is_small(void)
 	return getenv("GPUJOIN_TEST_SMALL") != NULL;
 }
 
+uint64_t
+test_rows(uint64_t few, uint64_t many)
+{
+	return test_is_small() ? few : getenv("GPUJOIN_TEST_QUICK") != NULL ? many / 3 : many;
+}
+
 bool
 test_is_mine(void)
 {

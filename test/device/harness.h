@@ -21,6 +21,12 @@ int finish_tap(void); /* prints the plan; returns the exit status */
 
 bool test_is_small(void); /* requested for checking tools */
 
+/*
+ * The number of rows of a case that is large for the blocks of a card: few for checking tools, a
+ * third if GPUJOIN_TEST_QUICK is set, because the reference library has no blocks.
+ */
+uint64_t test_rows(uint64_t few, uint64_t many);
+
 /* Returns true if this process makes the next check of a reduction or a filter. */
 bool test_is_mine(void);
 

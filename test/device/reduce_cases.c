@@ -424,7 +424,7 @@ test_large_sums(library *libs, int n)
 static void
 test_many(library *libs, int n)
 {
-	uint64_t rows = test_is_small() ? 8192 : 1300000;
+	uint64_t rows = test_rows(8192, 1300000);
 	uint32_t keys = test_is_small() ? 1000 : 60000;
 	model *m = make_model(4, 512, (rows + 511) / 512);
 	key_set set = some_keys(keys, 1);
@@ -467,7 +467,7 @@ test_many(library *libs, int n)
 static void
 test_many_groups(library *libs, int n)
 {
-	uint64_t rows = test_is_small() ? 8192 : 800000;
+	uint64_t rows = test_rows(8192, 800000);
 	model *m = make_model(4, 512, (rows + 511) / 512);
 	int64_t keys[] = {1};
 	key_set set = {keys, 1};
@@ -514,9 +514,9 @@ test_models(library *libs, int n, checks c)
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i += test_is_small() ? 3 : 1)
 		test_groupings(libs, n, c, i % 2 ? 8 : 4, 32, sizes[i], 20, i % 3 == 0);
-	test_groupings(libs, n, c, 4, 800, test_is_small() ? 8000 : 60000, 300, true);
-	test_groupings(libs, n, c, 4, 800, test_is_small() ? 8000 : 60000, 300, false);
-	test_groupings(libs, n, c, 8, 576, test_is_small() ? 6000 : 40000, 6, true);
+	test_groupings(libs, n, c, 4, 800, test_rows(8000, 60000), 300, true);
+	test_groupings(libs, n, c, 4, 800, test_rows(8000, 60000), 300, false);
+	test_groupings(libs, n, c, 8, 576, test_rows(6000, 40000), 6, true);
 }
 
 void

@@ -220,7 +220,7 @@ check_rows(library *libs, int n, uint64_t rows, uint32_t keys, int64_t apart, ui
 static void
 check_large(library *libs, int n)
 {
-	uint64_t rows = test_is_small() ? 8192 : 2600000;
+	uint64_t rows = test_rows(8192, 2600000);
 	uint32_t rests = test_is_small() ? 200 : 3000;
 	model *m = make_rows(rows, 3, 1, rests, false);
 	listed l = {0};

@@ -142,7 +142,7 @@ test_cancel(library *lib)
 	bool good = true;
 
 	lib->api->memory_info(lib->device, &before, NULL);
-	for (int i = 0; i < (test_is_small() ? 20 : 200); i++)
+	for (int i = 0; i < (int) test_rows(20, 200); i++)
 	{
 		gjd_keyset *keyset = make_keyset(lib, 4, set, GJD_BY_AUTO);
 		gjd_match_params params = {.struct_size = sizeof(params),

@@ -65,7 +65,7 @@ SELECT c.*, q FROM unnest(ARRAY['SELECT big.x, count(*), sum(w) FROM small JOIN 
 
 -- More values without words than fit into memory
 INSERT INTO big SELECT i, i % 100, md5(i::text)::uuid, 'a status above fifteen bytes: ' || i % 5000, i % 3000, CASE WHEN i % 2 = 0 THEN i / 7.0 ELSE i END, CASE WHEN i % 50 = 0 THEN i / 8.0 ELSE 'NaN' END,
-	CASE WHEN i % 5 > 0 THEN 'a number above fifteen bytes: ' ELSE 'n' END || i % 7000, i % 10, i FROM generate_series(20000, 50000) i;
+	CASE WHEN i % 5 > 0 THEN 'a number above fifteen bytes: ' ELSE 'n' END || i % 7000, i % 10, i FROM generate_series(20000, 34000) i;
 VACUUM (FREEZE, ANALYZE) big;
 CREATE FUNCTION passes(q text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
@@ -133,7 +133,7 @@ SELECT count(*), bool_and(EXISTS (SELECT FROM fixed b WHERE b.c = g.c AND octet_
 RESET gpujoin.force;
 SELECT * FROM compare('SELECT max(c) FROM fixed WHERE k IN (1, 3)');
 SET work_mem = '64kB';
-INSERT INTO fixed SELECT i % 100, 'abc', 'number ' || i % 7000 || CASE WHEN i % 3 > 0 THEN ' and further bytes' ELSE '' END, 'value ' || i || repeat(' ', i % 4) || CASE WHEN i % 2 = 0 THEN repeat('x', 11) ELSE '' END, 'f', i FROM generate_series(10000, 40000) i;
+INSERT INTO fixed SELECT i % 100, 'abc', 'number ' || i % 7000 || CASE WHEN i % 3 > 0 THEN ' and further bytes' ELSE '' END, 'value ' || i || repeat(' ', i % 4) || CASE WHEN i % 2 = 0 THEN repeat('x', 11) ELSE '' END, 'f', i FROM generate_series(10000, 24000) i;
 UPDATE fixed SET w = w + 1 WHERE w % 10 = 0;
 SELECT c.*, q FROM fixed_queries, compare(format(q, 'fixed WHERE k = ANY (ARRAY(SELECT generate_series(0, 99)))')) c ORDER BY id;
 SET max_parallel_workers_per_gather = 2;

@@ -185,19 +185,20 @@ INSERT INTO facts SELECT i, i % 97 - 7, i % 11, i, date '2021-06-01', true, 0, '
 DELETE FROM facts WHERE id % 13 = 0;
 UPDATE facts SET a = a + 1, k = k + 1 WHERE id % 17 = 0;
 UPDATE facts SET s = 'hot' WHERE id % 19 = 0;
-SELECT differing(array_agg(q ORDER BY q)) FROM queries WHERE hashtext(q) % 3 = 0;
+SELECT differing(array_agg(q ORDER BY q)) FROM queries WHERE hashtext(q) % 6 = 0;
 VACUUM facts;
-SELECT differing(array_agg(q ORDER BY q)) FROM queries WHERE hashtext(q) % 3 = 1;
+SELECT differing(array_agg(q ORDER BY q)) FROM queries WHERE hashtext(q) % 6 = 1;
 BEGIN;
 DELETE FROM facts WHERE id % 29 = 0;
 INSERT INTO facts SELECT i, i % 97 - 7, i % 11, i FROM generate_series(9101, 9200) i;
-SELECT differing(array_agg(q ORDER BY q)) FROM queries WHERE hashtext(q) % 3 = 2;
+SELECT differing(array_agg(q ORDER BY q)) FROM queries WHERE hashtext(q) % 6 = 2;
 ROLLBACK;
 
 -- little memory: groups that do not fit are not reduced
 SET work_mem = '64kB';
 SET hash_mem_multiplier = 1;
-SELECT differing(array_agg(q ORDER BY q)) FROM queries WHERE q LIKE '%f.d%' OR q LIKE '%s.w%';
+SELECT differing(array_agg(q ORDER BY q)) FROM queries WHERE hashtext(q) % 3 = 0
+	AND (q LIKE '%f.d%' OR q LIKE '%s.w%');
 RESET work_mem;
 RESET hash_mem_multiplier;
 

@@ -29,12 +29,12 @@ EXPLAIN (COSTS OFF) SELECT id FROM sale WHERE k IN (1, 2, 3) ORDER BY u DESC NUL
 EXPLAIN (COSTS OFF) SELECT id FROM sale WHERE k IN (1, 2, 3) ORDER BY amount + 1 LIMIT 5;
 
 -- each column, both directions, NULLs at both ends; the id breaks ties
-CREATE FUNCTION top_words() RETURNS TABLE (column_name text, ordering text, heap text, entries text, filtered text, second text)
+CREATE FUNCTION top_words(directions text[] DEFAULT '{ASC,DESC,ASC NULLS FIRST,DESC NULLS LAST}') RETURNS TABLE (column_name text, ordering text, heap text, entries text, filtered text, second text)
 LANGUAGE plpgsql AS $$
 BEGIN
 	FOR column_name, ordering IN
 		SELECT c, o FROM unnest('{amount,rate,whole,u,v}'::text[]) c,
-			unnest('{ASC,DESC,ASC NULLS FIRST,DESC NULLS LAST}'::text[]) o
+			unnest(directions) o
 	LOOP
 		heap := top_same(format('SELECT * FROM sale WHERE k IN (3, 5, 7, 9, 150) ORDER BY %s %s, id LIMIT 60', column_name, ordering));
 		entries := top_same(format('SELECT id, %1$s FROM sale WHERE k IN (3, 5, 7, 9, 150) ORDER BY %1$s %2$s, id DESC LIMIT 300', column_name, ordering));
@@ -81,10 +81,10 @@ SELECT sell(20001, 20100);
 UPDATE sale SET rate = 7.125 WHERE id % 50 = 1;
 UPDATE sale SET body = 'x' WHERE id % 50 = 2;
 DELETE FROM sale WHERE id % 11 = 0;
-SELECT count(*), count(*) FILTER (WHERE heap LIKE '%wrong%' OR entries LIKE '%wrong%' OR filtered LIKE '%wrong%' OR second LIKE '%wrong%') AS wrong FROM top_words();
+SELECT count(*), count(*) FILTER (WHERE heap LIKE '%wrong%' OR entries LIKE '%wrong%' OR filtered LIKE '%wrong%' OR second LIKE '%wrong%') AS wrong FROM top_words('{ASC NULLS FIRST,DESC}');
 VACUUM sale;
 SELECT gpujoin_fold('sale_k') IS NOT NULL AS folded;
-SELECT count(*), count(*) FILTER (WHERE heap LIKE '%wrong%' OR entries LIKE '%wrong%' OR filtered LIKE '%wrong%' OR second LIKE '%wrong%') AS wrong FROM top_words();
+SELECT count(*), count(*) FILTER (WHERE heap LIKE '%wrong%' OR entries LIKE '%wrong%' OR filtered LIKE '%wrong%' OR second LIKE '%wrong%') AS wrong FROM top_words('{ASC NULLS FIRST,DESC}');
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 SELECT top_same('SELECT id, rate FROM sale WHERE k IN (1, 2, 3) ORDER BY rate DESC, id LIMIT 20');
 COMMIT;

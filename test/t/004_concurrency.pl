@@ -12,7 +12,7 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 use Time::HiRes qw(sleep);
 
-my $seconds = 20;
+my $seconds = $ENV{CHECK_LONG} ? 20 : 12;
 my $node = new_server('main', 'fsync = off', 'synchronous_commit = off', 'jit = off');
 
 # "verify" runs in REPEATABLE READ, so both queries see the same rows. Writers change single rows,

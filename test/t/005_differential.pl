@@ -3,7 +3,7 @@
 #
 #   GPUJOIN_SEED=...     start from this seed, which the output of each run contains. Round N of a
 #                        run uses the seed plus N, so that one round can be repeated alone
-#   GPUJOIN_ROUNDS=...   number of rounds (default: as many as fit into 50 seconds, at least ten)
+#   GPUJOIN_ROUNDS=...   number of rounds (default: as many as fit into 30 seconds, at least ten)
 #   GPUJOIN_KEY=...      type of the keys in all rounds, such as uuid
 #
 # Each query runs three times on one state of the tables: with gpujoin.enabled = off; forced, under
@@ -29,7 +29,7 @@ use Test::More;
 
 my $seed = $ENV{GPUJOIN_SEED} // (time() ^ ($$ << 8)) & 0x7fffffff;
 my $rounds = $ENV{GPUJOIN_ROUNDS};
-my $seconds = 50;
+my $seconds = $ENV{CHECK_LONG} ? 50 : 30;
 my $fewest = 10;
 my $patience = ($ENV{CHECK_PATIENCE} // 1) * ($ENV{CHECK_LONG} ? 9 : 1);
 my $limit = 90 * $patience;

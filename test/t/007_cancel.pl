@@ -161,7 +161,8 @@ foreach my $query (@$queries)
 	my $stock = $query =~ s/ = ANY \(ARRAY(\(.*\))\)/ IN $1/r;
 	my $right = $node->safe_psql('postgres', "SET gpujoin.enabled = off; $stock");
 
-	foreach my $timeout (1 .. 25, 30, 35, 40, 50, 60, 80, 100, 60000)
+	foreach my $timeout ((grep { $_ % 3 == 1 || $ENV{CHECK_LONG} } 1 .. 25),
+		30, 35, 40, 50, 60, 80, 100, 60000)
 	{
 		foreach my $work_mem ('64kB', '4MB')
 		{

@@ -188,7 +188,8 @@ foreach my $name (sort keys %queries)
 # ---- at any moment --------------------------------------------------------------------------
 
 my ($cancelled, $finished, @wrong) = (0, 0);
-foreach my $timeout (1 .. 20, 25, 30, 40, 50, 70, 100, 150, 60000)
+foreach my $timeout ((grep { $_ % 3 == 1 || $ENV{CHECK_LONG} } 1 .. 20),
+	25, 30, 40, 50, 70, 100, 150, 60000)
 {
 	foreach my $name (sort keys %queries)
 	{

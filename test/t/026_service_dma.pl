@@ -17,7 +17,7 @@ my $device = $ENV{CHECK_DEVICE} || 'reference';
 my $has_card = $device eq 'cuda';
 
 # With a card, restarting the process takes some seconds.
-my $rounds = $ENV{CHECK_KILLS} || ($has_card ? 10 : 20);
+my $rounds = $ENV{CHECK_KILLS} || ($has_card ? 10 : $ENV{CHECK_LONG} ? 20 : 8);
 my $until = time + 280 * ($ENV{CHECK_PATIENCE} || 1);
 
 my ($pages, $repeats) = $has_card ? (5_000, 40_000) : (400, 4_000);

@@ -108,7 +108,7 @@ is(join("\n", @not_reduced), '', 'all ' . (@forms + @counted) . ' forms are redu
 
 my ($reductions, $rows) = counters();
 my $dir = $node->basedir;
-my $seconds = $ENV{CHECK_SHORT} ? 8 : $ENV{CHECK_LONG} ? 120 : 15;
+my $seconds = $ENV{CHECK_SHORT} ? 8 : $ENV{CHECK_LONG} ? 120 : 10;
 my @files;
 foreach my $part (0 .. 5)
 {
