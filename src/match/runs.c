@@ -35,6 +35,9 @@ static void settle(GjSearch *search, GjRunCursor *cursor);
 static void start_all(GjSearch *search);
 static void start(GjSearch *search, GjRunCursor *cursor);
 static void go_on(GjSearch *search, GjRunCursor *cursor);
+static bool find_listed(const GjSearch *search, GjRunCursor *cursor, int64 key);
+static bool is_listed_after(const GjSearch *search, const GjRunCursor *cursor, int64 key);
+static bool seek(const GjSearch *search, GjRunCursor *cursor, GjPlace place);
 static uint64 find_key(const GjKeySet *keys, uint64 from, int64 key);
 static GjRunCursor *first_cursor(GjSearch *search);
 static void choose(GjSearch *search, GjRunCursor *cursor);
@@ -204,20 +207,9 @@ start_all(GjSearch *search)
 static void
 start(GjSearch *search, GjRunCursor *cursor)
 {
-	const GjKeySet *keys = search->keys;
-	GjPlace		place = search->next;
-
 	cursor->key = search->key;
-	if (!keys->complement)
-	{
-		cursor->key = find_key(keys, search->key, cursor->reader.run.min_key);
-		cursor->at_page = cursor->key < keys->nkeys;
-		if (!cursor->at_page)
-			return;
-		if (keys->keys[cursor->key] > place.key)
-			place = (GjPlace) {keys->keys[cursor->key], 0};
-	}
-	cursor->at_page = GjRunReaderSeek(&cursor->reader, &place);
+	cursor->at_page = find_listed(search, cursor, cursor->reader.run.min_key) &&
+		seek(search, cursor, search->next);
 }
 
 /*
@@ -227,25 +219,12 @@ start(GjSearch *search, GjRunCursor *cursor)
 static void
 go_on(GjSearch *search, GjRunCursor *cursor)
 {
-	const GjKeySet *keys = search->keys;
-	GjRunReader *reader = &cursor->reader;
-	GjPlace		place = reader->next;
+	GjPlace		next = cursor->reader.next;
 
-	cursor->at_page = reader->has_next && GjPlaceIsBefore(&place, &search->hits_end);
-	if (cursor->at_page && !keys->complement)
-	{
-		cursor->key = find_key(keys, cursor->key, Max(place.key, search->next.key));
-		cursor->at_page = cursor->key < keys->nkeys;
-		if (cursor->at_page && keys->keys[cursor->key] > place.key)
-		{
-			place = (GjPlace) {keys->keys[cursor->key], 0};
-			cursor->at_page = GjRunReaderSeek(reader, &place);
-			settle(search, cursor);
-			return;
-		}
-	}
-	if (cursor->at_page)
-		cursor->at_page = GjRunReaderNext(reader);
+	cursor->at_page = cursor->reader.has_next && GjPlaceIsBefore(&next, &search->hits_end) &&
+		find_listed(search, cursor, next.key) &&
+		(is_listed_after(search, cursor, next.key) ? seek(search, cursor, next) :
+		 GjRunReaderNext(&cursor->reader));
 	settle(search, cursor);
 }
 
@@ -255,30 +234,50 @@ go_on(GjSearch *search, GjRunCursor *cursor)
 static void
 settle(GjSearch *search, GjRunCursor *cursor)
 {
-	const GjKeySet *keys = search->keys;
-	GjRunReader *reader = &cursor->reader;
+	const GjRunReader *reader = &cursor->reader;
 
 	while (cursor->at_page)
 	{
-		GjPlace		place = {0, 0};
-
 		CHECK_FOR_INTERRUPTS();
-		if (!GjPlaceIsBefore(&reader->first, &search->hits_end))
-			cursor->at_page = false;
-		if (!cursor->at_page || keys->complement)
+		cursor->at_page = GjPlaceIsBefore(&reader->first, &search->hits_end) &&
+			find_listed(search, cursor, reader->first.key);
+		if (!cursor->at_page || !reader->has_next ||
+			!is_listed_after(search, cursor, reader->next.key))
 			return;
-
-		cursor->key = find_key(keys, cursor->key, Max(reader->first.key, search->next.key));
-		if (cursor->key == keys->nkeys || keys->keys[cursor->key] > reader->run.max_key)
-		{
-			cursor->at_page = false;
-			return;
-		}
-		place.key = keys->keys[cursor->key];
-		if (!reader->has_next || place.key <= reader->next.key)
-			return;
-		cursor->at_page = GjRunReaderSeek(reader, &place);
+		cursor->at_page = seek(search, cursor, reader->next);
 	}
+}
+
+/*
+ * Advance to the first listed key that is not below this one, nor before the piece; returns false
+ * if the run has none.  A complement lists all keys.
+ */
+static bool
+find_listed(const GjSearch *search, GjRunCursor *cursor, int64 key)
+{
+	const GjKeySet *keys = search->keys;
+
+	if (keys->complement)
+		return true;
+	cursor->key = find_key(keys, cursor->key, Max(key, search->next.key));
+	return cursor->key < keys->nkeys && keys->keys[cursor->key] <= cursor->reader.run.max_key;
+}
+
+static bool
+is_listed_after(const GjSearch *search, const GjRunCursor *cursor, int64 key)
+{
+	return !search->keys->complement && search->keys->keys[cursor->key] > key;
+}
+
+/*
+ * Go to the page of this place, or of the cursor's listed key if that comes after it
+ */
+static bool
+seek(const GjSearch *search, GjRunCursor *cursor, GjPlace place)
+{
+	if (is_listed_after(search, cursor, place.key))
+		place = (GjPlace) {search->keys->keys[cursor->key], 0};
+	return GjRunReaderSeek(&cursor->reader, &place);
 }
 
 /*

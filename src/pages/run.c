@@ -121,6 +121,8 @@ static void set_bits(uint32 *to, int bit, int n);
 static void put_words(Page page, const GjIndexInfo *info, const GjWordForm *form,
 					  const uint64 *words, int n);
 
+static const char disorder[] = "A directory is not in order.";
+
 static inline GjPlace
 element(const GjDirectoryCopy *copy, int i)
 {
@@ -210,8 +212,7 @@ GjRunReaderNext(GjRunReader *reader)
 		if (!reader->has_next || !GjRunReaderSeek(reader, &next))
 			return false;
 		if (GjPlaceIsBefore(&reader->first, &next))
-			GjReportCorruption(reader->index, reader->levels[0].block,
-							   "A directory is not in order.");
+			GjReportCorruption(reader->index, reader->levels[0].block, disorder);
 		return true;
 	}
 	if (!BlockNumberIsValid(reader->levels[root].block))
@@ -476,7 +477,7 @@ arrive(GjRunReader *reader)
 	reader->has_next = leaf->at + 1 < leaf->n || leaf->has_next;
 	reader->next = leaf->at + 1 < leaf->n ? element(leaf, leaf->at + 1) : leaf->next;
 	if (reader->has_next && !GjPlaceIsBefore(&reader->first, &reader->next))
-		GjReportCorruption(reader->index, leaf->block, "A directory is not in order.");
+		GjReportCorruption(reader->index, leaf->block, disorder);
 	return true;
 }
 
