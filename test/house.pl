@@ -15,7 +15,7 @@ use File::Basename;
 my %limit = (
 	'files' => 166,
 	'lines' => 79519,
-	'lines of code' => 55957,
+	'lines of code' => 55966,
 	'global functions' => 773,
 	'used by no other file' => 0,
 	'used across folders' => 414,
