@@ -190,8 +190,8 @@ GjMirrorUsed(int place, uint64 keys, uint64 found)
 }
 
 /*
- * Return the average number of entries that a key of recent matches had, or infinity if there were
- * none
+ * Return the average number of entries that a key of the counted matches had, or infinity if there
+ * were none
  */
 double
 GjMirrorKeyEntries(int place)
@@ -211,7 +211,11 @@ GjMirrorStatsReset(void)
 	if (gj_mirrors == NULL)
 		return;
 	for (int place = 0; place < gj_mirrors->size; place++)
+	{
 		pg_atomic_write_u64(&gj_mirrors->entries[place].matches, 0);
+		pg_atomic_write_u64(&gj_mirrors->entries[place].keys, 0);
+		pg_atomic_write_u64(&gj_mirrors->entries[place].found, 0);
+	}
 }
 
 /* Claiming ------------------------------------------------------------------------- */

@@ -23,6 +23,7 @@
 #include "portability/instr_time.h"
 #include "storage/ipc.h"
 #include "storage/pmsignal.h"
+#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #include "base/compat.h"
@@ -60,12 +61,20 @@
 #define GJ_MATCH_WEIGHT			0.25
 
 /*
- * The helper has one thread.  With 64 clients on an H100 (2026-11-27), it answered 15,000 matches
- * of 1,000 keys and 20,000 rows a second, one in 65 us; 16 processors searched for 25,000.  Fewer
- * requests than this are not a queue: most of their time is the device's.
+ * The helper has one thread, and a request costs its session time, too: in all about as much as
+ * the CPU's search for 1,000 keys and 20,000 rows.  With 16 processors and an H100 (2026-11-28),
+ * 1, 4, 16 and 64 clients made 1,560, 5,020, 14,600 and 15,800 such searches a second with the
+ * device, and 1,900, 7,440, 29,700 and 24,500 without it.
+ *
+ * GJ_MIN_QUEUE requests at once are a queue, for the next GJ_QUEUE_US microseconds.  A request
+ * costs its session GJ_REQUEST_US, and those behind it GJ_SHARE_US, until more is known, and at
+ * most GJ_MAX_SHARE_US: an answer that took long must not keep a process from the device.
  */
-#define GJ_SHARE_US				65.0
 #define GJ_MIN_QUEUE			4
+#define GJ_QUEUE_US				INT64CONST(1000000)
+#define GJ_REQUEST_US			450.0
+#define GJ_SHARE_US				65.0
+#define GJ_MAX_SHARE_US			650.0
 
 /*
  * Longest sleep, in milliseconds.  A signal ends a sleep, but one that comes between the last look
@@ -379,18 +388,32 @@ bytes_received(const Exchange *x)
 }
 
 /*
- * Return the expected time in microseconds until a device would have answered one more match, or 0
- * if it has few requests to answer first
+ * Return the expected time in microseconds of one more match, or 0 if the device has had no queue
+ * lately
  *
- * Requests before it take as long as the recent ones of this process did, divided by the number of
- * requests at the time.
+ * Requests before it take as long as the recent ones of this process did in a queue, divided by the
+ * number of requests at the time.
  */
 double
 GjServiceQueueUs(void)
 {
-	uint32		nrequests = gj_service == NULL ? 0 : pg_atomic_read_u32(&gj_service->nrequests);
+	uint32		nrequests;
+	int64		now;
+	int64		left;
 
-	return nrequests < GJ_MIN_QUEUE ? 0.0 : (nrequests + 1) * usual_share_us;
+	if (gj_service == NULL)
+		return 0.0;
+	nrequests = pg_atomic_read_u32(&gj_service->nrequests);
+	now = GetCurrentTimestamp();
+	if (nrequests >= GJ_MIN_QUEUE)
+		pg_atomic_write_u64(&gj_service->queue_until, (uint64) (now + GJ_QUEUE_US));
+	else
+	{
+		left = (int64) pg_atomic_read_u64(&gj_service->queue_until) - now;
+		if (left <= 0 || left > GJ_QUEUE_US)	/* over, or the clock was set back */
+			return 0.0;
+	}
+	return GJ_REQUEST_US + nrequests * usual_share_us;
 }
 
 /* Run a match, and fill in info, if not NULL */
@@ -421,9 +444,12 @@ match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x, gjp_requ
 	result = run_exchange(x, request);
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_SUBTRACT(end, start);
-	if (result == GJ_SERVICE_OK)
-		usual_share_us += (INSTR_TIME_GET_DOUBLE(end) * 1e6 / x->nrequests - usual_share_us) *
-			GJ_MATCH_WEIGHT;
+	if (result == GJ_SERVICE_OK && x->nrequests >= GJ_MIN_QUEUE)
+	{
+		double		share = INSTR_TIME_GET_DOUBLE(end) * 1e6 / x->nrequests;
+
+		usual_share_us += (Min(share, GJ_MAX_SHARE_US) - usual_share_us) * GJ_MATCH_WEIGHT;
+	}
 	if (info)
 	{
 		if (result == GJ_SERVICE_OK)

@@ -100,6 +100,7 @@ typedef struct GjServiceShared
 	pg_atomic_uint32 epoch;
 	pg_atomic_uint32 nspinning; /* number of clients that spin */
 	pg_atomic_uint32 nrequests; /* number of slots that are not free; written under the lock */
+	pg_atomic_uint64 queue_until;	/* TimestampTz: requests are a queue until then */
 	pg_atomic_uint64 counters[GJ_COUNT_COUNTERS];
 
 	/* Fields protected by the lock */

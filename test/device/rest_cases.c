@@ -348,5 +348,11 @@ test_rests(library *libs, int n)
 	check_rows(able, n_able, 4097, 40, (int64_t) 1 << 40, 12, false);
 	check_rows(able, n_able, test_is_small() ? 4000 : 20000, 600, 3, 50, true);
 	check_rows(able, n_able, test_is_small() ? 4000 : 20000, 600, (int64_t) 1 << 50, 50, false);
+	if (!test_is_small() && getenv("GPUJOIN_TEST_QUICK") == NULL)
+	{
+		/* More pairs than a block builds a set of: all of them distinct keys, and not */
+		check_rows(able, n_able, 20000, 30000, (int64_t) 1 << 34, 1, false);
+		check_rows(able, n_able, 20000, 30000, (int64_t) 1 << 34, 4, false);
+	}
 	check_large(able, n_able);
 }

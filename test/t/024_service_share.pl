@@ -181,7 +181,14 @@ isnt($node->safe_psql('postgres',
 	'the reason is counted');
 wait_replaced($node, signal_helper($node, 'KILL'));
 finish_service($_) foreach @holders;
-is(answers(1), 'reference', 'the queue has gone');
+my $answer = '';
+foreach (1 .. 100)
+{
+	$answer = answers(1);
+	last if $answer eq 'reference';
+	select(undef, undef, undef, 0.1);
+}
+is($answer, 'reference', 'a second after the queue the device answers again');
 $node->safe_psql('postgres', 'DROP TABLE a');
 
 # ---- a stopped backend ----------------------------------------------------------------------
