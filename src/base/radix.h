@@ -148,9 +148,9 @@ radix_sort(uint64 *values, uint64 *scratch, uint64 n)
 }
 
 /*
- * The same as radix_sort_above() for values that are spread: the upper of the differing bits tell
+ * Sort like radix_sort_above(), but values that are spread: the upper of the differing bits tell
  * most of them apart, as those of hashes do.  So two or three passes are enough, and few values are
- * moved afterwards; if there are many, the values are sorted by all bits.
+ * moved afterwards.  If more are, because the values are not spread, they are sorted by all bits.
  */
 static inline uint64 *
 radix_sort_spread(uint64 *values, uint64 *scratch, uint64 n, int low_bit)

@@ -335,7 +335,10 @@ choose_groups(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest
 		request->group_words[i] = request->group_bits[i] = 0;
 		columns[i] = 0;
 		if (has_rests && is_key(shape, request->groups[i]))
+		{
+			Assert(table->key_reader.codec.kind == GJ_CODEC_UUID);
 			request->group_words[i] = KEY_WORD;
+		}
 		else if (!find_column(table, shape, request->groups[i], &columns[i]))
 			return false;
 		only_key &= columns[i] == 0;

@@ -177,6 +177,10 @@ add_proved(Destination *to, Datum value, bool is_element)
 		return;
 	if (set->exact == NULL)
 	{
+		/*
+		 * Codes of uuids, and hashes, are spread.  Those of packed texts need not be: then sorting
+		 * by upper bits gives up, and all bits are used; the exact table hashes the rest, too.
+		 */
 		set->exact = GjExactCreate(set->context, 1, converter->part, true, to->n);
 		set->spread = true;
 	}

@@ -558,7 +558,7 @@ GjPairOf(GjCodec *codec, Datum value, int64 *rest)
 }
 
 /*
- * Return the code of a value, and what proves, with the code, that a value is another one
+ * Return the code of a value, and what tells it from other values of that code
  */
 static inline int64
 GjCodeAndProof(GjCodec *codec, Datum value, Datum *proof)

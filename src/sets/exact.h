@@ -4,8 +4,12 @@
  *	  The exact table: which values, or tuples of values, are listed, where a key's code alone does
  *	  not prove that.
  *
- * An element is a code and one or more parts, and has a number: 0, 1, ... in the order in which
- * elements are added.  A value that is looked up belongs to a row of the table that is searched.
+ * An element is a code and one or more parts.  GjExactAdd() gives it a number: 0, 1, ... in the
+ * order in which elements are added.  An element of a list gets its number only when a value is
+ * looked up, or an element is added: until then, GjExactCount(), GjExactCode() and GjExactPairs()
+ * include elements that are repeated.
+ *
+ * A value that is looked up belongs to a row of the table that is searched.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

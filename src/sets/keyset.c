@@ -281,7 +281,7 @@ GjProofsCreate(MemoryContext context, const GjKeySet *keys, const GjExact *exact
 
 /*
  * Copy those of n pairs whose code the set lists, in ascending order, and return their number.
- * Codes are spread, so their upper bits are sorted, together with the numbers of the pairs.
+ * Most codes are spread, so their upper bits are sorted, together with the numbers of the pairs.
  */
 static uint64
 order_pairs(const GjKeySet *keys, const GjExactPair *listed, uint32 n, GjExactPair *ordered,
@@ -293,12 +293,18 @@ order_pairs(const GjKeySet *keys, const GjExactPair *listed, uint32 n, GjExactPa
 
 	for (uint32 i = 0; i < n; i++)
 	{
+		if (i % GJ_KEYS_PER_CHECK == 0)
+			CHECK_FOR_INTERRUPTS();
 		words[nordered] = (((uint64) listed[i].code ^ GJ_SIGN_BIT) & ~numbers) | i;
 		nordered += !keys->narrowed || GjKeySetLists(keys, listed[i].code);
 	}
 	words = radix_sort_spread(words, scratch, nordered, number_bits);
 	for (uint64 i = 0; i < nordered; i++)
+	{
+		if (i % GJ_KEYS_PER_CHECK == 0)
+			CHECK_FOR_INTERRUPTS();
 		ordered[i] = listed[words[i] & numbers];
+	}
 
 	for (uint64 i = 0, end; i < nordered; i = end)
 	{

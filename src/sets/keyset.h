@@ -49,7 +49,8 @@ struct GjKeySet
 								 * is NULL, as it is for complements */
 	GjExact    *entry_exact;	/* the table for entries, if they have only some parts of the
 								 * other one's; NULL if it is the same table */
-	bool		spread;			/* do the upper bits of keys differ, as those of hashes do? */
+	bool		spread;			/* do upper bits tell most keys apart, as those of hashes do?  A
+								 * guess: if they do not, sorting takes longer, and is right */
 	bool		narrowed;		/* may the table have elements whose codes are not listed? */
 	uint64		elsewhere;		/* number of keys not listed because only other tables can have
 								 * them */
