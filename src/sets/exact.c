@@ -126,6 +126,7 @@ struct GjExact
 
 static bool can_be_noted(const GjExactPart *part);
 static void grow(GjExact *exact);
+static void set_room(GjExact *exact, uint64 ncells);
 static uint32 find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row,
 				   uint32 *nsame);
 static void append(GjExact *exact, int64 code, const Datum *values, const Datum *borrowed);
@@ -432,6 +433,8 @@ append(GjExact *exact, int64 code, const Datum *values, const Datum *borrowed)
 
 /*
  * Enter the elements that have been listed, and drop those that are there already
+ *
+ * The array and the cells had room for all of them.  If few are left, both shrink.
  */
 static void
 enter_listed(GjExact *exact)
@@ -452,6 +455,12 @@ enter_listed(GjExact *exact)
 			MemoryContextReset(exact->scratch);
 	}
 	exact->nlisted = exact->nelements;
+	if (exact->nelements <= exact->capacity / 8 && exact->capacity > GJ_EXACT_MIN_CELLS / 2)
+	{
+		set_room(exact, Max(pg_nextpower2_64(exact->nelements * UINT64CONST(4)),
+							GJ_EXACT_MIN_CELLS));
+		fill_cells(exact);
+	}
 	MemoryContextSwitchTo(old);
 }
 
@@ -524,7 +533,6 @@ grow(GjExact *exact)
 {
 	uint64		ncells = exact->elements != NULL ? ((uint64) exact->mask + 1) * 2 :
 		pg_nextpower2_64(Max(exact->expected * UINT64CONST(2), GJ_EXACT_MIN_CELLS));
-	Size		element_bytes = exact->width * sizeof(uint64);
 
 	CHECK_FOR_INTERRUPTS();
 	if (exact->nlisted >= GJ_EXACT_MAX_ELEMENTS)
@@ -532,6 +540,16 @@ grow(GjExact *exact)
 				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
 				 errmsg("a gpujoin key set cannot have more than %u values",
 						GJ_EXACT_MAX_ELEMENTS)));
+	set_room(exact, ncells);
+}
+
+/*
+ * Make room for half as many elements as there will be cells, and free the cells
+ */
+static void
+set_room(GjExact *exact, uint64 ncells)
+{
+	Size		element_bytes = exact->width * sizeof(uint64);
 
 	if (exact->cells != NULL)
 		pfree(exact->cells);
