@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 79551,
-	'lines of code' => 55983,
+	'lines' => 79597,
+	'lines of code' => 56013,
 	'global functions' => 773,
 	'used by no other file' => 0,
 	'used across folders' => 414,

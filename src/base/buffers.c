@@ -148,6 +148,7 @@ GjBufferRecall(Relation rel, BlockNumber block)
 Buffer
 GjBufferRead(Relation rel, BlockNumber block, Buffer recalled, BufferAccessStrategy strategy)
 {
+	volatile Buffer *entry;
 	Buffer		buffer;
 
 	if (BufferIsValid(recalled) && has_block(recalled, rel, block) &&
@@ -159,7 +160,12 @@ GjBufferRead(Relation rel, BlockNumber block, Buffer recalled, BufferAccessStrat
 
 	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 	if (buffer != recalled && !RelationUsesLocalBuffers(rel))
-		*entry_of(rel, block) = buffer;
+	{
+		/* Other processors read this cache line, which a write would take from them */
+		entry = entry_of(rel, block);
+		if (*entry != buffer)
+			*entry = buffer;
+	}
 	return buffer;
 }
 

@@ -337,7 +337,7 @@ GjReadDeltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 
 	if (search->nchosen > 0)
 	{
-		search->chosen[0].recalled = InvalidBuffer;
+		search->chosen[0].recalled = GjBufferRecall(search->index, search->chosen[0].block);
 		next = pin_page(search, 0);
 	}
 	for (int i = 0; i < search->nchosen; i++)

@@ -452,6 +452,10 @@ find_filtered(const GjSearch *search, const GjDelta *delta)
 	one->build_id = search->state.build_id;
 	one->run = delta->run;
 	one->seen = 0;
+	one->room = 0;
+	if (one->filters != NULL)
+		pfree(one->filters);
+	one->filters = NULL;
 	memset(one->filtered, 0, sizeof(one->filtered));
 	return one;
 }
