@@ -55,7 +55,7 @@
 /* Number of adjacent blocks that have adjacent entries: those of a page of memory */
 #define GROUP_BLOCKS			1024
 
-/* Keeps groups of relations apart that were created one after the other */
+/* Keeps groups of relations apart whose file numbers follow each other */
 #define GROUP_FACTOR			0x9E3779B1
 
 /* Maximum number of entries of a process's own map, a power of two */

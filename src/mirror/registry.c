@@ -176,7 +176,7 @@ GjMirrorIsResident(Relation index)
 }
 
 /*
- * Count a match that used a mirror, for so many keys, and the entries that it found
+ * Count a match that used a mirror, its keys, and the entries that it found
  */
 void
 GjMirrorUsed(int place, uint64 keys, uint64 found)
@@ -190,8 +190,8 @@ GjMirrorUsed(int place, uint64 keys, uint64 found)
 }
 
 /*
- * Return the average number of entries that a key of the counted matches had, or infinity if there
- * were none
+ * Return the average number of entries that a key of the counted matches had, or infinity if no
+ * match was counted
  */
 double
 GjMirrorKeyEntries(int place)
