@@ -14,9 +14,9 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 79597,
-	'lines of code' => 56013,
-	'global functions' => 773,
+	'lines' => 79612,
+	'lines of code' => 56018,
+	'global functions' => 772,
 	'used by no other file' => 0,
 	'used across folders' => 414,
 	'single callers in the folder' => 223,

@@ -135,6 +135,9 @@ typedef struct GjStateRows
 	void	   *partners[GJ_BATCH_ROWS];
 } GjStateRows;
 
+/* In place of a word of an element: a part of the key, which has a rest */
+#define GJ_KEY_WORD				(-1)
+
 /* A request to reduce the rows of a node: GjRowMethods */
 typedef struct GjReduceRequest
 {
@@ -161,8 +164,7 @@ typedef struct GjReduceRequest
 	uint32		most_partners;	/* maximum number of partners of a key; 0 if they do not matter */
 	GjReduction reduction;
 	int			group_words[GJD_MAX_GROUP_COLUMNS]; /* for each column of the groups: the word of an
-													 * element that has its value, or -1: a part of
-													 * the key, */
+													 * element that has it, or GJ_KEY_WORD, */
 	int			group_bits[GJD_MAX_GROUP_COLUMNS];	/* and the bit of the second word that is set
 													 * if it is NULL */
 	int			words[GJD_MAX_AGGREGATES + 1];	/* first word of each aggregate in an element, and
@@ -179,9 +181,26 @@ extern bool GjReduceProve(const GjTableScan *table, const GjExact *exact,
 extern bool GjReducePrepare(const GjTableScan *table, const GjRowShape *shape,
 							GjReduceRequest *request);
 extern void GjReduceNext(GjReduceRequest *request);
-extern Datum GjReduceValue(const GjReduceRequest *request, int group, int row, int part,
-						   bool *isnull);
 extern int64 GjReduceKey(const GjReduceRequest *request, const uint64 *element, int64 *rest);
+
+/*
+ * Return the value that one of the device's current groups has in a column of the groups, which may
+ * be a part of a uuid
+ */
+static inline Datum
+GjReduceValue(const GjReduceRequest *request, int group, int row, int part, bool *isnull)
+{
+	const uint64 *element = request->rows->elements[row];
+	int			word = request->group_words[group];
+	int64		rest;
+	int64		code;
+
+	*isnull = (element[1] >> request->group_bits[group] & 1) != 0;
+	if (word != GJ_KEY_WORD)
+		return (Datum) element[word];
+	code = GjReduceKey(request, element, &rest);
+	return Int64GetDatum(GjWordOfPair(code, rest, part));
+}
 
 /* Statistics of ORDER BY ... LIMIT */
 typedef struct GjOrderedStats

@@ -44,9 +44,6 @@
 /* Room for values outside of a known range, a multiple of 64 */
 #define RANGE_MARGIN			64
 
-/* In place of a word of an element: a part of the key, which has a rest */
-#define KEY_WORD				(-1)
-
 /* Groups of columns need at least this many rows each on average */
 #define MIN_ROWS_OF_GROUP		2.0
 
@@ -66,6 +63,7 @@ static int64 value_of(Datum value, Oid type);
 static bool find_column(const GjTableScan *table, const GjRowShape *shape, int at,
 						uint32 *column);
 static bool is_key(const GjRowShape *shape, int at);
+static const GjShapeOutput *find_output(const GjRowShape *shape, int at);
 static bool choose_groups(const GjTableScan *table, const GjRowShape *shape,
 						  GjReduceRequest *request);
 static bool group_by_columns(const GjTableScan *table, GjReduceRequest *request,
@@ -148,9 +146,8 @@ GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceReque
 static double
 expect_groups(const GjTableScan *table, const GjReduceRequest *request)
 {
-	const GjProofs *proofs = request->reduction.proofs;
 	uint64		most = gjd_most_elements(&request->reduction.asked,
-										 proofs != NULL ? proofs->n : table->keys->nkeys);
+										 GjCountListed(table->keys, request->reduction.proofs));
 
 	return Min(Min(request->expected, table->css.ss.ps.plan->plan_rows),
 			   (double) most * Max(request->most_partners, 1));
@@ -288,18 +285,12 @@ value_of(Datum value, Oid type)
 static bool
 find_column(const GjTableScan *table, const GjRowShape *shape, int at, uint32 *column)
 {
-	for (int i = 0; i < shape->noutputs; i++)
-	{
-		const GjShapeOutput *output = &shape->outputs[i];
+	const GjShapeOutput *output = find_output(shape, at);
 
-		if (output->at == at)
-		{
-			*column = output->column;
-			return output->by_value &&
-				(output->column > 0 || table->key_reader.codec.keeps_value);
-		}
-	}
-	return false;
+	if (output == NULL)
+		return false;
+	*column = output->column;
+	return output->by_value && (output->column > 0 || table->key_reader.codec.keeps_value);
 }
 
 /*
@@ -308,12 +299,23 @@ find_column(const GjTableScan *table, const GjRowShape *shape, int at, uint32 *c
 static bool
 is_key(const GjRowShape *shape, int at)
 {
+	const GjShapeOutput *output = find_output(shape, at);
+
+	return output != NULL && output->column == 0;
+}
+
+/*
+ * Return how a column of the result is filled from entries, or NULL if it is not
+ */
+static const GjShapeOutput *
+find_output(const GjRowShape *shape, int at)
+{
 	for (int i = 0; i < shape->noutputs; i++)
 	{
 		if (shape->outputs[i].at == at)
-			return shape->outputs[i].column == 0;
+			return &shape->outputs[i];
 	}
-	return false;
+	return NULL;
 }
 
 /*
@@ -337,7 +339,7 @@ choose_groups(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest
 		if (has_rests && is_key(shape, request->groups[i]))
 		{
 			Assert(table->key_reader.codec.kind == GJ_CODEC_UUID);
-			request->group_words[i] = KEY_WORD;
+			request->group_words[i] = GJ_KEY_WORD;
 		}
 		else if (!find_column(table, shape, request->groups[i], &columns[i]))
 			return false;
@@ -379,7 +381,7 @@ group_by_columns(const GjTableScan *table, GjReduceRequest *request, const uint3
 
 	for (int i = 0; i < request->ngroups; i++)
 	{
-		if (request->group_words[i] == KEY_WORD)
+		if (request->group_words[i] == GJ_KEY_WORD)
 			key_columns = 2;
 		else
 			ncolumns++;
@@ -399,7 +401,7 @@ group_by_columns(const GjTableScan *table, GjReduceRequest *request, const uint3
 	{
 		uint32		n;
 
-		if (request->group_words[i] == KEY_WORD)
+		if (request->group_words[i] == GJ_KEY_WORD)
 			continue;
 		n = asked->n_columns++;
 		asked->columns[n] = columns[i];
@@ -458,25 +460,6 @@ GjReduceNext(GjReduceRequest *request)
 		rows->elements[rows->n++] = reduction->words +
 			request->next++ * reduction->element_words;
 	}
-}
-
-/*
- * Return the value that one of the device's current groups has in a column of the groups, which may
- * be a part of a uuid
- */
-Datum
-GjReduceValue(const GjReduceRequest *request, int group, int row, int part, bool *isnull)
-{
-	const uint64 *element = request->rows->elements[row];
-	int			word = request->group_words[group];
-	int64		rest;
-	int64		code;
-
-	*isnull = (element[1] >> request->group_bits[group] & 1) != 0;
-	if (word != KEY_WORD)
-		return (Datum) element[word];
-	code = GjReduceKey(request, element, &rest);
-	return Int64GetDatum(GjWordOfPair(code, rest, part));
 }
 
 /*

@@ -962,7 +962,7 @@ weigh_keys(GjJoinState *state, const GjTableScan *table, GjReduceRequest *reques
 {
 	const GjKeySet *keys = table->keys;
 	const GjProofs *proofs = request->reduction.proofs;
-	uint64		n = proofs != NULL ? proofs->n : keys->nkeys;
+	uint64		n = GjCountListed(keys, proofs);
 	gjd_reduction *asked = &request->reduction.asked;
 	double		entries = table->index->rd_rel->reltuples;
 	uint32	   *weights;

@@ -352,18 +352,17 @@ GjPairCompute(GjCodec *codec, Datum value, int64 *rest)
 }
 
 /*
- * Return what proves, with the code, that a value is another one: its rest; or the value itself, if
- * the code is a hash
+ * Return what tells a value from others of its code: its rest; or the value itself, if it has none
  */
 Datum
 GjProofOf(GjCodec *codec, int64 code, Datum value)
 {
 	int64		rest;
 
+	if (!GjCodeHasRest(codec, code))
+		return value;
 	if (codec->kind == GJ_CODEC_UUID)
 		return Int64GetDatum(rest_of_uuid(DatumGetUUIDP(value)));
-	if (codec->kind != GJ_CODEC_TEXT || GjCodeIsHash(code))
-		return value;
 	(void) GjPairCompute(codec, value, &rest);
 	return Int64GetDatum(rest);
 }

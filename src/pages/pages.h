@@ -514,6 +514,15 @@ GjCodecHasPairs(const GjCodec *codec)
 }
 
 /*
+ * Return true if a value with this code has a rest, as all have but texts whose code is a hash
+ */
+static inline bool
+GjCodeHasRest(const GjCodec *codec, int64 code)
+{
+	return codec->kind == GJ_CODEC_UUID || (codec->kind == GJ_CODEC_TEXT && !GjCodeIsHash(code));
+}
+
+/*
  * Return true if codes can be hashes, so that an entry that has one is no proof of a row
  */
 static inline bool
@@ -566,8 +575,7 @@ GjCodeAndProof(GjCodec *codec, Datum value, Datum *proof)
 	int64		rest;
 	int64		code = GjPairOf(codec, value, &rest);
 
-	*proof = !GjCodecHasPairs(codec) || (codec->kind == GJ_CODEC_TEXT && GjCodeIsHash(code)) ?
-		value : Int64GetDatum(rest);
+	*proof = GjCodeHasRest(codec, code) ? Int64GetDatum(rest) : value;
 	return code;
 }
 

@@ -427,7 +427,7 @@ match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x, gjp_requ
 
 	if (info)
 		memset(info, 0, sizeof(*info));
-	request->keys = x->proofs != NULL ? x->proofs->n : keys->nkeys;
+	request->keys = GjCountListed(keys, x->proofs);
 	request->rest_column = x->proofs != NULL ? x->proofs->column : 0;
 	if (gjp_words_before(request, GJP_SECTIONS) > GJP_MAX_WORDS)
 		return fail(GJ_SERVICE_NO_MEMORY, "too many keys for the device");
@@ -664,12 +664,10 @@ take_state(Exchange *x)
 		return false;
 	if (r->nelements == 0 && r->groups_if_needed && x->nreceived == 0 && r->nnewer == 0)
 	{
-		uint64		nkeys = x->proofs != NULL ? x->proofs->n : x->keys->nkeys;
-
 		r->only_counted = true;
 		return r->ngroups <= r->rows - r->nulls && (r->ngroups > 0) == (r->rows > r->nulls) &&
 			r->ngroups <= (r->asked.grouping == GJD_DISTINCT ? r->asked.span :
-						   gjd_most_elements(&r->asked, nkeys));
+						   gjd_most_elements(&r->asked, x->request->keys));
 	}
 	return GjReductionIsSound(r, x->keys, x->shape);
 }

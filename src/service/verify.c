@@ -62,8 +62,7 @@ static bool
 check_groups(const Answer *x)
 {
 	const GjReduction *r = x->reduction;
-	uint64		most = gjd_most_elements(&r->asked, r->proofs != NULL ? r->proofs->n :
-										 x->keys->nkeys);
+	uint64		most = gjd_most_elements(&r->asked, GjCountListed(x->keys, r->proofs));
 	uint64	   *seen = palloc0((most / 64 + 1) * sizeof(uint64));
 	uint64		hint = 0;
 	uint64		rows = 0;

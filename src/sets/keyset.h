@@ -87,6 +87,15 @@ typedef struct GjProofs
 	uint32		column;			/* column of the index that has the rests of entries */
 } GjProofs;
 
+/*
+ * Return the number of listed keys: of keys with rests, if there are proofs, which may be NULL
+ */
+static inline uint64
+GjCountListed(const GjKeySet *keys, const GjProofs *proofs)
+{
+	return proofs != NULL ? proofs->n : keys->nkeys;
+}
+
 /* keyset.c */
 extern GjKeySet *GjKeySetCreate(MemoryContext parent, int key_width);
 extern void GjKeySetGrow(GjKeySet *set);
