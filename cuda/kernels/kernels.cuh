@@ -76,6 +76,7 @@ struct key_transfer /* keys that a block fetches itself; if vectors is 0, they a
 					 * already */
 {
 	const uint4 *from; /* page-locked */
+	uint4 *to;
 	uint32_t vectors;
 	volatile uint32_t *built; /* set to 1 when the build no longer uses its inputs */
 };

@@ -428,7 +428,7 @@ struct pair_list
 inline pair_list
 pairs_of(const gjd_keyset *keyset)
 {
-	const int64_t *keys = (const int64_t *) keyset->pairs;
+	const int64_t *keys = (const int64_t *) keyset->memory;
 
 	return pair_list{keys, keys + keyset->n_pairs, (uint32_t) keyset->n_pairs};
 }

@@ -60,6 +60,8 @@ build_key(const build_job<Key> &job, Key key)
 
 	switch (job.strategy)
 	{
+		case GJD_BY_CONSTANTS:
+			return;
 		case GJD_BY_SPAN:
 			set_filter_bit(parts.filter + (index >> 5), (uint32_t) index);
 			return;
@@ -141,12 +143,10 @@ template <class Key>
 __global__ void __launch_bounds__(1024)
 block_build_kernel(build_job<Key> job, uint4 *zero, uint32_t zero_vectors, key_transfer transfer)
 {
-	uint4 *keys = (uint4 *) job.parts.keys;
-
 	for (uint32_t i = threadIdx.x; i < zero_vectors; i += blockDim.x)
 		zero[i] = uint4{0, 0, 0, 0};
 	for (uint32_t i = threadIdx.x; i < transfer.vectors; i += blockDim.x)
-		keys[i] = transfer.from[i];
+		transfer.to[i] = transfer.from[i];
 	__syncthreads();
 	for (uint32_t i = threadIdx.x; i < job.count; i += blockDim.x)
 		build_key(job, ((const Key *) job.parts.keys)[i]);
@@ -193,7 +193,7 @@ build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes, const key_transfer &t
 bool
 is_built_by_block(const gjd_keyset *keyset, uint64_t zero_bytes)
 {
-	return keyset->count <= policy::block_build_most_keys && zero_bytes <= (256 << 10);
+	return keys_in(keyset) <= policy::block_build_most_keys && zero_bytes <= (256 << 10);
 }
 
 void

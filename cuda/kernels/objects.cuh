@@ -212,10 +212,10 @@ struct gjd_keyset
 	char *memory;
 	uint64_t bytes;
 	bool has_rests;
-	uint64_t n_pairs; /* with rests: keys, equal ones included; on the device, first their values
-					   * and then their rests */
-	char *pairs;
-	uint64_t pair_bytes;
+	uint64_t n_pairs;	  /* with rests: keys, equal ones included; these and their rests are at the
+						   * start of the memory */
+	uint64_t distinct_at; /* position of the distinct keys in the memory */
+	uint64_t input_bytes; /* of keys and rests, which come from the host */
 	char *locked; /* page-locked copy of the keys until built */
 	uint64_t locked_bytes;
 	volatile uint32_t *built_word; /* after the keys, if the kernel itself reports its end; or

@@ -144,8 +144,7 @@ keyset_info(gjd_keyset *keyset, gjd_keyset_info *info, gjd_error *error)
 {
 	return guarded(device_of(keyset), error, [&] {
 		require(keyset && info, "no key set");
-		*info = gjd_keyset_info{keys_in(keyset), keyset->bytes + keyset->pair_bytes,
-								keyset->strategy};
+		*info = gjd_keyset_info{keys_in(keyset), keyset->bytes, keyset->strategy};
 		return GJD_OK;
 	});
 }

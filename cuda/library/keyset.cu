@@ -3,8 +3,9 @@
  *	  Key sets: choice of the strategy, memory, and transfer of the keys to the device.
  *
  * Keys are narrowed to the column's width while they are checked and copied on the host, once,
- * because they may be in memory that other processes write. The rest is built on the device: 4 or
- * 8 bytes a key cross the bus, instead of filters and tables, which are larger.
+ * because they may be in memory that other processes write. Everything else is built on the device:
+ * 4 or 8 bytes a key cross the bus, and as many for its rest, instead of filters and tables, which
+ * are larger.
  */
 #include "library.cuh"
 
@@ -120,6 +121,8 @@ size_parts(gjd_keyset *keyset)
 
 	switch (keyset->strategy)
 	{
+		case GJD_BY_CONSTANTS: /* only rests are needed */
+			break;
 		case GJD_BY_SPAN:
 			parts.filter_words = (uint32_t) ((span + 1) / 32 + 1);
 			break;
@@ -156,7 +159,7 @@ void
 place_parts(gjd_keyset *keyset, char **zero, uint64_t *zero_bytes)
 {
 	keyset_parts &parts = keyset->parts;
-	uint64_t keys = rounded(keyset->count * keyset->key_bytes);
+	uint64_t keys = rounded(keyset->input_bytes);
 	uint64_t filter = rounded((uint64_t) parts.filter_words * 4);
 	uint64_t global = rounded((uint64_t) parts.global_words * 4);
 	uint64_t fill = rounded((uint64_t) parts.buckets * 4);
@@ -164,7 +167,7 @@ place_parts(gjd_keyset *keyset, char **zero, uint64_t *zero_bytes)
 	*zero_bytes = policy::totals_bytes + filter + global + fill;
 	keyset->bytes = keys + *zero_bytes + (uint64_t) parts.buckets * 32;
 	keyset->memory = take_scratch(keyset->device, &keyset->bytes);
-	parts.keys = keyset->memory;
+	parts.keys = keyset->memory + keyset->distinct_at;
 	*zero = keyset->memory + keys;
 	keyset->zeros = (uint64_t *) *zero;
 	parts.filter = (uint32_t *) (*zero + policy::totals_bytes);
@@ -209,32 +212,41 @@ copy_keys(gjd_keyset *keyset, const gjd_keyset_params *params, Key *to)
 		n += (int64_t) (Key) key == key;
 	}
 	require(ascending, "keys do not ascend strictly");
+	keyset->input_bytes = n * sizeof(Key);
 	note_keys(keyset, to, n);
 }
 
-/* The same for keys with rests: behind the distinct keys come all keys, and then the rests. */
+/*
+ * The same for keys with rests: first come the keys, then the rests, then the distinct keys, unless
+ * the keys are distinct already.
+ */
 void
-copy_pairs(gjd_keyset *keyset, const gjd_keyset_params *params, int64_t *to)
+copy_pairs(gjd_keyset *keyset, const gjd_keyset_params *params, int64_t *keys)
 {
-	const volatile int64_t *keys = params->keys;
-	const volatile int64_t *rests = params->rests;
-	int64_t *all = to + params->count;
-	int64_t *its_rests = all + params->count;
+	const volatile int64_t *its_keys = params->keys;
+	const volatile int64_t *its_rests = params->rests;
+	uint64_t count = params->count;
+	int64_t *rests = keys + count;
+	int64_t *distinct = rests + count;
 	uint64_t n = 0;
 	bool ascending = true;
 
-	for (uint64_t i = 0; i < params->count; i++)
+	for (uint64_t i = 0; i < count; i++)
 	{
-		all[i] = keys[i];
-		its_rests[i] = rests[i];
-		if (i == 0 || all[i] != all[i - 1])
-			to[n++] = all[i];
-		ascending &= i == 0 || all[i] > all[i - 1] ||
-					 (all[i] == all[i - 1] && its_rests[i] > its_rests[i - 1]);
+		bool differs;
+
+		keys[i] = its_keys[i];
+		rests[i] = its_rests[i];
+		differs = i == 0 || keys[i] != keys[i - 1];
+		ascending &= i == 0 || keys[i] > keys[i - 1] || (!differs && rests[i] > rests[i - 1]);
+		if (differs)
+			distinct[n++] = keys[i];
 	}
 	require(ascending, "keys do not ascend strictly");
-	keyset->n_pairs = params->count;
-	note_keys(keyset, to, n);
+	keyset->n_pairs = count;
+	keyset->distinct_at = n < count ? 2 * count * sizeof(int64_t) : 0;
+	keyset->input_bytes = (2 * count + (n < count ? n : 0)) * sizeof(int64_t);
+	note_keys(keyset, distinct, n);
 }
 
 /*
@@ -244,13 +256,13 @@ copy_pairs(gjd_keyset *keyset, const gjd_keyset_params *params, int64_t *to)
 void
 fetch_and_build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes)
 {
-	uint64_t vectors = (keyset->count * keyset->key_bytes + 15) / 16;
+	uint64_t vectors = (keyset->input_bytes + 15) / 16;
 
 	keyset->built_word = (uint32_t *) (keyset->locked + vectors * 16);
 	*keyset->built_word = 0;
 	launch_build(keyset, zero, zero_bytes,
-				 key_transfer{(const uint4 *) keyset->locked, (uint32_t) vectors,
-							  keyset->built_word});
+				 key_transfer{(const uint4 *) keyset->locked, (uint4 *) keyset->memory,
+							  (uint32_t) vectors, keyset->built_word});
 	keyset->building = true;
 	keyset->device->building.push_back(keyset);
 }
@@ -260,37 +272,15 @@ copy_and_build(gjd_keyset *keyset, const void *keys, char *zero, uint64_t zero_b
 {
 	gjd_device *device = keyset->device;
 
-	if (!keyset->building)
-	{
-		keyset->built = take_event(device);
-		keyset->building = true;
-		device->building.push_back(keyset);
-	}
-	check(cudaMemcpyAsync(keyset->parts.keys, keys, keyset->count * keyset->key_bytes,
-						  cudaMemcpyHostToDevice, device->in),
+	keyset->built = take_event(device);
+	keyset->building = true;
+	device->building.push_back(keyset);
+	check(cudaMemcpyAsync(keyset->memory, keys, keyset->input_bytes, cudaMemcpyHostToDevice,
+						  device->in),
 		  "could not copy keys");
 	check(cudaEventRecord(keyset->built, device->in), "could not record an event");
 	check(cudaStreamWaitEvent(device->execute, keyset->built, 0), "could not order streams");
 	launch_build(keyset, zero, zero_bytes, key_transfer{});
-	check(cudaEventRecord(keyset->built, device->execute), "could not record an event");
-}
-
-/* Copies the pairs to the device; work on the execute stream that begins later sees them. */
-void
-upload_pairs(gjd_keyset *keyset, const int64_t *from)
-{
-	gjd_device *device = keyset->device;
-	uint64_t bytes = keyset->n_pairs * 2 * sizeof(int64_t);
-
-	keyset->pair_bytes = bytes;
-	keyset->pairs = take_scratch(device, &keyset->pair_bytes);
-	keyset->built = take_event(device);
-	keyset->building = true;
-	device->building.push_back(keyset);
-	check(cudaMemcpyAsync(keyset->pairs, from, bytes, cudaMemcpyHostToDevice, device->in),
-		  "could not copy rests of keys");
-	check(cudaEventRecord(keyset->built, device->in), "could not record an event");
-	check(cudaStreamWaitEvent(device->execute, keyset->built, 0), "could not order streams");
 	check(cudaEventRecord(keyset->built, device->execute), "could not record an event");
 }
 
@@ -302,7 +292,7 @@ upload_and_build(gjd_keyset *keyset, const void *keys)
 
 	size_parts(keyset);
 	place_parts(keyset, &zero, &zero_bytes);
-	if (keyset->locked != nullptr && !keyset->has_rests && is_built_by_block(keyset, zero_bytes))
+	if (keyset->locked != nullptr && is_built_by_block(keyset, zero_bytes))
 		fetch_and_build(keyset, zero, zero_bytes);
 	else
 		copy_and_build(keyset, keys, zero, zero_bytes);
@@ -338,7 +328,6 @@ free_keyset(gjd_keyset *keyset)
 	gjd_device *device = keyset->device;
 
 	give_scratch(device, keyset->memory, keyset->bytes);
-	give_scratch(device, keyset->pairs, keyset->pair_bytes);
 	give_keys(keyset);
 	if (keyset->built)
 		give_event(device, keyset->built);
@@ -390,8 +379,8 @@ create_keyset(gjd_device *device, const gjd_keyset_params *params)
 	device->keysets++;
 	try
 	{
-		/* distinct keys, and with rests all keys and their rests */
 		key_buffer buffer(keyset, params->count * params->key_bytes * (keyset->has_rests ? 3 : 1));
+		bool constant;
 
 		if (keyset->has_rests)
 			copy_pairs(keyset, params, (int64_t *) buffer.memory);
@@ -400,11 +389,10 @@ create_keyset(gjd_device *device, const gjd_keyset_params *params)
 		else
 			copy_keys(keyset, params, (int64_t *) buffer.memory);
 		keyset->strategy = choose(keyset, params->strategy);
-		if (keyset->n_pairs > 0)
-			upload_pairs(keyset, (const int64_t *) buffer.memory + params->count);
-		if (keyset->strategy != GJD_BY_NOTHING && keyset->strategy != GJD_BY_CONSTANTS)
+		constant = keyset->strategy == GJD_BY_CONSTANTS && !keyset->has_rests;
+		if (keyset->strategy != GJD_BY_NOTHING && !constant)
 			upload_and_build(keyset, buffer.memory);
-		else if (!keyset->building)
+		else
 			give_keys(keyset);
 	}
 	catch (...)
