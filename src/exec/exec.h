@@ -19,7 +19,6 @@
 #include "base/compat.h"
 #include "match/match.h"
 #include "node/scanplan.h"
-#include "node/tableplan.h"
 #include "rows/rows.h"
 #include "service/service.h"
 

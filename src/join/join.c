@@ -27,7 +27,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "node/filterplan.h"
+#include "node/scanplan.h"
 #include "join.h"
 
 /* Small-side statistics reported by workers: the maximum of each */

@@ -10,7 +10,7 @@
 #ifndef GPUJOIN_NODE_JOINPLAN_H
 #define GPUJOIN_NODE_JOINPLAN_H
 
-#include "tableplan.h"
+#include "scanplan.h"
 
 /* Names of the nodes, by which the executor finds their methods */
 #define GJ_JOIN_NAME			"GpuJoin"
@@ -76,7 +76,7 @@ typedef enum GjJoinScanExprs
 /*
  * custom_plans of a plan: the small side's plan, then one GpuJoinScan for each table of the big
  * side.  The latter has the table's filters as its qual and the joined row's big columns, in
- * their order, as its target list; see node/tableplan.h for the rest.
+ * their order, as its target list; see node/scanplan.h for the rest.
  */
 
 #endif							/* GPUJOIN_NODE_JOINPLAN_H */

@@ -1,7 +1,10 @@
 /*-------------------------------------------------------------------------
  *
  * scanplan.h
- *	  GpuScan: the interface between its planner and executor parts.
+ *	  Nodes that scan a table by an index: the interface between their planner and executor parts.
+ *
+ * The first part is common to the plans of GpuScan and of the scans of a GpuJoin.  Then come the
+ * filters of their entries, and what only a GpuScan has.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -9,7 +12,77 @@
 #ifndef GPUJOIN_NODE_SCANPLAN_H
 #define GPUJOIN_NODE_SCANPLAN_H
 
-#include "tableplan.h"
+#include "nodes/pg_list.h"
+
+/* First indexes into custom_private */
+typedef enum GjTablePrivate
+{
+	GJ_TABLE_INDEX_OID,			/* Oid list of one item */
+	GJ_TABLE_KEY_ATTNO,			/* Integer: heap attribute that is the key, 0 for an expression */
+	GJ_TABLE_INDEX_ONLY,		/* Boolean: may rows come from the index alone? */
+	GJ_TABLE_ATTNOS,			/* int list: heap attributes that such rows contain */
+	GJ_TABLE_FILTER_PLAN,		/* filters that entries are tested by: GjFilterPlanPart */
+	GJ_TABLE_PRIVATE_COUNT
+} GjTablePrivate;
+
+/* First indexes into custom_exprs */
+typedef enum GjTableExprs
+{
+	GJ_TABLE_KEY,				/* the key, as defined in the index */
+	GJ_TABLE_PREDICATE,			/* list: predicate that is tested before the key is read */
+	GJ_TABLE_FILTERS,			/* list: clauses that entries, and then rows of the table, are
+								 * tested by; they are not among the plan's quals */
+	GJ_TABLE_FILTER_VALUES,		/* list: the values of the filter plan */
+	GJ_TABLE_EXPRS_COUNT
+} GjTableExprs;
+
+/*
+ * A filter of index entries: clauses that can be evaluated on the columns of an entry.
+ *
+ * The steps are a tree in prefix order.  Columns are those of the index, from 0: the key, then
+ * the INCLUDE columns.  The values that columns are compared with do not depend on the row; they
+ * are stored elsewhere, where the planner adjusts expressions, in the order of the steps that
+ * take one.
+ */
+
+/* One step; its operands follow it in the list of steps */
+typedef enum GjFilterStep
+{
+	GJ_FILTER_AND,				/* number of operands; the operands */
+	GJ_FILTER_OR,				/* the same */
+	GJ_FILTER_NOT,				/* the operand */
+	GJ_FILTER_TRUTH,			/* BoolTestType applied to the operand; the operand */
+	GJ_FILTER_COMPARE,			/* column, its type, type of the value, GjFilterOperator; takes a
+								 * value */
+	GJ_FILTER_ANY,				/* column, its type, type of the elements: is it equal to any of
+								 * them?  Takes an array */
+	GJ_FILTER_NULL,				/* column: is it NULL? */
+	GJ_FILTER_COLUMN,			/* column, a boolean: its value */
+	GJ_FILTER_VALUE				/* takes a boolean */
+} GjFilterStep;
+
+/* Comparisons of a column with a value */
+typedef enum GjFilterOperator
+{
+	GJ_FILTER_LT,
+	GJ_FILTER_LE,
+	GJ_FILTER_EQ,
+	GJ_FILTER_GE,
+	GJ_FILTER_GT,
+	GJ_FILTER_NE
+} GjFilterOperator;
+
+/*
+ * Indexes into a filter plan, which is NIL if nothing can be filtered.  The operands of the AND
+ * at the top are the clauses of GJ_TABLE_FILTERS, in that order.
+ */
+typedef enum GjFilterPlanPart
+{
+	GJ_FILTER_PLAN_STEPS,		/* int list: the tree, AND at the top; or NIL */
+	GJ_FILTER_PLAN_PARTS,		/* int list: the columns that with the key must form a tuple of the
+								 * scan's set, in the order of the tuple; or NIL */
+	GJ_FILTER_PLAN_COUNT
+} GjFilterPlanPart;
 
 /* Name of the node, by which the executor finds its methods */
 #define GJ_SCAN_NAME			"GpuScan"

@@ -50,8 +50,7 @@
 #include "utils/typcache.h"
 
 #include "base/compat.h"
-#include "node/filterplan.h"
-#include "node/tableplan.h"
+#include "node/scanplan.h"
 #include "sets/sets.h"
 #include "planner.h"
 
@@ -870,7 +869,7 @@ index_column(const IndexOptInfo *index, AttrNumber attno)
  */
 
 /*
- * Fill in the common part of the plans of GpuScan and GpuJoinScan (node/tableplan.h)
+ * Fill in the common part of the plans of GpuScan and GpuJoinScan (node/scanplan.h)
  *
  * quals are the clauses to be tested, parts the columns of the index by which entries are looked
  * up in the exact table (GjFilterParts), attnos the attributes of rows that come from the index

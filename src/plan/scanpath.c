@@ -33,7 +33,6 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/nodes.h"
-#include "node/filterplan.h"
 #include "node/scanplan.h"
 #include "pages/pages.h"
 #include "sets/sets.h"

@@ -9,7 +9,7 @@
 #ifndef GPUJOIN_ROWS_COLUMNTEST_H
 #define GPUJOIN_ROWS_COLUMNTEST_H
 
-#include "node/filterplan.h"
+#include "node/scanplan.h"
 #include "rows.h"
 
 /* Result of a test for one entry: a bit for TRUE and one for FALSE */

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * filter.c
- *	  Filters of entries: a filter plan (node/filterplan.h) at run time.
+ *	  Filters of entries: a filter plan (node/scanplan.h) at run time.
  *
  * A batch of entries is tested by the conditions of the tree in order, one column at a time.  The
  * result of a condition is a byte for each entry, with a bit for TRUE and one for FALSE, so that

@@ -29,7 +29,7 @@
 #include "utils/rel.h"
 #include "utils/uuid.h"
 
-#include "node/tableplan.h"
+#include "node/scanplan.h"
 #include "pages/pages.h"
 #include "shape.h"
 
