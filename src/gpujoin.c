@@ -18,7 +18,6 @@
 #include "agg/agg.h"
 #include "base/buffers.h"
 #include "base/gpujoin.h"
-#include "base/nodes.h"
 #include "exec/exec.h"
 #include "join/join.h"
 #include "mirror/mirror.h"
@@ -41,7 +40,6 @@ _PG_init(void)
 	GjExecAlternativeInit();
 	GjExecJoinInit();
 	GjExecAggInit();
-	GjNodesInit();
 	GjBuffersInit();
 	GjUsageInit();
 	GjProgressInit();

@@ -13,12 +13,12 @@ use File::Basename;
 # (keys, fold workers, merges in steps, reductions).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 166,
-	'lines' => 79612,
-	'lines of code' => 56018,
+	'files' => 165,
+	'lines' => 79563,
+	'lines of code' => 55970,
 	'global functions' => 772,
 	'used by no other file' => 0,
-	'used across folders' => 414,
+	'used across folders' => 413,
 	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,

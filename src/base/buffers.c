@@ -35,18 +35,16 @@
 #include "postgres.h"
 
 #include "common/hashfn.h"
-#include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/buf_internals.h"
 #include "storage/bufmgr.h"
-#include "storage/ipc.h"
-#include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "buffers.h"
 #include "compat.h"
+#include "gpujoin.h"
 #include "prefetch.h"
 
 /* A buffer that survives this many rounds of the clock sweep is in no danger */
@@ -64,9 +62,6 @@
 static volatile Buffer *map = NULL;
 static uint32 map_entries;		/* a power of two */
 
-static shmem_request_hook_type previous_request_hook = NULL;
-static shmem_startup_hook_type previous_startup_hook = NULL;
-
 static void request_shmem(void);
 static void startup_shmem(void);
 static uint32 count_entries(void);
@@ -75,25 +70,17 @@ static void create_own_map(void);
 static bool has_block(Buffer buffer, Relation rel, BlockNumber block);
 
 /*
- * Install the hooks, if the library is being preloaded
+ * Have the map created in shared memory, if the library is being preloaded
  */
 void
 GjBuffersInit(void)
 {
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-
-	previous_request_hook = shmem_request_hook;
-	shmem_request_hook = request_shmem;
-	previous_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = startup_shmem;
+	(void) GjAtServerStart(request_shmem, startup_shmem);
 }
 
 static void
 request_shmem(void)
 {
-	if (previous_request_hook)
-		previous_request_hook();
 	RequestAddinShmemSpace(mul_size(count_entries(), sizeof(Buffer)));
 }
 
@@ -104,14 +91,9 @@ startup_shmem(void)
 	bool		found;
 	void	   *shared;
 
-	if (previous_startup_hook)
-		previous_startup_hook();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	shared = ShmemInitStruct("gpujoin buffers", size, &found);
 	if (!found)
 		memset(shared, 0, size);
-	LWLockRelease(AddinShmemInitLock);
 	map = shared;
 	map_entries = count_entries();
 }

@@ -103,6 +103,9 @@ extern int	gj_fold_workers;
 extern bool gj_debug_ignore_vacuum_epoch;
 extern int	gj_reduce_rows;
 
+/* preload.c */
+extern bool GjAtServerStart(void (*request) (void), void (*start) (void));
+
 /* guc.c */
 extern bool gj_enabled;
 extern bool gj_force;

@@ -17,8 +17,6 @@
  */
 #include "postgres.h"
 
-#include "miscadmin.h"
-#include "storage/ipc.h"
 #include "utils/memutils.h"
 
 #include "gpujoin.h"
@@ -35,37 +33,26 @@ typedef struct OurNode
 
 static OurNode nodes[MAX_NODES];
 static int	nnodes = 0;
-static bool registered = false;
-static shmem_startup_hook_type previous_startup_hook = NULL;
+static int	nregistered = 0;
 
 static void register_nodes(void);
-static void register_after_all(void);
 
 /*
- * Add a node to those that GjNodesInit() registers
+ * Register a node, now or when all libraries have been loaded
  */
 void
 GjNodeRegister(CustomScanMethods *methods, const GjRowMethods *rows)
 {
-	Assert(nnodes < MAX_NODES && !registered);
+	static bool preloaded = false;
+
+	Assert(nnodes < MAX_NODES);
 	nodes[nnodes].name = methods->CustomName;
 	nodes[nnodes].rows = rows;
 	nodes[nnodes++].methods = methods;
-}
-
-/*
- * Register the nodes, now or when all libraries have been loaded
- */
-void
-GjNodesInit(void)
-{
-	if (!process_shared_preload_libraries_in_progress)
-	{
+	if (nnodes == 1)
+		preloaded = GjAtServerStart(NULL, register_nodes);
+	if (!preloaded)
 		register_nodes();
-		return;
-	}
-	previous_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = register_after_all;
 }
 
 /*
@@ -99,27 +86,16 @@ GjNodeRowMethods(const PlanState *node)
 }
 
 /*
- * shmem_startup_hook, the first hook to run when all libraries are loaded; runs again after a
- * crash
+ * Register the nodes that are not registered yet: none when the server restarts after a crash
  */
-static void
-register_after_all(void)
-{
-	if (previous_startup_hook)
-		previous_startup_hook();
-	if (!registered)
-		register_nodes();
-}
-
 static void
 register_nodes(void)
 {
 	MemoryContext old = MemoryContextSwitchTo(TopMemoryContext);
 
-	registered = true;
-	for (int i = 0; i < nnodes; i++)
+	for (; nregistered < nnodes; nregistered++)
 	{
-		CustomScanMethods *methods = nodes[i].methods;
+		CustomScanMethods *methods = nodes[nregistered].methods;
 
 		if (GetCustomScanMethods(methods->CustomName, true) != NULL)
 			methods->CustomName = psprintf(GJ_NAME " %s", methods->CustomName);

@@ -46,7 +46,6 @@ typedef struct GjRowMethods
 	void		(*next_states) (PlanState *node, struct GjReduceRequest *request);
 } GjRowMethods;
 
-extern void GjNodesInit(void);
 extern void GjNodeRegister(CustomScanMethods *methods, const GjRowMethods *rows);
 extern const CustomScanMethods *GjNodeMethods(const char *name);
 extern const GjRowMethods *GjNodeRowMethods(const PlanState *node);

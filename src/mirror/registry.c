@@ -78,7 +78,6 @@ static bool is_replaceable(const GjMirror *mirror);
 static Size table_size(void);
 static void request_shmem(void);
 static void startup_shmem(void);
-static void startup_table(void);
 static void abandon_at_exit(int code, Datum arg);
 static bool get_database_made(Oid database, Oid tablespace, uint64 *made);
 static GjMirror *lock_own(int place);
@@ -102,8 +101,6 @@ static void wake_launcher(void);
 
 GjMirrorTable *gj_mirrors = NULL;
 
-static shmem_request_hook_type previous_request_hook = NULL;
-static shmem_startup_hook_type previous_startup_hook = NULL;
 static List *wishes = NIL;		/* allocated in TopTransactionContext */
 static object_access_hook_type previous_access_hook = NULL;
 
@@ -777,20 +774,13 @@ is_stale(const GjMirror *mirror)
  */
 
 /*
- * If the library is being preloaded, request shared memory, arrange for the table to be created,
- * and install the hooks that request mirrors when a transaction commits
+ * If the library is being preloaded, have the table created in shared memory, and install the
+ * hooks that request mirrors when a transaction commits
  */
 void
 GjMirrorInit(void)
 {
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-
-	previous_request_hook = shmem_request_hook;
-	shmem_request_hook = request_shmem;
-	previous_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = startup_shmem;
-	if (gj_device == GJ_DEVICE_NONE)
+	if (!GjAtServerStart(request_shmem, startup_shmem) || gj_device == GJ_DEVICE_NONE)
 		return;
 
 	RegisterXactCallback(at_transaction_end, NULL);
@@ -809,25 +799,12 @@ table_size(void)
 static void
 request_shmem(void)
 {
-	if (previous_request_hook)
-		previous_request_hook();
 	RequestAddinShmemSpace(table_size());
 	RequestNamedLWLockTranche(MIRROR_TRANCHE, 1);
 }
 
 static void
 startup_shmem(void)
-{
-	if (previous_startup_hook)
-		previous_startup_hook();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
-	startup_table();
-	LWLockRelease(AddinShmemInitLock);
-}
-
-static void
-startup_table(void)
 {
 	bool		found;
 

@@ -37,9 +37,6 @@
 GjServiceShared *gj_service = NULL;
 GjArena		gj_arena = {.fd = -1};
 
-static shmem_request_hook_type previous_request_hook = NULL;
-static shmem_startup_hook_type previous_startup_hook = NULL;
-
 static GjServiceReason initial_reason(void);
 static void request_memory(void);
 static void start_memory(void);
@@ -50,20 +47,14 @@ static void describe(char *text, Size size, GjServiceReason reason);
 static void copy_report(GjServiceStatus *status, const gjp_report *report);
 
 /*
- * Install the hooks and register the supervisor.  Does nothing unless the library is being
+ * Request the memory and register the supervisor.  Does nothing unless the library is being
  * preloaded, because shared memory cannot be requested later.
  */
 void
 GjServiceInit(void)
 {
-	if (!process_shared_preload_libraries_in_progress)
+	if (!GjAtServerStart(request_memory, start_memory))
 		return;
-
-	previous_request_hook = shmem_request_hook;
-	shmem_request_hook = request_memory;
-	previous_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = start_memory;
-
 	if (gj_device != GJ_DEVICE_NONE)
 		GjSupervisorRegister();
 }
@@ -182,26 +173,20 @@ GjServiceGetStatus(GjServiceStatus *status)
 		status->counters[i] = pg_atomic_read_u64(&gj_service->counters[i]);
 }
 
-/* shmem_request_hook */
 static void
 request_memory(void)
 {
-	if (previous_request_hook)
-		previous_request_hook();
 	RequestAddinShmemSpace(offsetof(GjServiceShared, slots) +
 						   mul_size(gj_max_requests, sizeof(GjServiceSlot)));
 	RequestNamedLWLockTranche(GJ_NAME, 1);
 }
 
-/* shmem_startup_hook: in the postmaster, at start and after each crash of a child */
+/* Create arena and state; called again after each crash of a child */
 static void
 start_memory(void)
 {
 	char		problem[256] = "";
 	bool		found;
-
-	if (previous_startup_hook)
-		previous_startup_hook();
 
 	if (gj_device == GJ_DEVICE_NONE)
 		drop_arena();
@@ -212,7 +197,6 @@ start_memory(void)
 				 errdetail_internal("%s", problem),
 				 errhint("%s", GjReasonGet(GJ_REASON_NO_ARENA)->hint)));
 
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	gj_service = ShmemInitStruct("gpujoin service", offsetof(GjServiceShared, slots) +
 								 mul_size(gj_max_requests, sizeof(GjServiceSlot)), &found);
 	if (!found)
@@ -232,7 +216,6 @@ start_memory(void)
 		gj_service->nslots = gj_max_requests;
 		GjSlotsInit();
 	}
-	LWLockRelease(AddinShmemInitLock);
 }
 
 /* Create the arena, replacing any previous one; returns false and sets problem if it fails */

@@ -16,12 +16,11 @@
 #include "access/xact.h"
 #include "miscadmin.h"
 #include "port/atomics.h"
-#include "storage/ipc.h"
-#include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
 
 #include "base/compat.h"
+#include "base/gpujoin.h"
 #include "stats.h"
 
 /* Maximum number of folds that are reported; others are done without a report */
@@ -61,9 +60,6 @@ static const struct
 static ProgressTable *table = NULL; /* NULL unless preloaded */
 static ProgressSlot *my_slot = NULL;
 
-static shmem_request_hook_type previous_request_hook = NULL;
-static shmem_startup_hook_type previous_startup_hook = NULL;
-
 static void request_shmem(void);
 static void startup_shmem(void);
 static void at_transaction_end(XactEvent event, void *arg);
@@ -76,13 +72,8 @@ static void at_subtransaction_end(SubXactEvent event, SubTransactionId subid,
 void
 GjProgressInit(void)
 {
-	if (!process_shared_preload_libraries_in_progress)
+	if (!GjAtServerStart(request_shmem, startup_shmem))
 		return;
-
-	previous_request_hook = shmem_request_hook;
-	shmem_request_hook = request_shmem;
-	previous_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = startup_shmem;
 	RegisterXactCallback(at_transaction_end, NULL);
 	RegisterSubXactCallback(at_subtransaction_end, NULL);
 }
@@ -90,8 +81,6 @@ GjProgressInit(void)
 static void
 request_shmem(void)
 {
-	if (previous_request_hook)
-		previous_request_hook();
 	RequestAddinShmemSpace(sizeof(ProgressTable));
 }
 
@@ -100,10 +89,6 @@ startup_shmem(void)
 {
 	bool		found;
 
-	if (previous_startup_hook)
-		previous_startup_hook();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	table = ShmemInitStruct("gpujoin progress", sizeof(ProgressTable), &found);
 	if (!found)
 	{
@@ -116,7 +101,6 @@ startup_shmem(void)
 			pg_atomic_init_u64(&table->slots[i].total, 0);
 		}
 	}
-	LWLockRelease(AddinShmemInitLock);
 }
 
 static void

@@ -38,7 +38,6 @@
 #include "catalog/pg_class.h"
 #include "catalog/pg_database.h"
 #include "miscadmin.h"
-#include "storage/ipc.h"
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 #include "storage/spin.h"
@@ -49,6 +48,7 @@
 #include "utils/timestamp.h"
 
 #include "base/compat.h"
+#include "base/gpujoin.h"
 #include "stats.h"
 
 #define USAGE_TRANCHE			"gpujoin_usage"
@@ -109,8 +109,6 @@ static List *dropped_databases = NIL;
 /* The index that DROP INDEX CONCURRENTLY is about to delete */
 static Oid	dropped_concurrently = InvalidOid;
 
-static shmem_request_hook_type previous_request_hook = NULL;
-static shmem_startup_hook_type previous_startup_hook = NULL;
 static object_access_hook_type previous_access_hook = NULL;
 
 /* In the order of GjFallback: a name for views, a text for EXPLAIN */
@@ -166,8 +164,8 @@ static void forget_dropped(void);
 static void forget(Oid database, Oid index);
 
 /*
- * Install the hooks that track dropped objects; and if the library is being preloaded, request
- * shared memory and arrange for the table to be created
+ * Install the hooks that track dropped objects, and have the table created in shared memory if the
+ * library is being preloaded
  */
 void
 GjUsageInit(void)
@@ -175,20 +173,12 @@ GjUsageInit(void)
 	RegisterXactCallback(at_transaction_end, NULL);
 	previous_access_hook = object_access_hook;
 	object_access_hook = see_drop;
-	if (!process_shared_preload_libraries_in_progress)
-		return;
-
-	previous_request_hook = shmem_request_hook;
-	shmem_request_hook = request_shmem;
-	previous_startup_hook = shmem_startup_hook;
-	shmem_startup_hook = startup_shmem;
+	(void) GjAtServerStart(request_shmem, startup_shmem);
 }
 
 static void
 request_shmem(void)
 {
-	if (previous_request_hook)
-		previous_request_hook();
 	RequestAddinShmemSpace(add_size(sizeof(UsageTable),
 									hash_estimate_size(MAX_ENTRIES, sizeof(UsageEntry))));
 	RequestNamedLWLockTranche(USAGE_TRANCHE, 1);
@@ -203,10 +193,6 @@ startup_shmem(void)
 	HASHCTL		info = {.keysize = sizeof(UsageKey),.entrysize = sizeof(UsageEntry)};
 	bool		found;
 
-	if (previous_startup_hook)
-		previous_startup_hook();
-
-	LWLockAcquire(AddinShmemInitLock, LW_EXCLUSIVE);
 	usage = ShmemInitStruct("gpujoin usage", sizeof(UsageTable), &found);
 	entries = ShmemInitHash("gpujoin usage by index", MAX_ENTRIES, MAX_ENTRIES, &info,
 							HASH_ELEM | HASH_BLOBS);
@@ -216,7 +202,6 @@ startup_shmem(void)
 		usage->lock = &GetNamedLWLockTranche(USAGE_TRANCHE)->lock;
 		usage->since = GetCurrentTimestamp();
 	}
-	LWLockRelease(AddinShmemInitLock);
 }
 
 /*
