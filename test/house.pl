@@ -13,10 +13,10 @@ use File::Basename;
 # (keys, fold workers, merges in steps, reductions).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 165,
-	'lines' => 79563,
-	'lines of code' => 55970,
-	'global functions' => 772,
+	'files' => 166,
+	'lines' => 79645,
+	'lines of code' => 56020,
+	'global functions' => 774,
 	'used by no other file' => 0,
 	'used across folders' => 413,
 	'single callers in the folder' => 223,

@@ -55,10 +55,9 @@
  * has an entry of its own, with the row's values.
  *
  * Claim: a test lets no wrong row pass.  A row that passes is fetched under the snapshot, its key
- * is rechecked, and all quals are tested on the tuple, as without a test; the same is true of a row
- * that EvalPlanQual puts in the place of another.  A set that became lossy does no harm either.  In
- * an index-only answer an entry that is a row (visible.c) has the row's values, which need not be
- * tested again.
+ * is rechecked unless the test proves it (rows/heap.c), and all quals are tested on the tuple, as
+ * without a test, also if EvalPlanQual has replaced it, or a set became lossy.  In an index-only
+ * answer an entry that is a row (visible.c) has the row's values, which need not be tested again.
  *
  * Serializable transactions: the match locks the whole index.  A transaction that changes a row so
  * that it would pass adds a new entry, and conflicts with that lock.  A row that was dropped has
@@ -436,6 +435,7 @@ find_passing(GjEntryStream *stream, Size limit)
 		while (GjEntriesNext(stream, &set) != GJ_FOUND_END)
 			take_passing(stream, set, tids);
 		GjTidSetFinish(tids);
+		GjTidSetProve(tids, request->test->proves);
 	}
 	forget(stream);
 	return tids;

@@ -145,7 +145,7 @@ GjEntryFilterInit(Relation index, List *plan, List *values, PlanState *parent)
 	Assert(reader.value == list_length(values));
 	filter->test = (GjEntryTest) {
 		.run = run_filter,.attach = attach_filter,.arg = filter,.columns = filter->columns,
-		.words = filter->words,.varies = filter->params != NULL
+		.words = filter->words,.varies = filter->params != NULL,.proves = tests_rests(filter)
 	};
 	/* no device looks up tuples, but it may compare rests */
 	if (filter->root.noperands < 63 && (filter->parts == NIL || tests_rests(filter)))

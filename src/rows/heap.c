@@ -12,6 +12,11 @@
  *	  snapshot sees,
  *	- the heap's length is read after the match.
  *
+ * The key need not be rechecked if each TID is of an entry whose code and rest were found in the
+ * exact table.  Such entries are tested only if they are certain, so one with the TID of a row that
+ * the snapshot sees is the row's own (L7) and has its key (L4).  All rows of a lossy block are
+ * rechecked, and all of a snapshot taken during recovery.
+ *
  * Nothing is concluded from the visibility map.
  *
  * While the tuples of a block are used, the pin alone keeps them in place; the lock is needed only
@@ -30,6 +35,7 @@
 #include "access/genam.h"
 #include "access/heapam.h"
 #include "access/htup_details.h"
+#include "access/tupmacs.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
@@ -76,6 +82,7 @@ struct GjFetch
 
 	GjKeyReader *key_reader;
 	GjRowProbe	probe;
+	bool		proved;			/* do the TIDs prove the keys of rows? */
 
 	GjRowsStats *stats;
 
@@ -146,7 +153,6 @@ static bool search_chain(Relation heap, Buffer buffer, Snapshot snapshot, ItemPo
 						 HeapTuple tuple);
 static int	recheck_keys(GjFetch *fetch, int ntuples);
 static void read_tuple_keys(GjFetch *fetch, int ntuples, int64 *codes, bool *isnull);
-static inline int64 read_integer(const char *at, int16 width);
 static int	find_in_set(GjFetch *fetch, const GjRowKeys *keys);
 static int	drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls, int n);
 static inline int64 compute_code(GjKeyReader *reader, Datum value);
@@ -211,6 +217,9 @@ GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe)
 	GjFetchReset(fetch);
 	fetch->probe = *probe;
 	batch->rechecked = fetch->key_reader->attno != 0;
+	fetch->proved = GjTidSetIsProved(tids) && probe->keys != NULL &&
+		fetch->key_reader->nparts == 0 && !GjCodecMayHash(&fetch->key_reader->codec) &&
+		!fetch->snapshot->takenDuringRecovery;
 	batch->tuples = fetch->tuples;
 	batch->buffers = fetch->buffers;
 	batch->rows = fetch->rows;
@@ -317,6 +326,7 @@ static bool
 load_blocks(GjFetch *fetch)
 {
 	GjRowBatch *batch = fetch->batch;
+	uint64		nlossy = fetch->stats->lossy_blocks;
 	int			ntuples = 0;
 
 	release_blocks(fetch);
@@ -327,7 +337,8 @@ load_blocks(GjFetch *fetch)
 	fetch->most = Min(fetch->most * 2, max_pinned(fetch->heap, BATCH_BLOCKS));
 	for (int i = 0; i < ntuples; i++)
 		fetch->rows[i] = i;
-	batch->nrows = batch->rechecked ? recheck_keys(fetch, ntuples) : ntuples;
+	batch->nrows = !batch->rechecked || (fetch->proved && fetch->stats->lossy_blocks == nlossy) ?
+		ntuples : recheck_keys(fetch, ntuples);
 	return true;
 }
 
@@ -1172,7 +1183,8 @@ read_tuple_keys(GjFetch *fetch, int ntuples, int64 *codes, bool *isnull)
 	{
 		if (likely(place.attno != 0 && GjTupleHasPlace(tuples[i].t_data, place.attno)))
 		{
-			codes[i] = read_integer(GjTupleAt(tuples[i].t_data, &place), place.width);
+			codes[i] = DatumGetInt64(fetch_att(GjTupleAt(tuples[i].t_data, &place), true,
+											   place.width));
 			isnull[i] = false;
 			continue;
 		}
@@ -1180,19 +1192,5 @@ read_tuple_keys(GjFetch *fetch, int ntuples, int64 *codes, bool *isnull)
 									  &isnull[i]);
 		if (!isnull[i])
 			codes[i] = compute_code(reader, fetch->keys[i]);
-	}
-}
-
-static inline int64
-read_integer(const char *at, int16 width)
-{
-	switch (width)
-	{
-		case sizeof(int16):
-			return *(const int16 *) at;
-		case sizeof(int32):
-			return *(const int32 *) at;
-		default:
-			return *(const int64 *) at;
 	}
 }

@@ -135,6 +135,7 @@ typedef struct GjEntryTest
 	uint64		parts;			/* all parts of the test, as in GjEntrySetFilter(); 0: too many, or
 								 * it looks up more than the rests of keys */
 	bool		varies;			/* true if a rescan may give it other values to compare with */
+	bool		proves;			/* has an entry that passes a listed key, if its code is no hash? */
 } GjEntryTest;
 
 extern GjEntrySet *GjEntrySetCreate(MemoryContext parent, Size memory_limit,

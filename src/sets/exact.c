@@ -56,15 +56,14 @@
 #include "common/pg_prng.h"
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
-#include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/memutils.h"
-#include "utils/uuid.h"
 
 #include "base/gpujoin.h"
 #include "base/prefetch.h"
 #include "batch.h"
 #include "exact.h"
+#include "exactvalue.h"
 
 typedef struct Cell
 {
@@ -128,7 +127,7 @@ static bool can_be_noted(const GjExactPart *part);
 static void grow(GjExact *exact);
 static void set_room(GjExact *exact, uint64 ncells);
 static uint32 find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row,
-				   uint32 *nsame);
+				   bool pairs, uint32 *nsame);
 static void append(GjExact *exact, int64 code, const Datum *values, const Datum *borrowed);
 static void enter_listed(GjExact *exact);
 static uint32 enter_group(GjExact *exact, uint32 first, uint32 n);
@@ -137,6 +136,8 @@ static void fill_cells(GjExact *exact);
 static void hash_parts_too(GjExact *exact);
 static bool is_equal(GjExact *exact, const uint64 *element, int64 code, const Datum *values,
 					 bool of_row);
+static void find_pairs(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
+					   const Datum *rests, uint32 *numbers);
 static void find_all(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
 					 bool words, bool of_entries, uint32 *numbers);
 static int	list_heads(int nparts, int n, const int64 *codes, const Datum *const *values,
@@ -156,110 +157,21 @@ static uint32 hash_element(GjExact *exact, int64 code, const Datum *values);
 static bool parts_are_equal(GjExactPart *part, Datum value, Datum listed, bool of_row);
 static bool call_equal(FmgrInfo *function, Oid collation, Datum left, Datum right);
 
-static inline uint64
-mix(uint64 h)
-{
-	h ^= h >> 32;
-	h *= UINT64CONST(0xD6E8FEB86659FD93);
-	h ^= h >> 32;
-	h *= UINT64CONST(0xD6E8FEB86659FD93);
-	return h ^ (h >> 32);
-}
-
-/*
- * Mix the halves of a uuid into a hash that depends on the seed
- */
-static inline uint64
-hash_uuid(uint64 hash, Datum value)
-{
-	uint64		halves[2];
-
-	memcpy(halves, DatumGetPointer(value), UUID_LEN);
-	return mix(hash + halves[0]) ^ halves[1];
-}
-
-/*
- * Mix the bytes of a varlena into a hash that depends on the seed
- */
-static inline uint64
-hash_varlena(uint64 hash, Datum value)
-{
-	const char *bytes = VARDATA_ANY(DatumGetPointer(value));
-	int			length = VARSIZE_ANY_EXHDR(DatumGetPointer(value));
-	uint64		word = 0;
-
-	hash += length;
-	for (; length > (int) sizeof(word); length -= sizeof(word), bytes += sizeof(word))
-	{
-		memcpy(&word, bytes, sizeof(word));
-		hash = mix(hash + word);
-	}
-	word = 0;
-	memcpy(&word, bytes, length);
-	return hash ^ word;
-}
-
-static inline bool
-bytes_are_equal(Datum value, Datum other)
-{
-	const char *left = DatumGetPointer(value);
-	const char *right = DatumGetPointer(other);
-
-	return VARSIZE_ANY_EXHDR(left) == VARSIZE_ANY_EXHDR(right) &&
-		memcmp(VARDATA_ANY(left), VARDATA_ANY(right), VARSIZE_ANY_EXHDR(left)) == 0;
-}
-
-/*
- * Return a value of a fixed width of at most 8 bytes as a word
- */
-static inline Datum
-to_word(Datum value, int16 length)
-{
-	switch (length)
-	{
-		case sizeof(int8):
-			return Int64GetDatum((int64) (int8) value);
-		case sizeof(int16):
-			return Int64GetDatum((int64) DatumGetInt16(value));
-		case sizeof(int32):
-			return Int64GetDatum((int64) DatumGetInt32(value));
-		default:
-			return value;
-	}
-}
-
-/*
- * Return a bpchar without its trailing blanks
- */
-static Datum
-without_blanks(Datum value)
-{
-	const char *bytes = VARDATA_ANY(DatumGetPointer(value));
-	int			length = VARSIZE_ANY_EXHDR(DatumGetPointer(value));
-	int			stored = bpchartruelen(unconstify(char *, bytes), length);
-
-	return stored == length ? value :
-		PointerGetDatum(cstring_to_text_with_len(bytes, stored));
-}
-
-/*
- * Return a value as a word, or as a Datum that is not toasted
- */
-static inline Datum
-plain_value(Datum value, const GjExactPart *part, int64 code, int16 length)
-{
-	if (part->is_word)
-		return to_word(value, length);
-	if (GjExactPartHasWord(part, code) || length != -1)
-		return value;
-	value = PointerGetDatum(PG_DETOAST_DATUM_PACKED(value));
-	return part->is_padded ? without_blanks(value) : value;
-}
-
 static inline uint64 *
 element_at(const GjExact *exact, uint32 number)
 {
 	return exact->elements + (Size) number * exact->width;
+}
+
+/*
+ * Return true if an element, like all others a pair, has this code and this rest
+ */
+static inline bool
+is_pair(const GjExact *exact, uint32 number, int64 code, Datum rest)
+{
+	const GjExactPair *pair = (const GjExactPair *) exact->elements + number;
+
+	return pair->code == code && pair->rest == DatumGetInt64(rest);
 }
 
 /*
@@ -337,7 +249,7 @@ GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool borrowed, bool 
 							   exact->parts[i].value_length);
 
 	hash = hash_element(exact, code, plain);
-	number = find(exact, hash, code, plain, false, &nsame);
+	number = find(exact, hash, code, plain, false, false, &nsame);
 	*found = number != GJ_EXACT_NONE;
 	if (!*found)
 	{
@@ -357,9 +269,12 @@ GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool borrowed, bool 
 /*
  * Return the number of the element that equals these values, which are those of a row or of an
  * element, or GJ_EXACT_NONE.  *nsame becomes the number of others that have the same hash.
+ *
+ * pairs: all elements are pairs, and the value is a word.
  */
 static pg_attribute_always_inline uint32
-find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row, uint32 *nsame)
+find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row, bool pairs,
+	 uint32 *nsame)
 {
 	*nsame = 0;
 	for (uint32 at = hash & exact->mask;; at = (at + 1) & exact->mask)
@@ -370,7 +285,8 @@ find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row, 
 			return GJ_EXACT_NONE;
 		if (cell->hash != hash)
 			continue;
-		if (is_equal(exact, element_at(exact, cell->number), code, values, of_row))
+		if (pairs ? is_pair(exact, cell->number, code, values[0]) :
+			is_equal(exact, element_at(exact, cell->number), code, values, of_row))
 			return cell->number;
 		if (++*nsame % GJ_EXACT_INTERVAL == 0)
 			CHECK_FOR_INTERRUPTS();
@@ -486,7 +402,7 @@ enter_group(GjExact *exact, uint32 first, uint32 n)
 		uint32		nsame;
 
 		if (find(exact, hashes[i], (int64) element[0], (const Datum *) element + 1, false,
-				 &nsame) == GJ_EXACT_NONE)
+				 false, &nsame) == GJ_EXACT_NONE)
 		{
 			memmove(element_at(exact, exact->nelements), element, exact->width * sizeof(uint64));
 			enter(exact, hashes[i], exact->nelements++);
@@ -711,8 +627,10 @@ find_all(GjExact *exact, int n, const int64 *codes, const Datum *const *values, 
 {
 	MemoryContext old;
 	int			most = GJ_EXACT_GROUP / exact->nparts;
+	bool		all_pairs;
 
 	enter_listed(exact);
+	all_pairs = words && exact->has_pairs && exact->code_only && exact->nelements > 0;
 	old = MemoryContextSwitchTo(exact->scratch);
 
 	for (int start = 0; start < n; start += GJ_BATCH_ROWS)
@@ -744,7 +662,10 @@ find_all(GjExact *exact, int n, const int64 *codes, const Datum *const *values, 
 		for (int at = 0; at < nrows; at += most)
 		{
 			CHECK_FOR_INTERRUPTS();
-			find_group(exact, Min(nrows - at, most), rows + at, some, parts, words, found);
+			if (all_pairs)
+				find_pairs(exact, Min(nrows - at, most), rows + at, some, parts[0], found);
+			else
+				find_group(exact, Min(nrows - at, most), rows + at, some, parts, words, found);
 			if (exact->has_datums)
 				MemoryContextReset(exact->scratch);
 		}
@@ -1001,8 +922,35 @@ find_group(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
 		int			row = passing[i];
 
 		numbers[rows[row]] = find(exact, hashes[row], codes[rows[row]], &plain[row * nparts],
-								  true, &nsame);
+								  true, false, &nsame);
 	}
+}
+
+/*
+ * Find the pairs of the listed rows in a table of pairs
+ */
+static void
+find_pairs(GjExact *exact, int n, const uint16 *rows, const int64 *codes, const Datum *rests,
+		   uint32 *numbers)
+{
+	uint32		hashes[GJ_EXACT_GROUP];
+	uint32		nsame;
+
+	for (int i = 0; i < n; i++)
+	{
+		hashes[i] = (uint32) (hash_code(exact, codes[rows[i]]) >> 32);
+		GjPrefetch(&exact->cells[hashes[i] & exact->mask]);
+	}
+	for (int i = 0; i < n; i++)
+	{
+		const Cell *cell = &exact->cells[hashes[i] & exact->mask];
+
+		if (cell->number != GJ_EXACT_NONE)
+			GjPrefetch(element_at(exact, cell->number));
+	}
+	for (int i = 0; i < n; i++)
+		numbers[rows[i]] = find(exact, hashes[i], codes[rows[i]], &rests[rows[i]], true, true,
+								&nsame);
 }
 
 /*

@@ -50,6 +50,8 @@ struct GjTidSet
 	uint64		count;
 	bool		lossy;
 
+	bool		proved;			/* have all TIDs but those of lossy blocks a listed key? */
+
 	/* Cursors: over the array, or over the bitmap (started at first use) */
 	uint64		next;
 	uint64		peek;
@@ -201,6 +203,18 @@ bool
 GjTidSetIsLossy(const GjTidSet *set)
 {
 	return set->lossy;
+}
+
+void
+GjTidSetProve(GjTidSet *set, bool proved)
+{
+	set->proved = proved;
+}
+
+bool
+GjTidSetIsProved(const GjTidSet *set)
+{
+	return set->proved;
 }
 
 /*

@@ -5,7 +5,7 @@
  *
  * TIDs are stored in an array while they fit in the memory limit; if they do not, in a
  * TIDBitmap, whose pages may become lossy.  Then every tuple of the block is a candidate, and
- * the recheck of the key, which callers do anyway, decides.
+ * the recheck of the key decides.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -47,6 +47,8 @@ extern void GjTidSetAddBlocks(GjTidSet *set, BlockNumber nblocks);	/* the first 
 extern void GjTidSetFinish(GjTidSet *set);
 extern uint64 GjTidSetCount(const GjTidSet *set);	/* distinct TIDs; a lossy block counts as 1 */
 extern bool GjTidSetIsLossy(const GjTidSet *set);
+extern void GjTidSetProve(GjTidSet *set, bool proved);	/* rows need no recheck: rows/heap.c */
+extern bool GjTidSetIsProved(const GjTidSet *set);
 extern bool GjTidSetGetArray(const GjTidSet *set, const uint64 **tids, uint64 *ntids);
 extern bool GjTidSetNextBlock(GjTidSet *set, GjTidBlock *out);
 extern bool GjTidSetPeekBlock(GjTidSet *set, BlockNumber *block);	/* a separate cursor that runs
