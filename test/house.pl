@@ -14,11 +14,11 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 79645,
-	'lines of code' => 56020,
+	'lines' => 79659,
+	'lines of code' => 56029,
 	'global functions' => 774,
 	'used by no other file' => 0,
-	'used across folders' => 413,
+	'used across folders' => 415,
 	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,

@@ -595,10 +595,7 @@ share_keys(GjScanState *scan)
 Size
 GjScanMemory(const GjScanState *scan)
 {
-	Size		limit = GjWorkMemory();
-	Size		used = GjKeySetMemory(scan->table.keys);
-
-	return used < limit / 2 ? limit - used : limit / 2;
+	return GjMemoryLeft(GjWorkMemory(), GjKeySetMemory(scan->table.keys));
 }
 
 /*-------------------------------------------------------------------------

@@ -178,7 +178,8 @@ open_index_only(GjTableScan *table, bool to_target)
 }
 
 /*
- * Return a request for the TIDs of the keys: of all entries, or of those that pass the filter
+ * Return a request for the TIDs of the keys: of all entries, or of those that pass the filter.  A
+ * reduction's list of keys with their rests takes its part of the memory limit.
  */
 GjEntryRequest
 GjTableScanRequest(GjTableScan *table, Size limit)
@@ -193,6 +194,8 @@ GjTableScanRequest(GjTableScan *table, Size limit)
 		.stats = &table->stats,
 	};
 
+	if (table->reduction != NULL && table->reduction->proofs != NULL)
+		request.limit = GjMemoryLeft(limit, table->reduction->proofs->memory);
 	if (!table->all_tids)
 		request.test = GjEntryFilterGetTest(table->entry_filter);
 	if (table->row_shape != NULL)

@@ -624,7 +624,10 @@ attach_filter(void *arg, GjEntrySet *set)
 		set->proofs = GjProofsCreate(set->context, filter->keys, filter->exact,
 									 linitial_int(filter->parts));
 	if (set->proofs != NULL)
+	{
+		set->memory_limit = GjMemoryLeft(set->memory_limit, set->proofs->memory);
 		parts |= GJ_TEST_OF_RESTS;
+	}
 	GjEntrySetTest(set, run_filter, filter, filter->columns);
 	GjEntrySetFilter(set, &on_device, parts);
 }

@@ -262,7 +262,7 @@ GjProofsCreate(MemoryContext context, const GjKeySet *keys, const GjExact *exact
 	if (listed == NULL)
 		return NULL;
 	proofs = MemoryContextAlloc(context, sizeof(GjProofs));
-	*proofs = (GjProofs) {.column = column};
+	*proofs = (GjProofs) {.column = column,.memory = room * 2 * sizeof(int64)};
 	proofs->codes = MemoryContextAllocHuge(context, room * sizeof(int64));
 	proofs->rests = MemoryContextAllocHuge(context, room * sizeof(int64));
 	pairs = MemoryContextAllocHuge(context, room * sizeof(GjExactPair));

@@ -85,6 +85,7 @@ typedef struct GjProofs
 	int64	   *codes;
 	int64	   *rests;
 	uint32		column;			/* column of the index that has the rests of entries */
+	Size		memory;			/* size of the list in bytes */
 } GjProofs;
 
 /*
@@ -94,6 +95,16 @@ static inline uint64
 GjCountListed(const GjKeySet *keys, const GjProofs *proofs)
 {
 	return proofs != NULL ? proofs->n : keys->nkeys;
+}
+
+/*
+ * Return how much of a memory limit is left for a match when its keys have taken their part.  It is
+ * at least half: a match with many keys is not to be done without memory.
+ */
+static inline Size
+GjMemoryLeft(Size limit, Size used)
+{
+	return used < limit / 2 ? limit - used : limit / 2;
 }
 
 /* keyset.c */

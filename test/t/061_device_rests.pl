@@ -203,6 +203,18 @@ foreach my $rows (5, 3000)
 		UPDATE t SET u = alike(5), s = 'user-1' WHERE id < 500 AND id % 100 = 7;
 		DELETE FROM t WHERE id BETWEEN 2000 AND 2500 AND id % 40 = 11});
 }
+
+# The keys with their rests take memory that the rest of the rows would need: 2000 keys take 32 kB,
+# and 300 kB are enough without them.
+foreach my $kb (312, 1024)
+{
+	sql("ALTER DATABASE postgres SET work_mem = '${kb}kB';
+		ALTER DATABASE postgres SET hash_mem_multiplier = 1");
+	($ours, $stock, $reduced) = answers_of("SELECT $sums FROM t WHERE $list");
+	is_deeply($ours, $stock, "$kb kB: the answer");
+	is($reduced > 0, $kb == 1024, "$kb kB: rows are reduced");
+}
+sql('ALTER DATABASE postgres RESET ALL');
 sql(q{VACUUM t; SELECT gpujoin_fold('t_u'), gpujoin_fold('t_s')});
 vacuum_until_visible($node, 't');
 $all = sql("SET gpujoin.enabled = off; SELECT count(*) FROM t WHERE $list");
