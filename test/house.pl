@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 79659,
-	'lines of code' => 56029,
+	'lines' => 79818,
+	'lines of code' => 56146,
 	'global functions' => 774,
 	'used by no other file' => 0,
 	'used across folders' => 415,

@@ -15,7 +15,8 @@
  *
  * The fold lock: a fold holds it exclusively from its first step to its last one, and so does a
  * bulk deletion (vacuum.c).  So neither another fold nor a deletion runs at the same time,
- * including that of CREATE INDEX CONCURRENTLY; queries and insertions do.  VACUUM and ANALYZE do
+ * including that of CREATE INDEX CONCURRENTLY; queries and insertions do.  But a flush that sorts
+ * rows releases it meanwhile: see "Sorting without the fold lock".  VACUUM and ANALYZE do
  * not wait for the lock: if another process has it, they leave the fold to a later one.  The lock
  * of the table would not do, because VACUUM holds that while it reads the heap, too.  A VACUUM
  * whose cost is limited does not sleep while it holds the fold lock, but afterwards.
@@ -107,17 +108,32 @@ typedef struct Freed
 	uint64		room;
 } Freed;
 
-static void fold_locked(Relation index, GjFoldMode mode, BufferAccessStrategy strategy,
-						GjFoldStats *stats);
+/* The rows of a delta, sorted while the fold lock was not held */
+typedef struct SortedDelta
+{
+	GjRowSort  *sort;			/* NULL if nothing has been sorted */
+	uint32		run;			/* the delta */
+	BlockNumber *blocks;		/* its pages */
+	BlockNumber nblocks;
+	uint64	   *changes;		/* change counter of each page when it was read */
+} SortedDelta;
+
+static bool lock_to_fold(GjFold *fold, SortedDelta *sorted);
+static void fold_locked(GjFold *fold, SortedDelta *sorted);
 static inline uint64 count_alive(const GjRun *run);
 static bool has_few_numbers(const GjFold *fold);
+static void sort_delta_ahead(GjFold *fold, SortedDelta *sorted);
+static bool read_delta_page(const GjFold *fold, const SortedDelta *sorted, BlockNumber i,
+							uint64 *change, char *copy);
+static void use_sorted(GjFold *fold, SortedDelta *sorted);
+static bool is_still_sorted(const GjFold *fold, const SortedDelta *sorted);
 static void forget_unfinished(GjFold *fold);
 static void drop_dead_runs(GjFold *fold);
-static bool is_worth_it(const GjFold *fold, GjFoldMode mode);
+static bool is_worth_it(const GjFold *fold);
 static int	first_merged(const GjFold *fold);
 static bool may_merge(const GjFold *fold, int i, uint64 size, bool is_full);
 static uint64 most_merged(const GjFold *fold);
-static void fold_once(GjFold *fold);
+static void fold_once(GjFold *fold, SortedDelta *sorted);
 static void take_delta(GjFold *fold);
 static void write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end);
 static uint64 count_entries(const GjFold *fold, int first);
@@ -141,14 +157,26 @@ bool
 GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFoldStats *stats)
 {
 	TimestampTz began = GetCurrentTimestamp();
+	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin fold",
+												  ALLOCSET_DEFAULT_SIZES);
+	MemoryContext old = MemoryContextSwitchTo(context);
+	GjFold		fold = {.index = index,.strategy = strategy,.mode = mode,.stats = stats};
+	SortedDelta sorted = {NULL};
+	bool		is_locked;
 
 	memset(stats, 0, sizeof(*stats));
-	if (mode == GJ_FOLD_DELTA || mode == GJ_FOLD_ALL)
-		GjFoldLock(index);
-	else if (!GjFoldTryLock(index))
+	is_locked = lock_to_fold(&fold, &sorted);
+	if (is_locked)
+	{
+		fold_locked(&fold, &sorted);
+		GjFoldUnlock(index);
+	}
+	if (sorted.sort != NULL)
+		GjRowSortEnd(sorted.sort);
+	MemoryContextSwitchTo(old);
+	MemoryContextDelete(context);
+	if (!is_locked)
 		return false;
-	fold_locked(index, mode, strategy, stats);
-	GjFoldUnlock(index);
 	GjVacuumSleep();
 	if (mode != GJ_FOLD_FLUSH || RelationUsesLocalBuffers(index))
 		GjMergeRuns(index, mode, strategy, stats);
@@ -174,43 +202,72 @@ GjFoldCount(Relation index, const GjFoldStats *stats, int64 us)
 }
 
 /*
+ * Get the fold lock, and perhaps sort the delta before; returns false if another process has it
+ */
+static bool
+lock_to_fold(GjFold *fold, SortedDelta *sorted)
+{
+	Relation	index = fold->index;
+
+	GjIndexGetInfo(index, &fold->info);
+	fold->flush_pages = GjIndexFoldPages(index);
+	if (fold->mode == GJ_FOLD_DELTA || fold->mode == GJ_FOLD_ALL)
+	{
+		GjFoldLock(index);
+		return true;
+	}
+	if (!GjFoldTryLock(index))
+		return false;
+	/* without INCLUDE columns, entries are usually words, which are sorted while being written */
+	if (fold->mode != GJ_FOLD_FLUSH || fold->info.nincluded == 0)
+		return true;
+	GjIndexGetState(index, &fold->state);
+	if (has_few_numbers(fold) || !is_worth_it(fold))
+		return true;
+	GjProgressBegin(RelationGetRelid(index));
+	take_delta(fold);
+	GjFoldUnlock(index);
+	sort_delta_ahead(fold, sorted);
+	GjStep("sorted ahead");
+	GjProgressEnd();
+	return GjFoldTryLock(index);
+}
+
+/*
  * Fold an index under the fold lock
  */
 static void
-fold_locked(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFoldStats *stats)
+fold_locked(GjFold *fold, SortedDelta *sorted)
 {
-	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin fold",
-												  ALLOCSET_DEFAULT_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
-	GjFold		fold = {.index = index,.strategy = strategy,.mode = mode,.stats = stats};
 	bool		left_over;
 	bool		is_due;
 
-	GjIndexGetInfo(index, &fold.info);
-	GjIndexGetState(index, &fold.state);
-	fold.flush_pages = GjIndexFoldPages(index);
-	if ((mode == GJ_FOLD_IF_WORTH_IT || mode == GJ_FOLD_FLUSH) && has_few_numbers(&fold))
+	GjIndexGetState(fold->index, &fold->state);
+	if ((fold->mode == GJ_FOLD_IF_WORTH_IT || fold->mode == GJ_FOLD_FLUSH) &&
+		has_few_numbers(fold))
 	{
-		MemoryContextSwitchTo(old);
-		MemoryContextDelete(context);
+		ereport(WARNING,
+				(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
+				 errmsg("index \"%s\" has been folded too often",
+						RelationGetRelationName(fold->index)),
+				 errdetail("New entries stay unsorted, and searches become slower."),
+				 errhint("REINDEX it.")));
 		return;
 	}
-	forget_unfinished(&fold);
-	left_over = fold.state.deltas[1].run != 0;
-	is_due = is_worth_it(&fold, mode);
-	drop_dead_runs(&fold);
+	forget_unfinished(fold);
+	left_over = fold->state.deltas[1].run != 0;
+	is_due = is_worth_it(fold);
+	drop_dead_runs(fold);
 
-	/* fold a leftover delta first, then perhaps the one after it */
+	/* fold a leftover delta first, then perhaps the one after it, which is another flush's */
 	if (is_due)
-		fold_once(&fold);
-	if (left_over)
+		fold_once(fold, sorted);
+	if (left_over && fold->mode != GJ_FOLD_FLUSH)
 	{
-		GjIndexGetState(index, &fold.state);
-		if (is_worth_it(&fold, mode))
-			fold_once(&fold);
+		GjIndexGetState(fold->index, &fold->state);
+		if (is_worth_it(fold))
+			fold_once(fold, sorted);
 	}
-	MemoryContextSwitchTo(old);
-	MemoryContextDelete(context);
 }
 
 /*
@@ -220,15 +277,7 @@ fold_locked(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 static bool
 has_few_numbers(const GjFold *fold)
 {
-	if (fold->state.next_run < GJ_MAX_RUN_NUMBER - FOLD_NUMBERS)
-		return false;
-	ereport(WARNING,
-			(errcode(ERRCODE_PROGRAM_LIMIT_EXCEEDED),
-			 errmsg("index \"%s\" has been folded too often",
-					RelationGetRelationName(fold->index)),
-			 errdetail("New entries stay unsorted, and searches become slower."),
-			 errhint("REINDEX it.")));
-	return true;
+	return fold->state.next_run >= GJ_MAX_RUN_NUMBER - FOLD_NUMBERS;
 }
 
 /*
@@ -286,13 +335,13 @@ drop_dead_runs(GjFold *fold)
  * index of a few pages, all of whose rows are updated between two VACUUMs, should not grow.
  */
 static bool
-is_worth_it(const GjFold *fold, GjFoldMode mode)
+is_worth_it(const GjFold *fold)
 {
 	const GjIndexState *state = &fold->state;
-	BlockNumber least = mode == GJ_FOLD_IF_WORTH_IT ? MINOR_PAGES : 1;
+	BlockNumber least = fold->mode == GJ_FOLD_IF_WORTH_IT ? MINOR_PAGES : 1;
 	bool		left_over = state->deltas[1].run != 0;
 
-	if (mode == GJ_FOLD_FLUSH)
+	if (fold->mode == GJ_FOLD_FLUSH)
 		return left_over || state->deltas[0].data_pages >= Max(fold->flush_pages, 1);
 	if (GjMergeAllIsDue(state))
 		least = 1;
@@ -374,7 +423,7 @@ most_merged(const GjFold *fold)
 }
 
 static void
-fold_once(GjFold *fold)
+fold_once(GjFold *fold, SortedDelta *sorted)
 {
 	GjRun		run;
 	BlockNumber end;
@@ -385,6 +434,7 @@ fold_once(GjFold *fold)
 	{
 		int			first = first_merged(fold);
 
+		use_sorted(fold, sorted);
 		write_run(fold, first, &run, &end);
 		publish(fold, first, &run, end);
 		fold->stats->folds++;
@@ -485,6 +535,114 @@ publish(GjFold *fold, int first, const GjRun *run, BlockNumber end)
 	GjRunsPublish(fold->index, runs, nruns, end, true);
 	GjStep("published");
 	enter_freed(fold, &freed);
+}
+
+/*-------------------------------------------------------------------------
+ * Sorting without the fold lock
+ *
+ * Half of the time of a flush that sorts rows is that of the sort.  So it releases the fold lock
+ * after step 2, sorts the previous delta, and gets the lock again.
+ *
+ * The result is used only if, under the lock, each page is found as it was read: the delta is still
+ * the previous one, so that its pages have been its own since (L1; numbers are never used twice),
+ * and their change counters are the same.  Rows are not added to it after step 2, and a deletion
+ * draws a new number for each page that it changes.  So the sorted rows are the entries that the
+ * pages have now, and the fold continues as if it had sorted them now.  Otherwise it sorts again.
+ * Another fold or a deletion in between finds what an interrupted fold leaves.
+ *
+ * The index cannot be rebuilt meanwhile, because table and index stay locked.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Sort the rows of the previous delta, unless its pages turn out to be another's
+ */
+static void
+sort_delta_ahead(GjFold *fold, SortedDelta *sorted)
+{
+	GjIndexState state = fold->state;
+	GjRowSort  *sort;
+
+	state.deltas[0].run = 0;
+	sorted->run = state.deltas[1].run;
+	if (sorted->run == 0 ||
+		!GjDeltaGetBlocks(fold->index, &state, &sorted->blocks, &sorted->nblocks))
+		return;
+	GjProgressPhaseBegin(GJ_PROGRESS_SORTING, sorted->nblocks);
+	sorted->changes = palloc(Max(sorted->nblocks, 1) * sizeof(uint64));
+	sort = GjRowSortBegin(&fold->info, GjVacuumMemory());
+	for (BlockNumber i = 0; i < sorted->nblocks; i++)
+	{
+		PGAlignedBlock copy;
+
+		CHECK_FOR_INTERRUPTS();
+		GjProgressDone(i);
+		if (!read_delta_page(fold, sorted, i, &sorted->changes[i], copy.data))
+		{
+			GjRowSortEnd(sort);
+			return;
+		}
+		GjRowSortAddPage(sort, (Page) copy.data);
+	}
+	GjRowSortPerform(sort);
+	sorted->sort = sort;
+}
+
+/*
+ * Get the change counter of a page, and a copy of it unless that is NULL; returns false if the page
+ * does not belong to the delta
+ */
+static bool
+read_delta_page(const GjFold *fold, const SortedDelta *sorted, BlockNumber i, uint64 *change,
+				char *copy)
+{
+	Buffer		buffer = ReadBufferExtended(fold->index, MAIN_FORKNUM, sorted->blocks[i],
+											RBM_NORMAL, fold->strategy);
+	Page		page = BufferGetPage(buffer);
+	bool		is_delta;
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	is_delta = !GjPageIsUnused(page) &&
+		GjPageCheckKind(fold->index, buffer) == GJ_PAGE_DATA &&
+		GjPageGetOpaque(page)->run == sorted->run;
+	if (is_delta)
+		*change = GjPageGetOpaque(page)->change;
+	if (is_delta && copy != NULL)
+		memcpy(copy, page, BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+	return is_delta;
+}
+
+/*
+ * Pass the sorted rows to the fold if they are the entries of the previous delta; otherwise discard
+ * them
+ */
+static void
+use_sorted(GjFold *fold, SortedDelta *sorted)
+{
+	fold->sorted = NULL;
+	if (sorted->sort == NULL)
+		return;
+	if (is_still_sorted(fold, sorted))
+		fold->sorted = sorted->sort;
+	else
+		GjRowSortEnd(sorted->sort);
+	sorted->sort = NULL;
+}
+
+static bool
+is_still_sorted(const GjFold *fold, const SortedDelta *sorted)
+{
+	if (sorted->run != fold->state.deltas[1].run)
+		return false;
+	for (BlockNumber i = 0; i < sorted->nblocks; i++)
+	{
+		uint64		change;
+
+		if (!read_delta_page(fold, sorted, i, &change, NULL) || change != sorted->changes[i])
+			return false;
+	}
+	return true;
 }
 
 /* Free pages ------------------------------------------------------------------------ */

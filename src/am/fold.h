@@ -28,6 +28,7 @@ typedef struct GjFold
 	GjIndexState state;
 	GjFoldStats *stats;
 	const GjPlace *after;		/* entries of runs up to this place are skipped, or NULL */
+	GjRowSort  *sorted;			/* the previous delta's rows if they have been sorted, or NULL */
 
 	/* private to foldsource.c, except for the blocks of the previous delta */
 	BlockNumber *delta_blocks;

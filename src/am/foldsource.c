@@ -1,20 +1,17 @@
 /*-------------------------------------------------------------------------
  *
  * foldsource.c
- *	  The rows that a fold writes, in order: those of the previous delta, sorted, merged with
- *	  those of runs.
+ *	  The rows that a fold writes, in order: the delta's, sorted, merged with those of runs.
  *
- * None of these pages changes during the fold (fold.c).  So a page named by a list or a directory
- * must contain what they say; everything else is corruption.  Rows of a run that do not ascend
- * are corruption, too: a single such row is merely hard to find, but in the new run it could
- * become the first of a page, and hide many others from searches.
+ * None of these pages changes during the fold (fold.c), so one that is not what a list or directory
+ * says is corrupted.  So are rows of a run that do not ascend: as the first of a page of the new
+ * run, one could hide many others from searches.
  *
  * All sources deliver pages: even the sort puts its rows on one, in private memory.  A fold of the
  * delta alone writes these pages.  Otherwise the current pages of all sources are merged up to the
  * place where the first of them ends: all rows up to that place are on these pages, because those
- * of each source ascend.  Only places are merged; values are copied afterwards.
- *
- * If an entry fits in a single word, faster code is used (see "Entries as words" below).
+ * of each source ascend.  Only places are merged; values are copied afterwards.  If an entry fits
+ * in a word, faster code is used: "Entries as words" below.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -321,6 +318,9 @@ sort_delta(GjFold *fold, GjFoldSource *source)
 {
 	PGAlignedBlock copy;
 
+	source->sort = fold->sorted;
+	if (source->sort != NULL)
+		return;
 	GjProgressPhaseBegin(GJ_PROGRESS_SORTING, fold->ndelta_blocks);
 	source->sort = GjRowSortBegin(&fold->info, GjVacuumMemory());
 	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)

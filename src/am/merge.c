@@ -3,7 +3,7 @@
  * merge.c
  *	  Merging runs in steps: several runs become one, of any size, while folds and deletions go on.
  *
- * A fold holds the fold lock from its first step to its last one (fold.c), so it must be short.  A
+ * A fold holds the fold lock while it writes a run and lists it (fold.c), so it must be short.  A
  * merge holds the lock only for one step at a time, about 50 ms; between two of them the delta may
  * be folded, VACUUM may delete entries, and rows with the TIDs of deleted ones may be inserted.
  * All runs are merged when the small ones have twice as many entries as the base run, or a quarter

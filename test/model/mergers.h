@@ -75,21 +75,89 @@ replace_runs(State *t, uint16_t which, int number, uint16_t blocks)
 }
 
 static void
+rotate(State *t)
+{
+	if (t->lists.previous != 0)
+		return;
+	t->lists.previous = t->lists.delta;
+	t->lists.previous_blocks = t->lists.delta_blocks;
+	t->lists.delta = t->lists.next_run++;
+	t->lists.delta_blocks = 0;
+	t->open = NONE;
+}
+
+static bool
+is_flush_due(const State *s)
+{
+	return s->lists.delta_blocks != 0 || s->lists.previous != 0;
+}
+
+static void
 start_flush(const State *s, int p)
 {
 	State		t = *s;
 
 	t.fold_lock = p + 1;
 	t.processes[p].step = FLUSH_BEGIN;
-	if (s->lists.previous == 0)
-	{
-		t.lists.previous = t.lists.delta;
-		t.lists.previous_blocks = t.lists.delta_blocks;
-		t.lists.delta = t.lists.next_run++;
-		t.lists.delta_blocks = 0;
-		t.open = NONE;
-	}
+	rotate(&t);
 	go(&t, "rotate", p);
+}
+
+/* Rotate under the fold lock, and release it */
+static void
+start_ahead(const State *s, int p)
+{
+	State		t = *s;
+
+	t.processes[p].step = FLUSH_AHEAD;
+	rotate(&t);
+	t.processes[p].ahead_run = t.lists.previous;
+	go(&t, "rotate ahead", p);
+}
+
+static void
+discard_sorted(Process *me)
+{
+	me->ahead_run = me->ahead = 0;
+	me->is_sorted = me->is_changed = false;
+}
+
+/* Sort without the fold lock, then try to get it */
+static void
+sort_ahead(const State *s, int p)
+{
+	State		t = *s;
+	Process    *me = &t.processes[p];
+
+	if (!me->is_sorted)
+	{
+		for (int block = 0; block < BLOCKS; block++)
+			me->ahead |= s->pages[block].run == me->ahead_run ? s->pages[block].has : 0;
+		me->is_sorted = true;
+		go(&t, "sort ahead", p);
+	}
+	else if (s->fold_lock != 0 || !is_flush_due(s))
+	{
+		discard_sorted(me);
+		me->step = IDLE;
+		go(&t, "no flush", p);
+	}
+	else
+		start_flush(s, p);
+}
+
+/* Return the entries of the previous delta: those sorted before, if they are still the same */
+static int
+take_delta(const State *s, Process *me)
+{
+	int			entries = read_blocks(s, s->lists.previous_blocks);
+
+	if (me->is_sorted &&
+		(me->ahead_run == s->lists.previous || mutant == DELTA_NOT_COMPARED) &&
+		(!me->is_changed || mutant == CHANGES_NOT_COMPARED))
+		entries = me->ahead;
+	discard_sorted(me);
+	return entries;
 }
 
 static void
@@ -100,6 +168,7 @@ flush(const State *s, int p)
 	Lists	   *lists = &t.lists;
 	uint16_t	which = 0;
 	int			least = lists->nruns;
+	int			delta;
 
 	switch (me->step)
 	{
@@ -110,10 +179,11 @@ flush(const State *s, int p)
 			me->step = FLUSH_WRITE;
 			me->change = ++t.sequence;
 			lists->fold_run = lists->next_run++;
+			delta = take_delta(&t, me);
 			for (int first = least; first <= s->lists.nruns && first < RUNS; first++)
 			{
 				me->first = first;
-				me->input = read_blocks(&t, lists->previous_blocks);
+				me->input = delta;
 				if (first < lists->nruns)
 					me->input |= read_blocks(&t, lists->runs[first].blocks);
 				go(&t, "flush from", first);
@@ -287,7 +357,9 @@ fold(const State *s, int p)
 
 	if (me->step != IDLE)
 	{
-		if (me->step >= MERGE_WRITE)
+		if (me->step == FLUSH_AHEAD)
+			sort_ahead(s, p);
+		else if (me->step >= MERGE_WRITE)
 			merge_step(s, p);
 		else
 			flush(s, p);
@@ -309,8 +381,10 @@ fold(const State *s, int p)
 		go(&t, "another build", p);
 		return;
 	}
-	if (s->lists.delta_blocks != 0 || s->lists.previous != 0)
+	if (is_flush_due(s))
 		start_flush(s, p);
+	if (is_flush_due(s) && with_ahead)
+		start_ahead(s, p);
 	drop_dead_run(s, p);
 	if (me->run != 0 && me->place < PLACES)
 		start_step(s, p);

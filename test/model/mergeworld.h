@@ -47,7 +47,10 @@ typedef enum Mutant
 	MERGE_RESUMED,				/* a merge goes on after an error in a step */
 	NUMBER_KEPT,				/* a merge starts over with the number of the dead one */
 	FORGET_WITHOUT_NUMBER,		/* forgetting a merge draws no change number */
-	MAP_TRUSTED					/* pages of the free space map are taken unchecked */
+	MAP_TRUSTED,				/* pages of the free space map are taken unchecked */
+	CHANGES_NOT_COMPARED,		/* rows that a flush has sorted without the fold lock are written
+								 * although their page has changed since */
+	DELTA_NOT_COMPARED			/* or although another delta is to be flushed */
 } Mutant;
 
 typedef struct Page
@@ -83,17 +86,21 @@ typedef struct Lists
 enum
 {
 	IDLE,
-	FLUSH_BEGIN, FLUSH_WRITE, FLUSH_PUBLISH,
+	FLUSH_AHEAD, FLUSH_BEGIN, FLUSH_WRITE, FLUSH_PUBLISH,
 	MERGE_WRITE, MERGE_WRITTEN
 };
 
 /* A process that folds: what it has in memory */
 typedef struct Process
 {
-	int8_t		step;			/* the fold lock is held unless it is IDLE */
+	int8_t		step;			/* the fold lock is held unless it is IDLE or FLUSH_AHEAD */
 	int8_t		input;			/* entries to write */
 	int8_t		change;
 	int8_t		first;			/* a flush merges the runs from this one on */
+	int8_t		ahead_run;		/* delta that a flush sorts without the fold lock */
+	int8_t		ahead;			/* its entries */
+	bool		is_sorted;		/* have they been read? */
+	bool		is_changed;		/* has a page got another change number since? */
 	uint16_t	written;		/* pages of the flush */
 	uint16_t	freed;			/* blocks to enter in the free space map */
 	/* Of its merge, while it holds the merge lock */
@@ -179,6 +186,7 @@ typedef struct State
 static Mutant mutant;
 static bool with_reader;
 static bool with_mirror;
+static bool with_ahead;			/* may flushes sort without the fold lock? */
 static int	nprocesses = PROCESSES;
 static bool moved;				/* does the current state have a successor? */
 

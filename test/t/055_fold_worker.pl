@@ -423,7 +423,7 @@ foreach my $what ('terminate', 'cancel')
 }
 
 # kill -9 of the worker, and crashes at its steps: the server recovers
-foreach my $step ('rotated', 'closing', 'begun', 'written', 'published', 'kill')
+foreach my $step ('rotated', 'closing', 'sorted ahead', 'begun', 'written', 'published', 'kill')
 {
 	my $offset = -s $node->logfile;
 
