@@ -14,14 +14,14 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 79818,
-	'lines of code' => 56146,
-	'global functions' => 774,
+	'lines' => 79919,
+	'lines of code' => 56214,
+	'global functions' => 777,
 	'used by no other file' => 0,
 	'used across folders' => 415,
 	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
-	'private headers' => 8,
+	'private headers' => 9,
 	'names with two meanings' => 0,
 	'files with EXPLAIN' => 1);
 

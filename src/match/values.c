@@ -30,6 +30,7 @@
 #include <math.h>
 
 #include "common/int.h"
+#include "miscadmin.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
@@ -48,6 +49,9 @@
 #define FLOAT8_EXACT			9007199254740992.0	/* 2^53 */
 #define FLOAT8_INT8_END			9223372036854775808.0	/* 2^63 */
 
+/* Number of uuids whose codes are computed together */
+#define UUIDS_AT_ONCE			256
+
 /* Destination of the keys of an array's elements, or of a single value */
 typedef struct Destination
 {
@@ -61,8 +65,10 @@ typedef struct Destination
 static void add_element_code(void *destination, Datum element);
 static void add_element_proved(void *destination, Datum element);
 static void add_element_keys(void *destination, Datum element);
+static void add_uuids(Destination *to);
 static void convert_to_keys(Destination *to, Datum value);
 static void add_proved(Destination *to, Datum value, bool is_element);
+static void make_exact(Destination *to);
 static Datum keep_array(Destination *to, Datum element);
 static bool is_text_of_integer(const text *value, int64 *key);
 static bool is_text_of_uuid(const text *value, pg_uuid_t *uuid);
@@ -95,6 +101,8 @@ GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, 
 		(void) GjForEachElement(to.array, add_element_keys, &to);
 	else if (converter->part == NULL)
 		(void) GjForEachElement(to.array, add_element_code, &to);
+	else if (converter->codec.kind == GJ_CODEC_UUID && !ARR_HASNULL(to.array))
+		add_uuids(&to);
 	else
 		(void) GjForEachElement(to.array, add_element_proved, &to);
 }
@@ -113,6 +121,27 @@ static void
 add_element_proved(void *destination, Datum element)
 {
 	add_proved(destination, element, true);
+}
+
+/* The same for all elements, which are uuids */
+static void
+add_uuids(Destination *to)
+{
+	const char *uuids = ARR_DATA_PTR(to->array);
+	int64		codes[UUIDS_AT_ONCE];
+	int64		rests[UUIDS_AT_ONCE];
+
+	for (uint64 first = 0; first < to->n; first += UUIDS_AT_ONCE)
+	{
+		int			n = (int) Min(to->n - first, UUIDS_AT_ONCE);
+
+		CHECK_FOR_INTERRUPTS();
+		make_exact(to);
+		GjPairsOfUuids(uuids + first * UUID_LEN, n, codes, rests);
+		for (int i = 0; i < n; i++)
+			GjKeySetAdd(to->set, codes[i]);
+		GjExactListPairs(to->set->exact, n, codes, rests);
+	}
 }
 
 static void
@@ -175,19 +204,28 @@ add_proved(Destination *to, Datum value, bool is_element)
 	GjKeySetAdd(set, code);
 	if (converter->part == NULL || !GjCodeNeedsProof(&converter->codec, code))
 		return;
-	if (set->exact == NULL)
-	{
-		/*
-		 * Codes of uuids, and hashes, are spread.  Those of packed texts need not be: then sorting
-		 * by upper bits gives up, and all bits are used; the exact table hashes the rest, too.
-		 */
-		set->exact = GjExactCreate(set->context, 1, converter->part, true, to->n);
-		set->spread = true;
-	}
+	make_exact(to);
 	if (is_element && !converter->part->value_byval &&
 		!GjExactPartHasWord(converter->part, code))
 		proof = keep_array(to, proof);
 	GjExactList(set->exact, code, &proof, is_element);
+}
+
+/*
+ * Make the exact table, unless it is there
+ *
+ * Codes of uuids, and hashes, are spread.  Those of packed texts need not be: then sorting by upper
+ * bits gives up, and all bits are used; the exact table hashes the rest, too.
+ */
+static void
+make_exact(Destination *to)
+{
+	GjKeySet   *set = to->set;
+
+	if (set->exact != NULL)
+		return;
+	set->exact = GjExactCreate(set->context, 1, to->converter->part, true, to->n);
+	set->spread = true;
 }
 
 /*

@@ -119,9 +119,9 @@ static uint64 hash_pair(GjCodec *codec, Datum value);
 static Datum make_sample(Oid type);
 static bool is_text(Oid type);
 static bool is_deterministic(Oid collation);
-static int64 code_of_uuid(const pg_uuid_t *uuid, int64 rest);
-static int64 rest_of_uuid(const pg_uuid_t *uuid);
-static uint64 mix_upper(uint64 high, uint64 mixed, int turn);
+static inline int64 code_of_uuid(const pg_uuid_t *uuid, int64 rest);
+static inline int64 rest_of_uuid(const pg_uuid_t *uuid);
+static inline uint64 mix_upper(uint64 high, uint64 mixed, int turn);
 static int64 image_of_bytes(const char *bytes, int length);
 static bool numeric_image(const char *bytes, int length, int64 *image);
 
@@ -349,6 +349,21 @@ GjPairCompute(GjCodec *codec, Datum value, int64 *rest)
 		return code;
 	*rest = 0;
 	return hash_code(codec, value);
+}
+
+/*
+ * Compute the codes and rests of n uuids that follow each other
+ */
+void
+GjPairsOfUuids(const char *uuids, int n, int64 *codes, int64 *rests)
+{
+	for (int i = 0; i < n; i++)
+	{
+		const pg_uuid_t *uuid = (const pg_uuid_t *) uuids + i;
+
+		rests[i] = rest_of_uuid(uuid);
+		codes[i] = code_of_uuid(uuid, rests[i]);
+	}
 }
 
 /*
@@ -604,7 +619,7 @@ gpujoin_rest_uuid(PG_FUNCTION_ARGS)
 	PG_RETURN_INT64(rest_of_uuid(PG_GETARG_UUID_P(0)));
 }
 
-static int64
+static inline int64
 rest_of_uuid(const pg_uuid_t *uuid)
 {
 	uint64		low;
@@ -628,7 +643,7 @@ gpujoin_rest_text(PG_FUNCTION_ARGS)
 /*
  * The code of a uuid with this rest, so that codes are sorted like the upper bits of uuids
  */
-static int64
+static inline int64
 code_of_uuid(const pg_uuid_t *uuid, int64 rest)
 {
 	uint64		high;
@@ -675,7 +690,7 @@ GjWordOfPair(int64 code, int64 rest, int word)
  * others in the lower one.  The 4 bits that are the version must not become 6 or 7 there: they are
  * one of the 14 others, and are turned by a number of these.
  */
-static uint64
+static pg_attribute_always_inline uint64
 mix_upper(uint64 high, uint64 mixed, int turn)
 {
 	int			version = high >> VERSION_SHIFT & 0xF;

@@ -468,6 +468,7 @@ extern uint64 GjCodecIdentity(Relation index, bool *has_rests);
 extern bool GjClassIsOfType(Oid class_type, Oid column_type);
 extern int64 GjCodeCompute(GjCodec *codec, Datum value);
 extern int64 GjPairCompute(GjCodec *codec, Datum value, int64 *rest);
+extern void GjPairsOfUuids(const char *uuids, int n, int64 *codes, int64 *rests);
 extern Datum GjProofOf(GjCodec *codec, int64 code, Datum value);
 extern void GjUuidOfPair(int64 code, int64 rest, char *bytes);
 extern int64 GjWordOfPair(int64 code, int64 rest, int word);

@@ -130,7 +130,7 @@ static uint32 find(GjExact *exact, uint32 hash, int64 code, const Datum *values,
 				   bool pairs, uint32 *nsame);
 static void append(GjExact *exact, int64 code, const Datum *values, const Datum *borrowed);
 static void enter_listed(GjExact *exact);
-static uint32 enter_group(GjExact *exact, uint32 first, uint32 n);
+static uint32 enter_group(GjExact *exact, uint32 first, uint32 n, bool pairs);
 static void enter(GjExact *exact, uint32 hash, uint32 number);
 static void fill_cells(GjExact *exact);
 static void hash_parts_too(GjExact *exact);
@@ -161,6 +161,15 @@ static inline uint64 *
 element_at(const GjExact *exact, uint32 number)
 {
 	return exact->elements + (Size) number * exact->width;
+}
+
+/*
+ * Return the hash with which that of an element or a row with this code begins
+ */
+static inline uint64
+hash_code(const GjExact *exact, int64 code)
+{
+	return mix(exact->seed ^ (uint64) code);
 }
 
 /*
@@ -323,6 +332,23 @@ GjExactList(GjExact *exact, int64 code, const Datum *values, bool borrowed)
 }
 
 /*
+ * Add n pairs of a list to a table of pairs
+ */
+void
+GjExactListPairs(GjExact *exact, int n, const int64 *codes, const int64 *rests)
+{
+	GjExactPair *pairs;
+
+	Assert(exact->has_pairs && exact->parts->is_word);
+	while (exact->nlisted + n > exact->capacity)
+		grow(exact);
+	pairs = (GjExactPair *) element_at(exact, exact->nlisted);
+	for (int i = 0; i < n; i++)
+		pairs[i] = (GjExactPair) {codes[i], rests[i]};
+	exact->nlisted += n;
+}
+
+/*
  * Append an element to the array, with copies of the values that are not borrowed
  */
 static void
@@ -366,7 +392,9 @@ enter_listed(GjExact *exact)
 	while (next < exact->nlisted)
 	{
 		CHECK_FOR_INTERRUPTS();
-		next = enter_group(exact, next, Min(exact->nlisted - next, GJ_EXACT_GROUP));
+		next = exact->has_pairs && exact->code_only ?
+			enter_group(exact, next, Min(exact->nlisted - next, GJ_EXACT_GROUP), true) :
+			enter_group(exact, next, Min(exact->nlisted - next, GJ_EXACT_GROUP), false);
 		if (exact->has_datums)
 			MemoryContextReset(exact->scratch);
 	}
@@ -383,9 +411,11 @@ enter_listed(GjExact *exact)
 /*
  * Enter up to n listed elements, from this one on.  Returns the number of the next one to be
  * entered.  Cache misses overlap: the cells of all of them are prefetched.
+ *
+ * pairs: all elements are pairs, and the hash is that of the code alone.
  */
-static uint32
-enter_group(GjExact *exact, uint32 first, uint32 n)
+static pg_attribute_always_inline uint32
+enter_group(GjExact *exact, uint32 first, uint32 n, bool pairs)
 {
 	uint32		hashes[GJ_EXACT_GROUP];
 
@@ -393,7 +423,8 @@ enter_group(GjExact *exact, uint32 first, uint32 n)
 	{
 		const uint64 *element = element_at(exact, first + i);
 
-		hashes[i] = hash_element(exact, (int64) element[0], (const Datum *) element + 1);
+		hashes[i] = pairs ? (uint32) (hash_code(exact, (int64) element[0]) >> 32) :
+			hash_element(exact, (int64) element[0], (const Datum *) element + 1);
 		GjPrefetchForWrite(&exact->cells[hashes[i] & exact->mask]);
 	}
 	for (uint32 i = 0; i < n; i++)
@@ -402,9 +433,11 @@ enter_group(GjExact *exact, uint32 first, uint32 n)
 		uint32		nsame;
 
 		if (find(exact, hashes[i], (int64) element[0], (const Datum *) element + 1, false,
-				 false, &nsame) == GJ_EXACT_NONE)
+				 pairs, &nsame) == GJ_EXACT_NONE)
 		{
-			memmove(element_at(exact, exact->nelements), element, exact->width * sizeof(uint64));
+			if (exact->nelements < first + i)
+				memcpy(element_at(exact, exact->nelements), element,
+					   exact->width * sizeof(uint64));
 			enter(exact, hashes[i], exact->nelements++);
 		}
 		if (nsame >= GJ_EXACT_MAX_SAME && exact->code_only)
@@ -730,15 +763,6 @@ drop_hashes(const int64 *codes, const uint16 *rows, int n, uint16 *others, uint3
 			others[nkept++] = rows[i];
 	}
 	return nkept;
-}
-
-/*
- * Return the hash with which that of an element or a row with this code begins
- */
-static inline uint64
-hash_code(const GjExact *exact, int64 code)
-{
-	return mix(exact->seed ^ (uint64) code);
 }
 
 /*

@@ -78,6 +78,7 @@ extern GjExact *GjExactCreate(MemoryContext parent, int nparts, const GjExactPar
 extern uint32 GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool borrowed,
 						 bool *found);
 extern void GjExactList(GjExact *exact, int64 code, const Datum *values, bool borrowed);
+extern void GjExactListPairs(GjExact *exact, int n, const int64 *codes, const int64 *rests);
 extern void GjExactPrefetch(const GjExact *exact, int64 code);
 extern uint32 GjExactFind(GjExact *exact, int64 code, const Datum *values);
 extern void GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *values,

@@ -565,6 +565,8 @@ match_listed(const GjKeySet *set, const void *keys, const uint32 *used, int n_wo
 			kernels->bitmap[width] (set, keys, used, n_words, hits, ahead);
 			break;
 		case GJ_PROBE_HASH:
+			if (unlikely(set->filter == NULL))
+				GjKeySetBuild(set);
 			kernels->filter[width] (set, keys, used, n_words, hits, ahead);
 			verify_hits(set, keys, n_words, hits);
 			break;

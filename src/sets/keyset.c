@@ -21,6 +21,9 @@
  *				L2 is hardly slower than one from L1, but each false positive costs a
  *				mispredicted branch in the table lookup, as much as rejecting thirty keys.
  *
+ * The filter and the table of few keys are built when a key is looked up first, perhaps under the
+ * lock of an index's page: a search of runs that finds few keys a page looks up none (readpages.c).
+ *
  * Invariants: key - min_key is computed in uint64, where it is correct for any two int64 values.
  * The structures contain every key of keys[], because the kernels' answer is final: a key lost
  * here is a row missing from the result.
@@ -60,6 +63,9 @@
 
 /* Bitmaps and filters of small sets may take more bytes per key, but no more than this in total */
 #define GJ_PROBE_MIN_BYTES		(GJ_BITMAP_MEDIUM / 8)
+
+/* Filter and table of at most this number of keys, for a millisecond's work, are built late */
+#define GJ_LATE_KEYS			((uint64) 1 << 15)
 
 /* The table's cells are counted in 32 bits */
 #define GJ_KEYSET_MAX_KEYS		((uint64) 1 << 30)
@@ -149,11 +155,18 @@ GjKeySetFinish(GjKeySet *set)
 	set->probe = choose_probe(set);
 	if (set->probe == GJ_PROBE_BITMAP)
 		build_bitmap(set);
-	else if (set->probe == GJ_PROBE_HASH)
-	{
-		build_filter(set);
-		build_table(set);
-	}
+	else if (set->probe == GJ_PROBE_HASH && set->nkeys > GJ_LATE_KEYS)
+		GjKeySetBuild(set);
+}
+
+/*
+ * Build the filter and the table of a set that still lacks them
+ */
+void
+GjKeySetBuild(const GjKeySet *set)
+{
+	build_filter(unconstify(GjKeySet *, set));
+	build_table(unconstify(GjKeySet *, set));
 }
 
 /*
@@ -202,16 +215,19 @@ GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high, int64 key)
 }
 
 /*
- * Return the size of a finished set in bytes; for a set that is not finished, an upper bound of
- * its final size
+ * Return the size of a finished set in bytes; for a set that is not finished, or whose filter is
+ * not built yet, an upper bound of its final size
  */
 Size
 GjKeySetMemory(const GjKeySet *set)
 {
+	bool		is_built = set->probe != GJ_PROBE_HASH || set->filter != NULL;
+
 	if (set->probe == GJ_PROBE_EMPTY)
 		return sizeof(GjKeySet) + set->capacity * sizeof(int64) +
 			Max(set->nkeys * GJ_PROBE_MAX_BYTES, GJ_PROBE_MIN_BYTES);
-	return MemoryContextMemAllocated(set->context, true);
+	return MemoryContextMemAllocated(set->context, true) +
+		(is_built ? 0 : set->nkeys * GJ_PROBE_MAX_BYTES);
 }
 
 /*

@@ -67,7 +67,8 @@ struct GjKeySet
 	 * GJ_PROBE_HASH: the filter has 1 << (32 - filter_shift) bits, and each key sets one.  The
 	 * table uses open addressing and is at most half full.  No integer is reserved, so an empty
 	 * cell holds min_key, which is compared separately before the table is probed.  Without a
-	 * table (for keys chosen to collide), keys[] is searched.
+	 * table (for keys chosen to collide), keys[] is searched.  While the filter is NULL, both have
+	 * yet to be built.
 	 */
 	uint32	   *filter;
 	uint32		filter_shift;
@@ -111,6 +112,7 @@ GjMemoryLeft(Size limit, Size used)
 extern GjKeySet *GjKeySetCreate(MemoryContext parent, int key_width);
 extern void GjKeySetGrow(GjKeySet *set);
 extern void GjKeySetFinish(GjKeySet *set);
+extern void GjKeySetBuild(const GjKeySet *set);
 extern GjKeySet *GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys,
 							  uint64 nkeys);
 extern uint64 GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high, int64 key);
@@ -246,6 +248,8 @@ GjKeySetLists(const GjKeySet *set, int64 key)
 			return offset < set->bitmap_limit &&
 				((set->bitmap[offset / 32] >> (offset % 32)) & 1);
 		case GJ_PROBE_HASH:
+			if (unlikely(set->filter == NULL))
+				GjKeySetBuild(set);
 			return GjFilterContains(set, key) && GjTableContains(set, key);
 	}
 	return false;

@@ -205,6 +205,7 @@ test_colliding_keys(pg_prng_state *prng)
 		GjKeySetAdd(set, (int64) (mixed ^ (mixed >> 32)));
 	}
 	GjKeySetFinish(set);
+	GjKeySetBuild(set);
 	if (set->nkeys != GJ_TEST_COLLIDING_KEYS || set->probe != GJ_PROBE_HASH || set->table != NULL)
 		elog(ERROR, "colliding keys did not collide");
 
