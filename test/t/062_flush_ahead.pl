@@ -80,14 +80,19 @@ is_flushed('undisturbed');
 	is_flushed('a deletion');
 }
 
-# Another fold, and another delta
+# Another fold, and another delta, which is to be flushed now; the pages of the first one are free,
+# but unchanged
 {
 	my $holder = sort_ahead();
+	my $pages = "SELECT delta_pages FROM gpujoin_index_info('t_k')";
+	my $before;
 
-	cmp_ok($node->safe_psql('postgres', "SELECT gpujoin_fold('t_k')"), '>', 0,
-		'another process folds the delta');
 	$node->safe_psql('postgres',
-		'INSERT INTO t SELECT i, 2000 + i % 5 FROM generate_series(1, 20000) i');
+		'INSERT INTO t SELECT i, 2000 + i % 5 FROM generate_series(1, 10000) i');
+	$before = $node->safe_psql('postgres', $pages);
+	$node->safe_psql('postgres', 'VACUUM t');
+	cmp_ok($node->safe_psql('postgres', $pages), '<', $before, 'VACUUM folds the delta');
+	cmp_ok($node->safe_psql('postgres', $pages), '>=', 8, 'but not the next one');
 	$holder->quit;
 	is_flushed('another fold');
 }
