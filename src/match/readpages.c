@@ -35,8 +35,12 @@
 #include "base/step.h"
 #include "search.h"
 
-/* With more listed keys on a page, it is quicker to look up all keys of the page */
+/*
+ * With more listed keys on a page, it is quicker to look up all keys of the page; if the structure
+ * for that would have to be built first, for a few pages, with many more
+ */
 #define MAX_FEW_KEYS			8
+#define MAX_KEYS_UNBUILT		32
 
 /* Number of bitmap words whose hits are prefetched while those of the next words are found */
 #define PART_WORDS				4
@@ -165,7 +169,10 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 				recall_pages(search, i + 1, target);
 			next = pin_chosen(search, i + 1);
 			if (!has_few_keys(search->keys, following))
+			{
+				GjKeySetPrepare(search->keys);
 				GjPrefetchKeys(BufferGetPage(next), search->info);
+			}
 			else if (next != following->recalled)
 				prefetch_listed(BufferGetPage(next), search->info, search->keys, following,
 								target);
@@ -337,6 +344,7 @@ GjReadDeltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 
 	if (search->nchosen > 0)
 	{
+		GjKeySetPrepare(search->keys);
 		search->chosen[0].recalled = GjBufferRecall(search->index, search->chosen[0].block);
 		next = pin_page(search, 0);
 	}
@@ -711,7 +719,8 @@ drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, GjPage
 static bool
 has_few_keys(const GjKeySet *keys, const GjChosenPage *chosen)
 {
-	uint64		many = chosen->key + MAX_FEW_KEYS;
+	bool		is_built = keys->probe != GJ_PROBE_HASH || keys->filter != NULL;
+	uint64		many = chosen->key + (is_built ? MAX_FEW_KEYS : MAX_KEYS_UNBUILT);
 
 	return !keys->complement &&
 		(many >= keys->nkeys || keys->keys[many] > chosen->next.key);

@@ -797,6 +797,8 @@ GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjT
 		int			nrows;
 
 		CHECK_FOR_INTERRUPTS();
+		if (GjPageGetOpaque(page)->used > 0)	/* a hint */
+			GjKeySetPrepare(keys);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		GjPageCheck(index, buffer, GJ_PAGE_TAIL);
 		nrows = GjPageGetOpaque(page)->used;

@@ -201,6 +201,8 @@ static bool
 init_hash(GjCodec *codec, Oid proc, Oid image_proc)
 {
 	codec->kind = GJ_CODEC_HASH;
+	codec->hashes_bytes = proc == F_HASHTEXTEXTENDED && OidIsValid(codec->collation) &&
+		is_deterministic(codec->collation);
 	fmgr_info(proc, &codec->proc);
 	if (OidIsValid(image_proc) && is_deterministic(codec->collation))
 		fmgr_info(image_proc, &codec->image);
@@ -425,9 +427,24 @@ find_image(GjCodec *codec, Datum value, int64 *image)
 	return true;
 }
 
+/*
+ * Hash a value; under a deterministic collation a text as hashtextextended() does, without a call
+ */
 static int64
 hash_value(GjCodec *codec, Datum value)
 {
+	struct varlena *text;
+	uint64		hash;
+
+	if (codec->hashes_bytes)
+	{
+		text = PG_DETOAST_DATUM_PACKED(value);
+		hash = hash_bytes_extended((const unsigned char *) VARDATA_ANY(text),
+								   VARSIZE_ANY_EXHDR(text), 0);
+		if ((Pointer) text != DatumGetPointer(value))
+			pfree(text);
+		return (int64) hash;
+	}
 	return DatumGetInt64(FunctionCall2Coll(&codec->proc, codec->collation, value,
 										   Int64GetDatum(0)));
 }

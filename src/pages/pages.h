@@ -456,6 +456,7 @@ typedef struct GjCodec
 {
 	GjCodecKind kind;
 	bool		keeps_value;	/* the code is the value's own bits, so the value can be restored */
+	bool		hashes_bytes;	/* the hash is that of a text's bytes */
 	Oid			collation;
 	FmgrInfo	proc;			/* support function 1, or 2; of a uuid 4 */
 	FmgrInfo	image;			/* support function 3, if it is used */

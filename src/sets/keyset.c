@@ -21,8 +21,8 @@
  *				L2 is hardly slower than one from L1, but each false positive costs a
  *				mispredicted branch in the table lookup, as much as rejecting thirty keys.
  *
- * The filter and the table of few keys are built when a key is looked up first, perhaps under the
- * lock of an index's page: a search of runs that finds few keys a page looks up none (readpages.c).
+ * The filter and the table of few keys are built when a key is looked up first: a search of runs
+ * with few keys a page looks up none (match/readpages.c).
  *
  * Invariants: key - min_key is computed in uint64, where it is correct for any two int64 values.
  * The structures contain every key of keys[], because the kernels' answer is final: a key lost
@@ -64,8 +64,8 @@
 /* Bitmaps and filters of small sets may take more bytes per key, but no more than this in total */
 #define GJ_PROBE_MIN_BYTES		(GJ_BITMAP_MEDIUM / 8)
 
-/* Filter and table of at most this number of keys, for a millisecond's work, are built late */
-#define GJ_LATE_KEYS			((uint64) 1 << 15)
+/* Filter and table of at most this number of keys, some milliseconds' work, are built late */
+#define GJ_LATE_KEYS			((uint64) 1 << 17)
 
 /* The table's cells are counted in 32 bits */
 #define GJ_KEYSET_MAX_KEYS		((uint64) 1 << 30)

@@ -144,6 +144,16 @@ extern uint64 GjKernelListKeys(void);
 /* For tests: "avx512", "avx2", "portable", or NULL for the best; returns false if not supported */
 extern bool GjKernelSelect(const char *name);
 
+/*
+ * Build what looks keys up, unless it is there: to be called before a page is locked
+ */
+static inline void
+GjKeySetPrepare(const GjKeySet *set)
+{
+	if (set->probe == GJ_PROBE_HASH && set->filter == NULL)
+		GjKeySetBuild(set);
+}
+
 /* Add a key to a set that is not finished */
 static inline void
 GjKeySetAdd(GjKeySet *set, int64 key)
