@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 79958,
-	'lines of code' => 56242,
+	'lines' => 79959,
+	'lines of code' => 56243,
 	'global functions' => 777,
 	'used by no other file' => 0,
 	'used across folders' => 415,

@@ -395,6 +395,7 @@ make_keys(GjJoinState *state, int key_width)
 
 	forget_keys(state);
 	state->keys = GjKeySetCreate(state->context, key_width);
+	state->keys->spread = GjCodecMayHash(&state->codec) || GjCodecHasPairs(&state->codec);
 	GjSmallAddKeys(state->small, state->keys);
 	GjKeySetFinish(state->keys);
 	if (state->partitions != NIL)
