@@ -14,11 +14,11 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 79959,
-	'lines of code' => 56243,
+	'lines' => 79993,
+	'lines of code' => 56272,
 	'global functions' => 777,
 	'used by no other file' => 0,
-	'used across folders' => 415,
+	'used across folders' => 418,
 	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
 	'private headers' => 9,

@@ -111,8 +111,12 @@
 #define FILTER_MAX_PAGES		2048
 #define FILTERS_A_SEARCH		64
 
-/* Number of deltas for which a process has filters; others take their places in turn */
+/*
+ * Number of deltas for which a process has filters, and how many searches of deltas one stays among
+ * them that is not searched itself.  So those of four deltas are kept if many are searched in turn.
+ */
 #define FILTERED_DELTAS			4
+#define FILTERS_STAY			64
 
 /* A filter: each key sets up to three bits of one word */
 #define FILTER_WORDS			128
@@ -129,6 +133,7 @@ typedef struct FilteredDelta
 	Oid			file;
 	uint64		build_id;
 	uint32		run;			/* 0 if this is not in use */
+	uint64		used;			/* number of the last search of it */
 	BlockNumber seen;			/* number of its pages at the last search */
 	PageFilter *filters;		/* of the pages, in the order of the delta's list */
 	BlockNumber room;			/* capacity of filters */
@@ -136,7 +141,7 @@ typedef struct FilteredDelta
 } FilteredDelta;
 
 static FilteredDelta filtered_deltas[FILTERED_DELTAS];
-static uint32 nfiltered_deltas = 0;
+static uint64 nfiltered_searches = FILTERS_STAY;
 static MemoryContext filter_context = NULL;
 
 static void collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
@@ -145,6 +150,7 @@ static bool search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *
 static void expect_hits(GjSearch *search, BlockNumber nleft, BlockNumber nblocks);
 static void skip_pages(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks);
 static FilteredDelta *find_filtered(const GjSearch *search, const GjDelta *delta);
+static bool is_delta(const GjIndexState *state, uint32 run);
 static void make_filters(const GjSearch *search, FilteredDelta *filtered,
 						 const GjDelta *delta, const BlockNumber *blocks);
 static void make_room(FilteredDelta *filtered, BlockNumber n);
@@ -417,7 +423,8 @@ skip_pages(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks)
 		if (n >= FILTER_LEAST_PAGES)
 		{
 			filtered = find_filtered(search, delta);
-			make_filters(search, filtered, delta, blocks + first);
+			if (filtered != NULL)
+				make_filters(search, filtered, delta, blocks + first);
 		}
 		for (BlockNumber page = 0; page < n; page++)
 		{
@@ -430,23 +437,39 @@ skip_pages(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks)
 }
 
 /*
- * Return the filters of a delta; without any, if the process has not searched it before
+ * Return the filters of a delta; without any, if the process has not searched it before.  Returns
+ * NULL if the deltas that have filters have all been searched lately.
  */
 static FilteredDelta *
 find_filtered(const GjSearch *search, const GjDelta *delta)
 {
 	Oid			tablespace = GjRelationTablespace(search->index);
 	Oid			file = GjRelationFile(search->index);
+	FilteredDelta *oldest = &filtered_deltas[0];
 	FilteredDelta *one;
 
+	nfiltered_searches++;
 	for (int i = 0; i < FILTERED_DELTAS; i++)
 	{
 		one = &filtered_deltas[i];
-		if (one->run == delta->run && one->build_id == search->state.build_id &&
-			one->file == file && one->tablespace == tablespace)
-			return one;
+		if (one->build_id == search->state.build_id && one->file == file &&
+			one->tablespace == tablespace)
+		{
+			if (one->run == delta->run)
+			{
+				one->used = nfiltered_searches;
+				return one;
+			}
+			if (!is_delta(&search->state, one->run))
+				one->used = 0;	/* it has been folded */
+		}
+		if (one->used < oldest->used)
+			oldest = one;
 	}
-	one = &filtered_deltas[nfiltered_deltas++ % FILTERED_DELTAS];
+	one = oldest;
+	if (nfiltered_searches - one->used <= FILTERS_STAY)
+		return NULL;
+	one->used = nfiltered_searches;
 	one->tablespace = tablespace;
 	one->file = file;
 	one->build_id = search->state.build_id;
@@ -458,6 +481,17 @@ find_filtered(const GjSearch *search, const GjDelta *delta)
 	one->filters = NULL;
 	memset(one->filtered, 0, sizeof(one->filtered));
 	return one;
+}
+
+static bool
+is_delta(const GjIndexState *state, uint32 run)
+{
+	for (int i = 0; i < lengthof(state->deltas); i++)
+	{
+		if (state->deltas[i].run == run)
+			return true;
+	}
+	return false;
 }
 
 /*

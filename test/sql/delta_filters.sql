@@ -75,3 +75,34 @@ DROP TABLESPACE delta_filters_space;
 
 DROP TABLE delta_filters;
 DROP FUNCTION search;
+
+-- five indexes that are searched in turn: the filters of four are kept
+CREATE FUNCTION delta_pages(i int) RETURNS int LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+	pages int;
+BEGIN
+	FOR line IN EXECUTE format('EXPLAIN (ANALYZE, VERBOSE, COSTS OFF, TIMING OFF)
+		SELECT count(*) FROM delta_filters_%s WHERE k IN (7, -7)', i) LOOP
+		pages := coalesce((regexp_match(line, 'Delta Pages: (\d+)'))[1]::int, pages);
+	END LOOP;
+	RETURN pages;
+END $$;
+DO $$ BEGIN
+	FOR i IN 1 .. 5 LOOP
+		EXECUTE format('CREATE TABLE delta_filters_%s (k int) WITH (autovacuum_enabled = off);
+			CREATE INDEX ON delta_filters_%1$s USING gpujoin (k) WITH (lanes = 1, fold_pages = 0);
+			INSERT INTO delta_filters_%1$s SELECT generate_series(1, 80 * 768)', i);
+	END LOOP;
+END $$;
+SET gpujoin.force = on;
+DO $$ BEGIN
+	FOR round IN 1 .. 20 LOOP
+		PERFORM delta_pages(i) FROM generate_series(1, 5) i;
+	END LOOP;
+END $$;
+SELECT count(*) FILTER (WHERE pages < 10) AS filtered, count(*) FILTER (WHERE pages > 64) AS read
+	FROM (SELECT delta_pages(i) AS pages FROM generate_series(1, 5) i) searches;
+RESET gpujoin.force;
+DROP TABLE delta_filters_1, delta_filters_2, delta_filters_3, delta_filters_4, delta_filters_5;
+DROP FUNCTION delta_pages;
