@@ -998,6 +998,18 @@ entry_set_add_page(GjEntrySet *set, Page page, const GjIndexInfo *info, const Gj
 }
 
 /*
+ * Copy n values of an array; most often it is one word, which takes no call
+ */
+static inline void
+copy_values(char *to, uint64 at, const char *from, int first, int width, int n)
+{
+	if (n == 1 && width == sizeof(int64))
+		memcpy(to + at * sizeof(int64), from + first * sizeof(int64), sizeof(int64));
+	else
+		memcpy(to + at * width, from + first * width, n * width);
+}
+
+/*
  * Add n adjacent entries of a locked data page, all of them in use.  Returns false like
  * entry_set_add_page().
  */
@@ -1014,17 +1026,15 @@ entry_set_add_slots(GjEntrySet *set, Page page, const GjIndexInfo *info, int fir
 		return false;
 	GjEntrySetTook(set, n, highest);
 	if (set->keys.width != 0)
-		memcpy(set->keys.values + at * info->key_width,
-			   GjDataKeys(page, info) + first * info->key_width, n * info->key_width);
+		copy_values(set->keys.values, at, GjDataKeys(page, info), first, info->key_width, n);
 	for (int i = 0; i < set->nincluded; i++)
 	{
 		GjEntryColumn *column = &set->included[i];
 
 		if (column->width == 0)
 			continue;
-		memcpy(column->values + at * column->width,
-			   GjDataValues(page, &info->included[i]) + first * column->width,
-			   n * column->width);
+		copy_values(column->values, at, GjDataValues(page, &info->included[i]), first,
+					column->width, n);
 		if (may_have_nulls(info, i, column))
 			copy_nulls(set, column, at, GjDataNulls(page, &info->included[i]), first, n);
 	}
