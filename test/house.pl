@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 80003,
-	'lines of code' => 56278,
+	'lines' => 80027,
+	'lines of code' => 56296,
 	'global functions' => 777,
 	'used by no other file' => 0,
 	'used across folders' => 418,

@@ -11,9 +11,9 @@
  * each search, in the middle of reading, and the device's groups are merged at once (reduce_again).
  *
  * Only exact integers are reduced, whose order does not matter: counts, sums, averages, minima and
- * maxima of columns of the index, and the number of distinct values of a single column.  Floats,
- * numerics, FILTER, computed arguments and columns of a join's small side as arguments are left to
- * the CPU.
+ * maxima of columns of the index, and the number of distinct values of a single column, or of keys
+ * that are uuids, each of which is a group.  Floats, numerics, FILTER, computed arguments and
+ * columns of a join's small side as arguments are left to the CPU.
  * In a join the small side's columns can form groups, as each key's group is combined with the
  * key's partners (join/pairs.c).
  *
@@ -75,6 +75,7 @@ static uint64 reduce(GjAggReducer *reducer, int part, bool only_count);
 static void reduce_again(void *arg);
 static bool fits(void *arg, double ngroups);
 static void add_count(GjAggReducer *reducer);
+static void add_keys(GjAggReducer *reducer);
 static bool add_bits(const GjReduction *reduction, GjGroups *groups);
 static void add_values(const GjAggReducer *reducer);
 static int	get_values(const GjReduction *reduction, uint64 i, int64 *values);
@@ -105,11 +106,14 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 			return NULL;
 		request->groups[request->ngroups++] = groupings[i].column;
 	}
-	if (naggs == 1 && ngroupings == 0 && aggs[0].kind == GJ_AGG_COUNT_DISTINCT &&
+	if (naggs == 1 && ngroupings == 0 &&
+		(aggs[0].kind == GJ_AGG_COUNT_DISTINCT || aggs[0].kind == GJ_AGG_COUNT_PAIRS) &&
 		aggs[0].filter < 0 && aggs[0].column < ncolumns && aggs[0].stray_kind == GJ_STRAY_NONE)
 	{
 		request->distinct = true;
 		request->groups[request->ngroups++] = aggs[0].column;
+		if (aggs[0].kind == GJ_AGG_COUNT_PAIRS)
+			request->groups[request->ngroups++] = aggs[0].column + 1;
 		prepare_states(reducer);
 		return reducer;
 	}
@@ -246,6 +250,8 @@ reduce(GjAggReducer *reducer, int part, bool only_count)
 		}
 		else if (reduction->only_counted)
 			add_count(reducer);
+		else if (request->ngroups > 1)
+			add_keys(reducer);
 		else if (!add_bits(reduction, reducer->groups))
 			add_values(reducer);
 	}
@@ -279,6 +285,21 @@ add_count(GjAggReducer *reducer)
 
 	reducer->counts[0] = reducer->request.reduction.ngroups;
 	GjGroupsMerge(reducer->groups, &batch, reducer->states);
+}
+
+/*
+ * Add the distinct keys that a device has found
+ */
+static void
+add_keys(GjAggReducer *reducer)
+{
+	const GjBatch *batch;
+
+	while ((batch = GjReaderNextStates(reducer->reader, &reducer->request)) != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		GjGroupsAdd(reducer->groups, batch);
+	}
 }
 
 /*

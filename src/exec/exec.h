@@ -141,7 +141,8 @@ typedef struct GjStateRows
 typedef struct GjReduceRequest
 {
 	/* The wanted result.  Columns are those of the node's result, from 0 */
-	bool		distinct;		/* true for the distinct values of a column, with no aggregates */
+	bool		distinct;		/* true for the distinct values of a column, or of a key of two
+								 * words, with no aggregates */
 	bool		only_groups;	/* true if not even the number of a group's rows is wanted */
 	bool		only_count;		/* true if the number of groups suffices; groups may be returned
 								 * nevertheless */

@@ -328,8 +328,8 @@ static bool
 choose_groups(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest *request)
 {
 	gjd_reduction *asked = &request->reduction.asked;
-	bool		has_rests = request->reduction.proofs != NULL && !request->distinct;
-	bool		only_key = !request->distinct && (has_rests || request->ngroups <= 1);
+	bool		has_rests = request->reduction.proofs != NULL;
+	bool		only_key = has_rests || (!request->distinct && request->ngroups <= 1);
 	uint32		columns[GJD_MAX_GROUP_COLUMNS];
 
 	for (int i = 0; i < request->ngroups; i++)
@@ -350,6 +350,8 @@ choose_groups(const GjTableScan *table, const GjRowShape *shape, GjReduceRequest
 		asked->grouping = request->ngroups > 0 || request->by_key ? GJD_BY_KEY : GJD_ONE_GROUP;
 		return true;
 	}
+	if (request->distinct && request->ngroups > 1)
+		return false;
 	if (request->ngroups == 1 && !request->by_key &&
 		guess_range(table, columns[0], request->distinct ? GJD_MAX_DISTINCT : GJD_MAX_GROUPS,
 					asked))

@@ -112,6 +112,10 @@ sub check_uuids
 		"SELECT count(*) FROM (SELECT DISTINCT u FROM t WHERE $list) d", $rows, $others);
 	reduced("$when: the number of distinct keys with a column",
 		"SELECT count(*) FROM (SELECT DISTINCT u, c FROM t WHERE $list) d", $rows, $others);
+	reduced("$when: count of distinct keys", "SELECT count(DISTINCT u) FROM t WHERE $list", $rows,
+		$others);
+	reduced("$when: count of distinct keys in a join",
+		"SELECT count(DISTINCT t.u) FROM small JOIN t USING (u)", $of_join, $others);
 	reduced("$when: groups of keys in a join",
 		"SELECT u, $sums FROM small JOIN t USING (u) GROUP BY u", $of_join, $others);
 	reduced("$when: partners and keys",
@@ -174,6 +178,7 @@ reduced('only a text that is no id', "SELECT $sums FROM t WHERE s = name(3)", 0)
 reduced('joined texts', "SELECT p, $sums FROM small JOIN t USING (s) WHERE length(small.s) < 12 "
 	  . 'GROUP BY p', sql('SET gpujoin.enabled = off; SELECT count(*) FROM t WHERE s IN '
 	  . '(SELECT s FROM small WHERE length(s) < 12)'));
+reduced('the number of distinct texts', "SELECT count(DISTINCT s) FROM t WHERE $ids", 0);
 reduced('joined texts of which some are no ids', "SELECT $sums FROM small JOIN t USING (s)", 0);
 
 # ---- changes -----------------------------------------------------------------------------------
@@ -189,6 +194,7 @@ foreach my $rows (5, 3000)
 		"SELECT u, $sums FROM t WHERE $list GROUP BY u",
 		"SELECT u, c, count(*) FROM t WHERE $list GROUP BY u, c",
 		"SELECT count(*) FROM (SELECT DISTINCT u FROM t WHERE $list) d",
+		"SELECT count(DISTINCT u) FROM t WHERE $list",
 		"SELECT p, $sums FROM small JOIN t USING (u) GROUP BY p",
 		"SELECT p, c, $sums FROM small JOIN t USING (u) GROUP BY p, c",
 		"SELECT $sums FROM t WHERE $ids")
