@@ -7,7 +7,7 @@
  * not gain anything on the device. It does on the host: for small columns one launch replaces
  * CUB's two.
  */
-#include "kernels.cuh"
+#include "report.cuh"
 
 #include <cub/block/block_exchange.cuh>
 #include <cub/block/block_scan.cuh>
@@ -274,24 +274,6 @@ order_kernel(const uint64_t *items, uint64_t first, uint64_t capacity, const uin
 	for (uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x + 1; i < n; i += stride)
 		if (items[i] <= items[i - 1])
 			*unordered = 1;
-}
-
-/* One thread writes the report; the last word written signals that the rest is complete. */
-__device__ inline void
-write_report(const report_job &job)
-{
-	job.report->count = *job.total;
-	job.report->unordered = *job.unordered;
-	job.report->matched = *job.matched;
-	if (job.reduced != nullptr)
-	{
-		job.report->reduced = job.reduced->rows;
-		job.report->nulls = job.reduced->nulls;
-		job.report->elements = job.reduced->elements;
-		job.report->groups = job.reduced->groups;
-	}
-	__threadfence_system();
-	job.report->written = job.number;
 }
 
 __global__ void

@@ -40,11 +40,14 @@ void launch_top(const gjd_column *column, const gjd_top &top, const match_output
 
 /*
  * reduce.cu: removes rows that fail the filter, whose page is left out, or that are reduced, from
- * bitmap and counts; then makes the elements of the result.
+ * bitmap and counts; then makes the elements of the result, writes the first of them into the
+ * caller's memory, and reports, if nothing is to follow.
  */
 struct reduction_counters /* zero at first */
 {
 	unsigned long long rows, nulls, elements, groups;
+	unsigned long long left; /* rows in the bitmap */
+	unsigned long long blocks_done;
 };
 
 struct reduction_job
@@ -54,7 +57,8 @@ struct reduction_job
 	const gjd_reduction *asked;
 	uint32_t rest_column; /* 0 if keys have no rests */
 	const gjd_filter *filter;
-	const uint8_t *map; /* copies on the device */
+	const uint8_t *few_map; /* the map on the host if it is a kernel's parameter, or NULL ... */
+	const uint8_t *map;		/* ... and the copies on the device */
 	const uint32_t *left_out;
 	uint32_t n_left_out;
 	uint64_t *sums; /* group_places * reduction_sum_words words, zero at first */
@@ -63,13 +67,15 @@ struct reduction_job
 	uint64_t *slots; /* GJD_BY_COLUMNS: a slot for each place, zero at first */
 	const uint32_t *weights; /* of keys, or NULL */
 	uint32_t *shared; /* only_shared: a bit for each place, zero at first; otherwise NULL */
+	void *first_elements; /* address for kernels */
+	uint64_t first_capacity; /* 0: none are written there */
+	const struct report_job *report; /* NULL if kernels follow */
 };
 
 uint64_t possible_groups(const gjd_keyset *keyset, const gjd_reduction &asked);
 uint64_t group_places(const gjd_keyset *keyset, const gjd_reduction &asked);
 uint32_t reduction_sum_words(const gjd_reduction &asked, const gjd_shape &shape);
 void launch_reduction(const reduction_job &job, const match_output &out, uint64_t *matched);
-void launch_group_delivery(const reduction_job &job, void *to, uint64_t capacity);
 
 /* keyset_build.cu: clears zero .. zero + zero_bytes, then builds on the execute stream. */
 struct key_transfer /* keys that a block fetches itself; if vectors is 0, they are on the device

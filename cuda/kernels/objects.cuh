@@ -171,6 +171,7 @@ struct gjd_column
 	bool changing;
 	newer_ring *newer; /* of the copies accepted last */
 	uint64_t applied, ignored;
+	bool leaves_rows; /* true if the last reduction left rows in the bitmap */
 	uint64_t ticket;
 	struct copy
 	{
@@ -234,9 +235,8 @@ struct reducing
 	gjd_reduced state;
 	char *scratch; /* what follows up to the inputs */
 	uint64_t scratch_bytes;
-	uint64_t *slots, *sums, *elements;
-	uint32_t *shared;		/* only_shared: a bit for each place; otherwise NULL */
-	uint64_t cleared_bytes; /* of slots, sums and shared */
+	uint64_t sums_at, shared_at; /* after the slots; all are in the match's totals if few */
+	uint64_t cleared_bytes;		 /* of slots, sums and shared */
 	char *inputs; /* map, weights, pages to leave out: on the device ... */
 	uint64_t input_bytes;
 	char *locked; /* ... and in page-locked memory */
@@ -270,7 +270,7 @@ struct gjd_match
 	uint64_t *tile_start; /* counts, then start positions, of the tiles; the total after them */
 	uint64_t *totals;	  /* [0] a count or the number of distinct TIDs, [1] unordered, [2] tiles
 						   * listed, [3] matches before the filter, [4] blocks that have
-						   * delivered, [8] counters of a reduction */
+						   * delivered, [8] counters of a reduction, [32] its few groups */
 	void *top_space;	  /* NULL without a limit */
 	bool totals_are_zero; /* are they zero when the first kernel starts? */
 	uint32_t *tile_list;  /* tiles that can have a match; all are scanned if NULL */
@@ -297,6 +297,7 @@ struct gjd_match
 		sorting,
 		finished
 	} phase;
+	bool postponed; /* are sums and items made only if the first report tells of rows? */
 	bool rescanned; /* are the items sent by send_first() of another scan? */
 	bool windowed; /* does the whole result not fit, so that it is gathered a window at a time? */
 	uint64_t window_first;

@@ -25,7 +25,7 @@ constexpr uint32_t max_regions = 16;
 constexpr uint64_t window_items = 1 << 20; /* TIDs gathered before their number is known */
 constexpr uint64_t window_bytes = 16 << 20; /* the same for entries */
 constexpr uint64_t rescan_slack = 1 << 16;	/* additional items that a second scan may find */
-constexpr uint64_t totals_bytes = 256; /* memory for the counters of a match */
+constexpr uint64_t totals_bytes = 2048; /* memory for the counters of a match, and few groups */
 
 /*
  * Buffers for first items up to this size are written by kernels, which blocks other kernels for
@@ -78,6 +78,9 @@ constexpr uint64_t skip_least_tiles = 256; /* with fewer tiles, reading all take
 constexpr uint64_t block_sum_most_tiles = 1 << 16; /* summed up by one block in one launch */
 constexpr uint32_t gather_threads = 256;
 constexpr uint32_t scatter_threads = 256;
+constexpr uint64_t block_element_groups = 1024; /* whose elements are made and delivered by one
+												 * block in one launch */
+constexpr uint64_t few_map_bytes = 128; /* a visibility map that is a parameter of the kernel */
 constexpr uint32_t shared_group_bytes = 24 << 10; /* groups that take up to this are added up in
 												   * shared memory first */
 constexpr uint32_t most_near_groups = 1024; /* of columns, in shared memory; a power of two */

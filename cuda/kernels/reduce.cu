@@ -14,7 +14,7 @@
  * are few groups, otherwise to those in device memory. How many groups columns have is not known
  * before: the first ones that a block meets are added up in its shared memory.
  */
-#include "hash.cuh"
+#include "elements.cuh"
 #include "reduce.cuh"
 
 #include <algorithm>
@@ -38,7 +38,8 @@ struct reduce_job
 	uint32_t n_marks;
 	placed_column marks[GJD_MAX_CARRIED];
 	uint64_t visible_below, mapped; /* blocks; behind the first, as many are in the map */
-	const uint8_t *map;
+	const uint8_t *map; /* NULL: few_map */
+	uint8_t few_map[policy::few_map_bytes];
 	const uint32_t *left_out;
 	uint32_t n_left_out, pages_per_extent;
 	placed_column key, group;
@@ -58,6 +59,8 @@ struct reduce_job
 	placed_column rest; /* ... which are in this column */
 	reduction_counters *counters;
 	uint64_t *matched;
+	bool finishes; /* does the last block make the elements? */
+	element_job elements;
 };
 
 /* Returns the value that stands for one that did not fit. */
@@ -92,9 +95,12 @@ is_visible(const reduce_job &job, uint32_t block)
 {
 	uint64_t behind = (uint64_t) block - job.visible_below;
 
-	if (block < job.visible_below)
-		return true;
-	return behind < job.mapped && (__ldg(job.map + behind / 4) >> behind % 4 * 2 & 1) != 0;
+	if (block < job.visible_below || behind >= job.mapped)
+		return block < job.visible_below;
+
+	uint32_t byte = job.map == nullptr ? job.few_map[behind / 4] : __ldg(job.map + behind / 4);
+
+	return (byte >> behind % 4 * 2 & 1) != 0;
 }
 
 __device__ inline bool
@@ -309,9 +315,10 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 	constexpr bool by_key = grouping == GJD_BY_KEY;
 	extern __shared__ uint64_t shared_sums[];
 	__shared__ visit_space spaces[warps];
-	__shared__ uint32_t block_seen, block_rows, block_nulls;
+	__shared__ uint32_t block_seen, block_rows, block_nulls, block_left;
+	__shared__ bool is_last;
 	uint32_t lane = threadIdx.x % 32;
-	uint32_t seen = 0, reduced = 0, nulls = 0;
+	uint32_t seen = 0, reduced = 0, nulls = 0, kept = 0;
 	group_cache<grouping, most, weighted> cache;
 	int64_t key = 0; /* of the lane's last row, and its number in the set */
 	uint32_t rank = no_group;
@@ -320,7 +327,7 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 	bool too_many = false; /* has the warp learnt that there are too many groups? */
 
 	if (threadIdx.x == 0)
-		block_seen = block_rows = block_nulls = 0;
+		block_seen = block_rows = block_nulls = block_left = 0;
 	if (grouping != GJD_DISTINCT)
 		clear_shared<grouping>(job, shared_sums);
 	__syncthreads();
@@ -370,6 +377,7 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 				reduces = find_groups(job, column.extents, extent_number, row, reduces, &claims,
 									  &too_many, &group);
 			reduced += reduces;
+			kept += passing && !reduces;
 			nulls += null && grouping == GJD_DISTINCT;
 			if (grouping == GJD_DISTINCT)
 			{
@@ -436,23 +444,29 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 	seen = __reduce_add_sync(all_lanes, seen);
 	reduced = __reduce_add_sync(all_lanes, reduced);
 	nulls = __reduce_add_sync(all_lanes, nulls);
+	kept = __reduce_add_sync(all_lanes, kept);
 	if (lane == 0)
 	{
 		atomicAdd(&block_seen, seen);
 		atomicAdd(&block_rows, reduced);
 		atomicAdd(&block_nulls, nulls);
+		atomicAdd(&block_left, kept);
 	}
 	__syncthreads();
 	if (grouping != GJD_DISTINCT)
 		add_shared_up<grouping>(job, shared_sums);
-	if (threadIdx.x != 0)
-		return;
-	if (block_seen > 0)
-		atomicAdd((unsigned long long *) job.matched, block_seen);
-	if (block_rows > 0)
-		atomicAdd(&job.counters->rows, block_rows);
-	if (block_nulls > 0)
-		atomicAdd(&job.counters->nulls, block_nulls);
+	__syncthreads();
+	if (threadIdx.x == 0)
+	{
+		add_count((unsigned long long *) job.matched, block_seen);
+		add_count(&job.counters->rows, block_rows);
+		add_count(&job.counters->nulls, block_nulls);
+		add_count(&job.counters->left, block_left);
+		is_last = job.finishes && is_last_block(job.counters);
+	}
+	__syncthreads();
+	if (is_last)
+		finish_elements(job.elements);
 }
 
 /* ---- launches ------------------------------------------------------------------------------ */
@@ -499,7 +513,9 @@ reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matc
 	place_marks(from, &job);
 	job.visible_below = asked.visible_below;
 	job.mapped = asked.map_bytes * 4;
-	job.map = from.map;
+	job.map = from.few_map == nullptr ? from.map : nullptr;
+	if (from.few_map != nullptr)
+		std::copy_n(from.few_map, asked.map_bytes, job.few_map);
 	job.left_out = from.left_out;
 	job.n_left_out = from.n_left_out;
 	job.pages_per_extent = from.column->pages_per_extent;
@@ -576,6 +592,9 @@ launch_reduction(const reduction_job &from, const match_output &out, uint64_t *m
 	reduce_job job = reduce_job_of(from, out, matched);
 
 	view.tiles = out.tiles;
+	job.elements = element_job_of(from);
+	job.finishes =
+		view.tiles > 0 && !from.asked->only_shared && elements_are_few(job.elements);
 	if (view.tiles > 0)
 		switch (from.asked->grouping)
 		{
@@ -594,7 +613,10 @@ launch_reduction(const reduction_job &from, const match_output &out, uint64_t *m
 			default:
 				launch_grouping<GJD_ONE_GROUP>(device, view, job);
 		}
-	launch_elements(from, out);
+	if (job.finishes)
+		return;
+	launch_share(from, out);
+	launch_elements(from, job.elements);
 }
 
 }  // namespace gjd

@@ -11,9 +11,6 @@
 namespace gjd
 {
 
-/* elements.cu: makes the result from the groups, when only the rest is in the bitmap. */
-void launch_elements(const reduction_job &from, const match_output &out);
-
 struct placed_aggregate
 {
 	placed_column column;

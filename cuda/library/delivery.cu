@@ -204,15 +204,14 @@ send_first(gjd_match *match)
 	start_copy(match, match->first_buffer, match->first_capacity, 0, n, n);
 }
 
-/* Describes the next report. */
+}  // namespace
+
 report_job
 report_of(const gjd_match *match, const uint64_t *total)
 {
 	return report_job{match->report, match->reports + 1, total, match->totals + 1,
 					  match->totals + 3, reported_counters(match)};
 }
-
-}  // namespace
 
 /* Has the kernels report their result; this is their last action for now. */
 void

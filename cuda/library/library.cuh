@@ -61,6 +61,7 @@ bool has_tids(const gjd_match *match);
 gather_job job_of(const gjd_match *match);
 void note_execution(gjd_match *match);
 void require_unchanged(const gjd_match *match); /* throws */
+report_job report_of(const gjd_match *match, const uint64_t *total); /* the next report */
 void report(gjd_match *match, const uint64_t *total);
 void report_first(gjd_match *match, const uint64_t *total); /* with the first items */
 void collect_copies(gjd_match *match);

@@ -149,7 +149,7 @@ gather(gjd_match *match, uint64_t first, uint64_t n, char *to, const gjd_entry_l
 						   match->device->execute);
 }
 
-/* Puts the scan on the stream; its counters have been zeroed. */
+/* Puts the scan on the stream, up to the bitmap; its counters have been zeroed. */
 void
 scan(gjd_match *match)
 {
@@ -172,6 +172,14 @@ scan(gjd_match *match)
 		launch_top(match->column, match->top, out, match->top_space);
 }
 
+/* Turns the counts of the tiles into start positions. */
+void
+sum_tiles(gjd_match *match)
+{
+	launch_tile_scan(match->tile_start, match->tiles, match->scan_space, match->scan_bytes,
+					 match->device->execute);
+}
+
 void
 start(gjd_match *match)
 {
@@ -188,10 +196,12 @@ start(gjd_match *match)
 		check(cudaMemsetAsync(match->bitmap, 0, match->tiles * tile_words * 4, stream),
 			  "could not clear a bitmap");
 	}
+	match->postponed = match->reduction != nullptr && !match->column->leaves_rows;
 	scan(match);
+	if (match->postponed)
+		return;
 	if (match->bitmap != nullptr)
-		launch_tile_scan(match->tile_start, match->tiles, match->scan_space, match->scan_bytes,
-						 stream);
+		sum_tiles(match);
 	if (match->window_items > 0)
 		gather(match, 0, match->window_items, match->window, &match->window_layout);
 	report_first(match, total_of(match));
@@ -231,7 +241,10 @@ finish(gjd_match *match, uint64_t count, bool ascending)
 	else if (match->first_buffer != nullptr && match->first_capacity > 0)
 		next_chunk(match, match->first_buffer, match->first_capacity, &chunk);
 	if (match->reduction != nullptr)
+	{
+		match->column->leaves_rows = count > 0;
 		finish_reduction(match);
+	}
 }
 
 char *
@@ -274,17 +287,28 @@ take_whole(gjd_match *match, uint64_t items)
 void
 scan_again(gjd_match *match)
 {
-	cudaStream_t stream = match->device->execute;
-
 	match->seen = match->column->ticket;
 	match->rescanned = true;
 	if (match->reduction != nullptr)
 		reduce_again(match);
-	check(cudaMemsetAsync(match->totals, 0, policy::totals_bytes, stream),
+	check(cudaMemsetAsync(match->totals, 0, policy::totals_bytes, match->device->execute),
 		  "could not clear counts");
 	scan(match);
-	launch_tile_scan(match->tile_start, match->tiles, match->scan_space, match->scan_bytes,
-					 stream);
+	sum_tiles(match);
+}
+
+/* Makes what was postponed: the first items, as many as the window holds. */
+void
+gather_rest(gjd_match *match)
+{
+	match->postponed = false;
+	if (match->seen == match->column->ticket)
+		sum_tiles(match);
+	else
+		scan_again(match);
+	match->rescanned = false; /* no items of the first scan have been sent */
+	gather(match, 0, match->window_items, match->window, &match->window_layout);
+	report_first(match, total_of(match));
 }
 
 /*
@@ -408,6 +432,8 @@ advance(gjd_match *match)
 	switch (match->phase)
 	{
 		case gjd_match::counting:
+			if (match->postponed && count > 0)
+				return gather_rest(match);
 			if (is_list(match) && count > match->window_items)
 				return gather_whole(match);
 			break;

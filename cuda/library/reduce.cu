@@ -16,7 +16,8 @@ namespace gjd
 namespace
 {
 
-constexpr uint32_t counters_at = 8; /* in the match's totals */
+constexpr uint32_t counters_at = 8; /* in the match's totals, like ... */
+constexpr uint32_t few_groups_at = 32; /* ... what is cleared, if there is room for it */
 
 uint64_t
 rounded(uint64_t bytes)
@@ -45,31 +46,68 @@ list_pages(gjd_match *match)
 											   list) - list);
 }
 
+/* Returns true if slots and words have room in the totals, with which they are cleared. */
+bool
+groups_are_in_totals(const reducing *r)
+{
+	return r->cleared_bytes <= policy::totals_bytes - few_groups_at * sizeof(uint64_t);
+}
+
+char *
+cleared_memory(const gjd_match *match)
+{
+	const reducing *r = match->reduction;
+
+	return groups_are_in_totals(r) ? (char *) (match->totals + few_groups_at) : r->scratch;
+}
+
+char *
+elements_of(const gjd_match *match)
+{
+	const reducing *r = match->reduction;
+
+	return r->asked.grouping == GJD_DISTINCT ? cleared_memory(match) + r->sums_at
+											 : r->scratch + r->cleared_bytes;
+}
+
+/* Returns true if the only input is a map short enough to be a parameter of the kernel. */
+bool
+inputs_are_few(const reducing *r)
+{
+	return r->asked.map_bytes <= policy::few_map_bytes && r->asked.weights == nullptr &&
+		   r->n_left_out == 0;
+}
+
 reduction_job
 job_of_reduction(const gjd_match *match)
 {
 	const reducing *r = match->reduction;
+	char *cleared = cleared_memory(match);
+	reduction_job job = {};
 
-	return reduction_job{match->column,
-						 match->keyset,
-						 &r->asked,
-						 match->rest_column,
-						 &match->filter,
-						 (const uint8_t *) r->inputs,
-						 (const uint32_t *) (r->inputs + r->left_out_at),
-						 r->n_left_out,
-						 r->sums,
-						 r->elements,
-						 counters_of(match),
-						 r->slots,
-						 r->asked.weights ? (const uint32_t *) (r->inputs + r->weights_at)
-										  : nullptr,
-						 r->shared};
+	job.column = match->column;
+	job.keyset = match->keyset;
+	job.asked = &r->asked;
+	job.rest_column = match->rest_column;
+	job.filter = &match->filter;
+	job.few_map = inputs_are_few(r) ? (const uint8_t *) r->locked : nullptr;
+	job.map = (const uint8_t *) r->inputs;
+	job.left_out = (const uint32_t *) (r->inputs + r->left_out_at);
+	job.n_left_out = r->n_left_out;
+	job.sums = (uint64_t *) (cleared + r->sums_at);
+	job.elements = (uint64_t *) elements_of(match);
+	job.counters = counters_of(match);
+	job.slots = (uint64_t *) cleared;
+	if (r->asked.weights != nullptr)
+		job.weights = (const uint32_t *) (r->inputs + r->weights_at);
+	if (r->asked.only_shared)
+		job.shared = (uint32_t *) (cleared + r->shared_at);
+	return job;
 }
 
 /* Has a kernel write the first elements, if it can reach the caller's memory. */
 void
-deliver_first_groups(gjd_match *match)
+deliver_first_groups(gjd_match *match, reduction_job *job)
 {
 	reducing *r = match->reduction;
 	uint64_t elements = std::min(r->asked.first_capacity,
@@ -84,9 +122,8 @@ deliver_first_groups(gjd_match *match)
 	region = region_of(match->device, r->asked.first_groups, bytes);
 	if (region == nullptr || region->mapped == nullptr)
 		return;
-	launch_group_delivery(job_of_reduction(match),
-						  region->mapped + ((char *) r->asked.first_groups - region->base),
-						  elements);
+	job->first_elements = region->mapped + ((char *) r->asked.first_groups - region->base);
+	job->first_capacity = elements;
 	r->written = elements;
 }
 
@@ -136,10 +173,8 @@ begin_reduction(gjd_match *match, const gjd_reduction *asked)
 	r->cleared_bytes = slots + sums + shared;
 	r->scratch_bytes = r->cleared_bytes + elements + r->input_bytes;
 	r->scratch = take_scratch(match->device, &r->scratch_bytes);
-	r->slots = (uint64_t *) r->scratch;
-	r->sums = (uint64_t *) (r->scratch + slots);
-	r->shared = shared > 0 ? (uint32_t *) (r->scratch + slots + sums) : nullptr;
-	r->elements = distinct ? r->sums : (uint64_t *) (r->scratch + r->cleared_bytes);
+	r->sums_at = slots;
+	r->shared_at = slots + sums;
 	r->inputs = r->scratch + r->cleared_bytes + elements;
 	r->locked_bytes = r->input_bytes;
 	r->locked = take_locked(match->device, &r->locked_bytes);
@@ -163,20 +198,30 @@ end_reduction(gjd_match *match)
 	delete r;
 }
 
-/* Puts the reduction on the stream, after a scan; the match's totals are zero. */
+/*
+ * Puts the reduction on the stream, after a scan; the match's totals are zero. If items are
+ * postponed, its kernels report, and the number of items is that of the rows left in the bitmap,
+ * though its tiles have not been summed up.
+ */
 void
 reduce(gjd_match *match, const match_output &out)
 {
 	cudaStream_t stream = match->device->execute;
 	reducing *r = match->reduction;
 	uint64_t bytes = r->left_out_at + r->n_left_out * sizeof(uint32_t);
+	reduction_job job = job_of_reduction(match);
+	report_job report = report_of(match, (const uint64_t *) &job.counters->left);
 
-	if (bytes > 0)
+	if (!inputs_are_few(r))
 		check(cudaMemcpyAsync(r->inputs, r->locked, bytes, cudaMemcpyHostToDevice, stream),
 			  "could not copy a reduction's inputs");
-	check(cudaMemsetAsync(r->slots, 0, r->cleared_bytes, stream), "could not clear groups");
-	launch_reduction(job_of_reduction(match), out, match->totals + 3);
-	deliver_first_groups(match);
+	if (!groups_are_in_totals(r))
+		check(cudaMemsetAsync(r->scratch, 0, r->cleared_bytes, stream), "could not clear groups");
+	deliver_first_groups(match, &job);
+	if (match->postponed)
+		job.report = &report;
+	launch_reduction(job, out, match->totals + 3);
+	match->reports += match->postponed;
 }
 
 /* Lists the pages to leave out again; what was started with the previous list is over. */
@@ -239,7 +284,7 @@ next_groups(gjd_match *match, void *buffer, uint64_t capacity, gjd_chunk *chunk)
 	uint64_t bytes = r->state.element_bytes;
 
 	match->copies.push_back(copy);
-	check(cudaMemcpyAsync(buffer, (const char *) r->elements + r->state.begun * bytes, n * bytes,
+	check(cudaMemcpyAsync(buffer, elements_of(match) + r->state.begun * bytes, n * bytes,
 						  cudaMemcpyDeviceToHost, device->out),
 		  "could not copy groups");
 	check(cudaEventRecord(copy.copied, device->out), "could not record an event");

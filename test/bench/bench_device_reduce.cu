@@ -233,13 +233,22 @@ reduce_rows(bed &b)
 		if (asked.grouping == GJD_BY_COLUMNS)
 			asked.room = b.rows;
 
-		reduction_job job = {s.column, s.keyset, &asked, &none, nullptr, nullptr, 0, b.sums,
-							 b.elements, b.counters, b.slots,
-							 asked.weights != nullptr ? b.weights : nullptr};
+		reduction_job job = {};
 		uint64_t places = group_places(s.keyset, asked);
 		uint64_t clear = places * reduction_sum_words(asked, s.column->shape) * 8;
 		reduction_counters found;
 		uint64_t bytes = b.rows * (4 + c.value_bytes) + s.tiles * 8;
+
+		job.column = s.column;
+		job.keyset = s.keyset;
+		job.asked = &asked;
+		job.filter = &none;
+		job.sums = b.sums;
+		job.elements = b.elements;
+		job.counters = b.counters;
+		job.slots = b.slots;
+		job.weights = asked.weights != nullptr ? b.weights : nullptr;
+
 		double ms = b.time([&] {
 			check(cudaMemsetAsync(b.sums, 0, clear, s.stream), "clear");
 			if (asked.grouping == GJD_BY_COLUMNS)

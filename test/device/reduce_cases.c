@@ -523,6 +523,7 @@ void
 test_reductions(library *libs, int n)
 {
 	test_models(libs, n, (checks){"reduction", check_groupings});
+	test_short_reductions(libs, n);
 	test_large_sums(libs, n);
 	test_many(libs, n);
 }

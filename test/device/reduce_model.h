@@ -35,4 +35,7 @@ outcome expected_outcome(const model *m, const task *t, key_set set);
 void check_reduction(library *libs, int n, const model *m, key_set set, const task *t,
 					 gjd_column *const *columns, bool *good);
 
+/* short_cases.c: inputs and groups that make a reduction take fewer calls, and longer ones */
+void test_short_reductions(library *libs, int n);
+
 #endif
