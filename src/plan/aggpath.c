@@ -82,6 +82,7 @@ static void show_reduced_cost(const GjAggQuery *query, Path *path, Plan *plan);
 static void show_at_most(Plan *plan, Cost cost);
 static Cost array_cost(Path *path);
 static Cost scan_cost(const GjJoinScan *scan);
+static double rows_charged(const CustomPath *path);
 static Cost reduced_cost(const GjAggQuery *query, Path *path);
 static Cost request_cost(const CustomPath *path);
 static double reduced_share(const GjAggQuery *query, Path *path);
@@ -566,13 +567,26 @@ array_cost(Path *path)
 	}
 	if (!gives_arrays(path))
 		return 0.0;
+	cost = rows_charged(custom) * cpu_tuple_cost;
 	if (custom->methods == &GjScanPathMethods)
-		return intVal(list_nth(custom->custom_private, GJ_SCAN_PATH_CHARGED)) * cpu_tuple_cost;
-	cost = path->rows * cpu_tuple_cost;
+		return cost;
 	foreach(lc, ((GjJoinCandidate *) list_nth(custom->custom_private,
 											  GJ_JOIN_PATH_CANDIDATE))->scans)
 		cost += scan_cost(lfirst(lc));
 	return cost;
+}
+
+/*
+ * Return the number of rows for which a GpuScan or GpuJoin is charged: of an array of unknown length,
+ * not the few that PostgreSQL expects.  So a generic plan costs what a custom plan costs for an array
+ * of the assumed length, and is not made anew for each execution.
+ */
+static double
+rows_charged(const CustomPath *path)
+{
+	if (path->methods == &GjScanPathMethods)
+		return intVal(list_nth(path->custom_private, GJ_SCAN_PATH_CHARGED));
+	return path->path.rows;
 }
 
 /*
@@ -592,12 +606,13 @@ scan_cost(const GjJoinScan *scan)
 static Cost
 reduced_cost(const GjAggQuery *query, Path *path)
 {
-	double		rows = path->rows * reduced_share(query, path);
+	double		share = reduced_share(query, path);
+	double		rows;
 	Cost		cost = agg_read_cost(path);
 	const CustomPath *custom = (const CustomPath *) strip_projection(path);
 	ListCell   *lc;
 
-	if (rows <= 0.0)
+	if (share <= 0.0)
 		return cost;
 	if (IsA(custom, AppendPath))
 	{
@@ -609,11 +624,12 @@ reduced_cost(const GjAggQuery *query, Path *path)
 			parts += reduced_cost(query, lfirst(lc));
 		}
 		/* the Append's own cost is for each row that it returns */
-		return parts + Max(cost, 0.0) * (1.0 - rows / path->rows);
+		return parts + Max(cost, 0.0) * (1.0 - share);
 	}
+	rows = rows_charged(custom) * share;
 	if (query->groupings != NIL)
 		cost += Min(query->ngroups, rows) * gj_tid_cost;
-	cost -= rows * gj_tid_cost + array_cost(path) * COLUMN_OPERATIONS * rows / path->rows;
+	cost -= rows * gj_tid_cost + array_cost(path) * COLUMN_OPERATIONS * share;
 	return Max(cost, request_cost(custom));
 }
 
@@ -665,7 +681,7 @@ reduced_share(const GjAggQuery *query, Path *path)
 		small = cand->small->relids;
 		nsearches = cand->nbatches * list_length(cand->scans);
 	}
-	if (path->rows < gj_reduce_rows * nsearches)
+	if (rows_charged(custom) < gj_reduce_rows * nsearches)
 		return 0.0;
 
 	table = named_table(custom, index_of(custom)->rel);

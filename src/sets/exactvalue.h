@@ -14,6 +14,7 @@
 #include "utils/builtins.h"
 #include "utils/uuid.h"
 
+#include "base/compat.h"
 #include "exact.h"
 
 static inline uint64

@@ -564,6 +564,18 @@ sql(q{
 	CREATE INDEX t_k ON t USING gpujoin (k) INCLUDE (id) WITH (lanes = 2);
 	VACUUM ANALYZE t});
 sql(q{SELECT gpujoin_load('t_k')});
+
+# A generic plan for an array of unknown length has more rows to be reduced than PostgreSQL expects
+# for ten elements; if it cost more than a custom plan, each execution would be planned anew.
+my ($generic, $custom) = map {
+	sql("SET gpujoin.force = off; SET gpujoin.min_rows = 0; SET enable_seqscan = off;
+		SET gpujoin.debug_reduce_rows = 2000; SET plan_cache_mode = force_${_}_plan;
+		PREPARE p(int[]) AS SELECT count(*), sum(id) FROM t WHERE k = ANY (\$1);
+		EXPLAIN (FORMAT json) EXECUTE p('{" . join(',', 1 .. 50) . "}')") =~
+	  /"Total Cost": ([0-9.]+)/
+} 'generic', 'custom';
+cmp_ok($generic, '<=', $custom * 1.01, 'the cost of a generic plan counts the reduction');
+
 my $dir = $node->basedir;
 my $bench = start_bench($node, 6, $ENV{CHECK_SHORT} ? 5 : 12,
 	compare_script("$dir/compare", 4, 'count(*), sum(id), min(id), max(id), count(DISTINCT k)'),
