@@ -156,13 +156,11 @@ typedef struct GjOrderedSorter
 {
 	Tuplesortstate *state;		/* NULL before and after a sort */
 
-	/* The sorted columns, which stay the same during the query */
-	TupleDesc	desc;			/* the table's own if all columns are sorted */
-	bool		is_whole;		/* are all columns sorted? */
+	/* The sorted columns, which stay the same during the query; the TID is an additional last one */
+	TupleDesc	desc;
 	int			nattnos;
 	AttrNumber *attnos;			/* attribute of the table, for each column */
-	bool		has_tid;		/* is the TID an additional last column? */
-	bool		fetches;		/* is the tuple fetched again by that TID? */
+	bool		fetches;		/* is the tuple fetched again by the TID? */
 	TupleTableSlot *in;			/* slot for a row that is added to the sort */
 	TupleTableSlot *out;		/* slot for a row that is read from the sort */
 	TupleTableSlot *row;		/* slot of the table's shape; other columns are NULL */
@@ -937,9 +935,9 @@ read_sort_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values, 
  *
  * After that place, the TID no longer matters: the sort returns each row once.
  *
- * Only the columns that the target list uses are sorted, as in a Sort node.  If it uses system
- * columns of the tuple, like xmin, the tuple's TID is sorted in their place, and the tuple, which
- * is still visible, is fetched again.
+ * Only the columns that the target list uses are sorted, as in a Sort node, and the tuple's TID.
+ * If the list uses other system columns, like xmin, only the sort columns and the TID are sorted,
+ * and the tuple, which is still visible, is fetched again.
  *-------------------------------------------------------------------------
  */
 
@@ -989,8 +987,6 @@ make_sorter(GjScanState *scan)
 	choose_operators(sorter, scan->ordered, RelationGetDescr(heap));
 	sorter->out = ExecInitExtraTupleSlot(estate, sorter->desc, &TTSOpsMinimalTuple);
 	sorter->out->tts_tableOid = RelationGetRelid(heap);
-	if (sorter->is_whole)
-		return sorter;
 	sorter->in = ExecInitExtraTupleSlot(estate, sorter->desc, &TTSOpsVirtual);
 	sorter->row = ExecInitExtraTupleSlot(estate, RelationGetDescr(heap), &TTSOpsVirtual);
 	sorter->row->tts_tableOid = RelationGetRelid(heap);
@@ -999,8 +995,8 @@ make_sorter(GjScanState *scan)
 }
 
 /*
- * Choose the columns that are sorted: those of the target list, and the sort columns.  The quals
- * have been tested before.
+ * Choose the columns that are sorted: the sort columns, and the others of the target list.  The
+ * quals have been tested before.
  */
 static void
 choose_columns(GjOrderedSorter *sorter, GjScanState *scan)
@@ -1010,7 +1006,6 @@ choose_columns(GjOrderedSorter *sorter, GjScanState *scan)
 	const GjOrdered *ordered = scan->ordered;
 	Bitmapset  *used = NULL;
 	int			member = -1;
-	int			ndropped = 0;
 	bool		whole_row;
 
 	pull_varattnos((Node *) plan->plan.targetlist, plan->scanrelid, &used);
@@ -1018,46 +1013,38 @@ choose_columns(GjOrderedSorter *sorter, GjScanState *scan)
 	{
 		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
 
-		if (attno < 0 && attno != TableOidAttributeNumber)
-			sorter->has_tid = true;
 		if (attno < 0 && attno != TableOidAttributeNumber &&
 			attno != SelfItemPointerAttributeNumber)
 			sorter->fetches = true;
 	}
-	if (scan->cursor != GJ_CURSOR_NONE)
-		sorter->has_tid = true;
-
 	whole_row = bms_is_member(-FirstLowInvalidHeapAttributeNumber, used);
 	if (sorter->fetches)
 	{
 		whole_row = false;
 		used = NULL;
 	}
+	sorter->attnos = palloc((ordered->ncolumns + desc->natts) * sizeof(AttrNumber));
 	for (int i = 0; i < ordered->ncolumns; i++)
-		used = bms_add_member(used, ordered->attnos[i] - FirstLowInvalidHeapAttributeNumber);
-	sorter->attnos = palloc(desc->natts * sizeof(AttrNumber));
+	{
+		sorter->attnos[sorter->nattnos++] = ordered->attnos[i];
+		used = bms_del_member(used, ordered->attnos[i] - FirstLowInvalidHeapAttributeNumber);
+	}
 	for (AttrNumber attno = 1; attno <= desc->natts; attno++)
 	{
 		if (!TupleDescAttr(desc, attno - 1)->attisdropped &&
 			(whole_row || bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, used)))
 			sorter->attnos[sorter->nattnos++] = attno;
-		ndropped += TupleDescAttr(desc, attno - 1)->attisdropped;
 	}
-	sorter->is_whole = sorter->nattnos + ndropped == desc->natts && !sorter->has_tid;
 }
 
 static TupleDesc
 describe_columns(const GjOrderedSorter *sorter, TupleDesc table)
 {
-	TupleDesc	desc;
+	TupleDesc	desc = CreateTemplateTupleDesc(sorter->nattnos + 1);
 
-	if (sorter->is_whole)
-		return table;
-	desc = CreateTemplateTupleDesc(sorter->nattnos + sorter->has_tid);
 	for (int i = 0; i < sorter->nattnos; i++)
 		TupleDescCopyEntry(desc, i + 1, table, sorter->attnos[i]);
-	if (sorter->has_tid)
-		TupleDescInitEntry(desc, sorter->nattnos + 1, "ctid", TIDOID, -1, 0);
+	TupleDescInitEntry(desc, sorter->nattnos + 1, "ctid", TIDOID, -1, 0);
 	return desc;
 }
 
@@ -1074,13 +1061,9 @@ choose_operators(GjOrderedSorter *sorter, const GjOrdered *ordered, TupleDesc de
 		Oid			type = TupleDescAttr(desc, ordered->attnos[i] - 1)->atttypid;
 		TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_LT_OPR | TYPECACHE_GT_OPR);
 
+		sorter->places[i] = i + 1;
 		sorter->operators[i] = column->descending ? entry->gt_opr : entry->lt_opr;
 		sorter->nulls_first[i] = column->nulls_first;
-		for (int j = 0; j < sorter->nattnos; j++)
-		{
-			if (sorter->attnos[j] == ordered->attnos[i])
-				sorter->places[i] = sorter->is_whole ? ordered->attnos[i] : j + 1;
-		}
 	}
 }
 
@@ -1184,19 +1167,11 @@ put_row(GjOrderedSorter *sorter, TupleTableSlot *slot)
 {
 	TupleTableSlot *in = sorter->in;
 
-	if (sorter->is_whole)
-	{
-		tuplesort_puttupleslot(sorter->state, slot);
-		return;
-	}
 	ExecClearTuple(in);
 	for (int i = 0; i < sorter->nattnos; i++)
 		in->tts_values[i] = slot_getattr(slot, sorter->attnos[i], &in->tts_isnull[i]);
-	if (sorter->has_tid)
-	{
-		in->tts_values[sorter->nattnos] = PointerGetDatum(&slot->tts_tid);
-		in->tts_isnull[sorter->nattnos] = false;
-	}
+	in->tts_values[sorter->nattnos] = PointerGetDatum(&slot->tts_tid);
+	in->tts_isnull[sorter->nattnos] = false;
 	ExecStoreVirtualTuple(in);
 	tuplesort_puttupleslot(sorter->state, in);
 }
@@ -1239,15 +1214,12 @@ get_row(GjScanState *scan)
 	GjOrderedSorter *sorter = scan->ordered->sorter;
 	TupleTableSlot *out = sorter->out;
 	TupleTableSlot *row = sorter->row;
-	ItemPointer tid = NULL;
+	ItemPointer tid;
 
 	if (!tuplesort_gettupleslot(sorter->state, true, false, out, NULL))
 		return NULL;
-	if (sorter->is_whole)
-		return out;
 	slot_getallattrs(out);
-	if (sorter->has_tid)
-		tid = (ItemPointer) DatumGetPointer(out->tts_values[sorter->nattnos]);
+	tid = (ItemPointer) DatumGetPointer(out->tts_values[sorter->nattnos]);
 	if (sorter->fetches)
 	{
 		if (!table_tuple_fetch_row_version(node->ss_currentRelation, tid,
@@ -1264,11 +1236,8 @@ get_row(GjScanState *scan)
 		row->tts_isnull[sorter->attnos[i] - 1] = out->tts_isnull[i];
 	}
 	ExecStoreVirtualTuple(row);
-	if (tid != NULL)
-	{
-		row->tts_tid = *tid;
-		GjNoteEntry(node, scan->cursor, GjPackTid(tid));
-	}
+	row->tts_tid = *tid;
+	GjNoteEntry(node, scan->cursor, GjPackTid(tid));
 	return row;
 }
 
@@ -1283,8 +1252,7 @@ end_sort(GjOrdered *ordered)
 	if (sorter == NULL || sorter->state == NULL)
 		return;
 	ExecClearTuple(sorter->out);
-	if (sorter->row != NULL)
-		ExecClearTuple(sorter->row);
+	ExecClearTuple(sorter->row);
 	tuplesort_end(sorter->state);
 	sorter->state = NULL;
 }
