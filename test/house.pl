@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 80012,
-	'lines of code' => 56276,
+	'lines' => 80013,
+	'lines of code' => 56278,
 	'global functions' => 777,
 	'used by no other file' => 0,
 	'used across folders' => 418,

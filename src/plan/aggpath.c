@@ -67,7 +67,6 @@ typedef struct Parts
 
 static void keep_from_workers(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output);
 static Path *find_grouped(Path *path);
-static bool add_distinct_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output);
 static void add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 						 PathTarget *target, GjAggQuery *query);
 static Path *find_input(PlannerInfo *root, RelOptInfo *input);
@@ -140,7 +139,7 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	}
 	if (!gj_aggregate && !GjChoiceIsNoted())
 		return;
-	if (gj_aggregate && stage == UPPERREL_DISTINCT && add_distinct_path(root, input, output))
+	if (gj_aggregate && stage == UPPERREL_DISTINCT && GjAddDistinctPath(root, input, output))
 		return;
 	query = palloc(sizeof(GjAggQuery));
 	target = GjAggReadQuery(root, stage, input, output, extra, query);
@@ -202,23 +201,6 @@ find_grouped(Path *path)
 	if (IsA(path, SortPath))
 		return find_grouped(((SortPath *) path)->subpath);
 	return GjPathIsOurs(path) ? path : NULL;
-}
-
-/*
- * Offer a path whose rows are distinct without further work; returns false if there is no such
- * path
- */
-static bool
-add_distinct_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output)
-{
-	Path	   *path = GjFindDistinctPath(root, input);
-
-	if (path == NULL)
-		return false;
-	if (gj_force)
-		output->pathlist = NIL;
-	add_path(output, path);
-	return true;
 }
 
 static void
@@ -577,9 +559,9 @@ array_cost(Path *path)
 }
 
 /*
- * Return the number of rows for which a GpuScan or GpuJoin is charged: of an array of unknown length,
- * not the few that PostgreSQL expects.  So a generic plan costs what a custom plan costs for an array
- * of the assumed length, and is not made anew for each execution.
+ * Return the number of rows for which a GpuScan or GpuJoin is charged: for an array of unknown
+ * length, not the few that PostgreSQL expects.  So a generic plan costs what a custom plan costs
+ * for an array of the assumed length, and the query is not planned anew for each execution.
  */
 static double
 rows_charged(const CustomPath *path)

@@ -34,6 +34,7 @@
 #include "catalog/pg_class.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/pathnode.h"
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "utils/lsyscache.h"
@@ -42,8 +43,10 @@
 #include "utils/syscache.h"
 
 #include "base/compat.h"
+#include "base/gpujoin.h"
 #include "planner.h"
 
+static Path *find_distinct(PlannerInfo *root, RelOptInfo *input);
 static bool is_plain(const Query *parse);
 static RelOptInfo *find_table(PlannerInfo *root, RelOptInfo *input, const CustomPath *path);
 static bool as_semijoin(PlannerInfo *root, RelOptInfo *input, CustomPath *path);
@@ -63,10 +66,26 @@ static AttrNumber column_of(PlannerInfo *root, const RelOptInfo *table, const Re
 static bool collations_agree(Oid one, Oid other);
 
 /*
+ * Offer a path whose rows are distinct without further work; returns false if there is none
+ */
+bool
+GjAddDistinctPath(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output)
+{
+	Path	   *path = find_distinct(root, input);
+
+	if (path == NULL)
+		return false;
+	if (gj_force)
+		output->pathlist = NIL;
+	add_path(output, path);
+	return true;
+}
+
+/*
  * Return a path for the input's rows from which SELECT DISTINCT removes none, or NULL
  */
-Path *
-GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input)
+static Path *
+find_distinct(PlannerInfo *root, RelOptInfo *input)
 {
 	CustomPath *path;
 	RelOptInfo *table;

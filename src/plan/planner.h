@@ -319,7 +319,7 @@ extern bool GjTextsArePacked(HeapTuple statistics);
 extern void GjAggShowCost(const GjAggQuery *query, Path *path, Plan *plan);
 extern void GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 							RelOptInfo *output, void *extra);
-extern Path *GjFindDistinctPath(PlannerInfo *root, RelOptInfo *input);
+extern bool GjAddDistinctPath(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output);
 
 /*
  * choice.c: notes for gpujoin_explain_choice().  All of these functions may be called at any time;
