@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 80013,
-	'lines of code' => 56278,
+	'lines' => 80153,
+	'lines of code' => 56364,
 	'global functions' => 777,
 	'used by no other file' => 0,
 	'used across folders' => 418,

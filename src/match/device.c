@@ -103,10 +103,12 @@
 
 /*
  * Time in microseconds that the CPU takes for a key of a set, and for an entry that has it (an
- * H100's machine, 2026-11-27: 1,000 keys and 20,000 entries 0.4 ms, 4,000 and a million 15 ms)
+ * H100's machine, 2026-11-27: 1,000 keys and 20,000 entries 0.4 ms, 4,000 and a million 15 ms), and
+ * the maximum for a small search: a device makes the others, however many requests it has
  */
 #define CPU_KEY_US				0.1
 #define CPU_ENTRY_US			0.015
+#define MAX_SMALL_US			5000.0
 
 /* Maximum number of device names and failure reasons that a process keeps */
 #define MAX_KEPT_TEXTS			64
@@ -210,8 +212,8 @@ try_match(GjDeviceMatch *match)
 /*
  * Find a mirror, and bring it up to date if wanted: steps 3 to 5 of the head of this file
  *
- * The first call of a match, which may synchronize, also leaves the match to the CPU if that
- * would have finished before the device has answered the requests of others.
+ * The first call of a match, which may synchronize, also leaves a small match to the CPU if the
+ * device has enough requests.
  */
 GjFallback
 GjMirrorReach(GjDeviceMatch *match, bool may_sync)
@@ -296,15 +298,18 @@ get_mirror_made(GjDeviceMatch *match, const GjMirrorKey *key)
 }
 
 /*
- * Return true if the CPU is likely to be quicker than the requests that a device answers first
+ * Return true if the CPU should make the match, which is small, as the device has a queue.  If it
+ * declines a reduction for that reason, it also declines the plain match that follows.
  */
 static bool
 is_queued(const GjDeviceMatch *match)
 {
-	double		wait = GjServiceQueueUs();
+	GjMatchStats *stats = match->stats;
+	double		key_us = CPU_KEY_US + GjMirrorKeyEntries(match->place) * CPU_ENTRY_US;
 
-	return wait > 0.0 &&
-		wait > match->keys->nkeys * (CPU_KEY_US + GjMirrorKeyEntries(match->place) * CPU_ENTRY_US);
+	if (!stats->queued)
+		stats->queued = match->keys->nkeys * key_us <= MAX_SMALL_US && GjServiceIsQueued();
+	return stats->queued;
 }
 
 /*

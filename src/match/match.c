@@ -105,6 +105,7 @@ GjMatchStatsBegin(GjMatchStats *stats)
 	stats->device = GjKernelName();
 	stats->reason = NULL;
 	stats->outdated = false;
+	stats->queued = false;
 }
 
 /*

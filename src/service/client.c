@@ -23,7 +23,6 @@
 #include "portability/instr_time.h"
 #include "storage/ipc.h"
 #include "storage/pmsignal.h"
-#include "utils/timestamp.h"
 #include "utils/wait_event.h"
 
 #include "base/compat.h"
@@ -57,24 +56,8 @@
  */
 #define GJ_CHUNK_BYTES			(1024 * 1024)
 
-/* Weight of the latest match in the moving averages */
+/* Weight of the latest match in the moving average */
 #define GJ_MATCH_WEIGHT			0.25
-
-/*
- * The helper has one thread, and a request costs its session time, too: in all about as much as
- * the CPU's search for 1,000 keys and 20,000 rows.  With 16 processors and an H100 (2026-11-28),
- * 1, 4, 16 and 64 clients made 1,560, 5,020, 14,600 and 15,800 such searches a second with the
- * device, and 1,900, 7,440, 29,700 and 24,500 without it.
- *
- * GJ_MIN_QUEUE requests at once are a queue, for the next GJ_QUEUE_US microseconds.  A request
- * costs its session GJ_REQUEST_US, and those behind it GJ_SHARE_US, until more is known, and at
- * most GJ_MAX_SHARE_US: an answer that took long must not keep a process from the device.
- */
-#define GJ_MIN_QUEUE			4
-#define GJ_QUEUE_US				INT64CONST(1000000)
-#define GJ_REQUEST_US			450.0
-#define GJ_SHARE_US				65.0
-#define GJ_MAX_SHARE_US			650.0
 
 /*
  * Longest sleep, in milliseconds.  A signal ends a sleep, but one that comes between the last look
@@ -88,7 +71,6 @@ typedef struct Exchange
 	int			slot;
 	uint32		generation;
 	uint32		epoch;
-	uint32		nrequests;		/* number of requests when it began, with this one */
 	gjp_message *message;
 	char	   *chunk;
 	Size		half_bytes;
@@ -129,7 +111,6 @@ static uint32 my_epoch;
 static bool my_slot_posted;
 static bool exit_callback_registered = false;
 static double usual_match_us = GJ_SPIN_MIN_US;
-static double usual_share_us = GJ_SHARE_US;
 static char last_error[320];
 
 static uint64 count_matches(const Exchange *x);
@@ -387,35 +368,6 @@ bytes_received(const Exchange *x)
 	return bytes;
 }
 
-/*
- * Return the expected time in microseconds of one more match, or 0 if the device has had no queue
- * lately
- *
- * Requests before it take as long as the recent ones of this process did in a queue, divided by the
- * number of requests at the time.
- */
-double
-GjServiceQueueUs(void)
-{
-	uint32		nrequests;
-	int64		now;
-	int64		left;
-
-	if (gj_service == NULL)
-		return 0.0;
-	nrequests = pg_atomic_read_u32(&gj_service->nrequests);
-	now = GetCurrentTimestamp();
-	if (nrequests >= GJ_MIN_QUEUE)
-		pg_atomic_write_u64(&gj_service->queue_until, (uint64) (now + GJ_QUEUE_US));
-	else
-	{
-		left = (int64) pg_atomic_read_u64(&gj_service->queue_until) - now;
-		if (left <= 0 || left > GJ_QUEUE_US)	/* over, or the clock was set back */
-			return 0.0;
-	}
-	return GJ_REQUEST_US + nrequests * usual_share_us;
-}
-
 /* Run a match, and fill in info, if not NULL */
 static GjServiceResult
 match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x, gjp_request *request,
@@ -443,15 +395,9 @@ match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x, gjp_requ
 	INSTR_TIME_SET_CURRENT(start);
 	result = run_exchange(x, request);
 	INSTR_TIME_SET_CURRENT(end);
-	INSTR_TIME_SUBTRACT(end, start);
-	if (result == GJ_SERVICE_OK && x->nrequests >= GJ_MIN_QUEUE)
-	{
-		double		share = INSTR_TIME_GET_DOUBLE(end) * 1e6 / x->nrequests;
-
-		usual_share_us += (Min(share, GJ_MAX_SHARE_US) - usual_share_us) * GJ_MATCH_WEIGHT;
-	}
 	if (info)
 	{
+		INSTR_TIME_SUBTRACT(end, start);
 		if (result == GJ_SERVICE_OK)
 			memcpy(info->device, gj_service->report.device, sizeof(info->device));
 		info->matches = count_matches(x);
@@ -835,7 +781,6 @@ begin(Exchange *x, const gjp_request *request, GjServiceResult *result)
 	{
 		my_slot = x->slot;
 		my_epoch = x->epoch;
-		x->nrequests = Max(pg_atomic_read_u32(&gj_service->nrequests), 1);
 		my_slot_posted = false;
 		x->message = GjMessage(x->slot);
 		x->chunk = GjChunk(x->slot);
@@ -972,7 +917,7 @@ has_news(const Exchange *x)
 
 /*
  * Return true if one more process may spin.  The helper needs a processor, as do processes with
- * work.
+ * work: in a queue there are enough of these.
  */
 static bool
 may_spin(uint32 nspinning)
@@ -981,7 +926,7 @@ may_spin(uint32 nspinning)
 
 	if (ncpus == 0)
 		ncpus = Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
-	return nspinning < Max(ncpus / 2, 1) && ncpus > 1;
+	return nspinning < Min(Max(ncpus / 2, 1), GJ_MIN_QUEUE) && ncpus > 1;
 }
 
 static double

@@ -123,7 +123,6 @@ extern bool GjServiceReady(const char **why_not);	/* cheap, takes no lock; the t
 extern uint32 GjServiceEpoch(void); /* changes whenever the device's memory is lost; never 0
 									 * while ready */
 extern uint64 GjServiceCapabilities(void);	/* GJD_CAN_...; 0 without a device */
-extern double GjServiceQueueUs(void);
 extern GjServiceResult GjServiceColumnCreate(const gjd_shape *shape, uint64 reserve_pages,
 											 GjServiceColumn *column);
 extern GjServiceResult GjServiceColumnDrop(const GjServiceColumn *column);
@@ -166,6 +165,9 @@ extern bool GjServiceIsStarting(void);
 
 /* Get the reason why the last call did not return GJ_SERVICE_OK; valid until the next call */
 extern const char *GjServiceLastError(void);
+
+/* Return true if a device has enough requests, and the CPU should make a small search; in slot.c */
+extern bool GjServiceIsQueued(void);
 
 /* Return true if a user would expect a device to answer; in reason.c */
 extern bool GjServiceIsExpected(void);

@@ -208,7 +208,6 @@ start_memory(void)
 						   ((uint32) initial_reason() << 8));
 		pg_atomic_init_u32(&gj_service->epoch, 1);
 		pg_atomic_init_u32(&gj_service->nspinning, 0);
-		pg_atomic_init_u64(&gj_service->queue_until, 0);
 		for (int i = 0; i < GJ_COUNT_COUNTERS; i++)
 			pg_atomic_init_u64(&gj_service->counters[i], 0);
 		gj_service->state_since = GetCurrentTimestamp();

@@ -22,6 +22,9 @@
  * The lock is held for a few instructions, never while waiting.  Slots need not be assigned
  * fairly: there are as many as the number of backends likely to search at the same time.
  *
+ * The number of slots in use also decides whether the CPU makes a small search: "The queue", at the
+ * end of this file.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -29,8 +32,12 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <math.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "common/pg_prng.h"
+#include "utils/timestamp.h"
 
 #include "base/compat.h"
 #include "shared.h"
@@ -39,11 +46,34 @@
 #define GJ_SLOT_WAIT_MS			10
 #define GJ_SLOT_WAITS			2
 
+/*
+ * The queue: it is one for GJ_QUEUE_US microseconds.  A window lasts at least GJ_WINDOW_US and
+ * GJ_WINDOW_CYCLES average cycles, of at most GJ_MAX_CYCLE_US each.  At its end the limit changes
+ * by a factor of up to 2, in search of the ratio GJ_RATIO between the cycles of both sides: less
+ * than 1, since a request also delays those behind it.  A window in which a side has had no cycle
+ * by GJ_MAX_WINDOW_US is dropped: the session may have ended.
+ */
+#define GJ_QUEUE_US				INT64CONST(1000000)
+#define GJ_WINDOW_US			INT64CONST(50000)
+#define GJ_WINDOW_CYCLES		16
+#define GJ_MAX_WINDOW_US		INT64CONST(20000000)
+#define GJ_MAX_CYCLE_US			INT64CONST(1000000)
+#define GJ_RATIO				0.75
+#define GJ_FIRST_OCTAVE			2.0
+#define GJ_MIN_OCTAVE			(-9.0)	/* a limit of 0: one search in a window */
+#define GJ_MAX_OCTAVE			8.0
+
+/* A limit has a fraction: a search is below it at random */
+#define GJ_LIMIT_UNIT			256
+
 static bool is_final(int slot, uint32 generation);
 static int	pop_slot(uint32 *generation, uint32 *epoch);
 static void free_slot(int slot);
 static void free_abandoned(void);
 static void ring(uint32 *bell, const uint32 *sleeping);
+static void init_queue(GjServiceQueue *queue);
+static double mean_cycle(GjServiceQueue *queue, int side);
+static void adjust_limit(GjServiceQueue *queue, uint32 nrequests);
 
 /*
  * Make all slots free; called while shared memory is being created.
@@ -52,6 +82,7 @@ void
 GjSlotsInit(void)
 {
 	gj_service->first_free = -1;
+	init_queue(&gj_service->queue);
 	pg_atomic_init_u32(&gj_service->nrequests, gj_service->nslots);
 	memset(gj_service->slots, 0, sizeof(GjServiceSlot) * gj_service->nslots);
 	for (int i = gj_service->nslots - 1; i >= 0; i--)
@@ -269,4 +300,144 @@ free_abandoned(void)
 			is_final(i, gj_service->slots[i].generation))
 			free_slot(i);
 	}
+}
+
+/*-------------------------------------------------------------------------
+ * The queue: which small searches a device makes, and which the CPU
+ *
+ * The helper has one thread.  What it answers costs the session processor time, too, and the helper
+ * competes for a processor with sessions that search by themselves.  So it depends on the machine
+ * and on the load whether the device, the CPU or both make the most searches a second.
+ *
+ * Therefore we measure.  A closed loop makes the more searches the shorter its cycles are: the time
+ * from one small search of a process to its next one.  This includes all waiting for a processor,
+ * most of which is not in the search itself.  All other work of the sessions counts for both sides
+ * alike.  There is a limit to the number of requests that a device may have when a small search is
+ * made; with more, the CPU makes it.  After each window the limit is lowered if cycles with the
+ * device took longer, compared with the others, than GJ_RATIO, otherwise raised.  All processes see
+ * the current number of requests, so they do not choose the same side at once.  Each side gets at
+ * least one search in a window, which shows when the load has changed.
+ *
+ * Searches a second with an H100 and 16 processors (2026-11-28), 1,000 keys and 20,000 rows of
+ * 20 million: the device alone, the CPU alone, and both by this rule with several ratios.  A lower
+ * ratio keeps just as many requests as the helper needs, but with many clients it lets so many
+ * sessions search that the helper has to wait for a processor.
+ *
+ *	  clients	device	   CPU		0.5	   0.75		  1		1.5
+ *		   64	14,787	16,727	 16,069	 19,106	 19,057	 19,607
+ *		   32			17,095	 19,785	 24,915	 24,272	 23,532
+ *		   16	14,503	18,822	 24,327	 20,548	 18,185	 15,149
+ *			8	14,347	 8,792	 16,859	 15,393	 14,862	 14,640
+ *			4	13,418			 13,734	 12,458	 13,388	 13,094
+ *
+ * There is no queue, and the device makes all searches, unless it had GJ_MIN_QUEUE requests at
+ * once within the last second: they are few if the CPU makes most searches.  Other requests, of
+ * big searches and loads, count as requests, but are never left to the CPU.  If the device answers
+ * no more, the limit stays, and so does the number of processes that wait for it.
+ *
+ * Any process reads and writes all fields at any time: the worst result is a wrong step.
+ *-------------------------------------------------------------------------
+ */
+
+static void
+init_queue(GjServiceQueue *queue)
+{
+	pg_atomic_init_u64(&queue->until, 0);
+	pg_atomic_init_u32(&queue->limit, (uint32) (exp2(GJ_FIRST_OCTAVE) * GJ_LIMIT_UNIT));
+	pg_atomic_init_u64(&queue->began, 0);
+	for (int side = 0; side < 2; side++)
+	{
+		pg_atomic_init_u32(&queue->nsearches[side], 0);
+		pg_atomic_init_u32(&queue->ncycles[side], 0);
+		pg_atomic_init_u64(&queue->cycles_us[side], 0);
+	}
+	queue->octave = GJ_FIRST_OCTAVE;
+}
+
+/*
+ * Return true if the device has enough requests, and the CPU should make a small search
+ */
+bool
+GjServiceIsQueued(void)
+{
+	static int64 last = 0;		/* time of this process' last search in a queue, or 0 ... */
+	static int	side = 0;		/* ... and its side: 0 device, 1 CPU */
+	GjServiceQueue *queue;
+	uint32		nrequests;
+	uint64		began;
+	int64		now;
+	int64		us;
+	bool		is_full;
+
+	if (gj_service == NULL)
+		return false;
+	queue = &gj_service->queue;
+	nrequests = pg_atomic_read_u32(&gj_service->nrequests);
+	now = GetCurrentTimestamp();
+	us = (int64) pg_atomic_read_u64(&queue->until) - now;
+	if (nrequests >= GJ_MIN_QUEUE)
+		pg_atomic_write_u64(&queue->until, (uint64) (now + GJ_QUEUE_US));
+	else if (us <= 0 || us > GJ_QUEUE_US)	/* over, or the clock was set back */
+	{
+		last = 0;
+		return false;
+	}
+
+	if (last != 0 && now > last)
+	{
+		pg_atomic_fetch_add_u64(&queue->cycles_us[side], Min(now - last, GJ_MAX_CYCLE_US));
+		pg_atomic_fetch_add_u32(&queue->ncycles[side], 1);
+	}
+	last = now;
+
+	began = pg_atomic_read_u64(&queue->began);
+	us = now - (int64) began;
+	is_full = us >= GJ_WINDOW_US &&
+		us >= GJ_WINDOW_CYCLES * Max(mean_cycle(queue, 0), mean_cycle(queue, 1));
+	if ((is_full || us >= GJ_MAX_WINDOW_US || us < 0) &&
+		pg_atomic_compare_exchange_u64(&queue->began, &began, (uint64) now))
+	{
+		if (is_full)
+			adjust_limit(queue, nrequests);
+		for (int i = 0; i < 2; i++)
+		{
+			pg_atomic_write_u32(&queue->nsearches[i], 0);
+			pg_atomic_write_u32(&queue->ncycles[i], 0);
+			pg_atomic_write_u64(&queue->cycles_us[i], 0);
+		}
+	}
+
+	if (pg_atomic_read_u32(&queue->nsearches[1]) == 0)
+		side = 1;
+	else if (pg_atomic_read_u32(&queue->nsearches[0]) == 0)
+		side = 0;
+	else
+		side = nrequests * GJ_LIMIT_UNIT + pg_prng_uint32(&pg_global_prng_state) % GJ_LIMIT_UNIT >=
+			pg_atomic_read_u32(&queue->limit);
+	pg_atomic_fetch_add_u32(&queue->nsearches[side], 1);
+	return side == 1;
+}
+
+/* Return the average cycle of a side in this window, or infinity if there is none yet */
+static double
+mean_cycle(GjServiceQueue *queue, int side)
+{
+	uint32		ncycles = pg_atomic_read_u32(&queue->ncycles[side]);
+
+	return ncycles == 0 ? INFINITY :
+		(double) pg_atomic_read_u64(&queue->cycles_us[side]) / ncycles;
+}
+
+/* Adjust the limit at the end of a window */
+static void
+adjust_limit(GjServiceQueue *queue, uint32 nrequests)
+{
+	double		step = log2(GJ_RATIO * mean_cycle(queue, 1) / mean_cycle(queue, 0)) / 2.0;
+	double		octave = queue->octave + Max(Min(step, 1.0), -1.0);
+
+	/* if the CPU got only its one search, a higher limit makes no difference */
+	if (pg_atomic_read_u32(&queue->nsearches[1]) <= 1)
+		octave = Min(octave, log2(nrequests + 2.0));
+	queue->octave = Max(Min(octave, GJ_MAX_OCTAVE), GJ_MIN_OCTAVE);
+	pg_atomic_write_u32(&queue->limit, (uint32) (exp2(queue->octave) * GJ_LIMIT_UNIT));
 }
