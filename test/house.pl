@@ -14,12 +14,12 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 80153,
-	'lines of code' => 56364,
-	'global functions' => 777,
+	'lines' => 80217,
+	'lines of code' => 56417,
+	'global functions' => 778,
 	'used by no other file' => 0,
 	'used across folders' => 418,
-	'single callers in the folder' => 223,
+	'single callers in the folder' => 224,
 	'pairs of files to merge' => 0,
 	'private headers' => 9,
 	'names with two meanings' => 0,

@@ -1118,6 +1118,16 @@ GjExactPairs(const GjExact *exact, uint32 *n)
 }
 
 /*
+ * Return the elements likewise, to be put into another order; NULL if some have numbers already
+ */
+GjExactPair *
+GjExactListed(GjExact *exact, uint32 *n)
+{
+	*n = exact->nlisted;
+	return exact->has_pairs && exact->nelements == 0 ? (GjExactPair *) exact->elements : NULL;
+}
+
+/*
  * Give the table to another memory context
  */
 void

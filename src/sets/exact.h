@@ -91,6 +91,7 @@ extern void GjExactFindWords(GjExact *exact, int n, const int64 *codes,
 							 const Datum *const *values, uint32 *numbers);
 extern uint32 GjExactCount(const GjExact *exact);
 extern int64 GjExactCode(const GjExact *exact, uint32 number);
+extern GjExactPair *GjExactListed(GjExact *exact, uint32 *n);
 extern const GjExactPair *GjExactPairs(const GjExact *exact, uint32 *n);
 extern void GjExactMove(GjExact *exact, MemoryContext parent);
 extern void GjExactFree(GjExact *exact);

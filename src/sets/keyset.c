@@ -79,6 +79,8 @@
 
 static uint64 order_pairs(const GjKeySet *keys, const GjExactPair *listed, uint32 n,
 						  GjExactPair *ordered, uint64 *words, uint64 *scratch);
+static bool pairs_ascend(const GjExactPair *pairs, uint32 n);
+static bool sort_with_pairs(GjKeySet *set);
 static void sort_keys(GjKeySet *set);
 static bool keys_ascend(const GjKeySet *set);
 static GjProbeKind choose_probe(const GjKeySet *set);
@@ -147,7 +149,7 @@ GjKeySetFinish(GjKeySet *set)
 	if (set->nkeys == 0)
 		return;
 
-	if (!keys_ascend(set))
+	if (!keys_ascend(set) && !sort_with_pairs(set))
 		sort_keys(set);
 	set->min_key = set->keys[0];
 	set->max_key = set->keys[set->nkeys - 1];
@@ -271,9 +273,10 @@ GjProofsCreate(MemoryContext context, const GjKeySet *keys, const GjExact *exact
 	uint32		nlisted;
 	const GjExactPair *listed = GjExactPairs(exact, &nlisted);
 	Size		room = (Size) nlisted + 1;
-	GjExactPair *pairs;
+	const GjExactPair *pairs = listed;
+	GjExactPair *ordered = NULL;
 	GjProofs   *proofs;
-	uint64		n;
+	uint64		n = nlisted;
 
 	if (listed == NULL)
 		return NULL;
@@ -281,9 +284,12 @@ GjProofsCreate(MemoryContext context, const GjKeySet *keys, const GjExact *exact
 	*proofs = (GjProofs) {.column = column,.memory = room * 2 * sizeof(int64)};
 	proofs->codes = MemoryContextAllocHuge(context, room * sizeof(int64));
 	proofs->rests = MemoryContextAllocHuge(context, room * sizeof(int64));
-	pairs = MemoryContextAllocHuge(context, room * sizeof(GjExactPair));
-	n = order_pairs(keys, listed, nlisted, pairs, (uint64 *) proofs->codes,
-					(uint64 *) proofs->rests);
+	if (keys->narrowed || !pairs_ascend(listed, nlisted))
+	{
+		pairs = ordered = MemoryContextAllocHuge(context, room * sizeof(GjExactPair));
+		n = order_pairs(keys, listed, nlisted, ordered, (uint64 *) proofs->codes,
+						(uint64 *) proofs->rests);
+	}
 	for (uint64 i = 0; i < n; i++)
 	{
 		if (i > 0 && compare_pairs(&pairs[i - 1], &pairs[i]) == 0)
@@ -291,8 +297,20 @@ GjProofsCreate(MemoryContext context, const GjKeySet *keys, const GjExact *exact
 		proofs->codes[proofs->n] = pairs[i].code;
 		proofs->rests[proofs->n++] = pairs[i].rest;
 	}
-	pfree(pairs);
+	if (ordered != NULL)
+		pfree(ordered);
 	return proofs;
+}
+
+static bool
+pairs_ascend(const GjExactPair *pairs, uint32 n)
+{
+	for (uint32 i = 1; i < n; i++)
+	{
+		if (compare_pairs(&pairs[i - 1], &pairs[i]) > 0)
+			return false;
+	}
+	return true;
 }
 
 /*
@@ -329,6 +347,41 @@ order_pairs(const GjKeySet *keys, const GjExactPair *listed, uint32 n, GjExactPa
 			sort_pairs(ordered + i, end - i);
 	}
 	return nordered;
+}
+
+/*
+ * Sort the table's pairs, and thus keys[], and remove duplicates of keys.  Returns false if the
+ * keys, in the order in which they were added, are not the codes of the pairs.
+ */
+static bool
+sort_with_pairs(GjKeySet *set)
+{
+	uint32		n = 0;
+	GjExactPair *listed = set->exact == NULL ? NULL : GjExactListed(set->exact, &n);
+	GjExactPair *ordered;
+	uint64	   *scratch;
+	uint64		distinct = 0;
+
+	if (listed == NULL || n != set->nkeys || set->narrowed)
+		return false;
+	for (uint32 i = 0; i < n; i++)
+	{
+		if (listed[i].code != set->keys[i])
+			return false;
+	}
+	ordered = alloc_huge(set, n * sizeof(GjExactPair));
+	scratch = alloc_huge(set, n * sizeof(uint64));
+	(void) order_pairs(set, listed, n, ordered, (uint64 *) set->keys, scratch);
+	for (uint32 i = 0; i < n; i++)
+	{
+		listed[i] = ordered[i];
+		if (distinct == 0 || ordered[i].code != set->keys[distinct - 1])
+			set->keys[distinct++] = ordered[i].code;
+	}
+	set->nkeys = distinct;
+	pfree(ordered);
+	pfree(scratch);
+	return true;
 }
 
 /* Sort keys[] and remove duplicates */
