@@ -14,7 +14,7 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 80217,
+	'lines' => 80219,
 	'lines of code' => 56417,
 	'global functions' => 778,
 	'used by no other file' => 0,

@@ -396,7 +396,7 @@ struct pair_list
 	const int64_t *keys, *rests;
 	uint32_t n;
 
-	/* Returns the number of the first pair that is not less; n if there is none. */
+	/* Returns the number of the first pair that is not less; n if all are less. */
 	__device__ uint32_t
 	rank_of(int64_t key, int64_t rest) const
 	{

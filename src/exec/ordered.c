@@ -156,7 +156,7 @@ typedef struct GjOrderedSorter
 {
 	Tuplesortstate *state;		/* NULL before and after a sort */
 
-	/* The sorted columns, which stay the same during the query; the TID is an additional last one */
+	/* The sorted columns, the same during the query; the TID is an additional last one */
 	TupleDesc	desc;
 	int			nattnos;
 	AttrNumber *attnos;			/* attribute of the table, for each column */

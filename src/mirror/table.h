@@ -26,7 +26,7 @@ typedef struct GjMirrorEntry
 
 	/* The contents of the copies, for the mirror's owner only: load.c */
 	dsm_handle	copies_handle;
-	uint32		copies_room;	/* number of pages in the segment; 0 if there is none */
+	uint32		copies_room;	/* number of pages in the segment; 0 without one */
 	bool		copies_certain;
 	GjServiceColumn copies_of;	/* the column that they are for */
 } GjMirrorEntry;

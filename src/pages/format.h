@@ -139,7 +139,7 @@ typedef struct GjColumnDesc
 } GjColumnDesc;
 
 /*
- * What the values of a column are, in the lower 4 bits of its flags.  The next 6 bits have the
+ * Kinds of columns, in the lower 4 bits of their flags.  The next 6 bits have the
  * display scale of numeric values, the upper 6 the scale of the stored integers: base/numeric.c.
  */
 typedef enum GjColumnKind

@@ -21,12 +21,12 @@
  * Packing is injective.  A form is recognized by the length, except that 24 hexadecimal digits are
  * no cuid2, and 26 decimal digits are no ulid in lower case; so each text has at most one form.
  * The texts of a form are numbered: their digits, to the base of the form, are a number of 128
- * bits with its two halves, HIGH and LOW.  What all texts of the form have in common is left out:
- * the dashes and the variant of a uuid, the first letter of a cuid.  An ulid's time must be less
- * than 2^44 ms, which ends in 2527.  A number does not need the bits that tell the form: those of
- * a cuid are below 36^24, whose upper half is less than 17 * 2^56, and those of a cuid2 are below
- * 26 * 36^23, less than 13 * 2^120.  A byte that is zero is not in a text, and ends one that is
- * shorter than 15.
+ * bits with its two halves, HIGH and LOW.  Characters that all texts of the form share are left
+ * out: the dashes and the variant of a uuid, the first letter of a cuid.  An ulid's time must be
+ * less than 2^44 ms, which ends in 2527.  A number does not need the bits that tell the form:
+ * those of a cuid are below 36^24, whose upper half is less than 17 * 2^56, and those of a cuid2
+ * are below 26 * 36^23, less than 13 * 2^120.  A byte that is zero is not in a text, and ends one
+ * that is shorter than 15.
  *
  * The rest is LOW.  The code is HIGH, with the form's upper byte added, and with some of its lower
  * bits mixed with LOW: for one LOW, different HIGHs have different codes, as mixing is an XOR.

@@ -343,8 +343,8 @@ load_blocks(GjFetch *fetch)
 }
 
 /*
- * Add the visible tuples of the next block.  Returns false if there is none, or if it may have more
- * tuples than fit.
+ * Add the visible tuples of the next block.  Returns false after the last block, or if the next one
+ * may have more tuples than fit.
  */
 static bool
 load_block(GjFetch *fetch, int *ntuples)
@@ -604,8 +604,8 @@ max_pinned(Relation heap, int most)
 }
 
 /*
- * Return the next block, with a pin that is the caller's.  Returns NULL if there is none, or if it
- * may have more tuples than there is room for.
+ * Return the next block, with a pin that is the caller's.  Returns NULL after the last block, or if
+ * the next one may have more tuples than there is room for.
  */
 static const GjTidBlock *
 blocks_next(GjBlocks *blocks, int room, Buffer *buffer)

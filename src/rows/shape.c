@@ -100,7 +100,7 @@ describe_column(GjShapeOutput *output, const GjIncludedColumn *column)
 }
 
 /*
- * Return true if an output is filled with a value that is made of what the index has
+ * Return true if an output's value is not stored in the index, but made of words that are
  */
 static inline bool
 is_made(const GjShapeOutput *output)

@@ -36,7 +36,7 @@ typedef struct GjTuplePlace
 /* Offset of an attribute whose place varies: it can be copied to arrays only */
 #define GJ_NO_OFFSET			PG_UINT32_MAX
 
-/* What a value of the slot is made of, if it is not the column's own */
+/* For a value that is made of words of the index: the second words, and room for the value */
 typedef struct GjShapeWords
 {
 	const int64 *seconds;		/* second words of the current set */

@@ -1107,8 +1107,8 @@ GjExactCode(const GjExact *exact, uint32 number)
 }
 
 /*
- * Return the elements, of which those that were listed may be equal.  Returns NULL if they have
- * other parts than one word, as the element of a key has whose code is a hash, or without elements.
+ * Return the elements; listed ones may be equal.  Returns NULL if there are no elements, or if any
+ * has other parts than one word, like that of a key whose code is a hash.
  */
 const GjExactPair *
 GjExactPairs(const GjExact *exact, uint32 *n)

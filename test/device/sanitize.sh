@@ -6,7 +6,7 @@
 #
 #	SANITIZE_TOOLS      of "memcheck racecheck"
 #	SANITIZE_GROUPS     groups of cases for racecheck; NAME/N: divided among N processes
-#	SANITIZE_PROCESSES  at most so many at once, each of which has a gigabyte or more of the card
+#	SANITIZE_PROCESSES  the maximum at once, each of which has a gigabyte or more of the card
 #	SANITIZE_SECONDS    limit of each process
 library=$1
 out=${2:-.}

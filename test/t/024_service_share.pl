@@ -152,7 +152,7 @@ $node->safe_psql('postgres', q{
 	SELECT gpujoin_load('a_k');
 });
 
-# Return the device that answers for so many keys, or the reason why none does.
+# Return the device that answers for n keys, or the reason why none does.
 sub answers
 {
 	my ($n, @settings) = @_;

@@ -470,8 +470,8 @@ sub fail_at
 	return;
 }
 
-# A fold has failed before its run was listed, and VACUUM before it raised the epoch, after so many
-# changes that the journal has lost some of them: so another session compares all pages, and sends
+# A fold has failed before its run was listed, and VACUUM before it raised the epoch, after more
+# changes than the journal has room for: so another session compares all pages, and sends
 # empty copies of those of the run, which are newer than V. The run has the same rows as the delta,
 # which the device reduces (R is searched without lists). The page of L is newer, too.
 make();

@@ -1,7 +1,7 @@
 # Keys that an index stores as a code and a rest (uuid, ids that are texts): a crash, a standby,
 # dump and restore, an index that was built before its operator class had rests, and the mirror,
 # which searches for codes only. Two thousand uuids have one code, so that each search finds
-# strangers; and so have the texts, of which one in twenty is no id.
+# strangers; and so have the texts. One text in twenty is no id.
 use strict;
 use warnings;
 
