@@ -167,22 +167,30 @@ sub answers
 
 my $queued = 'the device has other requests to answer first';
 
-# Search for one key again and again, and rest after each answer of this side, which becomes slow by
-# that. Return the share of the device in the second half.
+# Search for one key again and again, and rest after each answer of this side, for longer than the
+# other side takes: so it is the slow one, however busy the machine is. Return the share of the
+# device in the second half.
 $node->safe_psql('postgres', q{
 	CREATE FUNCTION share(slow text, n int) RETURNS float LANGUAGE plpgsql AS $$
 	DECLARE
 		line text;
 		side text;
 		found int := 0;
+		began timestamptz;
+		other float := 0;
 	BEGIN
 		FOR i IN 1 .. n LOOP
+			began := clock_timestamp();
 			FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF)
 				SELECT id FROM a WHERE k = ANY (ARRAY[1])' LOOP
 				side := CASE WHEN line ~ 'Device Reason: the device has other' THEN 'CPU'
 					WHEN line ~ 'Device: reference' THEN 'device' ELSE side END;
 			END LOOP;
-			PERFORM pg_sleep(0.02) WHERE side = slow;
+			IF side = slow THEN
+				PERFORM pg_sleep(0.02 + 2 * other);
+			ELSE
+				other := other + (extract(epoch FROM clock_timestamp() - began) - other) / 8;
+			END IF;
 			found := found + (side = 'device' AND i > n / 2)::int;
 		END LOOP;
 		RETURN found / (n / 2.0);
