@@ -318,11 +318,10 @@ free_abandoned(void)
  * the current number of requests, so they do not choose the same side at once.  Each side gets at
  * least one search in a window, which shows when the load has changed.
  *
- * Searches a second with an H100 and 16 processors (2026-11-28), 1,000 keys and 20,000 rows of
- * 20 million, single runs of two or three seconds, when a request took the helper 65 us: the
- * device alone, the CPU alone, and both by this rule with several ratios.  A lower ratio keeps just
- * as many requests as the helper needs, but with many clients it lets so many sessions search that
- * the helper has to wait for a processor.
+ * Searches a second with an H100 and 16 processors (2026-11-28; single runs of 2 to 3 s), 1,000
+ * keys and 20,000 of 20 million rows: the device alone, the CPU alone, and both with several
+ * ratios.  A lower ratio keeps just as many requests as the helper needs, but lets so many of many
+ * sessions search that the helper has to wait for a processor.
  *
  *	  clients	device	   CPU		0.5	   0.75		  1		1.5
  *		   64	14,787	16,727	 16,069	 19,106	 19,057	 19,607
