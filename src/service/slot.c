@@ -305,12 +305,12 @@ free_abandoned(void)
 /*-------------------------------------------------------------------------
  * The queue: which small searches a device makes, and which the CPU
  *
- * The helper has one thread.  What it answers costs the session processor time, too, and the helper
+ * The helper has one thread.  A request costs its session processor time, too, and the helper
  * competes for a processor with sessions that search by themselves.  So it depends on the machine
  * and on the load whether the device, the CPU or both make the most searches a second.
  *
- * Therefore we measure.  A closed loop makes the more searches the shorter its cycles are: the time
- * from one small search of a process to its next one.  This includes all waiting for a processor,
+ * Therefore we measure.  A closed loop makes more searches if its cycles are shorter: the time from
+ * one small search of a process to its next one.  This includes all waiting for a processor,
  * most of which is not in the search itself.  All other work of the sessions counts for both sides
  * alike.  There is a limit to the number of requests that a device may have when a small search is
  * made; with more, the CPU makes it.  After each window the limit is lowered if cycles with the
@@ -320,8 +320,8 @@ free_abandoned(void)
  *
  * Searches a second with an H100 and 16 processors (2026-11-28; single runs of 2 to 3 s), 1,000
  * keys and 20,000 of 20 million rows: the device alone, the CPU alone, and both with several
- * ratios.  A lower ratio keeps just as many requests as the helper needs, but lets so many of many
- * sessions search that the helper has to wait for a processor.
+ * ratios.  A lower ratio keeps just as many requests as the helper needs, but with many clients
+ * more sessions search then, and the helper has to wait for a processor.
  *
  *	  clients	device	   CPU		0.5	   0.75		  1		1.5
  *		   64	14,787	16,727	 16,069	 19,106	 19,057	 19,607
@@ -418,7 +418,7 @@ GjServiceIsQueued(void)
 	return side == 1;
 }
 
-/* Return the average cycle of a side in this window, or infinity if there is none yet */
+/* Return the average cycle of a side in this window, or infinity before the first one */
 static double
 mean_cycle(GjServiceQueue *queue, int side)
 {
