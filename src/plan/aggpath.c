@@ -561,7 +561,7 @@ array_cost(Path *path)
 /*
  * Return the number of rows for which a GpuScan or GpuJoin is charged: for an array of unknown
  * length, not the few that PostgreSQL expects.  So a generic plan costs what a custom plan costs
- * for an array of the assumed length, and the query is not planned anew for each execution.
+ * for an array of the assumed length, and the query is not planned again for each execution.
  */
 static double
 rows_charged(const CustomPath *path)

@@ -66,7 +66,7 @@ static AttrNumber column_of(PlannerInfo *root, const RelOptInfo *table, const Re
 static bool collations_agree(Oid one, Oid other);
 
 /*
- * Offer a path whose rows are distinct without further work; returns false if there is none
+ * Offer a path whose rows are distinct without further work; otherwise returns false
  */
 bool
 GjAddDistinctPath(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output)

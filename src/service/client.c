@@ -43,7 +43,7 @@
 
 /*
  * If another process keeps the processor for longer than this, in microseconds, when a client that
- * spins yields it, processors are wanted: the client spins again after so many sleeps.
+ * spins yields it, processors are wanted: the client spins again after GJ_SLEEPS sleeps.
  */
 #define GJ_YIELD_US				20.0
 #define GJ_SLEEPS				100

@@ -566,7 +566,7 @@ sql(q{
 sql(q{SELECT gpujoin_load('t_k')});
 
 # A generic plan for an array of unknown length has more rows to be reduced than PostgreSQL expects
-# for ten elements; if it cost more than a custom plan, each execution would be planned anew.
+# for ten elements; if it cost more than a custom plan, each execution would be planned again.
 my ($generic, $custom) = map {
 	sql("SET gpujoin.force = off; SET gpujoin.min_rows = 0; SET enable_seqscan = off;
 		SET gpujoin.debug_reduce_rows = 2000; SET plan_cache_mode = force_${_}_plan;
