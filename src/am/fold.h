@@ -35,6 +35,7 @@ typedef struct GjFold
 	BlockNumber ndelta_blocks;
 	struct GjFoldWords *words;	/* entries as words; NULL if rows come from sources */
 	struct GjFoldMerge *merge;	/* the sources, otherwise */
+	MemoryContext memory;		/* of words or merge */
 } GjFold;
 
 /* Rows in order: a page, entries of several pages, or words */

@@ -23,6 +23,7 @@
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
+#include "utils/memutils.h"
 #include "utils/rel.h"
 
 #include "base/compat.h"
@@ -42,6 +43,7 @@
 typedef struct WordPart
 {
 	uint32		first;			/* first block; WordSort.next links the others */
+	uint32		nblocks;
 	uint64		end;			/* position after the last word; 0 if the part is empty */
 } WordPart;
 
@@ -53,19 +55,25 @@ typedef struct WordSort
 	int			at;				/* next part to be sorted */
 	uint64	   *words;			/* blocks, in the order in which they were allocated to parts */
 	uint32	   *next;			/* for each block, the part's next block */
-	uint32		nblocks;
+	uint32		last;			/* last allocated block; block 0 is not used */
 	uint64	   *scratch;		/* memory in which a part is sorted, in two halves */
 	uint64		room;			/* capacity of each half, in words */
 	WordPart	parts[1 << MAX_PART_BITS];
 } WordSort;
 
+/* The pages of a run, from the one where the rows begin */
+typedef struct RunPages
+{
+	GjRunReader reader;
+	bool		found;			/* the reader is already on the next page to be read */
+} RunPages;
+
 /* The delta, sorted, or a run */
 typedef struct GjFoldSource
 {
 	GjRowSort  *sort;			/* NULL if the source is a run */
-	GjRunReader reader;
+	RunPages	run;
 	bool		ended;			/* no rows follow those of the current page */
-	bool		found;			/* the reader is on the first page to be read already */
 	int			slot;			/* first slot of the current page that has not been merged */
 	int			nslots;			/* slots of this page up to the last used one */
 	bool		has_nulls;		/* false if no value of this page is NULL */
@@ -111,8 +119,7 @@ typedef struct Stream
 	bool		is_run;
 	bool		is_delta;
 	bool		ended;			/* no words follow the loaded ones */
-	bool		found;			/* the reader is on the first page to be read already */
-	GjRunReader reader;
+	RunPages	run;
 	uint64		last;			/* last word read from the run */
 	uint64		buffer[GJ_MAX_SLOTS];
 } Stream;
@@ -136,8 +143,11 @@ static bool next_sorted(GjFold *fold, GjFoldRows *rows);
 static bool merge_pages(GjFold *fold);
 static bool load_page(GjFold *fold, int number);
 static bool load_run_page(GjFold *fold, int number);
-static bool seek(const GjFold *fold, GjRunReader *reader, bool *found);
+static bool begin_run(const GjFold *fold, RunPages *pages, const GjRun *run);
+static bool next_run_page(const GjFold *fold, RunPages *pages);
 static void report_moved(const GjFold *fold, const GjRunReader *reader)
+			__attribute__((noreturn));
+static void report_disorder(const GjFold *fold, const GjRunReader *reader)
 			__attribute__((noreturn));
 static void check_order(const GjFold *fold, GjFoldSource *source, Page page);
 static void copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy);
@@ -161,24 +171,19 @@ static void check_run_order(const GjFold *fold, Stream *run);
 static void merge(GjFold *fold, Stream *stream);
 static uint64 merge_some(Stream *first, Stream *second, uint64 *out, uint64 room);
 static inline void advance_stream(Stream *stream, uint64 n);
-static Buffer fold_lock_page(const GjFold *fold, BlockNumber block, uint32 run);
-static bool fold_open_words(GjFold *fold, int first_run);
-static bool fold_next_words(GjFold *fold, GjFoldRows *rows);
-static void fold_close_words(GjFold *fold);
+static Buffer lock_page(const GjFold *fold, BlockNumber block, uint32 run);
+static bool open_words(GjFold *fold, int first_run);
+static bool next_words(GjFold *fold, GjFoldRows *rows);
 static void add_block(WordSort *sort, WordPart *part);
 static uint64 gather_part(WordSort *sort, const WordPart *part);
 static uint64 *sort_words(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n);
-static pg_attribute_always_inline uint64 get_words(const GjWordForm *form, const char *keys,
-												   int width, const ItemPointerData *tids,
-												   const uint32 *used, int nwords,
-												   uint64 *words);
+static pg_attribute_always_inline bool get_words(const GjWordForm *form, Page page,
+												 const GjIndexInfo *info, int width,
+												 uint64 *words);
 static bool find_word_form(GjWordForm *form, int64 min_key, int64 max_key, BlockNumber nblocks);
-static int	get_page_words(Page page, const GjIndexInfo *info, const GjWordForm *form,
-						   uint64 *words, uint64 room);
 static WordSort *begin_word_sort(const GjWordForm *form, uint64 n);
 static void add_to_word_sort(WordSort *sort, const uint64 *words, int n);
 static uint64 next_word_part(WordSort *sort, const uint64 **words);
-static void end_word_sort(WordSort *sort);
 
 #define GJ_VALUE			uint64
 #define GJ_LOOP(name)		name##_words
@@ -210,9 +215,15 @@ place_of_slot(const GjIndexInfo *info, Page page, int slot)
 void
 GjFoldOpenSources(GjFold *fold, int first_run)
 {
+	MemoryContext old;
+
 	list_delta(fold);
-	if (!fold_open_words(fold, first_run))
+	fold->memory = AllocSetContextCreate(CurrentMemoryContext, "gpujoin fold sources",
+										 ALLOCSET_DEFAULT_SIZES);
+	old = MemoryContextSwitchTo(fold->memory);
+	if (!open_words(fold, first_run))
 		open_merge(fold, first_run);
+	MemoryContextSwitchTo(old);
 }
 
 /*
@@ -227,7 +238,7 @@ GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
 
 	memset(rows, 0, sizeof(*rows));
 	if (fold->words != NULL)
-		return fold_next_words(fold, rows);
+		return next_words(fold, rows);
 	if (merge->nsources == 1 && merge->sources[0].sort != NULL)
 		return next_sorted(fold, rows);
 	if (merge->nmerged == 0 && !merge_pages(fold))
@@ -248,24 +259,9 @@ GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
 void
 GjFoldCloseSources(GjFold *fold)
 {
-	GjFoldMerge *merge = fold->merge;
-
-	if (fold->words != NULL)
-	{
-		fold_close_words(fold);
-		return;
-	}
-	for (int i = 0; i < merge->nsources; i++)
-	{
-		if (merge->sources[i].sort != NULL)
-			GjRowSortEnd(merge->sources[i].sort);
-		else
-			GjRunReaderEnd(&merge->sources[i].reader);
-	}
-	pfree(merge->pages);
-	for (int i = 0; i < lengthof(merge->buffers); i++)
-		pfree(merge->buffers[i]);
-	pfree(merge);
+	if (fold->words == NULL && fold->merge->sources[0].sort != NULL)
+		GjRowSortEnd(fold->merge->sources[0].sort);
+	MemoryContextDelete(fold->memory);
 }
 
 /*
@@ -302,9 +298,8 @@ open_merge(GjFold *fold, int first_run)
 	{
 		GjFoldSource *source = &merge->sources[merge->nsources++];
 
-		GjRunReaderBegin(&source->reader, fold->index, &fold->state, &fold->state.runs[i], false);
 		source->last = (GjPlace) {PG_INT64_MIN, 0};
-		source->ended = !seek(fold, &source->reader, &source->found);
+		source->ended = !begin_run(fold, &source->run, &fold->state.runs[i]);
 	}
 	/* each source also has a sentinel */
 	room = (Size) merge->nsources * (fold->info.slots + 1);
@@ -424,38 +419,52 @@ static bool
 load_run_page(GjFold *fold, int number)
 {
 	GjFoldSource *source = &fold->merge->sources[number];
+	const GjRunReader *reader = &source->run.reader;
 	Page		page = (Page) fold->merge->pages[number].data;
 
-	CHECK_FOR_INTERRUPTS();
-	if (!source->found && !GjRunReaderNext(&source->reader))
-	{
-		if (source->reader.moved)
-			report_moved(fold, &source->reader);
+	if (!next_run_page(fold, &source->run))
 		return false;
-	}
-	copy_data_page(fold, source->reader.block, source->reader.run.run, page);
+	copy_data_page(fold, reader->block, reader->run.run, page);
 	source->nslots = count_slots(fold, page);
 	check_order(fold, source, page);
-	if (source->found)
+	if (fold->after != NULL)
 		source->slot = slots_up_to(fold, source, page, fold->after);
-	source->found = false;
 	return true;
 }
 
 /*
- * Go to the page of a run where the rows begin, unless it is the first one.  Returns false if no
- * rows are left.
+ * Begin to read the pages of a run, from the one where the rows begin.  Returns false if no rows
+ * are left.
  */
 static bool
-seek(const GjFold *fold, GjRunReader *reader, bool *found)
+begin_run(const GjFold *fold, RunPages *pages, const GjRun *run)
 {
-	*found = false;
+	GjRunReader *reader = &pages->reader;
+
+	GjRunReaderBegin(reader, fold->index, &fold->state, run, false);
 	if (fold->after == NULL)
 		return true;
-	*found = GjRunReaderSeek(reader, fold->after);
+	pages->found = GjRunReaderSeek(reader, fold->after);
 	if (reader->moved)
 		report_moved(fold, reader);
-	return *found;
+	return pages->found;
+}
+
+/*
+ * Go to the next page of a run.  Returns false if it has no more.
+ */
+static bool
+next_run_page(const GjFold *fold, RunPages *pages)
+{
+	CHECK_FOR_INTERRUPTS();
+	if (!pages->found && !GjRunReaderNext(&pages->reader))
+	{
+		if (pages->reader.moved)
+			report_moved(fold, &pages->reader);
+		return false;
+	}
+	pages->found = false;
+	return true;
 }
 
 static void
@@ -504,8 +513,13 @@ check_order(const GjFold *fold, GjFoldSource *source, Page page)
 		rows_ascend(keys, sizeof(int64), tids, source->nslots, &source->last);
 
 	if (!ascend)
-		GjReportCorruption(fold->index, source->reader.block,
-						   "The entries of a run are not in order.");
+		report_disorder(fold, &source->run.reader);
+}
+
+static void
+report_disorder(const GjFold *fold, const GjRunReader *reader)
+{
+	GjReportCorruption(fold->index, reader->block, "The entries of a run are not in order.");
 }
 
 /*
@@ -589,7 +603,7 @@ merge_segments(GjFoldMerge *merge, Segment *segments, int nsegments, int at)
 static void
 copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy)
 {
-	Buffer		buffer = fold_lock_page(fold, block, run);
+	Buffer		buffer = lock_page(fold, block, run);
 
 	memcpy(copy, BufferGetPage(buffer), BLCKSZ);
 	UnlockReleaseBuffer(buffer);
@@ -600,7 +614,7 @@ copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy)
  * it
  */
 static Buffer
-fold_lock_page(const GjFold *fold, BlockNumber block, uint32 run)
+lock_page(const GjFold *fold, BlockNumber block, uint32 run)
 {
 	Buffer		buffer = ReadBufferExtended(fold->index, MAIN_FORKNUM, block, RBM_NORMAL,
 											fold->strategy);
@@ -648,7 +662,7 @@ count_slots(const GjFold *fold, Page page)
  * if that is not possible.
  */
 static bool
-fold_open_words(GjFold *fold, int first_run)
+open_words(GjFold *fold, int first_run)
 {
 	Extent		extent;
 	GjWordForm	form;
@@ -674,8 +688,7 @@ fold_open_words(GjFold *fold, int first_run)
 		Stream	   *stream = add_stream(words, run->entries);
 
 		stream->is_run = true;
-		GjRunReaderBegin(&stream->reader, fold->index, &fold->state, run, false);
-		stream->ended = !seek(fold, &stream->reader, &stream->found);
+		stream->ended = !begin_run(fold, &stream->run, run);
 	}
 	/* only a merge delivers whole pages, so merge a single stream with an empty one */
 	if (words->nstreams == 1)
@@ -688,7 +701,7 @@ fold_open_words(GjFold *fold, int first_run)
  * Get the next rows, enough to fill a page unless they are the last.  Returns false at the end.
  */
 static bool
-fold_next_words(GjFold *fold, GjFoldRows *rows)
+next_words(GjFold *fold, GjFoldRows *rows)
 {
 	Stream	   *all = fold->words->all;
 
@@ -699,22 +712,6 @@ fold_next_words(GjFold *fold, GjFoldRows *rows)
 	rows->n = Min(all->n, fold->info.slots);
 	advance_stream(all, rows->n);
 	return rows->n > 0;
-}
-
-static void
-fold_close_words(GjFold *fold)
-{
-	GjFoldWords *words = fold->words;
-
-	for (int i = 0; i < words->nstreams; i++)
-	{
-		if (words->streams[i]->is_run)
-			GjRunReaderEnd(&words->streams[i]->reader);
-		pfree(words->streams[i]);
-	}
-	end_word_sort(words->sort);
-	pfree(words);
-	fold->words = NULL;
 }
 
 /*
@@ -740,7 +737,7 @@ measure(const GjFold *fold, int first_run, Extent *extent)
 		GjPageOpaque opaque;
 
 		CHECK_FOR_INTERRUPTS();
-		buffer = fold_lock_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run);
+		buffer = lock_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run);
 		opaque = GjPageGetOpaque(BufferGetPage(buffer));
 		if (opaque->used > 0)
 		{
@@ -864,22 +861,16 @@ fill(GjFold *fold, Stream *stream)
 static void
 read_run_page(GjFold *fold, Stream *stream)
 {
-	GjRunReader *reader = &stream->reader;
+	const GjRunReader *reader = &stream->run.reader;
 
-	CHECK_FOR_INTERRUPTS();
-	if (!stream->found && !GjRunReaderNext(reader))
-	{
-		if (reader->moved)
-			report_moved(fold, reader);
-		stream->ended = true;
+	stream->ended = !next_run_page(fold, &stream->run);
+	if (stream->ended)
 		return;
-	}
 	stream->words = stream->buffer;
 	stream->n = take_page(fold, reader->block, reader->run.run, stream->buffer, GJ_MAX_SLOTS);
 	check_run_order(fold, stream);
-	if (stream->found)
+	if (fold->after != NULL)
 		skip_words(fold, stream);
-	stream->found = false;
 }
 
 /*
@@ -904,12 +895,21 @@ skip_words(const GjFold *fold, Stream *stream)
 static int
 take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 room)
 {
-	Buffer		buffer = fold_lock_page(fold, block, run);
-	int			n = get_page_words(BufferGetPage(buffer), &fold->info, &fold->words->form, words,
-								   room);
+	const GjIndexInfo *info = &fold->info;
+	const GjWordForm *form = &fold->words->form;
+	Buffer		buffer = lock_page(fold, block, run);
+	Page		page = BufferGetPage(buffer);
+	const uint32 *used = GjDataUsed(page, info);
+	int			n = 0;
+	bool		fits;
 
+	for (int word = 0; word < info->words; word++)
+		n += pg_popcount32(used[word]);
+	fits = n <= room &&
+		(info->key_width == sizeof(int32) ? get_words(form, page, info, sizeof(int32), words) :
+		 get_words(form, page, info, sizeof(int64), words));
 	UnlockReleaseBuffer(buffer);
-	if (n < 0)
+	if (!fits)
 		GjReportCorruption(fold->index, block,
 						   "A data page has entries that its bounds and counts do not tell.");
 	return n;
@@ -930,8 +930,7 @@ check_run_order(const GjFold *fold, Stream *run)
 		last = run->words[i];
 	}
 	if (!ascend)
-		GjReportCorruption(fold->index, run->reader.block,
-						   "The entries of a run are not in order.");
+		report_disorder(fold, &run->run.reader);
 	run->last = last;
 }
 
@@ -1029,30 +1028,6 @@ find_word_form(GjWordForm *form, int64 min_key, int64 max_key, BlockNumber nbloc
 }
 
 /*
- * Get the entries of a data page as words; returns their number, or -1 if one of them does not
- * have the form, or if there are more than room
- */
-static int
-get_page_words(Page page, const GjIndexInfo *info, const GjWordForm *form, uint64 *words,
-			   uint64 room)
-{
-	const char *keys = GjDataKeys(page, info);
-	const ItemPointerData *tids = GjDataTids(page, info);
-	const uint32 *used = GjDataUsed(page, info);
-	int			n = 0;
-	uint64		excess;
-
-	for (int word = 0; word < info->words; word++)
-		n += pg_popcount32(used[word]);
-	if (n > room)
-		return -1;
-	excess = info->key_width == sizeof(int32) ?
-		get_words(form, keys, sizeof(int32), tids, used, info->words, words) :
-		get_words(form, keys, sizeof(int64), tids, used, info->words, words);
-	return excess == 0 ? n : -1;
-}
-
-/*
  * Build the word of a slot, and set bits in *excess if the entry does not fit into the form
  */
 static pg_attribute_always_inline uint64
@@ -1070,11 +1045,17 @@ make_word(const GjWordForm *form, const char *keys, int width, const ItemPointer
 	return above << form->tid_bits | tid;
 }
 
-static pg_attribute_always_inline uint64
-get_words(const GjWordForm *form, const char *keys, int width, const ItemPointerData *tids,
-		  const uint32 *used, int nwords, uint64 *words)
+/*
+ * Get the entries of a data page as words; returns false if one of them does not have the form
+ */
+static pg_attribute_always_inline bool
+get_words(const GjWordForm *form, Page page, const GjIndexInfo *info, int width, uint64 *words)
 {
 	GjWordForm	local = *form;	/* a local copy, which the writes below cannot alias */
+	const char *keys = GjDataKeys(page, info);
+	const ItemPointerData *tids = GjDataTids(page, info);
+	const uint32 *used = GjDataUsed(page, info);
+	int			nwords = info->words;
 	uint64		excess = 0;
 
 	for (int word = 0; word < nwords; word++)
@@ -1091,7 +1072,7 @@ get_words(const GjWordForm *form, const char *keys, int width, const ItemPointer
 			*words++ = make_word(&local, keys, width, tids,
 								 first + pg_rightmost_one_pos32(left), &excess);
 	}
-	return excess;
+	return excess == 0;
 }
 
 /*
@@ -1110,10 +1091,12 @@ begin_word_sort(const GjWordForm *form, uint64 n)
 	sort->form = *form;
 	sort->nparts = 1 << part_bits;
 	sort->shift = key_bits + form->tid_bits - part_bits;
-	nblocks = n / BLOCK_WORDS + sort->nparts;
+	nblocks = n / BLOCK_WORDS + sort->nparts + 1;
 	sort->words = MemoryContextAllocHuge(CurrentMemoryContext,
 										 nblocks * BLOCK_WORDS * sizeof(uint64));
 	sort->next = MemoryContextAllocHuge(CurrentMemoryContext, nblocks * sizeof(uint32));
+	sort->room = PART_WORDS;
+	sort->scratch = palloc(sort->room * 2 * sizeof(uint64));
 	return sort;
 }
 
@@ -1133,16 +1116,12 @@ add_to_word_sort(WordSort *sort, const uint64 *words, int n)
 	}
 }
 
-/*
- * Add a block to a part.  For block 0 this leaves end at 0, as if the part were empty, but the
- * caller adds a word at once.
- */
 static void
 add_block(WordSort *sort, WordPart *part)
 {
-	uint32		block = sort->nblocks++;
+	uint32		block = ++sort->last;
 
-	if (part->end == 0)
+	if (part->nblocks++ == 0)
 		part->first = block;
 	else
 		sort->next[part->end / BLOCK_WORDS - 1] = block;
@@ -1176,31 +1155,21 @@ next_word_part(WordSort *sort, const uint64 **words)
 static uint64
 gather_part(WordSort *sort, const WordPart *part)
 {
-	uint32		last = (part->end - 1) / BLOCK_WORDS;
-	uint64		rest = part->end - (uint64) last * BLOCK_WORDS;
-	uint32		block;
-	uint64		n = 0;
+	uint64		room = (uint64) part->nblocks * BLOCK_WORDS;
+	uint32		block = part->first;
 
-	for (block = part->first; block != last; block = sort->next[block])
-		n += BLOCK_WORDS;
-	if (n + rest > sort->room)
+	if (room > sort->room)
 	{
-		if (sort->scratch != NULL)
-			pfree(sort->scratch);
-		sort->room = n + rest;
-		sort->scratch = MemoryContextAllocHuge(CurrentMemoryContext,
-											   sort->room * 2 * sizeof(uint64));
+		sort->room = room;
+		sort->scratch = repalloc_huge(sort->scratch, sort->room * 2 * sizeof(uint64));
 	}
-
-	n = 0;
-	for (block = part->first; block != last; block = sort->next[block])
+	for (uint64 n = 0; n < room; n += BLOCK_WORDS)
 	{
 		memcpy(sort->scratch + n, sort->words + (uint64) block * BLOCK_WORDS,
 			   BLOCK_WORDS * sizeof(uint64));
-		n += BLOCK_WORDS;
+		block = sort->next[block];
 	}
-	memcpy(sort->scratch + n, sort->words + (uint64) last * BLOCK_WORDS, rest * sizeof(uint64));
-	return n + rest;
+	return room - BLOCK_WORDS + (part->end - 1) % BLOCK_WORDS + 1;
 }
 
 /*
@@ -1216,14 +1185,4 @@ sort_words(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n)
 	for (uint64 i = 1; i < n && ascend; i++)
 		ascend = (words[i - 1] & tids) <= (words[i] & tids);
 	return radix_sort_above(words, scratch, n, ascend ? form->tid_bits : 0);
-}
-
-static void
-end_word_sort(WordSort *sort)
-{
-	if (sort->scratch != NULL)
-		pfree(sort->scratch);
-	pfree(sort->next);
-	pfree(sort->words);
-	pfree(sort);
 }
