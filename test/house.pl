@@ -14,9 +14,9 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 80219,
-	'lines of code' => 56417,
-	'global functions' => 778,
+	'lines' => 80121,
+	'lines of code' => 56342,
+	'global functions' => 777,
 	'used by no other file' => 0,
 	'used across folders' => 418,
 	'single callers in the folder' => 224,

@@ -291,6 +291,7 @@ typedef struct GjScanState
 	GjKeyUser	key_user;		/* shared keys; the table's keys are a subset */
 	const GjRowShape *direct;	/* from entries of the current batch to the result slot; or NULL */
 	GjOrdered  *ordered;		/* NULL if rows are returned in any order */
+	GjOrderedStats order_stats;
 	GjCursor	cursor;
 } GjScanState;
 
@@ -307,7 +308,6 @@ extern GjOrdered *GjOrderedCreate(GjScanState *scan);
 extern TupleTableSlot *GjOrderedNext(GjScanState *scan, ExecScanRecheckMtd recheck);
 extern void GjOrderedRestart(GjScanState *scan);
 extern void GjOrderedReset(GjOrdered *ordered);
-extern const GjOrderedStats *GjOrderedGetStats(const GjOrdered *ordered);
 
 /*
  * Record the position of the row for WHERE CURRENT OF, which looks for it in the scan slot.  The

@@ -79,7 +79,6 @@
 #include "access/sysattr.h"
 #include "access/tableam.h"
 #include "catalog/pg_type_d.h"
-#include "executor/executor.h"
 #include "miscadmin.h"
 #include "optimizer/optimizer.h"
 #include "port/pg_bitutils.h"
@@ -89,10 +88,8 @@
 #include "utils/spccache.h"
 #include "utils/typcache.h"
 
-#include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/tid.h"
-#include "rows/rows.h"
 #include "exec.h"
 
 /* Number of entries that are tested for visibility at a time */
@@ -148,8 +145,6 @@ struct GjOrdered
 	uint64		prefetched;		/* entries before this one have had their blocks prefetched */
 
 	struct GjOrderedSorter *sorter; /* NULL until rows are sorted */
-
-	GjOrderedStats stats;
 };
 
 typedef struct GjOrderedSorter
@@ -165,12 +160,6 @@ typedef struct GjOrderedSorter
 	TupleTableSlot *out;		/* slot for a row that is read from the sort */
 	TupleTableSlot *row;		/* slot of the table's shape; other columns are NULL */
 
-	/* Sort columns, for tuplesort */
-	AttrNumber *places;
-	Oid		   *operators;
-	Oid		   *collations;
-	bool	   *nulls_first;
-
 	/* Roots of the HOT chains of one heap block */
 	BlockNumber roots_block;
 	OffsetNumber roots[MaxHeapTuplesPerPage];
@@ -183,12 +172,10 @@ static void select_batch(GjScanState *scan, bool after_last);
 static void select_entries(GjScanState *scan, bool after_last);
 static bool is_complete(const GjOrdered *ordered);
 static bool is_limited(const GjOrdered *ordered);
-static bool next_batch(GjScanState *scan);
 static void add_rows(GjScanState *scan);
 static void add_entries(GjScanState *scan, bool limited);
 static void begin_match(GjScanState *scan, bool limited);
 static uint64 get_limit(const GjOrdered *ordered);
-static void set_limit(const GjOrdered *ordered, gjd_top *top);
 static void forget_match(GjOrdered *ordered);
 static void add_set(GjScanState *scan, const GjEntrySet *set);
 static void add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk);
@@ -196,7 +183,6 @@ static int	set_aside(GjScanState *scan, const GjEntrySet *set, uint64 first, uin
 static void fetch_strays(GjScanState *scan);
 static void forget_lacking(GjOrdered *ordered);
 static bool is_row(GjScanState *scan, uint64 i);
-static bool has_hash(const GjOrdered *ordered, uint64 i);
 static void test_group(GjScanState *scan, uint64 first);
 static bool lacks_value(GjScanState *scan, uint64 i);
 static void count_fetch(GjScanState *scan, bool lacks_value);
@@ -204,8 +190,7 @@ static bool fetch(GjScanState *scan, uint64 i);
 static void prefetch(GjScanState *scan, uint64 i);
 static GjOrderedSorter *make_sorter(GjScanState *scan);
 static void choose_columns(GjOrderedSorter *sorter, GjScanState *scan);
-static TupleDesc describe_columns(const GjOrderedSorter *sorter, TupleDesc table);
-static void choose_operators(GjOrderedSorter *sorter, const GjOrdered *ordered, TupleDesc desc);
+static void begin_sort(GjScanState *scan);
 static void collect(GjScanState *scan);
 static bool comes_later(GjScanState *scan, TupleTableSlot *slot);
 static uint64 find_root(GjScanState *scan, TupleTableSlot *slot);
@@ -217,9 +202,6 @@ static void read_sort_values(const GjOrdered *ordered, TupleTableSlot *slot, Dat
 static void sort_rest(GjScanState *scan);
 static TupleTableSlot *next_sorted(GjScanState *scan);
 static void end_sort(GjOrdered *ordered);
-
-/* Distances of the chunks that are added first, next, and last: see add_set() */
-static const int strides[] = {64, 8, 1};
 
 /*
  * Prepare to return rows in the plan's order.  Returns NULL if it has none.
@@ -342,28 +324,16 @@ next_from_batches(ScanState *node)
 			if (slot != NULL)
 				return slot;
 		}
-		else if (GjTopCount(ordered->top) < ordered->batches.wanted || !next_batch(scan))
-			return ExecClearTuple(node->ss_ScanTupleSlot);
+		else if (GjTopCount(ordered->top) < ordered->batches.wanted)
+			return ExecClearTuple(node->ss_ScanTupleSlot);	/* no row is left */
+		else if (GjTopBatchesNext(&ordered->batches, ordered->searched,
+								  ordered->matched_entries, !ordered->index_only))
+			select_batch(scan, true);
+		else
+			break;
 	}
 	ordered->phase = GJ_ORDERED_REST;
 	return ExecClearTuple(node->ss_ScanTupleSlot);
-}
-
-/*
- * Select the next batch.  Returns false if the remaining rows should be sorted instead.
- */
-static bool
-next_batch(GjScanState *scan)
-{
-	GjOrdered  *ordered = scan->ordered;
-
-	if (ordered->phase == GJ_ORDERED_BATCHES &&
-		GjTopBatchesNext(&ordered->batches, ordered->searched, ordered->matched_entries,
-						 !ordered->index_only))
-		select_batch(scan, true);
-	else
-		ordered->phase = GJ_ORDERED_REST;
-	return ordered->phase == GJ_ORDERED_BATCHES;
 }
 
 /*
@@ -405,20 +375,20 @@ select_batch(GjScanState *scan, bool after_last)
 	if (after_last && is_limited(ordered))
 		forget_match(ordered);
 	select_entries(scan, after_last);
-	ordered->stats.limit = is_limited(ordered) ? get_limit(ordered) : 0;
+	scan->order_stats.limit = is_limited(ordered) ? get_limit(ordered) : 0;
 	if (!is_complete(ordered))
 	{
 		Assert(!after_last);
 		forget_match(ordered);
-		ordered->stats.limit = 0;
+		scan->order_stats.limit = 0;
 		ordered->can_limit = false;
-		ordered->stats.repeats++;
+		scan->order_stats.repeats++;
 		select_entries(scan, false);
 	}
 	ordered->searched = stats->entries - stats->device_entries - searched;
 
-	ordered->stats.batches++;
-	ordered->stats.rows += GjTopCount(top);
+	scan->order_stats.batches++;
+	scan->order_stats.rows += GjTopCount(top);
 	ordered->next = ordered->end_tested = ordered->prefetched = 0;
 	ordered->certain = ordered->index_only && !ordered->all &&
 		GjEntriesMayBeRows(scan->table.css.ss.ps.state->es_snapshot);
@@ -523,6 +493,7 @@ static void
 begin_match(GjScanState *scan, bool limited)
 {
 	GjOrdered  *ordered = scan->ordered;
+	const GjSortColumn *column = &ordered->columns[0];
 	Size		memory = GjScanMemory(scan);
 	GjEntryRequest request = GjTableScanRequest(&scan->table,
 												memory - memory / GJ_ORDER_MEMORY_PART);
@@ -532,7 +503,12 @@ begin_match(GjScanState *scan, bool limited)
 	request.entries_only = true;
 	request.columns = ordered->matched;
 	if (limited)
-		set_limit(ordered, &request.top);
+		request.top = (gjd_top) {
+			.limit = get_limit(ordered),
+			.column = column->column,
+			.order = (column->descending ? GJD_DESCENDING : 0) |
+				(column->nulls_first ? GJD_NULLS_FIRST : 0),
+		};
 	ordered->stream = GjEntriesOpen(&request, &tids);
 	if (ordered->stream == NULL)
 	{
@@ -552,17 +528,6 @@ get_limit(const GjOrdered *ordered)
 }
 
 static void
-set_limit(const GjOrdered *ordered, gjd_top *top)
-{
-	const GjSortColumn *column = &ordered->columns[0];
-
-	top->limit = get_limit(ordered);
-	top->column = column->column;
-	top->order = (column->descending ? GJD_DESCENDING : 0) |
-		(column->nulls_first ? GJD_NULLS_FIRST : 0);
-}
-
-static void
 forget_match(GjOrdered *ordered)
 {
 	if (ordered->stream != NULL)
@@ -579,6 +544,7 @@ forget_match(GjOrdered *ordered)
 static void
 add_set(GjScanState *scan, const GjEntrySet *set)
 {
+	static const int strides[] = {64, 8, 1};
 	uint64		nchunks = (set->nentries + GJ_BATCH_ROWS - 1) / GJ_BATCH_ROWS;
 	bool		backwards = scan->ordered->columns[0].descending;
 
@@ -730,12 +696,6 @@ GjOrderedReset(GjOrdered *ordered)
 	ordered->phase = GJ_ORDERED_START;
 }
 
-const GjOrderedStats *
-GjOrderedGetStats(const GjOrdered *ordered)
-{
-	return &ordered->stats;
-}
-
 /*-------------------------------------------------------------------------
  * Rows
  *
@@ -779,29 +739,21 @@ make_row(GjScanState *scan, uint64 i)
 }
 
 /*
- * Return true if the entry is known to be a row without reading the heap
+ * Return true if the entry is known to be a row without reading the heap.  A code that is a hash
+ * does not prove that the key is listed.
  */
 static bool
 is_row(GjScanState *scan, uint64 i)
 {
 	GjOrdered  *ordered = scan->ordered;
+	const int64 *codes = (const int64 *) GjTopRows(ordered->top)->keys.values;
 
-	if (!ordered->certain || (ordered->may_hash && has_hash(ordered, i)))
+	if (!ordered->certain ||
+		(ordered->may_hash && GjCodeIsHash(codes[GjTopRow(ordered->top, i)])))
 		return false;
 	if (i >= ordered->end_tested)
 		test_group(scan, i);
 	return ordered->certain && ordered->visible[i - ordered->first_tested];
-}
-
-/*
- * Return true if the code of an entry is a hash, which does not prove that its key is listed
- */
-static bool
-has_hash(const GjOrdered *ordered, uint64 i)
-{
-	const GjEntryColumn *keys = &GjTopRows(ordered->top)->keys;
-
-	return GjCodeIsHash(((const int64 *) keys->values)[GjTopRow(ordered->top, i)]);
 }
 
 /*
@@ -913,8 +865,6 @@ read_sort_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values, 
 /*-------------------------------------------------------------------------
  * Remaining rows
  *
- * The rows after the last batch are sorted at once.
- *
  * Batches are for a scan that returns few more rows than expected.  When they have cost enough,
  * the scan does what a Sort above it would do: it produces its rows once, in the cheapest order,
  * drops those that the quals remove, and sorts the others with PostgreSQL's tuplesort, which uses
@@ -948,7 +898,6 @@ static void
 sort_rest(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
-	GjOrderedSorter *sorter;
 	MemoryContext old;
 
 	Assert(ordered->phase == GJ_ORDERED_REST);
@@ -961,17 +910,13 @@ sort_rest(GjScanState *scan)
 	old = MemoryContextSwitchTo(scan->table.css.ss.ps.state->es_query_cxt);
 	if (ordered->sorter == NULL)
 		ordered->sorter = make_sorter(scan);
-	sorter = ordered->sorter;
-	sorter->roots_block = InvalidBlockNumber;
-	sorter->state = tuplesort_begin_heap(sorter->desc, ordered->ncolumns,
-										 sorter->places, sorter->operators, sorter->collations,
-										 sorter->nulls_first, work_mem, NULL, TUPLESORT_NONE);
+	begin_sort(scan);
 	MemoryContextSwitchTo(old);
 
 	collect(scan);
-	tuplesort_performsort(sorter->state);
-	tuplesort_get_stats(sorter->state, &ordered->stats.sort);
-	ordered->stats.sorts++;
+	tuplesort_performsort(ordered->sorter->state);
+	tuplesort_get_stats(ordered->sorter->state, &scan->order_stats.sort);
+	scan->order_stats.sorts++;
 	ordered->phase = GJ_ORDERED_SORTED;
 }
 
@@ -983,8 +928,10 @@ make_sorter(GjScanState *scan)
 	Relation	heap = scan->table.css.ss.ss_currentRelation;
 
 	choose_columns(sorter, scan);
-	sorter->desc = describe_columns(sorter, RelationGetDescr(heap));
-	choose_operators(sorter, scan->ordered, RelationGetDescr(heap));
+	sorter->desc = CreateTemplateTupleDesc(sorter->nattnos + 1);
+	for (int i = 0; i < sorter->nattnos; i++)
+		TupleDescCopyEntry(sorter->desc, i + 1, RelationGetDescr(heap), sorter->attnos[i]);
+	TupleDescInitEntry(sorter->desc, sorter->nattnos + 1, "ctid", TIDOID, -1, 0);
 	sorter->out = ExecInitExtraTupleSlot(estate, sorter->desc, &TTSOpsMinimalTuple);
 	sorter->out->tts_tableOid = RelationGetRelid(heap);
 	sorter->in = ExecInitExtraTupleSlot(estate, sorter->desc, &TTSOpsVirtual);
@@ -1037,34 +984,29 @@ choose_columns(GjOrderedSorter *sorter, GjScanState *scan)
 	}
 }
 
-static TupleDesc
-describe_columns(const GjOrderedSorter *sorter, TupleDesc table)
-{
-	TupleDesc	desc = CreateTemplateTupleDesc(sorter->nattnos + 1);
-
-	for (int i = 0; i < sorter->nattnos; i++)
-		TupleDescCopyEntry(desc, i + 1, table, sorter->attnos[i]);
-	TupleDescInitEntry(desc, sorter->nattnos + 1, "ctid", TIDOID, -1, 0);
-	return desc;
-}
-
 static void
-choose_operators(GjOrderedSorter *sorter, const GjOrdered *ordered, TupleDesc desc)
+begin_sort(GjScanState *scan)
 {
-	sorter->places = palloc(ordered->ncolumns * sizeof(AttrNumber));
-	sorter->operators = palloc(ordered->ncolumns * sizeof(Oid));
-	sorter->collations = palloc0(ordered->ncolumns * sizeof(Oid));
-	sorter->nulls_first = palloc(ordered->ncolumns * sizeof(bool));
+	const GjOrdered *ordered = scan->ordered;
+	GjOrderedSorter *sorter = ordered->sorter;
+	AttrNumber	places[GJ_MAX_INCLUDED + 1];
+	Oid			operators[GJ_MAX_INCLUDED + 1];
+	Oid			collations[GJ_MAX_INCLUDED + 1] = {InvalidOid};
+	bool		nulls_first[GJ_MAX_INCLUDED + 1];
+
 	for (int i = 0; i < ordered->ncolumns; i++)
 	{
 		const GjSortColumn *column = &ordered->columns[i];
-		Oid			type = TupleDescAttr(desc, ordered->attnos[i] - 1)->atttypid;
-		TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_LT_OPR | TYPECACHE_GT_OPR);
+		TypeCacheEntry *type = lookup_type_cache(TupleDescAttr(sorter->desc, i)->atttypid,
+												 TYPECACHE_LT_OPR | TYPECACHE_GT_OPR);
 
-		sorter->places[i] = i + 1;
-		sorter->operators[i] = column->descending ? entry->gt_opr : entry->lt_opr;
-		sorter->nulls_first[i] = column->nulls_first;
+		places[i] = i + 1;
+		operators[i] = column->descending ? type->gt_opr : type->lt_opr;
+		nulls_first[i] = column->nulls_first;
 	}
+	sorter->state = tuplesort_begin_heap(sorter->desc, ordered->ncolumns, places, operators,
+										 collations, nulls_first, work_mem, NULL, TUPLESORT_NONE);
+	sorter->roots_block = InvalidBlockNumber;
 }
 
 /*
@@ -1095,7 +1037,7 @@ collect(GjScanState *scan)
 			continue;
 		}
 		put_row(ordered->sorter, slot);
-		ordered->stats.sorted++;
+		scan->order_stats.sorted++;
 	}
 	scan->cursor = cursor;
 

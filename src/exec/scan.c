@@ -534,7 +534,7 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 	};
 
 	if (report.order != NIL && table->stats.searches > 0)
-		report.ordered = GjOrderedGetStats(scan->ordered);
+		report.ordered = &scan->order_stats;
 	GjExplainTable(table, ancestors, es, &report);
 }
 
