@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 166,
-	'lines' => 80121,
-	'lines of code' => 56342,
+	'lines' => 80123,
+	'lines of code' => 56344,
 	'global functions' => 777,
 	'used by no other file' => 0,
 	'used across folders' => 418,

@@ -28,6 +28,7 @@
 
 #include "base/compat.h"
 #include "base/radix.h"
+#include "base/step.h"
 #include "base/tid.h"
 #include "stats/stats.h"
 #include "fold.h"
@@ -316,6 +317,7 @@ sort_delta(GjFold *fold, GjFoldSource *source)
 	source->sort = fold->sorted;
 	if (source->sort != NULL)
 		return;
+	GjStep("sorting");
 	GjProgressPhaseBegin(GJ_PROGRESS_SORTING, fold->ndelta_blocks);
 	source->sort = GjRowSortBegin(&fold->info, GjVacuumMemory());
 	for (BlockNumber i = 0; i < fold->ndelta_blocks; i++)

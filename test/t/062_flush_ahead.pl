@@ -61,6 +61,25 @@ sub is_flushed
 sort_ahead()->quit;
 is_flushed('undisturbed');
 
+# The flush writes the rows that it has sorted. If it sorted the delta again, it would wait.
+{
+	my $holder = $node->background_psql('postgres', on_error_stop => 0);
+	my $flushed = "(SELECT delta_pages < 8 FROM gpujoin_index_info('t_k'))";
+
+	ok($node->poll_query_until('postgres', "SELECT NOT ($has_worker)"), 'no worker is left');
+	$holder->query_safe('SELECT pg_advisory_lock(1313)');
+	$node->safe_psql('postgres', "ALTER DATABASE postgres SET gpujoin.debug_step =
+		'sorting wait'");
+	$node->safe_psql('postgres', "SET gpujoin.debug_step = '';
+		INSERT INTO t SELECT i, i % 1000 FROM generate_series(1, 20000) i");
+	ok($node->poll_query_until('postgres',
+			"SELECT $flushed OR ($has_worker AND wait_event = 'advisory')"), 'a flush ends');
+	is($node->safe_psql('postgres', "SELECT $flushed"), 't', 'it does not sort again');
+	$node->safe_psql('postgres', "ALTER DATABASE postgres RESET gpujoin.debug_step");
+	$holder->quit;
+}
+is_flushed('sorted once');
+
 # A deletion, after which the TIDs are used again; its VACUUM cannot fold
 {
 	my $holder = sort_ahead();
