@@ -100,6 +100,7 @@ GjPlanInit(void)
 	set_join_pathlist_hook = add_join_paths;
 	prev_create_upper_paths_hook = create_upper_paths_hook;
 	create_upper_paths_hook = add_upper_paths;
+	GjListStatsInit();
 }
 
 /*

@@ -303,6 +303,9 @@ extern PathTarget *GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, Re
 extern const char *GjAggRefuseInput(PlannerInfo *root, const GjAggQuery *query, Path *child);
 extern Expr *GjAggregateArgument(const Aggref *aggref);
 
+/* liststats.c */
+extern void GjListStatsInit(void);
+
 /* words.c: numeric columns of an index; scales[] has the two of base/numeric.h */
 extern const Var *GjNumericArgument(const Aggref *aggref);
 extern bool GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales);
