@@ -41,7 +41,6 @@
 #include "base/gpujoin.h"
 #include "base/nodes.h"
 #include "mirror/mirror.h"
-#include "node/alternative.h"
 #include "pages/pages.h"
 #include "rows/rows.h"
 #include "exec.h"

@@ -45,7 +45,7 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/nodes.h"
-#include "node/alternative.h"
+#include "node/scanplan.h"
 #include "planner.h"
 
 /* Indexes into the custom_private list of a path; custom_paths has our path, then the other one */
