@@ -13,10 +13,10 @@ use File::Basename;
 # (keys, fold workers, merges in steps, reductions).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 167,
-	'lines' => 80538,
-	'lines of code' => 56629,
-	'global functions' => 778,
+	'files' => 166,
+	'lines' => 80525,
+	'lines of code' => 56625,
+	'global functions' => 777,
 	'used by no other file' => 0,
 	'used across folders' => 418,
 	'single callers in the folder' => 224,

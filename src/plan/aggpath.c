@@ -9,11 +9,12 @@
  * asks for (aggquery.c).
  *
  * Costs: PostgreSQL charges a row cpu_tuple_cost for the node that returns it, and
- * cpu_operator_cost for each column that is hashed and for each aggregate.  No node returns the
- * rows of a batch, in a join neither the scan nor the join.  They were measured at 1 to 5 ns a
- * column, a tenth of an operator.  Groups are charged as in PostgreSQL.  Rows that a device can
- * reduce (exec/reduction.c) are not charged at all, but for the request: so a plan of one process
- * that has them reduced is preferred to a parallel plan, which has them delivered.
+ * cpu_operator_cost for each column that is hashed and for each aggregate.  Rows that are read in
+ * batches are not charged for being returned, not even by the scans of a join, and a column of
+ * such a row counts as a tenth of an operator: it was measured at 1 to 5 ns.  Groups are charged
+ * as in PostgreSQL.  Rows that a device can reduce (exec/reduction.c) are free, except for the
+ * request.  So a plan of one process, for which the device reduces them, wins over a parallel
+ * plan, to which it would deliver them.
  *
  * The rows of all parts of a partitioned table or a UNION ALL go into the same groups: the child
  * is an Append, which can also be read in batches (agg/reader.c).  So the Append does run-time
@@ -155,11 +156,11 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 /*
  * Let no worker group the rows of a whole part if starting workers takes longer
  *
- * In a partition-wise aggregation PostgreSQL's Parallel Append takes the paths of one process, if
- * they are cheaper than those that processes share, and divides all of their cost among the
- * workers, including that of cached pages (cost.c).  So groups of twelve partitions that took 4 ms
- * in one process took 25 with two workers.  Here only processor time is compared.  It is taken to
- * be two cpu_tuple_cost for a row that our path finds and returns.
+ * In a partition-wise aggregation, PostgreSQL's Parallel Append takes a part's non-partial path if
+ * that is cheaper than its partial path, and divides all of its cost among the workers, including
+ * that of cached pages (cost.c).  So grouping twelve partitions, which took 4 ms in one process,
+ * took 25 ms with two workers.  Here we compare processor time only, which we estimate as two
+ * cpu_tuple_cost for each row that our path finds and returns.
  */
 static void
 keep_from_workers(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output)
@@ -254,7 +255,7 @@ agg_make_path(PlannerInfo *root, GjAggQuery *query, RelOptInfo *output, PathTarg
 }
 
 /*
- * Return the path of ours for the input's rows, with the input's present target, or NULL
+ * Return the path of ours for the input's rows, with the input's current target, or NULL
  *
  * For a subquery, that is PostgreSQL's choice, which was made when it was planned.
  */
@@ -453,8 +454,8 @@ agg_read_cost(Path *path)
 }
 
 /*
- * Set the costs of a plan below a GpuAgg to those that were charged for reading its rows, as far as
- * a device does not add them up, so that the costs in EXPLAIN add up
+ * Set the costs of a plan below a GpuAgg to what was charged for reading its rows, apart from
+ * those that a device reduces, so that the costs in EXPLAIN add up
  *
  * The plan has already been chosen, so this changes no choice.
  */
@@ -497,7 +498,7 @@ show_at_most(Plan *plan, Cost cost)
 }
 
 /*
- * The same for a plan, and those below it, whose rows are all read
+ * Do the same for a plan whose rows are all read, and for those below it
  */
 static void
 show_read_cost(Path *path, Plan *plan)
@@ -581,7 +582,7 @@ scan_cost(const GjJoinScan *scan)
 }
 
 /*
- * Return agg_read_cost() of a path some of whose rows a device adds up (exec/reduction.c): these
+ * Return agg_read_cost() of a path if a device reduces some of its rows (exec/reduction.c): these
  * are neither delivered nor returned, but their groups are delivered.  The parts of an Append are
  * reduced one after another.
  */
@@ -616,7 +617,7 @@ reduced_cost(const GjAggQuery *query, Path *path)
 }
 
 /*
- * Return the cost of the requests that a GpuScan or GpuJoin makes, whatever they find
+ * Return the cost of the requests that a GpuScan or GpuJoin makes, without that of their results
  */
 static Cost
 request_cost(const CustomPath *path)
@@ -732,8 +733,8 @@ reduced_share_of_parts(const GjAggQuery *query, const AppendPath *append)
 }
 
 /*
- * Return the table by which the query names the columns of a relation: for a part of an Append, its
- * parent, if the part returns columns as they are; else 0
+ * Return the table to which the query's columns belong: that of the relation, or for a part of an
+ * Append, its parent, if the part returns plain columns; otherwise 0
  */
 static Index
 named_table(const CustomPath *path, const RelOptInfo *rel)
@@ -761,7 +762,7 @@ candidate_of(const CustomPath *path)
 }
 
 /*
- * Return the index of a GpuScan's table, or of the first one of a GpuJoin
+ * Return the index of a GpuScan, or that of a GpuJoin's first table
  */
 static const IndexOptInfo *
 index_of(const CustomPath *path)
@@ -889,8 +890,7 @@ cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
  * formats; so PostgreSQL's Finalize Aggregate combines them, and computes the results, the errors
  * and HAVING.  For SELECT DISTINCT no states are combined, and PostgreSQL's own node removes the
  * duplicates that two processes have found.  A group passes through Gather once for each process
- * that has rows of it.  So this pays off if groups are few and rows are many, which the costs
- * express.
+ * that has rows of it.  So this pays off if groups are few and rows are many, as the costs show.
  *
  * count(DISTINCT) has no states.  It would need none if each group were complete in one process;
  * but the processes share the rows dynamically (exec/tablescan.c).
@@ -941,7 +941,7 @@ add_parallel_agg_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 }
 
 /*
- * Under gpujoin.force, charge only the additional cost of being parallel in full
+ * Under gpujoin.force, scale all costs down except the additional cost of being parallel
  */
 static void
 force(Path *path, double gathered)
@@ -955,7 +955,7 @@ force(Path *path, double gathered)
 /* The input ------------------------------------------------------------------------ */
 
 /*
- * Return a partial path of ours, with the input's present target, or NULL
+ * Return a partial path of ours, with the input's current target, or NULL
  */
 static Path *
 find_divided_input(PlannerInfo *root, RelOptInfo *input)

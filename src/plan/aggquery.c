@@ -13,7 +13,7 @@
  *
  * Rows are grouped by the GROUP BY columns, and by each other column that is used outside of
  * aggregates: PostgreSQL has verified that these depend on the primary key in GROUP BY, so they
- * make no further groups.
+ * split no group.
  *
  * Group columns and aggregates are identified by their expressions; equal expressions are computed
  * once.  So they must not contain volatile functions.  Conditions that decide which rows exist may
@@ -286,8 +286,8 @@ is_numeric(const Expr *expr)
 }
 
 /*
- * Return the first one of the columns of a batch that a group column takes, or GJ_WHOLE if it is
- * one whole column
+ * Return the first of the batch's columns that a group column takes, or GJ_WHOLE if it is a single
+ * column
  */
 static GjColumnPart
 first_part(const Building *building, const Expr *expr)
@@ -394,9 +394,9 @@ aggregate_problem(const Aggref *aggref)
 }
 
 /*
- * Return true if the argument is a column of uuids that is counted, or one of texts that is counted
- * or whose least or greatest value is wanted.  Words are compared as bytes are, so that must be the
- * order of the texts.
+ * Return true for the count of a uuid column, and for the count, minimum or maximum of a text
+ * column.  Words compare like bytes, so minimum and maximum need a collation that compares texts
+ * in this way.
  */
 static bool
 takes_pair(const Aggref *aggref)
@@ -495,8 +495,7 @@ computation_problem(Expr *expr)
 }
 
 /*
- * Return the argument of an aggregate; NULL if it has none, or one that is never NULL and only
- * counted
+ * Return the argument of an aggregate; NULL if it has none, or if it counts one that is never NULL
  */
 Expr *
 GjAggregateArgument(const Aggref *aggref)
@@ -783,7 +782,8 @@ add_inputs(Building *building, Expr *expr)
 }
 
 /*
- * Add what rows are grouped by.  A numeric is another column of the batch than as an argument.
+ * Add a grouping expression.  A numeric takes another column of the batch here than as an
+ * argument.
  */
 static void
 add_key(Building *building, Expr *expr)
@@ -839,7 +839,7 @@ find_part(const Building *building, Expr *expr, GjColumnPart part)
 }
 
 /*
- * The same of a whole value, or of the first one of two words
+ * Do the same for a whole value, or for the first of two words
  */
 static int
 find_argument(const Building *building, Expr *expr)
@@ -958,8 +958,8 @@ kind_in_plan(const Building *building, const Aggref *aggref)
 }
 
 /*
- * Describe the node's own row: group columns, then aggregates, then other columns that are needed
- * to compute columns of a batch
+ * Describe the node's own row: group columns, aggregates, and then other columns from which
+ * columns of a batch are computed
  */
 static List *
 describe_row(const Building *building)

@@ -18,11 +18,11 @@
  * We compare both costs by the formulas, and assume that PostgreSQL's cost is proportional to the
  * number of keys, as its cost of an index scan for an array nearly is.
  *
- * Rows from our path cost batch consumers less, so we compute the numbers of keys again for an
- * aggregate.
+ * Rows from our path cost batch consumers less, so for an aggregate we compute the numbers of keys
+ * again.
  *
- * If the query wants few rows in an order by which our scan can sort entries, a second alternative
- * has that order: of our ordered scan, and PostgreSQL's path, below a Sort if it has another order.
+ * If the query wants few rows in an order that our scan can produce, we offer a second alternative
+ * in that order: our ordered scan, or PostgreSQL's path, below a Sort if it has another order.
  * Otherwise a Sort above the alternative would take all rows.
  *
  * A join with rows that unnest() makes of parameters rests on the same guess.  If PostgreSQL looks
@@ -54,7 +54,7 @@ typedef enum GjAlternativePathPrivate
 	GJ_ALTERNATIVE_PATH_INDEX,	/* IndexOptInfo */
 	GJ_ALTERNATIVE_PATH_CPU_KEYS,	/* Integer: minimum number of keys for which ours is cheaper */
 	GJ_ALTERNATIVE_PATH_DEVICE_KEYS,	/* Integer: the same, if a device searches */
-	GJ_ALTERNATIVE_PATH_INPUT,	/* GjCostInput from which these were computed, not a Node; of a
+	GJ_ALTERNATIVE_PATH_INPUT,	/* GjCostInput from which these were computed, not a Node; for a
 								 * join, the arrays that are counted */
 	GJ_ALTERNATIVE_PATH_COUNT
 } GjAlternativePathPrivate;
@@ -241,7 +241,7 @@ GjAlternativeIsListed(const RelOptInfo *rel, const CustomPath *path)
 
 /*
  * Return a copy of a choice for a batch consumer, for which each row of our path costs this much
- * less, but those that come from the table as their entries lack a value
+ * less, except rows that are read from the table because their entries lack a value
  */
 CustomPath *
 GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved)
@@ -349,8 +349,8 @@ add_unknown_arrays(List *arrays, Node *expr)
 }
 
 /*
- * Return true if a path is a nested loop whose inner side looks up each row of a relation, whose
- * duplicates may have been removed
+ * Return true if a path is a nested loop whose inner side looks up each row of a relation, perhaps
+ * after duplicates have been removed
  */
 static bool
 is_loop_over(const Path *path, const RelOptInfo *small)

@@ -33,7 +33,7 @@
  * deterministic, and the operator one of PostgreSQL's own for strings, which then compares bytes.
  *
  * The key may be cast if the cast is one to one: int4 to int8, to numeric as in key IN (1.0, 2.5),
- * or an integer, a uuid or a char(n) to text, as drivers do whose parameters are all of type text.
+ * or an integer, a uuid or a char(n) to text, because some drivers send all parameters as text.
  * match/values.c finds the keys that become a given value.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -205,7 +205,7 @@ hash_is_harmless(const IndexOptInfo *index)
 /*
  * Return true if a hash function, or none, may be called for rows that a security barrier hides
  *
- * PostgreSQL itself hashes values of such rows for a leakproof = ANY, though it calls none of its
+ * PostgreSQL itself hashes values of such rows for a leakproof = ANY, though it marks none of its
  * hash functions leakproof.
  */
 bool
@@ -637,7 +637,7 @@ find_operator(Fold *cx, Oid equality, Oid collation, GjSource *source)
 /*
  * Fill in the conversion of a text to the key of which it is the text
  *
- * The family's own equality must be PostgreSQL's, whose types we convert to.
+ * The family's own equality must be PostgreSQL's, because we convert to its types.
  */
 static bool
 find_text_conversion(Fold *cx, Oid equality, Oid collation, GjSource *source)

@@ -248,7 +248,7 @@ typedef struct IndexNote
 {
 	Oid			index;			/* hash key */
 	bool		resident;
-	bool		counted;		/* what follows is known */
+	bool		counted;		/* true once the following has been determined */
 	IndexPages	pages;
 } IndexNote;
 
@@ -524,8 +524,8 @@ cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 }
 
 /*
- * Return the cost after the match of fetching taken entries, out of all entries that lead to the
- * rows that PostgreSQL expects
+ * Return the cost, without that of the match, of fetching this many of the entries that lead to
+ * the rows that PostgreSQL expects
  */
 static Cost
 cost_ordered_run(const GjCostInput *input, const OrderedCosts *costs, double taken, double all)
@@ -566,7 +566,7 @@ share_taken(PlannerInfo *root, const RelOptInfo *rel)
 /*
  * Return the number of processes among which the work of a node is divided
  *
- * The leader takes part in the time that is left after reading the workers' rows.
+ * The leader does its share in the time that reading the workers' rows leaves it.
  */
 double
 GjParallelDivisor(int workers)
@@ -812,8 +812,7 @@ GjNoteIndexes(RelOptInfo *rel)
 /*
  * Return true if an index that does not exist would be loaded once it has been built
  *
- * As long as other mirrors do not need the memory, it would: by the loader, or by the first
- * queries.
+ * It would be, by the loader or by the first queries, unless other mirrors need the memory.
  */
 static bool
 would_be_resident(const IndexOptInfo *index)

@@ -6,21 +6,21 @@
  *
  * The executor removes entries before it reads the visibility map or the heap (rows/filter.c).  A
  * clause qualifies if it consists of comparisons of one column of the index each with a value that
- * is the same for each row, of IN lists, tests for NULL and boolean columns, combined by AND, OR,
- * NOT and IS [NOT] TRUE, FALSE or UNKNOWN.
+ * is the same for each row, of IN lists, tests for NULL, and boolean columns; these may be
+ * combined by AND, OR, NOT and IS [NOT] TRUE, FALSE or UNKNOWN.
  *
  * Entries may belong to rows that are dead or invisible to the query, and they are tested before
  * other clauses.  So an operator must neither fail nor disclose its arguments: it must be
  * immutable and leakproof, and belong to the btree family of a built-in type.  For the same reason
  * security barriers do not matter here: core, too, evaluates leakproof clauses first.  PostgreSQL
- * does not declare the comparisons of numerics to be leakproof.  We compare integers in place of
- * them, which neither fails nor discloses anything, but respect what is declared: they do not
+ * does not mark the comparisons of numerics as leakproof.  We compare integers in their place,
+ * which neither fails nor discloses anything, but we respect the mark: such a clause does not
  * qualify if the table has security barriers.  The same holds for the cast from bpchar to text.
  *
  * The value that a column is compared with is evaluated once for each scan, as in PostgreSQL's
- * index scans.  That must not raise an error which the clause would not have raised, as "x = 0 OR
- * c = 1 / x" would.  So a value that can fail is accepted only if the clause evaluates it for each
- * row.
+ * index scans.  That must not raise an error that the clause itself would not raise: in "x = 0 OR
+ * c = 1 / x", the value 1 / x is not evaluated if x is 0.  So a value that can fail is accepted
+ * only if the clause evaluates it for each row.
  *
  * We recognize operators by their place in the btree operator family of the column's type, not by
  * their names.
@@ -160,8 +160,8 @@ GjFilterShare(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, Lis
 }
 
 /*
- * Return the fraction of entries that pass a test of this selectivity, with those that lack a value
- * of it; *lacking as in GjFilterShare()
+ * Return the fraction of entries that pass a test of this selectivity, including those that lack
+ * the value to be tested; *lacking as in GjFilterShare()
  */
 static double
 share_passing(Selectivity selectivity, double absent, double *lacking)
@@ -419,7 +419,7 @@ get_cast(Expr *expr)
 
 /*
  * Return true if the words of a column tell whether values of this type are equal.  Those of texts
- * do not under a collation that takes different bytes for equal.
+ * do not if the collation treats different bytes as equal.
  */
 static bool
 has_values(const Maker *maker, int column, Expr *compared, Oid type, Oid collation)
@@ -591,7 +591,7 @@ function_may_fail(Oid function, void *context)
 }
 
 /*
- * Find out which comparison an operator is, and of which types; remember the result
+ * Determine the comparison and the types of an operator, and remember the result
  */
 static bool
 look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
@@ -706,15 +706,15 @@ has_no_barrier(const RelOptInfo *rel)
  *
  * The key can be returned as a column's value only if the column itself is indexed and the
  * operator class stores it unchanged, or as a code and a rest.  Our own operator classes do; we
- * know nothing about the key functions of others.  INCLUDE columns are stored unchanged.  Codes
- * that have rests match others, too: entries with another rest are dropped by their filter, or
- * have no partner in a join.
+ * know nothing about the key functions of others.  INCLUDE columns are stored unchanged.  If codes
+ * have rests, a search also finds entries with the same code and another rest: these are dropped
+ * by a filter, or have no partner in a join.
  *
  * If the index has hashes of its keys, but images of nearly all, as the caller says, then entries
  * with an image can be rows: the image proves that the key is listed.  The scan reads the rows of
- * the others from the heap (rows/rows.c).  The key's value cannot be returned.  The same is done if
- * the codes of a few keys that are texts are hashes; their values can be returned, as rows from the
- * heap have them.
+ * the others from the heap (rows/rows.c).  The key's value cannot be returned.  The same is done
+ * for an index of texts in which the codes of a few keys are hashes; the values of these can be
+ * returned, because their rows come from the heap.
  *
  * System columns are not in the index.  This excludes tables that are updated or whose rows are
  * locked: their plans need ctid.
@@ -752,7 +752,7 @@ GjIndexOnlyCovers(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List 
 
 /*
  * Return true if an index has the keys, or nearly all: if its class packs texts into codes and
- * rests, nearly all known values of the column must have a form that can be
+ * rests, nearly all known values of the column must have a form that can be packed
  *
  * The others are read from the heap, one by one, so this decides only about speed.
  */
@@ -801,8 +801,8 @@ GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
  *
  * Codes that have rests are proved by these, which are behind the other columns of the index.  All
  * further parts of tuples must be in the index.  They must be integers, uuids, texts or bpchars
- * that are equal if their bytes are, or the like, since entries include rows that the query must
- * not see, so no function may be called.
+ * that are equal if their bytes are, or the like: no function may be called, since entries include
+ * rows that the query must not see.
  */
 List *
 GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)

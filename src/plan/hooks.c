@@ -133,8 +133,8 @@ require_citus_first(void)
 /*
  * get_relation_info_hook: look at the indexes of a table
  *
- * Hide ours while gpujoin is off.  Hide them also where snapshots may expire, because searches do
- * not test the pages that they read for that.
+ * Hide ours while gpujoin is off.  Also hide them where snapshots may expire ("snapshot too old"),
+ * because searches do not test pages for that.
  */
 static void
 hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
@@ -382,8 +382,8 @@ forget_offers(void *rel)
 }
 
 /*
- * Find the cheapest path that was offered for a relation, for one process or, if is_partial,
- * divided among several; returns NULL if none was
+ * Find the cheapest path that was offered for a relation: for one process or, if is_partial,
+ * divided among several; returns NULL if none was offered
  *
  * The result is a copy, which the caller may change.
  */
@@ -564,11 +564,10 @@ compares_column(Node *arm, Index varno, AttrNumber attno)
  * Run a subquery with OFFSET 0 in parallel if it has a scan or join of ours.
  *
  * OFFSET 0 is a way to keep a subquery separate from the query around it.  It limits nothing, and
- * the planner knows that when it has planned the subquery, which may have partial paths.  But the
- * planner decides earlier whether the outer query may use them, when the 0 is still an expression
- * to be evaluated, and then any OFFSET forbids it.  Then a Gather node has to pass a million rows
- * one by one to a single process, which aggregates all of them, although each process could have
- * aggregated its own.
+ * once the planner has planned the subquery, it knows that.  But it decides earlier whether the
+ * outer query may use the subquery's partial paths: the 0 is still an expression then, and any
+ * OFFSET forbids it.  So a Gather node has to pass a million rows one by one to a single process,
+ * which aggregates all of them, although each process could have aggregated its own.
  *
  * So, after the subquery has been planned, we repeat that decision with the tests that PostgreSQL
  * uses for a subquery without OFFSET: neither the expressions that this query level computes from

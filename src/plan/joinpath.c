@@ -6,12 +6,12 @@
  * A GpuJoin replaces a join and the scan of the big table, so it must test everything that these
  * two would have tested: every restriction of the big table (including pseudoconstant ones, for
  * which core makes a gating node only above scans that it plans itself) and every clause of the
- * join.  It omits the clause that the index answers, because the look-up in the table of small
- * rows tests just that.  It also omits further equalities of a column of the big table with a
- * column of the small side, if the small rows can be looked up by those, too: the default hash
- * operator family has the operator (sets/exact.c), and the clause may be evaluated as early as the
- * key's, and so may the family's hash function.  Entries are tested by them, too, if the index has
- * their columns.
+ * join.  It omits the clause that the index answers, because looking up the big row in the table
+ * of small rows tests the same.  It also omits further equalities of a column of the big table
+ * with a column of the small side if the small rows can be looked up by these, too: the default
+ * hash operator family must have the operator (sets/exact.c), and the clause and the family's hash
+ * function may be evaluated as early as the key's clause.  Entries are tested by them, too, if the
+ * index has their columns.
  *
  * We do not offer:
  *
@@ -293,8 +293,8 @@ add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
 
 /*
  * List the further equalities that can be parts of the key.  If the index has hashes of its keys,
- * the equality of the keys itself must be one, too, and is the first: a hash proves nothing.
- * Another equality of such a key is none, because entries do not have the value.
+ * the equality of the keys is the first of them, because a hash proves nothing.  Other equalities
+ * of such a key are left out, because entries do not have the value.
  */
 static List *
 find_parts(PlannerInfo *root, const GjJoinCandidate *cand)
@@ -558,8 +558,8 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
  * cannot be parallel
  *
  * It cannot be parallel if we must know which small rows had a match, because no process sees all
- * big rows.  It cannot be either if processes might collect different rows, or if one process
- * would filter entries for the others by values that differ.
+ * big rows.  Neither can it be if processes might collect different rows, or if one process would
+ * filter entries for the others by values that differ.
  */
 static Path *
 parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
@@ -773,7 +773,7 @@ has_eligible_index(const RelOptInfo *rel)
 }
 
 /*
- * Return true if an index is one of ours that has all rows which the query may return
+ * Return true for an index of ours that has all rows that the query may return
  */
 static bool
 is_eligible(const IndexOptInfo *index)
@@ -1012,8 +1012,8 @@ expect_keys(const GjJoinCandidate *cand, double ntuples)
 }
 
 /*
- * Estimate the cost of a join whose path has been made, if the small side had this many rows, with
- * different tuples
+ * Estimate the cost of a join whose path has been made, as if the small side had this many rows,
+ * all with different tuples
  */
 Cost
 GjJoinCostOf(PlannerInfo *root, const GjJoinCandidate *cand, double rows)
@@ -1072,15 +1072,15 @@ pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
 }
 
 /*
- * Estimate the additional cost of the pairs that the other join clauses remove, including those
- * removed by the look-up of rows that the index has found by the key alone, unless their entries
- * have been tested
+ * Estimate the additional cost of the pairs that the other join clauses remove.  Looking up rows
+ * that the index has found by the key alone removes such pairs, too, unless their entries have
+ * been tested.
  *
  * A nested loop whose inner side is an index scan by all of the clauses never forms these pairs.
  * PostgreSQL charges each of its look-ups for pages from disk.  In memory such a unit of cost
- * takes a quarter of the time that a unit of a tuple's takes, so that many removed pairs look too
- * cheap in comparison: 3,000 look-ups took 9.8 ms and 149,000 pairs of 1 M rows 21.9 ms, estimated
- * at 18,500 and 10,900.  If no such nested loop competes, add nothing.
+ * takes a quarter of the time of a unit charged for tuples, so many removed pairs look too cheap
+ * in comparison: 3,000 look-ups took 9.8 ms and 149,000 pairs of 1 M rows 21.9 ms, estimated at
+ * 18,500 and 10,900.  If no such nested loop competes, add nothing.
  */
 static Cost
 dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand)

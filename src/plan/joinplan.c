@@ -149,7 +149,8 @@ part_quals(const GjJoinCandidate *cand)
 }
 
 /*
- * Return the last items of the private data: operators, collations and small columns of the parts
+ * Return the last items of the private data: the operators, collations and small columns of the
+ * parts
  */
 static List *
 plan_parts(const GjJoinCandidate *cand, List *big_columns, List *scan_tlist)

@@ -4,14 +4,12 @@
  *	  Plan a query as if it had more indexes of ours.
  *
  * The planner asks for a table's indexes once and trusts the answer.  So an IndexOptInfo of an
- * index that does not exist takes part in everything that a real one takes part in: the tests, the
- * costs, the competition with other plans.  We estimate its size by the rules for building it: all
- * entries in one run, no deltas.  It counts as mirrored if a mirror would be loaded automatically
- * (cost.c).
+ * index that does not exist is treated like a real one: in tests, in costs, and in the competition
+ * with other plans.  We estimate its size by the rules for building it: all entries in one run, no
+ * deltas.  It counts as mirrored if a mirror would be loaded automatically (cost.c).
  *
- * Such indexes have their table's OID: other extensions look up the name of each index that the
- * planner lists, to compare it with the one that a hint names, and would fail if there were no
- * relation with that OID.
+ * Such indexes have their table's OID: some extensions look up the name of each index that the
+ * planner lists, to compare it with a hint's, and would fail if no relation had that OID.
  *
  * The plan is examined and discarded.  It must never be executed: while the planner evaluates a
  * function, the queries in that function are planned and executed, too.  We recognize our own

@@ -34,7 +34,7 @@ typedef struct GjTuples
 	List	   *operators;		/* OIDs, with the column on the left */
 	List	   *collations;		/* OIDs */
 	List	   *arrays;			/* their values */
-	bool		is_product;		/* are all combinations listed, or those of equal positions? */
+	bool		is_product;		/* all combinations of elements, not equal positions? */
 	double		nkeys;			/* number of different keys; 0: that of the key's array */
 } GjTuples;
 
@@ -354,7 +354,7 @@ GjIsForCursor(const PlannerInfo *root)
 }
 
 /*
- * Return true if a clause that is tested before all others sees rows that a security barrier hides
+ * Return true if a clause that is tested first would see rows that a security barrier hides
  */
 static inline bool
 GjPassesBarrier(const RestrictInfo *rinfo, const RelOptInfo *rel)
@@ -384,7 +384,7 @@ GjJoinTested(const GjJoinCandidate *cand)
 }
 
 /*
- * Make a path return these columns.  All paths of ours can.
+ * Make a path return these columns, as each path of ours can
  */
 static inline Path *
 GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target)
@@ -398,7 +398,7 @@ GjPathWithTarget(PlannerInfo *root, Path *path, PathTarget *target)
 }
 
 /*
- * Return the column by which alone a table is partitioned; NULL if there is no such column
+ * Return the column that partitions a table by itself; NULL if there is no such column
  */
 static inline Var *
 GjOnlyPartitionKey(const RelOptInfo *rel)

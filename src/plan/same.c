@@ -10,8 +10,8 @@
  * depends on
  *
  *	- the time or place of evaluation: volatile functions, such as clock_timestamp() or
- *	  gen_random_uuid(); TABLESAMPLE, which uses a random seed, or may; foreign tables, which
- *	  ignore our snapshot; xmax, which other transactions write while we read
+ *	  gen_random_uuid(); TABLESAMPLE, which may use a random seed; foreign tables, which ignore our
+ *	  snapshot; xmax, which other transactions write while we read
  *	- the order of rows, which with synchronized scans depends on what other processes read: LIMIT
  *	  (also with ORDER BY, as there may be ties), DISTINCT ON, window functions, aggregates like
  *	  array_agg or a sum of floats; the value that represents a group of equal values, if these
@@ -19,7 +19,7 @@
  *
  * We test everything that the small side is planned from: the clauses and targets of its tables,
  * and all of its subqueries, including those in expressions.  We also test clauses that it shares
- * with other tables, so we may refuse too much.  Expressions that we cannot analyze count as
+ * with other tables, so we may refuse too much.  We treat expressions that we cannot analyze as
  * different; then a single process executes the join.
  *
  * Copyright (c) 2026, the gpujoin developers

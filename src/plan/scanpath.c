@@ -205,8 +205,8 @@ has_array_to_count(List *rinfos)
 }
 
 /*
- * Fold the table's clauses that restrict the index's key; of hashed keys, only the first one, see
- * conditions.c
+ * Fold the table's clauses that restrict the index's key; for hashed keys, only the first one (see
+ * conditions.c)
  */
 static List *
 fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char **refused)
@@ -345,7 +345,7 @@ has_images(PlannerInfo *root, const IndexOptInfo *index)
 }
 
 /*
- * Change the input of the cost formulas for a list of tuples: the keys find more entries than rows
+ * Change the input of the cost formulas for a list of tuples: its keys find more entries than rows
  *
  * If the index has the other columns, entries are tested by them.  Otherwise the heap is read.
  */
@@ -752,11 +752,11 @@ order_columns(IndexOptInfo *index, List *order)
  * Estimate the number of keys of a scan's conditions, and the fraction of the rows that satisfy
  * them.
  *
- * We use PostgreSQL's own estimate of the clauses where it is meaningful: it knows the common
- * values individually, and has been computed already.  It is not meaningful if the clause casts
- * the key (no statistics), if only a part of the clause is a condition on the key, and for an
- * array whose length is not known before execution, for which PostgreSQL assumes 10 elements.
- * Then we treat each key as an average one:
+ * We use PostgreSQL's own estimate of the clauses where it is meaningful: it considers the most
+ * common values, and has been computed already.  It is not meaningful if the clause casts the key
+ * (no statistics), if only a part of the clause is a condition on the key, and for an array whose
+ * length is not known before execution, for which PostgreSQL assumes 10 elements.  Then we treat
+ * each key as an average one:
  *
  *	  share of a key	= (1 - null fraction) / distinct values
  *	  union				= the sum, at most all

@@ -9,8 +9,8 @@
  * compare the same columns.  All tuples go into one exact table (sets/exact.c), which proves the
  * whole clause for a row, so that the clause need not be tested again.
  *
- * An arm that compares one of the columns with an array, a = 1 AND b = ANY ($1), is as many tuples
- * as the array has elements.  If two of them did, the tuples might not fit in memory.
+ * An arm may compare one of the columns with an array: a = 1 AND b = ANY ($1) is a tuple for each
+ * element.  With two arrays, the tuples might not fit in memory.
  *
  * Arms may have different operators for one column, since integers of different widths do:
  * (1, 3000000000) makes the second column's operator int8 = int8, and (1, 2) int8 = int4.  Values
@@ -239,12 +239,12 @@ read_comparison(Finder *finder, Node *clause, Comparison *comparison)
 }
 
 /*
- * Read a comparison of a bpchar column that is cast to text, as drivers write it whose parameters
- * are texts
+ * Read a comparison of a bpchar column that is cast to text, because some drivers send all
+ * parameters as text
  *
  * The cast removes trailing blanks.  So the column is equal to a text that ends in no blank if and
  * only if it is equal to the same bytes as a bpchar, under a deterministic collation; no column is
- * equal to another text, for which NULL takes its place.
+ * equal to a text that ends in a blank, which is therefore replaced by NULL.
  */
 static bool
 read_cast(Finder *finder, OpExpr *op, Comparison *comparison)
@@ -270,7 +270,7 @@ read_cast(Finder *finder, OpExpr *op, Comparison *comparison)
 }
 
 /*
- * Convert a text that ends in a blank to NULL, another one to a bpchar
+ * Convert a text to a bpchar, or to NULL if it ends in a blank
  */
 static Expr *
 to_bpchar(Expr *value, Oid collation)
@@ -336,8 +336,8 @@ is_column(const Finder *finder, Node *expr, AttrNumber *attno)
 }
 
 /*
- * Return the number of the tuples' column that a comparison is about; -1 if it is none of them, or
- * is compared by another operator
+ * Return the number of the column that a comparison is about; -1 if it is none of the tuples'
+ * columns, or if the tuples compare it by another operator
  */
 static int
 find_column(Finder *finder, const Comparison *comparison, bool is_first)
@@ -567,8 +567,8 @@ compare_key(const Finder *finder, Expr *array)
 }
 
 /*
- * Return the number of values of an array, if they are known, that differ in their bytes; otherwise
- * their number
+ * Return the number of values in an array that differ in their bytes, if the values are known;
+ * otherwise the number of all values
  */
 static double
 count_distinct(const Expr *expr)
@@ -623,8 +623,8 @@ compare_bytes(const void *a, const void *b, void *arg)
 }
 
 /*
- * Return true if the values of the columns that an exact table compares are the same for each row,
- * so that they can be evaluated before the scan, and these columns are columns of the table
+ * Return true if the columns that an exact table compares are columns of the table, and their
+ * values are the same for each row, so that they can be evaluated before the scan
  */
 static bool
 parts_are_usable(PlannerInfo *root, const GjTuples *tuples)

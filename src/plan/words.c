@@ -6,13 +6,13 @@
  *
  * GpuAgg adds words, and groups by them.  So an argument or a group column that is numeric must be
  * a column that the input takes from an index alone.  The aggregates' words have the scales of
- * that index; of the indexes of partitions, those of the first one.  Values that have other
+ * that index; among the indexes of partitions, those of the first one.  Values that have other
  * scales, from another partition or from the table, are converted, or handled one by one
  * (groups/strays.c): the scales decide only about speed.
  *
- * Rows of values that have no word are read from the table.  How many these are is estimated from
- * the values that ANALYZE has kept.  Only the values' scales and sizes are looked at, without any
- * function of the type; so it does not matter whether the user may read the column.
+ * Rows with values that have no word are read from the table.  Their number is estimated from the
+ * values that ANALYZE has kept.  We read only scales and sizes, without calling a function of the
+ * type; so it does not matter whether the user may read the column.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -226,8 +226,8 @@ get_kinds(const IndexOptInfo *index, GjIndexInfo *info)
 }
 
 /*
- * Return true if an index has words of a column, from 0, that tests of this kind can read: those of
- * texts, or those of bpchars.  Its type may be the one while its words are the other's.
+ * Return true if an index has words of a column, from 0, that tests of this kind can read: those
+ * of texts, or those of bpchars.  The type need not be the one that the words were made for.
  */
 bool
 GjColumnHasWords(const IndexOptInfo *index, int column, bool is_bpchar)
@@ -295,8 +295,8 @@ is_packed(Datum value, const void *arg)
 }
 
 /*
- * Return the share of a column's rows whose values pass a test, by the values that ANALYZE has
- * kept; *known is the share of the rows that these stand for
+ * Estimate the share of a column's rows with values that pass a test, from the values that ANALYZE
+ * has kept; *known is the share of the rows that these represent
  */
 static double
 share_of_values(HeapTuple statistics, bool (*test) (Datum value, const void *arg),
