@@ -11,20 +11,20 @@
  * that it misses no entry.
  *
  * A mirror's promise consists of a sequence number S, the pages that were open at S, and a list
- * version L.  The copy of each page that is live by the lists of L has all changes to the page with
- * numbers up to S, and no other copy has any entry.  The promise is true after a load or a
- * synchronisation, because these read S, L and the open pages first, at one moment, and the pages
+ * version L.  The copy of each page that is live by the lists of L has all changes to the page
+ * with numbers up to S, and no other copy has any entry.  The promise is true after a load or a
+ * synchronization, because these read S, L and the open pages first, at one moment, and the pages
  * afterwards: a change numbered S or less was made while both its page and the metapage were
  * locked, so it was on the page before the metapage could be read with S.  If L differs from the
- * previous promise's, the synchronisation copies pages published since then whatever their number
+ * previous promise's, the synchronization copies pages published since then whatever their number
  * is, and empties the copies of those that are not live any more; it knows which these are, or
- * visits all pages (mirror/load.c, "Missing pages").  At
- * the end L is compared with the index's.  If that has changed, pages may have been freed and
- * reused while they were read, and the mirror makes no promise until the next synchronisation.  The
- * promise stays true for as long as the index's list version is L.  First, a copy is only replaced
- * by one with a higher change counter, and the number drawn last is the page's counter.  Second, a
- * page that is live by L stays live as long as the index's list version is L, so a process that
- * empties its copy, following newer lists, does so after that.
+ * visits all pages (mirror/load.c, "Missing pages").  At the end L is compared with the index's.
+ * If that has changed, pages may have been freed and reused while they were read, and the mirror
+ * makes no promise until the next synchronization.  The promise stays true for as long as the
+ * index's list version is L.  First, a copy is only replaced by one with a higher change counter,
+ * and the number drawn last is the page's counter.  Second, a page that is live by L stays live as
+ * long as the index's list version is L, so a process that empties its copy, following newer
+ * lists, does so after that.
  *
  * A match takes these steps, in this order:
  *
@@ -37,18 +37,18 @@
  *	  7. Read the metapage once more.  If its list version is not L, discard the answer.
  *
  * Claim: a match finds every entry that the snapshot may see.  The entry was in the index before
- * 2.  If it was on its tail when 2 read that, it is found there.  Otherwise it had been moved
- * to a data page before, and perhaps by folds to others.  Let P be the page where it was in 3.
- * P was live then, and because of 7 the lists were the same from the moment of S until all pages
- * had been read.  So only a deletion can remove the entry from P, and that happens only once no
+ * 2.  If it was on its tail when 2 read that, it is found there.  Otherwise it had been moved to a
+ * data page before, and perhaps by folds to others.  Let P be the page where it was in 3.  P was
+ * live then, and because of 7 the lists were the same from the moment of S until all pages had
+ * been read.  So only a deletion can remove the entry from P, and that happens only once no
  * snapshot can see it.  If P is of a run, the run was published before L was read, and the copy of
- * P has the entry.  If P is of a delta, the entry came there by a flush with a number q.  If
- * q <= S, the copy of P has it.  If q > S, then either P was open at S, and is searched because of
+ * P has the entry.  If P is of a delta, the entry came there by a flush with a number q.  If q <=
+ * S, the copy of P has it.  If q > S, then either P was open at S, and is searched because of
  * that; or P was opened after S, by a change with a number o, S < o < q, entered in the journal
  * before 3.  If that change is still in the ring, P is searched.  If it has left the ring, o is at
  * or below the floor, which was read after the journal; so the floor is above S, and we know that
  * the journal does not reach back far enough.  In that case, or if the list version read in 3 is
- * not L, the mirror is synchronised first, or the CPU searches everything.
+ * not L, the mirror is synchronized first, or the CPU searches everything.
  *
  * The mirror may change during a match.  Pages that other processes push meanwhile only
  * make it newer, or 7 detects the change.  If the mirror is dropped, the service reports that the
@@ -67,7 +67,7 @@
  * or after the moment of S, and no bulk deletion that removed it has finished.  So the entry's TID
  * is not free, and it leads to the row that the entry was made for.
  *
- * TID, key and INCLUDE columns of an entry are of one copy of its page, whatever is pushed
+ * TID, key and INCLUDE columns of an entry come from one copy of its page, whatever is pushed
  * while the device works (cuda/border/gpujoin_device.h, ORDER).  So two entries with one TID are
  * one entry, found twice, and it does not matter which of them we keep.
  *
@@ -77,7 +77,7 @@
  * and it does not matter if both are delivered.  Hence the device's hits form a set's bulk,
  * and only the hits of the CPU are looked up in it (sets/entryset.c).
  *
- * If the epoch is not E, the mirror is synchronised.  If that is not possible, the answer is
+ * If the epoch is not E, the mirror is synchronized.  If that is not possible, the answer is
  * outdated: only its TIDs are requested, and they must be checked in the heap.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -103,8 +103,8 @@
 
 /*
  * Time in microseconds that the CPU takes for a key of a set, and for an entry that has it (an
- * H100's machine, 2026-11-27: 1,000 keys and 20,000 entries 0.4 ms, 4,000 and a million 15 ms), and
- * the maximum for a small search: a device makes the others, however many requests it has
+ * H100's machine, 2026-11-27: 1,000 keys and 20,000 entries 0.4 ms, 4,000 and a million 15 ms),
+ * and the maximum for a small search.  Larger ones go to the device, however many requests it has.
  */
 #define CPU_KEY_US				0.1
 #define CPU_ENTRY_US			0.015
@@ -298,8 +298,8 @@ get_mirror_made(GjDeviceMatch *match, const GjMirrorKey *key)
 }
 
 /*
- * Return true if the CPU should make the match, which is small, as the device has a queue.  If it
- * declines a reduction for that reason, it also declines the plain match that follows.
+ * Return true if the CPU should make the match, because it is small and the device has a queue.
+ * If it declines a reduction for that reason, it also declines the plain match that follows.
  */
 static bool
 is_queued(const GjDeviceMatch *match)
@@ -395,7 +395,7 @@ note_device(GjDeviceMatch *match, const GjServiceMatchInfo *info)
 }
 
 /*
- * The same for an answer that is used, with the time that it took
+ * Do the same for an answer that is used, with the time that it took
  */
 void
 GjMirrorNoteAnswer(GjDeviceMatch *match, const GjServiceMatchInfo *info)
@@ -412,9 +412,9 @@ GjMirrorNoteAnswer(GjDeviceMatch *match, const GjServiceMatchInfo *info)
 }
 
 /*
- * Return a copy of a text that lives as long as the process, since statistics are copied and added
- * up, and each scan of a plan shows its own.  Texts repeat; once too many different ones are kept,
- * return the other text instead.
+ * Return a copy of a text that lives as long as the process: statistics are copied and added up,
+ * and each scan of a plan shows its own.  Few texts are different; once too many are kept, return
+ * the other text instead.
  */
 static const char *
 keep_text(const char *text, const char *other)

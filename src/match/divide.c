@@ -15,10 +15,10 @@
  *		and each process takes heap blocks (sets/share.c).
  *	  - Otherwise each process takes intervals of places, and searches them.
  *
- * Each row comes once, for this reason.  The processes have the same snapshot; TIDs and entries in
- * shared memory are those of one search under it, and each heap block is taken by one process.  For
- * ranges and intervals, the proofs are below.  Each process rechecks keys by a set that it has
- * built itself: plans are made only where all of these sets are equal (plan/same.c).
+ * Each row comes once.  The processes have the same snapshot; TIDs and entries in shared memory
+ * are those of one search under it, and each heap block is taken by one process.  For ranges and
+ * intervals, the proofs are below.  Each process rechecks keys by a set that it has built itself:
+ * plans are made only where all of these sets are equal (plan/same.c).
  *
  * A match can be shared if it answers for the whole execution of the node.  The match of one batch
  * of a join does not, because the batches of two processes need not contain the same keys.
@@ -111,7 +111,7 @@ GjShareReset(GjSharedFind *shared, dsa_area *area)
 }
 
 /*
- * Find out what this process has to do about a match; waits while another one searches.  "whole" is
+ * Determine what this process has to do in a match; waits while another one searches.  "whole" is
  * as in GjEntryRequest.
  */
 GjShareRole
@@ -242,13 +242,13 @@ GjSharePublish(GjSharedFind *shared)
  * with m entries per process and requests that take as long as r entries, sqrt(m / 2r) ranges
  * each.  If one key has most of the rows, one process does most of the work.
  *
- * Each row comes once, for this reason.  A range is an interval of keys with the same bounds in
- * all processes, and the intervals together cover all keys; each is taken by one process, which
- * raises a counter in shared memory.  Then that process asks a device for the interval's keys,
- * part by part, or searches for them on the CPU.  These are matches just as in a divided match
- * of a single process, made by the rules of device.c: tail pages, journal, mirror, the pages
- * that the mirror lacks.  So the proof at the head of stream.c holds, with the parts of all
- * processes as its parts.  Its conditions are met:
+ * Each row comes once.  A range is an interval of keys with the same bounds in all processes, and
+ * the intervals together cover all keys; each is taken by one process, which raises a counter in
+ * shared memory.  Then that process asks a device for the interval's keys, part by part, or
+ * searches for them on the CPU.  These are matches just as in a divided match of a single process,
+ * made by the rules of device.c: tail pages, journal, mirror, the pages that the mirror lacks.  So
+ * the proof at the head of stream.c holds, with the parts of all processes as its parts.  Its
+ * conditions are met:
  *
  *	  - The snapshot is the same in all processes, and was taken before any of the matches.
  *	  - They have one vacuum epoch E, which the first process read before any entry was found,

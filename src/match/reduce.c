@@ -80,15 +80,15 @@
  * If the groups are too many to be sent, and the rest is not empty, the device sends only those
  * that have the values of an entry of the rest, and the number of all (only_shared).
  *
- * Claim: if T, the hits of L, and R are empty, the number of groups is that of those which have not
- * been sent, plus that of the groups formed by those which have been sent and by the rows that the
- * caller makes of the rest.  Such a row has its own entry, with the row's values: entries of a HOT
- * chain have one TID, and no column of an index changes along a chain.  The entry is not reduced,
- * by the second claim above, so it is among the entries by the first, which means in the rest.  So
- * if the row belongs to a group of the device, that has been sent.  The groups that have not been
- * sent are distinct from each other, from those sent, and from all others.  Columns whose entries
- * may lack the value are not grouped by (agg/reduced.c).  If R is not empty, everything is
- * discarded.
+ * Claim: if T, the hits of L, and R are empty, the number of groups is that of those which have
+ * not been sent, plus that of the groups formed by those which have been sent and by the rows that
+ * the caller makes of the rest.  Such a row has its own entry, with the row's values: entries of a
+ * HOT chain have one TID, and no column of an index changes along a chain.  The entry is not
+ * reduced, by the second claim above, so it is among the entries by the first, which means in the
+ * rest.  So if the row belongs to a group of the device, that group has been sent.  The groups
+ * that have not been sent are distinct from each other, from those sent, and from all others.
+ * Columns whose entries may lack the value are not grouped by (agg/reduced.c).  If R is not empty,
+ * everything is discarded.
  *
  * If there are hits on T or L, and the groups are too many to be sent, the device is asked only for
  * the keys that have no such hit (split_keys).  The caller searches for the others by itself.  That
@@ -116,8 +116,8 @@
 #include "search.h"
 
 /*
- * A failure counts one if no request was made, otherwise two; with this number there is no further
- * attempt
+ * A failure before the request counts 1, a later one 2; no further attempt is made once the sum
+ * reaches this
  */
 #define TOO_MANY_FAILURES		3
 
@@ -331,8 +331,8 @@ list_lag(Attempt *a)
 }
 
 /*
- * Have the device asked for no key that has a hit on T or L.  Returns false if that does not help,
- * or if these keys are too many.
+ * Leave the keys that have a hit on T or L out of the request.  Returns false if that does not
+ * help, or if these keys are too many.
  */
 static bool
 split_keys(Attempt *a)

@@ -112,8 +112,9 @@
 #define FILTERS_A_SEARCH		64
 
 /*
- * Number of deltas for which a process has filters, and how many searches of deltas one stays among
- * them that is not searched itself.  So those of four deltas are kept if many are searched in turn.
+ * Number of deltas for which a process keeps filters, and number of searches of other deltas after
+ * which those of a delta may be replaced.  So if many deltas are searched in turn, four keep
+ * theirs.
  */
 #define FILTERED_DELTAS			4
 #define FILTERS_STAY			64
@@ -388,9 +389,9 @@ expect_hits(GjSearch *search, BlockNumber nleft, BlockNumber nblocks)
  *
  * A process that searches an index for few keys again and again would read all pages of the delta
  * each time.  So it keeps a filter of each page's keys in its own memory, a kilobyte a page, and
- * skips pages whose filters have none of the listed keys.  Of other keys, one in a hundred seems to
- * be on a page.  A search makes filters only of pages that the process has searched before, and
- * only of some: reading a page for its filter takes a little longer than searching it.
+ * skips pages whose filters have none of the listed keys.  One in a hundred of the other keys
+ * passes a filter, too.  A search makes filters only of pages that the process has searched
+ * before, and only of some: reading a page for its filter takes a little longer than searching it.
  *
  * Why no hit is skipped: rows are added only to pages that a lane has open, and a lane opens only
  * free pages.  So a page of a delta that no lane had open in V never gets another entry as long as
@@ -437,8 +438,8 @@ skip_pages(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks)
 }
 
 /*
- * Return the filters of a delta; without any, if the process has not searched it before.  Returns
- * NULL if the deltas that have filters have all been searched lately.
+ * Return the filters of a delta: none yet, if the process has not searched it before.  Returns
+ * NULL if all deltas that have filters have been searched recently.
  */
 static FilteredDelta *
 find_filtered(const GjSearch *search, const GjDelta *delta)

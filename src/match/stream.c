@@ -324,10 +324,10 @@ GjEntriesAreCurrent(const GjEntryStream *stream)
 }
 
 /*
- * Return PG_UINT64_MAX if the stream has all entries, or the limit that a device's answer had,
- * less the number of its entries that were dropped: an entry that has fewer entries of the stream
- * before it than that, by the column of the order, has all of them before it.  To be called after
- * the end of the stream.
+ * Return PG_UINT64_MAX if the stream has all entries.  Otherwise return the limit of the device's
+ * answer, less the number of its entries that were dropped: if fewer entries of the stream than
+ * that precede an entry, by the column of the order, then the stream has all entries that precede
+ * it.  To be called after the end of the stream.
  */
 uint64
 GjEntriesComplete(const GjEntryStream *stream)

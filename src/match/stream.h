@@ -6,7 +6,7 @@
  *
  * GjEntriesOpen() searches the index for a set of keys.  If the answer cannot be entries, it
  * returns no stream, but the TIDs to be fetched from the heap.  Otherwise GjEntriesNext() returns
- * the entries.  Which of them are rows is for the caller to find out, by the visibility map and
+ * the entries.  The caller determines which of them are rows, by the visibility map and
  * GjEntriesAreCurrent(): see visible.c.
  *
  * Copyright (c) 2026, the gpujoin developers

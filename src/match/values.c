@@ -10,10 +10,10 @@
  *	  numeric	The cast is exact, so a value is equal to at most one integer; none
  *				if it is not integral, NaN, infinite or beyond bigint.
  *	  float8	From 2^53 on, the cast rounds to the nearest float8.  Below, exactly one
- *				integer is cast to a given float8.  From there to 2^63, the integers within
- *				half of the distance to the neighbouring float8 may be: 512 at most on either
- *				side.  We cast and compare each, so the rounding is that of the cast itself.
- *				An index with 4-byte keys drops what it cannot hold.
+ *				integer is cast to a given float8.  From there to 2^63, the integers within half of
+ *				the distance to the neighboring float8 may be: 512 at most on either side.  We cast
+ *				and compare each, so the rounding is that of the cast itself.  An index with 4-byte
+ *				keys drops what it cannot hold.
  *
  *	  text		Drivers send all parameters as text, and then cast the column.  Under a
  *				deterministic collation a text is equal to the text of an integer or a uuid if
@@ -390,7 +390,7 @@ add_float8_keys(GjKeySet *set, float8 value)
 		return;
 	}
 
-	/* the neighbours on either side are integers, or outside the range of int64 */
+	/* the neighbors on either side are integers, or outside the range of int64 */
 	first = value <= -FLOAT8_INT8_END ? PG_INT64_MIN : (int64) nextafter(value, -HUGE_VAL);
 	last = nextafter(value, HUGE_VAL) >= FLOAT8_INT8_END ?
 		PG_INT64_MAX : (int64) nextafter(value, HUGE_VAL);

@@ -456,12 +456,12 @@ end(Pins *pins)
  * Decide which entries are rows without a visit to the heap, by the visibility map and the vacuum
  * epoch.
  *
- * An entry tells that some tuple was inserted at some time.  Only the heap knows whether a snapshot
- * sees the tuple, but the visibility map knows pages all of whose tuples are visible to all
- * snapshots.  A search that holds nothing must take into account that between its reading an entry
- * and its reading the map, the tuple is removed, the line pointer is reused, and the map is set for
- * the new tuple.  PostgreSQL's index-only scans keep a pin on the index page, for which VACUUM
- * waits.  Ours keep nothing; instead they notice that VACUUM has run:
+ * An entry shows that some tuple was inserted at some time.  Only the heap knows whether a
+ * snapshot sees the tuple, but the visibility map knows pages on which all tuples are visible to
+ * all snapshots.  After a search that holds nothing has read an entry, and before it reads the
+ * map, the tuple may be removed, its line pointer reused, and the map set for the new tuple.
+ * PostgreSQL's index-only scans keep a pin on the index page, for which VACUUM waits.  Ours keep
+ * nothing; instead they notice that VACUUM has run:
  *
  *	  1. read the vacuum epoch in the index's metapage: E
  *	  2. match (GjEntriesOpen() does 1 and begins 2, GjEntriesNext() continues it)
@@ -510,7 +510,7 @@ end(Pins *pins)
  *
  * In a parallel plan (divide.c) the first process does 1 and gives E to the others before they
  * begin.  2 is done by it, or by all together, or by each process for some of the keys; 3 and 4 by
- * each process for the chunks that it takes.  So for each chunk they are done in this order.
+ * each process for the chunks that it takes.  So for each chunk the steps are taken in this order.
  *
  * 3 may read a copy of the map's page, if the copy was made after 2 had found the chunk's entries,
  * for an earlier chunk, say.  The time of copying is the one that counts, in a. and b. as in the
@@ -523,8 +523,8 @@ end(Pins *pins)
  * a set of entries is all-visible; a set keeps the highest TID that was added to it
  * (sets/entryset.c).
  *
- * Reading the map before and after the match could not replace the epoch: an aborted insertion,
- * pruned, vacuumed away, set all-visible again, passes both.
+ * Reading the map before and after the match could not replace the epoch: both readings miss an
+ * aborted insertion that is pruned and vacuumed away before the page is set all-visible again.
  *
  * On a standby: replay makes the primary's changes one after another, in the order in which they
  * were logged, which is the order described above; all pages of a record of ours stay locked until

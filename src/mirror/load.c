@@ -627,13 +627,13 @@ fallback_of(GjServiceResult result)
  *
  * A page is copied if it is a data page that is alive according to the lists that were read
  * before.  In a full pass, all other pages are copied as empty ones: the column may have their
- * contents from when they were alive.  Otherwise those pages are whose copy is known to have
- * entries of a run or delta that is not alive ("The contents of copies").  Of two copies of
- * a page, the device keeps the one with the higher version, which is the change counter.  The empty
- * copy of a free page has the version after that of the page, and is replaced at the next real
- * change, whose number is higher by at least two (pages/read.c).  The empty copy of a page that is
- * not alive yet has the version before that of the page, so that the page itself replaces it once
- * it is alive.
+ * contents from when they were alive.  In other passes, this is done only with pages whose copies
+ * are known to have entries of a run or delta that is not alive ("The contents of copies").  Of
+ * two copies of a page, the device keeps the one with the higher version, which is the change
+ * counter.  The empty copy of a free page has the version after that of the page, and is replaced
+ * at the next real change, whose number is higher by at least two (pages/read.c).  The empty copy
+ * of a page that is not alive yet has the version before that of the page, so that the page itself
+ * replaces it once it is alive.
  *
  * At the end, the caller checks whether the lists have changed since they were read.
  *-------------------------------------------------------------------------
@@ -914,11 +914,11 @@ must_give_way(Relation index)
  * That is enough to keep the promise of match/device.c.  Let P be a page that is live by the new
  * lists.  If its run was published after S, P is visited.  If its run or delta was listed at S
  * already, P was its page at S, or was opened after S, and the lag has all changes since; a new
- * delta's pages were all opened after S.  A bulk deletion enters its changes in the journal, but
- * for those to pages of a merge, whose run is published later.  All other pages are not live.  If
- * a copy of one has entries, these are of a run or delta that was live when the copy was made, and
- * is not any more.  If the lists change again meanwhile, the numbers still tell what each copy
- * contains, and the next synchronization starts from S once more.
+ * delta's pages were all opened after S.  A bulk deletion enters its changes in the journal,
+ * except those to pages of an unfinished merge, whose run is published later.  All other pages are
+ * not live.  If a copy of one has entries, these are of a run or delta that was live when the copy
+ * was made, and is not any more.  If the lists change again meanwhile, the numbers still tell what
+ * each copy contains, and the next synchronization starts from S once more.
  *
  * If these numbers are not certain, or the journal has lost entries, all pages are visited.
  *-------------------------------------------------------------------------
@@ -1081,9 +1081,8 @@ make_copies_room(MirrorCopies *copies, BlockNumber pages)
 }
 
 /*
- * Create a segment; returns NULL if there is no memory or no slot for it, which is no reason to
- * fail.  The operating system's errors are raised with no lock held, and nothing else is to be
- * undone.
+ * Create a segment; returns NULL if there is no memory or no slot for it, which is not an error.
+ * Errors of the operating system are raised with no lock held and nothing else to undo.
  */
 static dsm_segment *
 create_segment(Size size)

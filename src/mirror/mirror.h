@@ -116,7 +116,7 @@ typedef struct GjMirrorLag
 typedef enum GjLoadMode
 {
 	GJ_LOAD_BY_QUERY,			/* for a query: only takes memory that is not in use */
-	GJ_LOAD_BY_LOADER,			/* the same, and gives way to processes that wait for the index */
+	GJ_LOAD_BY_LOADER,			/* likewise, and gives way to processes that wait for the index */
 	GJ_LOAD_AT_BUILD,			/* by the loader, not requested by a query: takes memory that is
 								 * free */
 	GJ_LOAD_BY_OWNER,			/* for a command: has time to wait for memory */

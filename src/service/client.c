@@ -42,17 +42,18 @@
 #define GJ_SPIN_ROUNDS			64
 
 /*
- * If another process keeps the processor for longer than this, in microseconds, when a client that
- * spins yields it, processors are wanted: the client spins again after GJ_SLEEPS sleeps.
+ * If a client that spins yields its processor and gets it back only after more than this, in
+ * microseconds, other processes need it: the client spins again after GJ_SLEEPS sleeps.
  */
 #define GJ_YIELD_US				20.0
 #define GJ_SLEEPS				100
 
 /*
  * glibc's malloc() keeps up to twice the size of the largest chunk that it got from the kernel and
- * gave back, 128 kB at first.  A list's plan and answer take some 600 kB.  To return them after
- * each query, and have the kernel clear them for the next one, took a fifth of a look-up's
- * processor time.  So a process that uses the device gives one chunk of this size back.
+ * gave back, 128 kB at first.  The plan for a list of keys, and the answer, take some 600 kB.
+ * Returning them after each query, and having the kernel clear them for the next one, took a fifth
+ * of a look-up's processor time.  So a process that uses the device gives one chunk of this size
+ * back.
  */
 #define GJ_CHUNK_BYTES			(1024 * 1024)
 
@@ -60,8 +61,8 @@
 #define GJ_MATCH_WEIGHT			0.25
 
 /*
- * Longest sleep, in milliseconds.  A signal ends a sleep, but one that comes between the last look
- * at interrupts and the sleep is noticed only when this is over.
+ * Longest sleep, in milliseconds.  A signal ends a sleep, but one that comes after the last check
+ * for interrupts and before the sleep is noticed only when this has passed.
  */
 #define GJ_NAP_MS				100
 

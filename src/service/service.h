@@ -75,8 +75,7 @@ typedef struct GjServiceMatchInfo
 typedef struct GjReduction
 {
 	/*
-	 * The request.  Of what is asked, struct_size and the destination of the first groups mean
-	 * nothing.
+	 * The request.  Its struct_size and the destination of the first groups are ignored.
 	 */
 	gjd_reduction asked;
 	const GjProofs *proofs;		/* the keys with their rests, which entries must have; or NULL if
@@ -149,10 +148,9 @@ extern GjServiceResult GjServiceMatchEntries(const GjServiceColumn *column,
 
 /*
  * Have entries reduced to groups; those that cannot be reduced are added to the rest, as by
- * GjServiceMatchEntries().  With proofs, keys are those that are listed there, and a group of
- * GJD_BY_KEY has the number of its key in that list.  The rest's filter must be the whole filter:
- * the rows of groups cannot be tested again.  After a failure, the answer and the rest must not be
- * used.
+ * GjServiceMatchEntries().  With proofs, the keys are those of its list, and a group of GJD_BY_KEY
+ * has the number of its key in that list.  The rest's filter must be the whole filter: the rows of
+ * groups cannot be tested again.  After a failure, the answer and the rest must not be used.
  */
 extern GjServiceResult GjServiceReduce(const GjServiceColumn *column, const gjd_shape *shape,
 									   const GjKeySet *keys, GjReduction *reduction,

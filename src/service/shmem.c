@@ -106,8 +106,8 @@ describe(char *text, Size size, GjServiceReason reason)
 
 /*
  * Return true if it is too early to tell whether there is a device.  This time is limited: a
- * helper that makes no progress while opening a device is killed, and a missing supervisor is
- * waited for only so long.
+ * helper that makes no progress while opening a device is killed, and we wait only a few seconds
+ * for a missing supervisor.
  */
 bool
 GjServiceIsStarting(void)

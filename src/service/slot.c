@@ -47,11 +47,12 @@
 #define GJ_SLOT_WAITS			2
 
 /*
- * The queue: it is one for GJ_QUEUE_US microseconds.  A window lasts at least GJ_WINDOW_US and
- * GJ_WINDOW_CYCLES average cycles, of at most GJ_MAX_CYCLE_US each.  At its end the limit changes
- * by a factor of up to 2, in search of the ratio GJ_RATIO between the cycles of both sides: less
- * than 1, since a request also delays those behind it.  A window in which a side has had no cycle
- * by GJ_MAX_WINDOW_US is dropped: the session may have ended.
+ * The queue: after many requests at once, there is one for GJ_QUEUE_US microseconds.  A window
+ * lasts at least GJ_WINDOW_US and GJ_WINDOW_CYCLES average cycles, of at most GJ_MAX_CYCLE_US
+ * each.  At its end the limit changes by a factor of up to 2, in search of the ratio GJ_RATIO
+ * between the cycles of both sides: less than 1, since a request also delays those behind it.  A
+ * window in which a side has had no cycle by GJ_MAX_WINDOW_US is dropped: the session may have
+ * ended.
  */
 #define GJ_QUEUE_US				INT64CONST(1000000)
 #define GJ_WINDOW_US			INT64CONST(50000)
@@ -306,22 +307,22 @@ free_abandoned(void)
  * The queue: which small searches a device makes, and which the CPU
  *
  * The helper has one thread.  A request costs its session processor time, too, and the helper
- * competes for a processor with sessions that search by themselves.  So it depends on the machine
- * and on the load whether the device, the CPU or both make the most searches a second.
+ * competes for a processor with sessions that search by themselves.  So the machine and the load
+ * decide whether most searches a second are made by the device, by the CPU or by both.
  *
- * Therefore we measure.  A closed loop makes more searches if its cycles are shorter: the time from
- * one small search of a process to its next one.  This includes all waiting for a processor,
+ * Therefore we measure.  A closed loop makes more searches if its cycles are shorter: the time
+ * from one small search of a process to its next one.  This includes all waiting for a processor,
  * most of which is not in the search itself.  All other work of the sessions counts for both sides
  * alike.  There is a limit to the number of requests that a device may have when a small search is
- * made; with more, the CPU makes it.  After each window the limit is lowered if cycles with the
- * device took longer, compared with the others, than GJ_RATIO, otherwise raised.  All processes see
+ * made; with more, the CPU makes it.  After each window the limit is lowered if the ratio of the
+ * device's average cycle to the CPU's exceeds GJ_RATIO, and otherwise raised.  All processes see
  * the current number of requests, so they do not choose the same side at once.  Each side gets at
  * least one search in a window, which shows when the load has changed.
  *
  * Searches a second with an H100 and 16 processors (2026-11-28; single runs of 2 to 3 s), 1,000
  * keys and 20,000 of 20 million rows: the device alone, the CPU alone, and both with several
- * ratios.  A lower ratio keeps just as many requests as the helper needs, but with many clients
- * more sessions search then, and the helper has to wait for a processor.
+ * ratios.  With a lower ratio, the helper gets just as many requests as it needs; but with many
+ * clients, more sessions search then, and the helper has to wait for a processor.
  *
  *	  clients	device	   CPU		0.5	   0.75		  1		1.5
  *		   64	14,787	16,727	 16,069	 19,106	 19,057	 19,607
@@ -332,8 +333,8 @@ free_abandoned(void)
  *
  * There is no queue, and the device makes all searches, unless it had GJ_MIN_QUEUE requests at
  * once within the last second: they are few if the CPU makes most searches.  Other requests, of
- * big searches and loads, count as requests, but are never left to the CPU.  If the device answers
- * no more, the limit stays, and so does the number of processes that wait for it.
+ * big searches and loads, count as requests, but are never left to the CPU.  If the device stops
+ * answering, the limit stays, which also limits the number of processes that wait for it.
  *
  * Any process reads and writes all fields at any time: the worst result is a wrong step.
  *-------------------------------------------------------------------------
