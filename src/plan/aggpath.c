@@ -454,8 +454,8 @@ agg_read_cost(Path *path)
 }
 
 /*
- * Set the costs of a plan below a GpuAgg to what was charged for reading its rows, apart from
- * those that a device reduces, so that the costs in EXPLAIN add up
+ * Set the costs of a plan below a GpuAgg to the charge for reading its rows, except those that a
+ * device reduces, so that the costs in EXPLAIN add up
  *
  * The plan has already been chosen, so this changes no choice.
  */

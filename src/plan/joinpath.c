@@ -558,8 +558,8 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
  * cannot be parallel
  *
  * It cannot be parallel if we must know which small rows had a match, because no process sees all
- * big rows.  Neither can it be if processes might collect different rows, or if one process would
- * filter entries for the others by values that differ.
+ * big rows; if processes might collect different rows, or if one process would filter entries for
+ * the others by values that differ.
  */
 static Path *
 parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
@@ -1078,9 +1078,9 @@ pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
  *
  * A nested loop whose inner side is an index scan by all of the clauses never forms these pairs.
  * PostgreSQL charges each of its look-ups for pages from disk.  In memory such a unit of cost
- * takes a quarter of the time of a unit charged for tuples, so many removed pairs look too cheap
- * in comparison: 3,000 look-ups took 9.8 ms and 149,000 pairs of 1 M rows 21.9 ms, estimated at
- * 18,500 and 10,900.  If no such nested loop competes, add nothing.
+ * takes a quarter of the time of a unit charged for tuples, which makes removed pairs look too
+ * cheap in comparison: 3,000 look-ups took 9.8 ms and 149,000 pairs of 1 M rows 21.9 ms, estimated
+ * at 18,500 and 10,900.  If no such nested loop competes, add nothing.
  */
 static Cost
 dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand)
