@@ -13,13 +13,13 @@ use File::Basename;
 # (keys, fold workers, merges in steps, reductions).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 166,
-	'lines' => 80525,
-	'lines of code' => 56625,
-	'global functions' => 778,
+	'files' => 165,
+	'lines' => 80510,
+	'lines of code' => 56617,
+	'global functions' => 777,
 	'used by no other file' => 0,
 	'used across folders' => 418,
-	'single callers in the folder' => 224,
+	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
 	'private headers' => 9,
 	'names with two meanings' => 0,

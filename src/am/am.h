@@ -71,9 +71,6 @@ GjFoldUnlock(Relation index)
 	(void) LockRelease(&tag, ExclusiveLock, false);
 }
 
-/* scale.c */
-extern void GjColumnsDescribe(Relation index, Relation heap, uint16 *flags);
-
 /* fold.c */
 extern bool GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy,
 						GjFoldStats *stats);

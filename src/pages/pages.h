@@ -317,7 +317,7 @@ typedef struct GjOptions
 	int			numeric_scale;	/* of the next build; GJ_AUTO_SCALE if not set */
 } GjOptions;
 
-/* The option numeric_scale is not set: am/scale.c chooses the scales */
+/* The option numeric_scale is not set: am/handler.c chooses the scales */
 #define GJ_AUTO_SCALE			(-1)
 
 /* The option fold_pages is not set: the setting gpujoin.fold_pages applies */
