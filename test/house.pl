@@ -14,7 +14,7 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 80510,
+	'lines' => 80512,
 	'lines of code' => 56617,
 	'global functions' => 777,
 	'used by no other file' => 0,

@@ -260,8 +260,8 @@ reduce(GjAggReducer *reducer, int part, bool only_count)
 }
 
 /*
- * The same for the next search of a node that makes several, while its rows are being read.  Two of
- * them may have equal groups, as each has the rows of other keys, or of another table.
+ * Do the same for the next search of a node that makes several, while its rows are being read.
+ * Two of them may have equal groups, as each has the rows of other keys, or of another table.
  */
 static void
 reduce_again(void *arg)
@@ -304,7 +304,7 @@ add_keys(GjAggReducer *reducer)
 
 /*
  * Add the distinct values that a device has found, all at once.  Returns false, and adds nothing,
- * if they are no bits, or too many.
+ * if they are not bits, or too many.
  */
 static bool
 add_bits(const GjReduction *reduction, GjGroups *groups)

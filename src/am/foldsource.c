@@ -230,7 +230,7 @@ GjFoldOpenSources(GjFold *fold, int first_run)
 /*
  * Get the next rows, valid until the next call.  Returns false at the end.
  *
- * If they are a whole page, all calls return whole pages, but for the last one.
+ * If they are a whole page, all calls return whole pages, except the last one.
  */
 bool
 GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
@@ -651,7 +651,7 @@ count_slots(const GjFold *fold, Page page)
  * Words are used if the index has no INCLUDE columns, unless keys and TIDs have too many bits
  * together, or there is not enough memory: then rows are sorted.  The delta's words are sorted.
  * Runs are in order, so their words come page by page.  Two streams of words are merged into one,
- * and the result with another one: those with few words first, so that the words of a base run
+ * and the result with another one, beginning with the shortest, so that the words of a base run
  * are merged only once.
  *
  * The number of words and the range of their keys are known before pages are read: runs and pages
@@ -918,7 +918,7 @@ take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 roo
 }
 
 /*
- * See to it that a run's words ascend, as with rows
+ * Check that a run's words ascend, as check_order() does for rows
  */
 static void
 check_run_order(const GjFold *fold, Stream *run)

@@ -26,13 +26,13 @@
  * the run and starts over with another number.  Nothing but time is lost: the sources are listed
  * until the end.  The next deletion, which reads all pages, finds the free ones.
  *
- * Why nothing is lost, and nothing comes twice or back.  Readers use the listed runs only, and the
- * last record replaces the sources by a run with the same entries (L1 and L2 hold as for a fold).
- * That the entries are the same:
+ * Why no entry is lost, duplicated or revived.  Readers use the listed runs only, and the last
+ * record replaces the sources by a run with the same entries (L1 and L2 hold as for a fold). The
+ * entries are the same for these reasons:
  *
- *	- No entry is added to a source, and none is removed but by a deletion.  A step reads the
- *	  sources under the fold lock, which deletions need; so it writes exactly the entries that
- *	  they have at that time, from the last place on.
+ *	- No entry is added to a source, and only a deletion removes any.  A step reads the sources
+ *	  under the fold lock, which deletions need; so it writes exactly the entries that they have at
+ *	  that time, from the last place on.
  *	- Places never change (L3), and no two entries of an index have the same one at the same
  *	  time.  So the steps write each entry once: the earlier ones up to the place, the later
  *	  ones after it.

@@ -341,7 +341,7 @@ GjBitmapNext(GjBitmapIterator *iterator, BlockNumber *block, OffsetNumber *offse
 #endif
 
 /*
- * Is a column NOT NULL, and which transaction has said so?
+ * Return true if a column is NOT NULL, and set *since to the transaction that made it so
  */
 static inline bool
 GjColumnIsNotNull(Oid relid, AttrNumber attno, TransactionId *since)
@@ -366,7 +366,7 @@ GjColumnIsNotNull(Oid relid, AttrNumber attno, TransactionId *since)
 	return result;
 }
 
-/* Return true if a column is NOT NULL, and set *since to the transaction that made it so. */
+/* Disabled paths: 18 counts the disabled nodes of a path ------------------------------- */
 
 #if PG_VERSION_NUM >= 180000
 #define GjPathInheritDisabled(path, input) ((path)->disabled_nodes = (input)->disabled_nodes)

@@ -11,10 +11,10 @@
  *	- value * 10^S is an integer between -2^62 and 2^62, both excluded.
  *
  * Each other value is *absent*: NaN, the infinities, 1.5 where D is 2, what is too big or too
- * precise.  In an index its word is GJ_ABSENT, which is no word of a value, and whoever needs the
+ * precise.  In an index its word is GJ_ABSENT, which no value has, and a scan that needs the
  * column reads the row from the table: rows/rows.c.  The type's own scale plays no part, because
- * ALTER TABLE can remove it, as in numeric(12,2) to numeric, without a new index; then 1.5 and 1.50
- * are in one column.
+ * ALTER TABLE can remove it, as in numeric(12,2) to numeric, without a new index; then 1.5 and
+ * 1.50 are in one column.
  *
  * So equal words are equal numerics, shown alike, and the order of words is that of the values.
  *

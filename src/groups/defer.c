@@ -395,7 +395,7 @@ move(GjGroupTable *table, uint32 from, uint32 to, uint32 n)
 			((type *) states)[to[i]] member += ((type *) states)[from[i]] member; \
 	} while (0)
 
-/* The same for a member that is a 128-bit sum */
+/* Do the same for a member that is a 128-bit sum */
 #define ADD_WIDE(type, member) \
 	do { \
 		for (int i = 0; i < n; i++) \

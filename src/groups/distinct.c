@@ -398,7 +398,7 @@ GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts)
 }
 
 /*
- * The same for pairs of words
+ * Do the same for pairs of words
  */
 static void
 add_pairs(GjDistinct *set, const GjAggInput *input, int64 *counts)

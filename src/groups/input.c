@@ -63,7 +63,7 @@ GjInputAdd(GjInput *input, int column, GjValueType type, GjStrayKind strays, boo
 }
 
 /*
- * Take the rows of a batch, whose columns are all there or only those that form groups
+ * Take the rows of a batch, which has all columns or only those that form groups
  */
 void
 GjInputTake(GjInput *input, const GjBatch *batch, bool only_keys)

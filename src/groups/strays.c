@@ -5,10 +5,10 @@
  *
  * In a batch, the values of a numeric column are words: integers of one scale (base/numeric.c),
  * which the loops for int8 add and compare; those of a text column are two words (pages/wide.c).
- * A row may have any other value, as NaN, or 1.5 in a column of prices such as 1.50, or a text of
- * 20 bytes.  It comes from the table, or from another index.  Such a value is a *stray*: a copy is
- * kept here, and its code is in the place of the first word; the second one is 0.  No word has the
- * bits of a code (GjIsStray).
+ * A row may have any other value, such as NaN, or 1.5 in a column of prices like 1.50, or a text
+ * of 20 bytes.  It comes from the table, or from another index.  Such a value is a *stray*: a copy
+ * is kept here, and its code is in the place of the first word; the second one is 0.  No word has
+ * the bits of a code (GjIsStray).
  *
  * A value that forms groups is a *key*.  Equal keys have one code, and keys that are equal to a
  * word have that word: 1.5 and 1.50 are one group, and the number of digits that it shows is a
@@ -594,8 +594,8 @@ GjStraySumsMemory(const GjStraySums *sums)
 }
 
 /*
- * Take the rows with strays out of the input of an aggregate.  For count(DISTINCT), those stay that
- * have a value which is equal to a word.
+ * Remove the rows with strays from the input of an aggregate.  For count(DISTINCT), keep those
+ * whose value is equal to a word.
  */
 void
 GjStraySumsTake(GjStraySums *sums, const GjAggSpec *spec, GjAggInput *input)

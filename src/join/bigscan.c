@@ -252,7 +252,7 @@ next_row(GjJoinScanState *scan, GjSmallSide *small)
 }
 
 /*
- * The same for the row that EvalPlanQual supplies, if any; ExecScan() tests the filters and
+ * Do the same for the row that EvalPlanQual supplies, if any; ExecScan() tests the filters and
  * returns it once.  Its slot may be different from ours.
  */
 static GjSmallRow *

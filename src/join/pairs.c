@@ -629,7 +629,7 @@ needs_partners(const GjJoinState *state, const GjJoinScanState *scan)
 }
 
 /*
- * The same for rows that take the fast path
+ * Do the same for rows that take the fast path
  */
 static bool
 wants_partners(const GjJoinState *state)
@@ -884,9 +884,9 @@ take_row(GjJoinState *state, GjRowBatch *batch)
  * Reductions
  *
  * A device makes groups of the rows of the big side.  If a row's partners decide to which groups
- * its pairs belong, rows of different keys are in different groups, each of which then is combined
- * with each partner of its key.  So the device need not know the small side.  If only the number of
- * a key's partners matters, it is the weight of the key's rows.
+ * its pairs belong, rows of different keys are in different groups, and each group is then
+ * combined with each partner of its key.  So the device need not know the small side.  If only the
+ * number of a key's partners matters, it is the weight of the key's rows.
  *-------------------------------------------------------------------------
  */
 

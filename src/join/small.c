@@ -820,7 +820,7 @@ GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partner
 }
 
 /*
- * The same for keys with parts.  The keys of rows with a NULL are left out first.
+ * Do the same for keys with parts, leaving out the keys of rows with a NULL first
  */
 static int
 look_up_parts(GjSmallSide *side, const GjRowKeys *keys, uint16 *rows, void **partners)

@@ -158,7 +158,8 @@ GjCodecHasRests(Oid family, Oid type)
 }
 
 /*
- * Nobody but us can prove that a code and a rest tell a value, so we know all such functions
+ * Have the codec make codes and rests, if the family has our own functions for these: only of them
+ * we know that both together determine the value.  Returns false if it does not.
  */
 static bool
 init_pair(GjCodec *codec, Oid family, Oid type)
@@ -288,7 +289,8 @@ is_own_equality(Oid family, Oid type)
 }
 
 /*
- * Return what the metapage of a new index identifies the codec by; 0 if codes tell the keys
+ * Return the number by which the metapage of a new index identifies the codec; 0 if codes
+ * determine the keys
  */
 uint64
 GjCodecIdentity(Relation index, bool *has_rests)

@@ -94,7 +94,7 @@ GjCanInclude(const FormData_pg_attribute *attribute)
 }
 
 /*
- * Return the flags (GjColumnDesc) of an INCLUDE column of a new index, but for the scales of a
+ * Return the flags (GjColumnDesc) of an INCLUDE column of a new index, without the scales of a
  * numeric
  */
 uint16

@@ -44,8 +44,8 @@
 #define FRAGMENT_HEAD			(2 * sizeof(uint16))
 
 /*
- * A change of a page, as generic WAL has it: fragments, each an offset, a length and the new bytes.
- * At most each array and each bitmap is one, and a few fields.
+ * A change of a page, as generic WAL has it: fragments, each an offset, a length and the new
+ * bytes.  There is at most one for each array and each bitmap, and a few for fields.
  */
 typedef struct Change
 {

@@ -256,7 +256,7 @@ start_entries(GjRows *rows)
 }
 
 /*
- * Return the next rows, or NULL at the end, and if nothing is open.
+ * Return the next rows, or NULL at the end or if nothing is open.
  *
  * by_row: entries will be used row by row, so prefetch them.  Consumers of columns read one array
  * after the other, which the hardware prefetches.
@@ -602,8 +602,8 @@ keep_images(GjRows *rows, const uint64 *tids, const uint16 *places, int n, uint6
 }
 
 /*
- * Keep those of the selected entries that have all the values that were requested.  The TIDs of the
- * others are added to rest[]; else as keep_images().
+ * Keep those of the selected entries that have all the values that were requested.  The TIDs of
+ * the others are added to rest[]; otherwise like keep_images().
  */
 static int
 keep_present(GjRows *rows, const uint64 *tids, const uint16 *places, int n, uint64 *rest,

@@ -203,8 +203,8 @@ GjTupleFindPlace(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)
 }
 
 /*
- * Describe an attribute whose place varies.  Returns false if it is not by value, and neither a
- * numeric nor, by its width, a uuid.
+ * Describe an attribute whose place varies.  Returns false unless it is by value, a numeric, or,
+ * judging by its width, a uuid.
  */
 static bool
 describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place)

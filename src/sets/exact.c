@@ -637,8 +637,8 @@ GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *v
 }
 
 /*
- * The same for entries, whose key has no part but its rest.  If the code is a hash, where that part
- * would be a Datum, sets the number to GJ_EXACT_UNKNOWN.
+ * Do the same for entries, whose key has no part but its rest.  If the code is a hash, where that
+ * part would be a Datum, sets the number to GJ_EXACT_UNKNOWN.
  */
 void
 GjExactFindWords(GjExact *exact, int n, const int64 *codes, const Datum *const *values,

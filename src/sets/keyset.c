@@ -64,7 +64,7 @@
 /* Bitmaps and filters of small sets may take more bytes per key, but no more than this in total */
 #define GJ_PROBE_MIN_BYTES		(GJ_BITMAP_MEDIUM / 8)
 
-/* Filter and table of at most this number of keys, some milliseconds' work, are built late */
+/* Up to this number of keys, filter and table are built on first use; it takes milliseconds */
 #define GJ_LATE_KEYS			((uint64) 1 << 17)
 
 /* The table's cells are counted in 32 bits */

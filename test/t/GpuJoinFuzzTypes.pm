@@ -197,8 +197,8 @@ sub tuple_condition
 		} @tuples) . ')';
 }
 
-# Return SQL for a table of at most $n tuples that rows of "big" have, and as many others, of which
-# each column is that of some row. Some types are not those of "big".
+# Return SQL for a table of at most $n tuples that rows of "big" have, and as many others, each
+# column of which comes from some row. Some types are not those of "big".
 sub create_tuples
 {
 	my ($type, $n) = @_;
