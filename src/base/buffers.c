@@ -14,9 +14,10 @@
  * together: a pin or a lock between two of them makes it wait.  So callers recall the buffers of
  * several pages, and prefetch what they will read first, before they pin any of them.
  *
- * The map is an array of buffers, in which each block has one place; adjacent blocks have adjacent
- * ones, because blocks are read in ascending order.  Several blocks may have the same place, and
- * the last one that was read keeps it.  A buffer may get another block at any time.
+ * The map is an array of buffers, in which each block has one place.  The blocks of a relation have
+ * adjacent places, because they are read in ascending order, and so that no two of them have the
+ * same one, unless the relation is larger than the map.  Blocks of two relations may have the same
+ * place, and the last one that was read keeps it.  A buffer may get another block at any time.
  *
  * This is safe because an entry is only a guess.  Each entry is 0 or a number that was a buffer's,
  * and the number of buffers never changes; entries are read and written whole, without a lock.
@@ -49,12 +50,6 @@
 
 /* A buffer that survives this many rounds of the clock sweep is in no danger */
 #define SAFE_USAGE_COUNT		(BM_MAX_USAGE_COUNT - 2)
-
-/* Number of adjacent blocks that have adjacent entries: those of a page of memory */
-#define GROUP_BLOCKS			1024
-
-/* Keeps groups of relations apart whose file numbers follow each other */
-#define GROUP_FACTOR			0x9E3779B1
 
 /* Maximum number of entries of a process's own map, a power of two */
 #define MOST_OWN_ENTRIES		(128 * 1024)
@@ -99,12 +94,12 @@ startup_shmem(void)
 }
 
 /*
- * Return the number of entries of a map with room for two blocks a buffer, and for one group
+ * Return the number of entries of a map with room for two blocks a buffer
  */
 static uint32
 count_entries(void)
 {
-	return pg_nextpower2_32(Max(Min(NBuffers, PG_INT32_MAX / 4) * 2, GROUP_BLOCKS));
+	return pg_nextpower2_32(Min(NBuffers, PG_INT32_MAX / 4) * 2);
 }
 
 void
@@ -157,11 +152,9 @@ GjBufferRead(Relation rel, BlockNumber block, Buffer recalled, BufferAccessStrat
 static volatile Buffer *
 entry_of(Relation rel, BlockNumber block)
 {
-	uint32		group = murmurhash32(GjRelationFile(rel) + block / GROUP_BLOCKS * GROUP_FACTOR);
-
 	if (unlikely(map == NULL))
 		create_own_map();
-	return &map[(group * GROUP_BLOCKS + block % GROUP_BLOCKS) & (map_entries - 1)];
+	return &map[(murmurhash32(GjRelationFile(rel)) + block) & (map_entries - 1)];
 }
 
 static void
