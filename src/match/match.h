@@ -107,6 +107,7 @@ typedef struct GjConverter
 	GjCodec		codec;			/* GJ_CONVERT_CODEC */
 	const GjExactPart *part;	/* if codes need proof: how values or rests are compared; NULL if
 								 * the caller does not need the set's exact table */
+	bool		values_last;	/* do arrays live as long as the set? */
 } GjConverter;
 
 extern void GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull,

@@ -58,10 +58,12 @@ typedef struct Destination
 	GjKeySet   *set;
 	GjConverter *converter;
 	ArrayType  *array;			/* NULL for a single value */
-	const char *copy;			/* of the array, which the exact table refers to; or NULL */
+	MemoryContext own;			/* memory of a detoasted array, or NULL */
+	const char *kept;			/* the array that the exact table refers to, or NULL */
 	uint64		n;				/* number of elements */
 } Destination;
 
+static ArrayType *read_array(Destination *to, Datum value);
 static void add_element_code(void *destination, Datum element);
 static void add_element_proved(void *destination, Datum element);
 static void add_element_keys(void *destination, Datum element);
@@ -92,9 +94,12 @@ GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, 
 
 	to.set = set;
 	to.converter = converter;
-	to.array = is_array ? DatumGetArrayTypeP(value) : NULL;
-	to.copy = NULL;
+	to.own = NULL;
+	to.kept = NULL;
+	to.array = is_array ? read_array(&to, value) : NULL;
 	to.n = is_array ? ArrayGetNItems(ARR_NDIM(to.array), ARR_DIMS(to.array)) : 1;
+	if (is_array)
+		GjKeySetReserve(set, to.n);
 	if (!is_array)
 		convert_to_keys(&to, value);
 	else if (converter->how != GJ_CONVERT_CODEC)
@@ -105,6 +110,28 @@ GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, 
 		add_uuids(&to);
 	else
 		(void) GjForEachElement(to.array, add_element_proved, &to);
+}
+
+/*
+ * Return the array, detoasted.  If the exact table may refer to its elements, a detoasted array
+ * gets a memory context of its own, so that it need not be copied again (keep_array()).
+ */
+static ArrayType *
+read_array(Destination *to, Datum value)
+{
+	MemoryContext old = CurrentMemoryContext;
+	ArrayType  *array;
+
+	if (to->converter->part != NULL && !to->converter->part->value_byval)
+	{
+		to->own = AllocSetContextCreate(old, "gpujoin list", ALLOCSET_SMALL_SIZES);
+		MemoryContextSwitchTo(to->own);
+	}
+	array = DatumGetArrayTypeP(value);
+	MemoryContextSwitchTo(old);
+	if ((Pointer) array == DatumGetPointer(value))
+		to->own = NULL;
+	return array;
 }
 
 /* Most lists: the code is all that is needed, so the compiler makes one loop of this */
@@ -229,22 +256,22 @@ make_exact(Destination *to)
 }
 
 /*
- * Return an element of a copy of the array that lives as long as the exact table
+ * Return an element of the array, or of a copy of it, that lives as long as the exact table
  *
  * Copying the whole array takes less time and memory than copying each element.
  */
 static Datum
 keep_array(Destination *to, Datum element)
 {
-	if (to->copy == NULL)
-	{
-		char	   *copy = MemoryContextAllocHuge(GetMemoryChunkContext(to->set->exact),
-												  VARSIZE(to->array));
+	MemoryContext context = GetMemoryChunkContext(to->set->exact);
 
-		memcpy(copy, to->array, VARSIZE(to->array));
-		to->copy = copy;
-	}
-	return PointerGetDatum(to->copy + (DatumGetPointer(element) - (char *) to->array));
+	if (to->kept == NULL && to->own != NULL)
+		MemoryContextSetParent(to->own, context);
+	if (to->kept == NULL)
+		to->kept = to->own != NULL || to->converter->values_last ? (char *) to->array :
+			memcpy(MemoryContextAllocHuge(context, VARSIZE(to->array)), to->array,
+				   VARSIZE(to->array));
+	return PointerGetDatum(to->kept + (DatumGetPointer(element) - (char *) to->array));
 }
 
 /*

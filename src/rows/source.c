@@ -124,6 +124,7 @@ typedef struct GjSharedKeys
 } GjSharedKeys;
 
 static List *get_part(List *key_plan, GjKeyPlanPart part);
+static bool lives_as_long(Node *value);
 static void init_codec(GjConverter *converter, List *codec, Oid type, Oid equality);
 static bool codec_has_rests(List *codec);
 static GjExactPart *make_part(Oid family, Oid equality, Oid collation, bool has_rests);
@@ -199,6 +200,7 @@ GjKeyProgramInit(List *key_plan, List *values, PlanState *parent)
 		}
 		else
 			source->value = ExecInitExpr(lfirst(value), parent);
+		source->converter.values_last = lives_as_long(lfirst(value));
 		source->converter.how = lfirst_int(how);
 		if (OidIsValid(lfirst_oid(type)))
 			init_codec(&source->converter, get_part(key_plan, GJ_KEY_PLAN_CODEC),
@@ -208,6 +210,19 @@ GjKeyProgramInit(List *key_plan, List *values, PlanState *parent)
 	collect_params((Node *) values, program);
 	init_parts(program, key_plan);
 	return program;
+}
+
+/*
+ * Return true if the value of an expression lives as long as the query, and is not copied when the
+ * expression is evaluated: a constant, or a parameter that the query was given
+ */
+static bool
+lives_as_long(Node *value)
+{
+	while (value != NULL && IsA(value, RelabelType))
+		value = (Node *) ((RelabelType *) value)->arg;
+	return value != NULL && (IsA(value, Const) || (IsA(value, Param) &&
+												   ((Param *) value)->paramkind == PARAM_EXTERN));
 }
 
 static void

@@ -127,16 +127,21 @@ GjKeySetGrow(GjKeySet *set)
 				 errmsg("a gpujoin key set cannot have more than " UINT64_FORMAT " keys",
 						GJ_KEYSET_MAX_KEYS)));
 
-	if (set->capacity == 0)
-	{
-		set->capacity = GJ_KEYSET_MIN_CAPACITY;
-		set->keys = alloc_huge(set, set->capacity * sizeof(int64));
-	}
-	else
-	{
-		set->capacity *= 2;
-		set->keys = repalloc_huge(set->keys, set->capacity * sizeof(int64));
-	}
+	GjKeySetReserve(set, GJ_KEYSET_MIN_CAPACITY);
+}
+
+/*
+ * Make room for a number of further keys, so that they are not copied while the array grows.  Fewer
+ * may be added.
+ */
+void
+GjKeySetReserve(GjKeySet *set, uint64 nkeys)
+{
+	if (set->nkeys + nkeys <= set->capacity)
+		return;
+	set->capacity = Min(Max(set->nkeys + nkeys, set->capacity * 2), GJ_KEYSET_MAX_KEYS);
+	set->keys = set->keys == NULL ? alloc_huge(set, set->capacity * sizeof(int64)) :
+		repalloc_huge(set->keys, set->capacity * sizeof(int64));
 }
 
 /*

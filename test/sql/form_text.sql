@@ -50,6 +50,31 @@ PREPARE texts(text[]) AS SELECT b FROM big b WHERE t = ANY ($1);
 PREPARE varchars(varchar[]) AS SELECT b FROM big b WHERE v = ANY ($1);
 SELECT compare_generic('texts', $$'{a,"a ",abcdefgh,NULL,""}'$$, 'NULL', $$'{}'$$, $$'{c4ca4238a0b923820dcc509a6f75849b,c20ad4d76fe9}'$$);
 SELECT compare_generic('varchars', $$'{c4c,c20ad,NULL,""}'$$, 'NULL');
+-- a list that is not copied: its variable changes while rows are fetched, or ends before
+CREATE FUNCTION loop_over(list text[]) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE met bigint := 0;
+	met_t text;
+BEGIN
+	FOR met_t IN SELECT t FROM big WHERE t = ANY (list) LOOP
+		list := array_fill(repeat('x', 32), ARRAY[cardinality(list)]);
+		met := met + 1;
+	END LOOP;
+	RETURN met;
+END $$;
+CREATE FUNCTION open_for(list text[], rows refcursor) RETURNS refcursor LANGUAGE plpgsql AS
+	$$ BEGIN OPEN rows FOR SELECT id FROM big WHERE t = ANY (list); RETURN rows; END $$;
+CREATE FUNCTION count_rest(rows refcursor) RETURNS bigint LANGUAGE plpgsql AS
+	$$ DECLARE n bigint; BEGIN MOVE FORWARD ALL IN rows; GET DIAGNOSTICS n = ROW_COUNT; RETURN n; END $$;
+SET plan_cache_mode = force_generic_plan;
+SELECT loop_over(ARRAY(SELECT md5(i::text) FROM generate_series(1, 499) i)),
+	(SELECT count(*) FROM big WHERE t = ANY (ARRAY(SELECT md5(i::text) FROM generate_series(1, 499) i)));
+BEGIN;
+SELECT open_for(ARRAY(SELECT md5(i::text) FROM generate_series(1, 499) i), 'found');
+FETCH 1 FROM found;
+SELECT loop_over(ARRAY(SELECT repeat('y', 32) FROM generate_series(1, 499) i));
+SELECT count_rest('found');
+ROLLBACK;
+RESET plan_cache_mode;
 -- not this type's own: no rows, and no wrong ones
 SELECT compare('SELECT * FROM big WHERE t = ''a''::name');
 SELECT compare('SELECT * FROM big WHERE t LIKE ''abc%''');
