@@ -14,9 +14,9 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 165,
-	'lines' => 80512,
-	'lines of code' => 56617,
-	'global functions' => 777,
+	'lines' => 80613,
+	'lines of code' => 56693,
+	'global functions' => 775,
 	'used by no other file' => 0,
 	'used across folders' => 418,
 	'single callers in the folder' => 223,

@@ -40,6 +40,8 @@ static void run_few(const GjColumnTest *test, const GjBatchColumn *column, int n
 					uint8 *pg_restrict results);
 static void run_pair(const GjColumnTest *test, const char *firsts, const char *seconds, int n,
 					 uint8 *results);
+static void find_pairs(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds,
+					   uint8 *results);
 static int64 get_key(Oid type, const GjBatchColumn *column, int i);
 static bool add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high);
 static inline bool may_lack(Oid type);
@@ -244,17 +246,32 @@ run_pair(const GjColumnTest *test, const char *firsts, const char *seconds, int 
 	if (test->kind == GJ_TEST_PAIR)
 		GjPairIsEqual(firsts, seconds, n, test->low, test->high, test->ignored, results);
 	else if (test->ignored == 0)
-		GjPairsTest(test->pairs, n, (const int64 *) firsts, (const int64 *) seconds, results);
+		find_pairs(test->pairs, n, (const int64 *) firsts, (const int64 *) seconds, results);
 	else
 	{
 		int64		compared[GJ_BATCH_ROWS] = {0};
 
 		for (int i = 0; i < n; i++)
 			compared[i] = ((const int64 *) seconds)[i] & ~test->ignored;
-		GjPairsTest(test->pairs, n, (const int64 *) firsts, compared, results);
+		find_pairs(test->pairs, n, (const int64 *) firsts, compared, results);
 	}
 	for (int i = 0; i < n; i++)
 		results[i] = results[i] != 0 ? test->yes : test->no;
+}
+
+/*
+ * Set a byte for each of n pairs that is in the table, and clear it for the others
+ */
+static void
+find_pairs(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds, uint8 *results)
+{
+	const Datum *parts = (const Datum *) seconds;
+	uint32		numbers[GJ_BATCH_ROWS];
+
+	Assert(n <= GJ_BATCH_ROWS);
+	GjExactFindMany(pairs, n, firsts, &parts, numbers);
+	for (int i = 0; i < n; i++)
+		results[i] = numbers[i] != GJ_EXACT_NONE;
 }
 
 /*
@@ -606,7 +623,12 @@ GjTestAny(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type,
 		return;
 	}
 	if (has_pairs(type))
-		test->pairs = GjPairsCreate(context);
+	{
+		GjExactPart part = {0};
+
+		GjExactPartUseRest(&part);
+		test->pairs = GjExactCreate(context, 1, &part, false, 0);
+	}
 	else
 		test->set = GjKeySetCreate(context, sizeof(int64));
 	test->kind = has_pairs(type) ? GJ_TEST_PAIRS : GJ_TEST_LISTED;
@@ -632,7 +654,7 @@ add_element(void *destination, Datum value)
 		int64		words[2];
 
 		read_words(test, value, words);
-		GjPairsAdd(test->pairs, words[0], words[1]);
+		GjExactListPairs(test->pairs, 1, &words[0], &words[1]);
 		return;
 	}
 	if (GjIsFloat(test->type))

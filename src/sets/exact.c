@@ -41,7 +41,8 @@
  *
  * Elements of a list are entered into cells together, before the first search: a device that finds
  * all rows by the list itself leaves nothing to be searched for.  Until then the last elements of
- * the array may be equal to others.
+ * the array may be equal to others.  Entries whose codes ascend, as those of a run do, are found
+ * without cells if all elements are pairs in order: both are merged.
  *
  * Hash and comparison functions may leave garbage, and values may have to be detoasted: both go to
  * a context that is reset after each search.  Elements are stored detoasted.  A value of a list
@@ -98,6 +99,7 @@ struct GjExact
 	uint64	   *elements;
 	uint32		nelements;		/* number of elements that have cells, ... */
 	uint32		nlisted;		/* ... and with those that are behind them */
+	uint32		nordered;		/* number of elements, without cells, known to be in order */
 	uint32		capacity;		/* of elements; at most half of the cells are used */
 	uint32		expected;		/* number of elements that the first cells are for */
 
@@ -136,6 +138,11 @@ static void fill_cells(GjExact *exact);
 static void hash_parts_too(GjExact *exact);
 static bool is_equal(GjExact *exact, const uint64 *element, int64 code, const Datum *values,
 					 bool of_row);
+static bool find_ordered(GjExact *exact, int n, const int64 *codes, const Datum *rests,
+						 uint32 *numbers);
+static bool is_ordered(GjExact *exact);
+static uint32 lower_bound(const GjExactPair *pairs, uint32 low, uint32 high, int64 code,
+						  int64 rest);
 static void find_pairs(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
 					   const Datum *rests, uint32 *numbers);
 static void find_all(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
@@ -644,7 +651,8 @@ void
 GjExactFindWords(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
 				 uint32 *numbers)
 {
-	find_all(exact, n, codes, values, exact->entries_have_words, true, numbers);
+	if (n == 0 || !find_ordered(exact, n, codes, values[0], numbers))
+		find_all(exact, n, codes, values, exact->entries_have_words, true, numbers);
 }
 
 /*
@@ -951,6 +959,75 @@ find_group(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
 }
 
 /*
+ * Find entries in a list of pairs that have no cells, by merging both.  Returns false if entries or
+ * pairs are not in order.
+ */
+static bool
+find_ordered(GjExact *exact, int n, const int64 *codes, const Datum *rests, uint32 *numbers)
+{
+	const GjExactPair *pairs = (const GjExactPair *) exact->elements;
+	bool		may_be_hash = exact->parts[0].is_rest;
+	uint32		end = exact->nlisted;
+	uint32		at;
+
+	if (!is_ordered(exact))
+		return false;
+	at = lower_bound(pairs, 0, end, codes[0], PG_INT64_MIN);
+	for (int i = 0; i < n; i++)
+	{
+		int64		code = codes[i];
+		int64		rest = DatumGetInt64(rests[i]);
+		uint32		number;
+
+		if (i > 0 && code < codes[i - 1])
+			return false;
+		if (at < end && pairs[at].code < code && ++at < end && pairs[at].code < code)
+			at = lower_bound(pairs, at, end, code, PG_INT64_MIN);
+		number = at;
+		if (at + 1 < end && pairs[at + 1].code == code)
+			number = lower_bound(pairs, at, end, code, rest);
+		numbers[i] = may_be_hash && GjCodeIsHash(code) ? GJ_EXACT_UNKNOWN :
+			number < end && is_pair(exact, number, code, rest) ? number : GJ_EXACT_NONE;
+	}
+	return true;
+}
+
+/*
+ * Return true if all elements are pairs in ascending order, none of which has a cell
+ */
+static bool
+is_ordered(GjExact *exact)
+{
+	const GjExactPair *pairs = (const GjExactPair *) exact->elements;
+
+	if (!exact->has_pairs || !exact->code_only || exact->nelements > 0 || exact->nlisted == 0)
+		return false;
+	if (exact->nordered != exact->nlisted && GjPairsAscend(pairs, exact->nlisted))
+		exact->nordered = exact->nlisted;
+	return exact->nordered == exact->nlisted;
+}
+
+/*
+ * Return the number of the first pair from low on that is not below the given one, or high
+ */
+static uint32
+lower_bound(const GjExactPair *pairs, uint32 low, uint32 high, int64 code, int64 rest)
+{
+	GjExactPair pair = {code, rest};
+
+	while (low < high)
+	{
+		uint32		middle = low + (high - low) / 2;
+
+		if (GjComparePairs(&pairs[middle], &pair) < 0)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+/*
  * Find the pairs of the listed rows in a table of pairs
  */
 static void
@@ -1053,41 +1130,6 @@ static uint32
 hash_element(GjExact *exact, int64 code, const Datum *values)
 {
 	return hash_values(exact, hash_code(exact, code), code, values, false, false);
-}
-
-/*
- * Create an empty table of pairs of words
- */
-GjExact *
-GjPairsCreate(MemoryContext parent)
-{
-	GjExactPart part = {0};
-
-	GjExactPartUseRest(&part);
-	return GjExactCreate(parent, 1, &part, false, 0);
-}
-
-void
-GjPairsAdd(GjExact *pairs, int64 first, int64 second)
-{
-	Datum		part = Int64GetDatum(second);
-
-	GjExactList(pairs, first, &part, false);
-}
-
-/*
- * Set a byte for each of n pairs, at most GJ_BATCH_ROWS, that is in the table
- */
-void
-GjPairsTest(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds, uint8 *results)
-{
-	const Datum *parts = (const Datum *) seconds;
-	uint32		numbers[GJ_BATCH_ROWS];
-
-	Assert(n <= GJ_BATCH_ROWS);
-	GjExactFindMany(pairs, n, firsts, &parts, numbers);
-	for (int i = 0; i < n; i++)
-		results[i] = numbers[i] != GJ_EXACT_NONE;
 }
 
 uint32

@@ -67,6 +67,25 @@ typedef struct GjExactPair
 	int64		rest;
 } GjExactPair;
 
+static inline int
+GjComparePairs(const GjExactPair *a, const GjExactPair *b)
+{
+	if (a->code != b->code)
+		return a->code > b->code ? 1 : -1;
+	return (a->rest > b->rest) - (a->rest < b->rest);
+}
+
+static inline bool
+GjPairsAscend(const GjExactPair *pairs, uint32 n)
+{
+	for (uint32 i = 1; i < n; i++)
+	{
+		if (GjComparePairs(&pairs[i - 1], &pairs[i]) > 0)
+			return false;
+	}
+	return true;
+}
+
 /* Result of a search that has found nothing, or that words do not decide */
 #define GJ_EXACT_NONE			PG_UINT32_MAX
 #define GJ_EXACT_UNKNOWN		(PG_UINT32_MAX - 1)
@@ -83,10 +102,6 @@ extern void GjExactPrefetch(const GjExact *exact, int64 code);
 extern uint32 GjExactFind(GjExact *exact, int64 code, const Datum *values);
 extern void GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
 							uint32 *numbers);
-extern GjExact *GjPairsCreate(MemoryContext parent);
-extern void GjPairsAdd(GjExact *pairs, int64 first, int64 second);
-extern void GjPairsTest(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds,
-						uint8 *results);
 extern void GjExactFindWords(GjExact *exact, int n, const int64 *codes,
 							 const Datum *const *values, uint32 *numbers);
 extern uint32 GjExactCount(const GjExact *exact);

@@ -79,7 +79,6 @@
 
 static uint64 order_pairs(const GjKeySet *keys, const GjExactPair *listed, uint32 n,
 						  GjExactPair *ordered, uint64 *words, uint64 *scratch);
-static bool pairs_ascend(const GjExactPair *pairs, uint32 n);
 static bool sort_with_pairs(GjKeySet *set);
 static void sort_keys(GjKeySet *set);
 static bool keys_ascend(const GjKeySet *set);
@@ -246,17 +245,9 @@ GjKeySetFree(GjKeySet *set)
 	MemoryContextDelete(set->context);
 }
 
-static inline int
-compare_pairs(const GjExactPair *a, const GjExactPair *b)
-{
-	if (a->code != b->code)
-		return a->code > b->code ? 1 : -1;
-	return (a->rest > b->rest) - (a->rest < b->rest);
-}
-
 #define ST_SORT sort_pairs
 #define ST_ELEMENT_TYPE GjExactPair
-#define ST_COMPARE(a, b) compare_pairs(a, b)
+#define ST_COMPARE(a, b) GjComparePairs(a, b)
 #define ST_CHECK_FOR_INTERRUPTS
 #define ST_SCOPE static
 #define ST_DEFINE
@@ -289,7 +280,7 @@ GjProofsCreate(MemoryContext context, const GjKeySet *keys, const GjExact *exact
 	*proofs = (GjProofs) {.column = column,.memory = room * 2 * sizeof(int64)};
 	proofs->codes = MemoryContextAllocHuge(context, room * sizeof(int64));
 	proofs->rests = MemoryContextAllocHuge(context, room * sizeof(int64));
-	if (keys->narrowed || !pairs_ascend(listed, nlisted))
+	if (keys->narrowed || !GjPairsAscend(listed, nlisted))
 	{
 		pairs = ordered = MemoryContextAllocHuge(context, room * sizeof(GjExactPair));
 		n = order_pairs(keys, listed, nlisted, ordered, (uint64 *) proofs->codes,
@@ -297,7 +288,7 @@ GjProofsCreate(MemoryContext context, const GjKeySet *keys, const GjExact *exact
 	}
 	for (uint64 i = 0; i < n; i++)
 	{
-		if (i > 0 && compare_pairs(&pairs[i - 1], &pairs[i]) == 0)
+		if (i > 0 && GjComparePairs(&pairs[i - 1], &pairs[i]) == 0)
 			continue;
 		proofs->codes[proofs->n] = pairs[i].code;
 		proofs->rests[proofs->n++] = pairs[i].rest;
@@ -305,17 +296,6 @@ GjProofsCreate(MemoryContext context, const GjKeySet *keys, const GjExact *exact
 	if (ordered != NULL)
 		pfree(ordered);
 	return proofs;
-}
-
-static bool
-pairs_ascend(const GjExactPair *pairs, uint32 n)
-{
-	for (uint32 i = 1; i < n; i++)
-	{
-		if (compare_pairs(&pairs[i - 1], &pairs[i]) > 0)
-			return false;
-	}
-	return true;
 }
 
 /*

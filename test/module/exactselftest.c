@@ -31,6 +31,8 @@
 #define MAX_ELEMENTS			900
 #define ROWS					(2 * GJ_BATCH_ROWS + 100)
 #define PAIRS					3000
+#define ORDERED_CODES			1000
+#define ORDERED_RESTS			5
 #define ROUNDS					70
 
 /* Memory of a table of pairs: its contexts, and elements and cells that are an eighth full */
@@ -270,6 +272,64 @@ run_entries(pg_prng_state *prng)
 }
 
 /*
+ * Look up entries in the order of their codes, among pairs that are listed in order, some of them
+ * twice: no element gets a cell.  The same with the last entry out of order needs cells.
+ */
+static int64
+run_ordered(pg_prng_state *prng)
+{
+	GjExactPart part = {.row_length = pg_prng_bool(prng) ? -1 : sizeof(int64)};
+	bool		is_rest = part.row_length == -1;
+	int			density = 1 + pg_prng_uint64(prng) % 20;
+	bool		listed[ORDERED_CODES][ORDERED_RESTS];
+	int64	   *codes = palloc_array(int64, ROWS);
+	Datum	   *rests = palloc_array(Datum, ROWS);
+	uint32	   *found = palloc_array(uint32, ROWS);
+	const Datum *parts[1] = {rests};
+	int64		code = PG_INT64_MIN;
+	GjExact    *exact;
+	uint32		n;
+
+	GjExactPartUseRest(&part);
+	exact = GjExactCreate(CurrentMemoryContext, 1, &part, true, 0);
+	for (int i = 0; i < ORDERED_CODES * ORDERED_RESTS; i++)
+	{
+		Datum		rest = Int64GetDatum(i % ORDERED_RESTS - 2);
+		bool	   *is_listed = &listed[i / ORDERED_RESTS][i % ORDERED_RESTS];
+
+		*is_listed = pg_prng_uint64(prng) % density == 0;
+		for (int k = 0; *is_listed && k <= i % 2; k++)
+			GjExactList(exact, i / ORDERED_RESTS, &rest, true);
+	}
+	for (int i = 0; i < ROWS; i++)
+	{
+		codes[i] = code;
+		rests[i] = Int64GetDatum(pg_prng_uint64(prng) % ORDERED_RESTS - 2);
+		code += pg_prng_uint64(prng) % 3;
+		if (i == 20)
+			code = 0;
+	}
+	for (int round = 0; round < 2; round++)
+	{
+		GjExactFindWords(exact, ROWS, codes, parts, found);
+		for (int i = 0; i < ROWS; i++)
+		{
+			bool		has = codes[i] >= 0 && codes[i] < ORDERED_CODES &&
+				listed[codes[i]][DatumGetInt64(rests[i]) + 2];
+
+			if (is_rest && codes[i] < 0 ? found[i] != GJ_EXACT_UNKNOWN :
+				has != (found[i] != GJ_EXACT_NONE))
+				elog(ERROR, "an exact table finds a wrong element for an entry in order");
+		}
+		if (GjExactCount(exact) > 0 && (GjExactListed(exact, &n) != NULL) != (round == 0))
+			elog(ERROR, "elements %s cells", round == 0 ? "in order got" : "got no");
+		codes[ROWS - 1] = 0;
+	}
+	GjExactFree(exact);
+	return 2 * ROWS;
+}
+
+/*
  * List pairs for a device: those whose code is in a set that has half of the codes, or all.  Codes
  * are spread over all integers, differ in few bits, or are few; some pairs are equal.  The least
  * integer differs from others in the uppermost bit, and so makes those that differ in few bits have
@@ -283,19 +343,23 @@ run_pairs(pg_prng_state *prng)
 	uint64		factor = pg_prng_bool(prng) ? UINT64CONST(0x9E3779B97F4A7C15) :
 		UINT64CONST(1) << pg_prng_uint64(prng) % 60;
 	GjKeySet   *set = GjKeySetCreate(CurrentMemoryContext, sizeof(int64));
-	GjExact    *pairs = GjPairsCreate(CurrentMemoryContext);
+	GjExactPart part = {0};
+	GjExact    *pairs;
 	bool		narrowed = pg_prng_bool(prng);
 	GjProofs   *proofs;
 	uint64		expected = 0;
 
-	GjPairsAdd(pairs, PG_INT64_MIN, 0);
+	GjExactPartUseRest(&part);
+	pairs = GjExactCreate(CurrentMemoryContext, 1, &part, false, 0);
+	GjExactListPairs(pairs, 1, &(int64) {PG_INT64_MIN}, &(int64) {0});
 	GjKeySetAdd(set, PG_INT64_MIN);
 	set->spread = pg_prng_bool(prng);
 	for (int i = 0; i < npairs; i++)
 	{
 		int64		code = (int64) (pg_prng_uint64(prng) % ncodes * factor);
+		int64		rest = (int64) (pg_prng_uint64(prng) % 5) - 2;
 
-		GjPairsAdd(pairs, code, (int64) (pg_prng_uint64(prng) % 5) - 2);
+		GjExactListPairs(pairs, 1, &code, &rest);
 		if (!narrowed || (code / 8) % 2 == 0)
 			GjKeySetAdd(set, code);
 	}
@@ -345,7 +409,7 @@ gpujoin_exact_selftest(PG_FUNCTION_ARGS)
 													  ALLOCSET_DEFAULT_SIZES);
 		MemoryContext old = MemoryContextSwitchTo(context);
 
-		n += run_round(&prng) + run_entries(&prng) + run_pairs(&prng);
+		n += run_round(&prng) + run_entries(&prng) + run_ordered(&prng) + run_pairs(&prng);
 		MemoryContextSwitchTo(old);
 		MemoryContextDelete(context);
 	}
