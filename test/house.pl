@@ -13,15 +13,15 @@ use File::Basename;
 # (keys, fold workers, merges in steps, reductions).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 165,
-	'lines' => 80613,
-	'lines of code' => 56693,
+	'files' => 163,
+	'lines' => 80593,
+	'lines of code' => 56689,
 	'global functions' => 775,
 	'used by no other file' => 0,
 	'used across folders' => 418,
 	'single callers in the folder' => 223,
 	'pairs of files to merge' => 0,
-	'private headers' => 9,
+	'private headers' => 8,
 	'names with two meanings' => 0,
 	'files with EXPLAIN' => 1);
 

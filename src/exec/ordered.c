@@ -25,9 +25,9 @@
  *	  entries with the same TID; but two of them that are not equal belong to rows that are not
  *	  visible to our snapshot: lemma L7.  An outdated answer of a device has only TIDs.  It is not
  *	  used: the CPU searches.
- * c. So the batch between whose ends (v, T) lies contains (T, v), and only one batch is such.  If
- *	  a match meets it twice, on a tail page and where it was moved to, or by a device and on the
- *	  CPU, both copies have equal words and one is kept.
+ * c. So exactly one batch contains (T, v): the one between whose ends (v, T) lies.  If a match
+ *	  meets it twice, on a tail page and where it was moved to, or by a device and on the CPU, both
+ *	  copies have equal words and one is kept.
  * d. When its turn comes, it is either a row by the visibility map and the epoch, as in
  *	  match/visible.c: each group of entries is tested after it was found, and the epoch after
  *	  that; and its code must not be a hash.  Or T is fetched from the heap under the snapshot,

@@ -9,7 +9,7 @@
  *
  * The hook for statistics does the same once for the list, with a hash table of the common values.
  * It then gives PostgreSQL statistics without common values, by which each constant's estimate is
- * the mean of all.  So the sum, which is all that the planner keeps, does not change, but for
+ * the mean of all.  So the sum, which is all that the planner keeps, does not change, except for
  * rounding.
  *
  * The statistics must not serve another estimate.  They are given only
