@@ -14,7 +14,7 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 163,
-	'lines' => 80593,
+	'lines' => 80592,
 	'lines of code' => 56689,
 	'global functions' => 775,
 	'used by no other file' => 0,

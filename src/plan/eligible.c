@@ -186,8 +186,7 @@ GjIndexRestProc(const IndexOptInfo *index)
  */
 
 /*
- * List the partitions on the way from the top down to a table; returns NIL if the key divides no
- * level
+ * List the partitions from the top down to a table; returns NIL if the key divides no level
  *
  * For each level, the list has the OID of the partitioned table, or InvalidOid if the index's key
  * does not divide it, and the OID of the partition.  *share becomes the fraction of the keys that

@@ -326,8 +326,8 @@ GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table, RelOpt
 }
 
 /*
- * List the partitions on the way from the big side down to a table, in the plan's format
- * (node/scanplan.h); the key determines the first level
+ * List the partitions from the big side down to a table, in the plan's format (node/scanplan.h);
+ * the key determines the first level
  */
 static List *
 table_partitions(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big)

@@ -161,7 +161,7 @@ partitions_open(EState *estate, Oid parent_oid)
 
 	/*
 	 * Include partitions that are being detached, as core does.  The executor's own directory is
-	 * not used: whoever creates it decides that for all users, and rows must not be inserted into
+	 * not used: its first user decides that for all others, and rows must not be inserted into
 	 * such partitions.
 	 */
 	partitions->directory = CreatePartitionDirectory(estate->es_query_cxt, false);
