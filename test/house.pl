@@ -14,9 +14,9 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 163,
-	'lines' => 80592,
-	'lines of code' => 56689,
-	'global functions' => 775,
+	'lines' => 80627,
+	'lines of code' => 56713,
+	'global functions' => 767,
 	'used by no other file' => 0,
 	'used across folders' => 417,
 	'single callers in the folder' => 222,

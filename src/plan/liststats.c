@@ -32,6 +32,7 @@
 #include "catalog/pg_statistic.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/optimizer.h"
+#include "optimizer/plancat.h"
 #include "optimizer/restrictinfo.h"
 #include "utils/array.h"
 #include "utils/fmgroids.h"
@@ -50,7 +51,7 @@
 typedef struct CurrentList
 {
 	RestrictInfo *clause;		/* NULL: none */
-	RelOptInfo *rel;
+	RangeTblEntry *rte;
 	AttrNumber	attno;
 	HeapTuple	stats;			/* what PostgreSQL is given, or NULL: the column's own */
 } CurrentList;
@@ -78,14 +79,15 @@ static get_relation_stats_hook_type prev_get_relation_stats_hook = NULL;
 
 static bool give_statistics(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno,
 							VariableStatData *vardata);
-static void start_list(RangeTblEntry *rte, AttrNumber attno, VariableStatData *vardata);
+static void start_list(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno);
+static RelOptInfo *find_relation(PlannerInfo *root, const RangeTblEntry *rte);
 static void forget_list(void *unused);
 static bool has_index_of_ours(const RelOptInfo *rel, AttrNumber attno);
 static RestrictInfo *find_list(const RelOptInfo *rel, AttrNumber attno);
 static bool asks_alone(const RestrictInfo *list, const RelOptInfo *rel, AttrNumber attno);
 static bool is_long_list(const RestrictInfo *clause, AttrNumber attno);
-static HeapTuple condense(HeapTuple stats, const ScalarArrayOpExpr *list,
-						  VariableStatData *vardata);
+static const Var *get_column(const ScalarArrayOpExpr *list);
+static HeapTuple condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel);
 static double mean_selectivity(VariableStatData *vardata, const ScalarArrayOpExpr *list,
 							   Comparison *comparison);
 static HeapTuple make_statistics(HeapTuple stats, double selectivity);
@@ -120,7 +122,8 @@ GjListStatsInit(void)
 /*
  * get_relation_stats_hook: give the statistics of a list while it is estimated
  *
- * This is called for each constant, so it must be quick.
+ * This is called for each constant, so it must be quick.  Nothing in *vardata is used: the cost
+ * estimates of some access methods call the hook, too, and leave most of it undefined.
  */
 static bool
 give_statistics(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno, VariableStatData *vardata)
@@ -128,12 +131,12 @@ give_statistics(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno, Variabl
 	if (prev_get_relation_stats_hook != NULL &&
 		prev_get_relation_stats_hook(root, rte, attno, vardata))
 		return true;
-	if (!gj_enabled || vardata->rel == NULL || vardata->isunique)
+	if (!gj_enabled)
 		return false;
 
-	if (current.clause == NULL || current.rel != vardata->rel || current.attno != attno ||
+	if (current.clause == NULL || current.rte != rte || current.attno != attno ||
 		current.clause->norm_selec >= 0)
-		start_list(rte, attno, vardata);
+		start_list(root, rte, attno);
 	if (current.clause == NULL || current.stats == NULL)
 		return false;
 
@@ -150,15 +153,15 @@ give_statistics(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno, Variabl
  * so the next constant does not look again.
  */
 static void
-start_list(RangeTblEntry *rte, AttrNumber attno, VariableStatData *vardata)
+start_list(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno)
 {
-	RelOptInfo *rel = vardata->rel;
+	RelOptInfo *rel = find_relation(root, rte);
 	RestrictInfo *clause;
 	MemoryContextCallback *callback;
 	HeapTuple	stats;
 
 	current.clause = NULL;
-	if (!has_index_of_ours(rel, attno))
+	if (rel == NULL || !has_index_of_ours(rel, attno))
 		return;
 	clause = find_list(rel, attno);
 	if (clause == NULL)
@@ -171,7 +174,7 @@ start_list(RangeTblEntry *rte, AttrNumber attno, VariableStatData *vardata)
 	MemoryContextRegisterResetCallback(CurrentMemoryContext, callback);
 
 	current.clause = clause;
-	current.rel = rel;
+	current.rte = rte;
 	current.attno = attno;
 	current.stats = NULL;
 	if (!asks_alone(clause, rel, attno))
@@ -181,8 +184,22 @@ start_list(RangeTblEntry *rte, AttrNumber attno, VariableStatData *vardata)
 							BoolGetDatum(rte->inh));
 	if (!HeapTupleIsValid(stats))
 		return;
-	current.stats = condense(stats, (ScalarArrayOpExpr *) clause->clause, vardata);
+	current.stats = condense(stats, (ScalarArrayOpExpr *) clause->clause, rel);
 	ReleaseSysCache(stats);
+}
+
+/*
+ * Return the table that an entry of the range table is, or NULL if it is none that is planned
+ */
+static RelOptInfo *
+find_relation(PlannerInfo *root, const RangeTblEntry *rte)
+{
+	for (int i = 1; i < root->simple_rel_array_size; i++)
+	{
+		if (root->simple_rte_array[i] == rte)
+			return root->simple_rel_array[i];
+	}
+	return NULL;
 }
 
 /*
@@ -267,14 +284,12 @@ is_long_list(const RestrictInfo *clause, AttrNumber attno)
 {
 	const ScalarArrayOpExpr *list = (const ScalarArrayOpExpr *) clause->clause;
 	const Const *array;
-	Node	   *column;
+	const Var  *column;
 
 	if (clause->norm_selec >= 0 || !IsA(list, ScalarArrayOpExpr) || !list->useOr)
 		return false;
-	column = linitial(list->args);
-	if (IsA(column, RelabelType))
-		column = (Node *) ((RelabelType *) column)->arg;
-	if (!IsA(column, Var) || ((Var *) column)->varattno != attno)
+	column = get_column(list);
+	if (!IsA(column, Var) || column->varattno != attno)
 		return false;
 
 	array = lsecond(list->args);
@@ -285,28 +300,48 @@ is_long_list(const RestrictInfo *clause, AttrNumber attno)
 }
 
 /*
+ * Return what a list's values are compared with, without a cast that changes nothing
+ */
+static const Var *
+get_column(const ScalarArrayOpExpr *list)
+{
+	Node	   *column = linitial(list->args);
+
+	if (IsA(column, RelabelType))
+		column = (Node *) ((RelabelType *) column)->arg;
+	return (const Var *) column;
+}
+
+/*
  * Return statistics by which each constant of a list has the mean of their estimates, or NULL if
  * that is not possible
  *
  * It is done only for the equality of a type that can be hashed.  That function must be leakproof;
- * otherwise, whether PostgreSQL looks at the common values depends on the user's privileges.
+ * otherwise, whether PostgreSQL looks at the common values depends on the user's privileges.  It
+ * does not look at those of a unique column.
  */
 static HeapTuple
-condense(HeapTuple stats, const ScalarArrayOpExpr *list, VariableStatData *vardata)
+condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel)
 {
-	VariableStatData own = *vardata;
-	TypeCacheEntry *type = lookup_type_cache(vardata->atttype, TYPECACHE_EQ_OPR_FINFO |
+	const Var  *column = get_column(list);
+	TypeCacheEntry *type = lookup_type_cache(column->vartype, TYPECACHE_EQ_OPR_FINFO |
 											 TYPECACHE_HASH_PROC_FINFO);
+	VariableStatData own = {0};
 	Comparison	comparison;
 	double		selectivity;
 
 	if (list->opno != type->eq_opr || !OidIsValid(type->hash_proc) ||
-		get_oprrest(list->opno) != F_EQSEL || !get_func_leakproof(type->eq_opr_finfo.fn_oid))
+		get_oprrest(list->opno) != F_EQSEL || !get_func_leakproof(type->eq_opr_finfo.fn_oid) ||
+		has_unique_index(rel, column->varattno))
 		return NULL;
 	comparison.hash = type->hash_proc_finfo;
 	comparison.equal = type->eq_opr_finfo;
 	comparison.collation = list->inputcollid;
 
+	own.var = (Node *) column;
+	own.rel = rel;
+	own.vartype = own.atttype = column->vartype;
+	own.atttypmod = column->vartypmod;
 	own.statsTuple = stats;
 	own.acl_ok = true;
 	selectivity = mean_selectivity(&own, list, &comparison);
