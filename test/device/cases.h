@@ -34,9 +34,11 @@ void test_entry_memory(const gjd_api *api);
 void test_filters(library *libs, int n);
 void test_filter_limits(library *lib);
 
-/* reduce_cases.c: groups, the rest, pages that are left out */
+/* reduce_cases.c: groups, the rest */
 void test_reductions(library *libs, int n);
 void test_groups(library *libs, int n); /* of columns, of keys with numbers and weights */
+
+/* reduce_limit_cases.c: pages that are left out, refused parameters */
 void test_reduction_limits(library *lib);
 
 /* top_cases.c: the first rows of an order */

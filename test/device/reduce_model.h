@@ -35,6 +35,12 @@ outcome expected_outcome(const model *m, const task *t, key_set set);
 void check_reduction(library *libs, int n, const model *m, key_set set, const task *t,
 					 gjd_column *const *columns, bool *good);
 
+/* reduce_cases.c: models and tasks */
+model *make_values(uint32_t key_bytes, uint32_t slots, uint64_t rows, uint32_t keys,
+				   bool in_order);
+key_set some_keys(uint32_t keys, uint32_t step);
+void all_aggregates(task *t, uint32_t first_column);
+
 /* short_cases.c: inputs and groups that make a reduction take fewer calls, and longer ones */
 void test_short_reductions(library *libs, int n);
 
