@@ -72,6 +72,7 @@ static bool is_numeric(const Expr *expr);
 static GjColumnPart first_part(const Building *building, const Expr *expr);
 static bool is_encodable(Expr *expr);
 static const char *aggregate_problem(const Aggref *aggref);
+static const Var *numeric_argument(const Aggref *aggref);
 static bool takes_pair(const Aggref *aggref);
 static bool is_text_limit(const Aggref *aggref);
 static bool compares_bytes(Oid collation);
@@ -377,13 +378,13 @@ aggregate_problem(const Aggref *aggref)
 		Oid			argtype = linitial_oid(aggref->aggargtypes);
 
 		if (kind != GJ_AGG_COUNT_DISTINCT ||
-			!(value_type_of(argtype, &type) || GjNumericArgument(aggref) != NULL ||
+			!(value_type_of(argtype, &type) || numeric_argument(aggref) != NULL ||
 			  takes_pair(aggref)) ||
 			type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8 ||
 			lookup_type_cache(argtype, TYPECACHE_EQ_OPR)->eq_opr != clause->eqop)
 			return say(aggref, " with DISTINCT is not computed by gpujoin");
 	}
-	argument = GjNumericArgument(aggref) != NULL || takes_pair(aggref) ? NULL :
+	argument = numeric_argument(aggref) != NULL || takes_pair(aggref) ? NULL :
 		GjAggregateArgument(aggref);
 	if (argument != NULL && !value_type_of(exprType((Node *) argument), &type))
 		return say(aggref, " is not computed by gpujoin");
@@ -391,6 +392,19 @@ aggregate_problem(const Aggref *aggref)
 	if (problem == NULL)
 		problem = computation_problem(argument);
 	return problem == NULL ? NULL : say(aggref, problem);
+}
+
+/*
+ * Return the column that is a numeric argument, or NULL
+ */
+static const Var *
+numeric_argument(const Aggref *aggref)
+{
+	const Var  *argument = (const Var *) GjAggregateArgument(aggref);
+
+	if (argument == NULL || !IsA(argument, Var) || argument->vartype != NUMERICOID)
+		return NULL;
+	return argument;
 }
 
 /*
@@ -527,7 +541,7 @@ GjAggRefuseInput(PlannerInfo *root, const GjAggQuery *query, Path *child)
 		return "what is grouped or aggregated is computed above an Append";
 	foreach(lc, query->aggregates)
 	{
-		const Var  *column = GjNumericArgument(lfirst_node(Aggref, lc));
+		const Var  *column = numeric_argument(lfirst_node(Aggref, lc));
 
 		if (column != NULL && !GjNumericScales(root, child, column, scales))
 			return say(lfirst_node(Aggref, lc), " has an argument that is not read from the index");

@@ -307,7 +307,6 @@ extern Expr *GjAggregateArgument(const Aggref *aggref);
 extern void GjListStatsInit(void);
 
 /* words.c: numeric columns of an index; scales[] has the two of base/numeric.h */
-extern const Var *GjNumericArgument(const Aggref *aggref);
 extern bool GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales);
 extern bool GjTextHasWords(PlannerInfo *root, Path *path, const Var *column);
 extern bool GjColumnHasWords(const IndexOptInfo *index, int column, bool is_bpchar);

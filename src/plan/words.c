@@ -53,19 +53,6 @@ static double share_of_values(HeapTuple statistics, bool (*test) (Datum value, c
 static AttrNumber attno_of(PlannerInfo *root, const RelOptInfo *rel, const Var *column);
 
 /*
- * Return the column that is a numeric argument, or NULL
- */
-const Var *
-GjNumericArgument(const Aggref *aggref)
-{
-	const Var  *argument = (const Var *) GjAggregateArgument(aggref);
-
-	if (argument == NULL || !IsA(argument, Var) || argument->vartype != NUMERICOID)
-		return NULL;
-	return argument;
-}
-
-/*
  * Find the display scale and the stored scale of a column in an aggregate's input.  Returns false
  * if the input does not take it from indexes.
  */
