@@ -190,14 +190,20 @@ start_list(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno)
 
 /*
  * Return the table that an entry of the range table is, or NULL if it is none that is planned
+ *
+ * Partitions are planned in order, so the search begins where the last one ended.
  */
 static RelOptInfo *
 find_relation(PlannerInfo *root, const RangeTblEntry *rte)
 {
-	for (int i = 1; i < root->simple_rel_array_size; i++)
+	static int	at = 0;
+
+	for (int n = 0; n < root->simple_rel_array_size; n++, at++)
 	{
-		if (root->simple_rte_array[i] == rte)
-			return root->simple_rel_array[i];
+		if (at >= root->simple_rel_array_size)
+			at = 0;
+		if (root->simple_rte_array[at] == rte)
+			return root->simple_rel_array[at];
 	}
 	return NULL;
 }
