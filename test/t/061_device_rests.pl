@@ -181,6 +181,41 @@ reduced('joined texts', "SELECT p, $sums FROM small JOIN t USING (s) WHERE lengt
 reduced('the number of distinct texts', "SELECT count(DISTINCT s) FROM t WHERE $ids", 0);
 reduced('joined texts of which some are no ids', "SELECT $sums FROM small JOIN t USING (s)", 0);
 
+# ---- several batches of small rows -------------------------------------------------------------
+
+# Each batch is a reduction if there is memory for its groups.  If a text of the small side forms
+# groups, the rows are read.
+sql(q{CREATE TABLE wide AS SELECT key(i % 4000) AS u, name(i % 4000) AS s, i % 4 AS p,
+		CASE WHEN i % 5 > 0 THEN 'group ' || i % 5 END AS g
+	FROM generate_series(1, 12000) i; ANALYZE wide});
+my $memory = q{SET hash_mem_multiplier = 1; SET work_mem = '512kB'};
+
+sub check_batches
+{
+	my $when = shift;
+
+	foreach my $query ('SELECT count(DISTINCT t.u) FROM wide JOIN t USING (u)',
+		'SELECT count(DISTINCT u) FROM t WHERE u IN (SELECT u FROM wide)',
+		"SELECT $sums FROM wide JOIN t USING (u)",
+		"SELECT p, $sums FROM wide JOIN t USING (u) GROUP BY p ORDER BY p",
+		"SELECT $sums FROM wide JOIN t USING (s) WHERE length(wide.s) < 12",
+		"SELECT g, $sums FROM wide JOIN t USING (u) GROUP BY g ORDER BY g",
+		"SELECT g, c, $sums FROM wide JOIN t USING (u) GROUP BY g, c ORDER BY g, c",
+		"SELECT g, $sums FROM wide JOIN t USING (s) WHERE length(wide.s) < 12 GROUP BY g
+			ORDER BY g")
+	{
+		my $plan = sql("$memory; EXPLAIN (ANALYZE, FORMAT json, TIMING off) $query");
+		my $batches = counter($plan, 'Batches');
+
+		cmp_ok($batches, '>', 1, "several batches, $when: $query");
+		cmp_ok(counter($plan, 'Device Reductions'), $query =~ /BY g/ ? '==' : '>',
+			$query =~ /BY/ ? 0 : $batches - 1, 'reductions');
+		is(sql("$memory; $query"), sql("SET gpujoin.enabled = off; $query"), 'the answer');
+	}
+	return;
+}
+check_batches('all rows');
+
 # ---- changes -----------------------------------------------------------------------------------
 
 # New rows are on the tail, and then in an open page; blocks are no longer all-visible.
@@ -209,6 +244,8 @@ foreach my $rows (5, 3000)
 		UPDATE t SET u = alike(5), s = 'user-1' WHERE id < 500 AND id % 100 = 7;
 		DELETE FROM t WHERE id BETWEEN 2000 AND 2500 AND id % 40 = 11});
 }
+
+check_batches('with a rest');
 
 # The keys with their rests take memory that the rest of the rows would need: 2000 keys take 32 kB,
 # and 300 kB are enough without them.
