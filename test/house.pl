@@ -14,9 +14,9 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 163,
-	'lines' => 80633,
-	'lines of code' => 56716,
-	'global functions' => 775,
+	'lines' => 80660,
+	'lines of code' => 56733,
+	'global functions' => 767,
 	'used by no other file' => 0,
 	'used across folders' => 417,
 	'single callers in the folder' => 222,

@@ -16,8 +16,8 @@
  * that have the key are adjacent, and are copied as a range.  That is faster if few listed keys can
  * be on the page.
  *
- * A run's page keeps keys and TIDs of deleted entries, so its keys always ascend.  But ranges are
- * copied only from pages without deleted entries.
+ * A run's page keeps keys and TIDs of deleted entries, so its keys always ascend; these entries are
+ * left out.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -48,12 +48,20 @@
 /* Number of slots around the expected one that are searched first for a key */
 #define NEAR_SLOTS				16
 
+/* Prefetch the values of an array in the slots near the expected one, from slot on */
+#define GjPrefetchNear(array, width, slot) \
+	GjPrefetchRange((char *) (array) + (slot) * (width), 2 * NEAR_SLOTS * (width))
+
 /*
- * Searching the set for a key in the range of a page costs some 30 ns, a twentieth
- * of matching the page.  We do so if no more keys than this are expected in the
- * range, assuming that keys are spread evenly.
+ * Searching the set for a key in the range of a page costs some 30 ns, a twentieth of matching the
+ * page.  We do so if no more keys than this are expected in the range, if keys are spread evenly.
  */
 #define SPARSE_KEYS				16
+
+/* Return true if a page may have entries outside the limits */
+#define IS_BOUNDED(chosen, limits) \
+	(GjPlaceIsBefore(&(chosen)->first, &(limits)->from) || \
+	 GjPlaceIsBefore(&(limits)->end, &(chosen)->next))
 
 /* Number of chosen pages whose memory is prefetched together */
 #define PAGES_AHEAD				8
@@ -92,6 +100,8 @@ static void match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chos
 					   const GjPageLimits *limits, GjMatchTarget target, GjMatchStats *stats);
 static Buffer read_ahead_take(GjSearch *search, int i);
 static void read_ahead_from(GjSearch *search, int from);
+static Buffer pin_run_page(GjSearch *search, int i, const GjPageLimits *limits,
+						   GjMatchTarget target);
 static void recall_pages(GjSearch *search, int from, GjMatchTarget target);
 static Buffer pin_chosen(GjSearch *search, int i);
 static bool is_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
@@ -120,11 +130,11 @@ static void prefetch_hits(Page page, const GjIndexInfo *info, const GjPageHits *
 static void prefetch_values(const char *array, int width, const GjPageHits *hits, int first);
 static void drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits,
 					  GjPageHits *hits);
-static int	count_slots(const uint32 *used, int words);
 static int	estimate_slot(const GjChosenPage *chosen, int nslots, int64 key);
-static void prefetch_slots(const char *array, int width, int slot);
-static bool add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n);
-static bool pack_tids(uint64 *to, const ItemPointerData *tids, int n, uint64 *highest);
+static bool add_used(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int end,
+					 GjMatchStats *stats);
+static bool add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n,
+					  GjMatchStats *stats);
 static bool may_have_nulls(const GjIndexInfo *info, int i, const GjEntryColumn *column);
 static void copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
 					   int first, int n);
@@ -148,13 +158,9 @@ bool
 GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 			 GjMatchStats *stats)
 {
-	Buffer		next = InvalidBuffer;
+	Buffer		next = search->nchosen > 0 ? pin_run_page(search, 0, limits, target) :
+		InvalidBuffer;
 
-	if (search->nchosen > 0)
-	{
-		recall_pages(search, 0, target);
-		next = pin_chosen(search, 0);
-	}
 	for (int i = 0; i < search->nchosen; i++)
 	{
 		const GjChosenPage *chosen = &search->chosen[i];
@@ -162,22 +168,7 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 
 		CHECK_FOR_INTERRUPTS();
 		if (i + 1 < search->nchosen)
-		{
-			const GjChosenPage *following = chosen + 1;
-
-			if ((i + 1) % PAGES_AHEAD == 0)
-				recall_pages(search, i + 1, target);
-			next = pin_chosen(search, i + 1);
-			if (!has_few_keys(search->keys, following))
-			{
-				GjKeySetPrepare(search->keys);
-				GjPrefetchKeys(BufferGetPage(next), search->info);
-			}
-			else if (next != following->recalled)
-				prefetch_listed(BufferGetPage(next), search->info, search->keys, following,
-								target);
-		}
-
+			next = pin_run_page(search, i + 1, limits, target);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
 		if (!is_listed(search, buffer, chosen))
 		{
@@ -195,6 +186,28 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 	}
 	search->nread += search->nchosen;
 	return true;
+}
+
+/*
+ * Pin a chosen page of a run, and have ready what is needed while it is locked
+ */
+static Buffer
+pin_run_page(GjSearch *search, int i, const GjPageLimits *limits, GjMatchTarget target)
+{
+	const GjChosenPage *chosen = &search->chosen[i];
+	Buffer		buffer;
+
+	if (i % PAGES_AHEAD == 0)
+		recall_pages(search, i, target);
+	buffer = pin_chosen(search, i);
+	if (IS_BOUNDED(chosen, limits) || !has_few_keys(search->keys, chosen))
+	{
+		GjKeySetPrepare(search->keys);
+		GjPrefetchKeys(BufferGetPage(buffer), search->info);
+	}
+	else if (buffer != chosen->recalled)
+		prefetch_listed(BufferGetPage(buffer), search->info, search->keys, chosen, target);
+	return buffer;
 }
 
 /*
@@ -276,8 +289,7 @@ match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
 	stats->pages++;
 	stats->entries += GjPageGetOpaque(page)->used;
 	stats->run_pages_read++;
-	some.bounded = GjPlaceIsBefore(&chosen->first, &limits->from) ||
-		GjPlaceIsBefore(&limits->end, &chosen->next);
+	some.bounded = IS_BOUNDED(chosen, limits);
 	if (some.bounded || !has_few_keys(search->keys, chosen))
 		possible = match_keys(page, search->info, search->keys, &some, NULL, target, stats);
 	else
@@ -294,6 +306,7 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 			   const GjIndexState *state, BlockNumber start, BlockNumber end,
 			   GjMatchTarget target, GjMatchStats *stats)
 {
+	GjKeySetPrepare(keys);
 	for (BlockNumber block = start; block < end; block++)
 	{
 		Buffer		buffer = ReadBuffer(index, block);
@@ -818,19 +831,13 @@ prefetch_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 		slot = estimate_slot(chosen, info->slots, keys->keys[chosen->key]);
 	slot = Max(Min(slot, info->slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
 	GjPrefetchEnds(page);
-	prefetch_slots(GjDataKeys(page, info), info->key_width, slot);
-	prefetch_slots((char *) GjDataTids(page, info), sizeof(ItemPointerData), slot);
+	GjPrefetchNear(GjDataKeys(page, info), info->key_width, slot);
+	GjPrefetchNear(GjDataTids(page, info), sizeof(ItemPointerData), slot);
 	for (int i = 0; target.entries != NULL && i < info->nincluded; i++)
 	{
 		if (target.entries->included[i].width != 0)
-			prefetch_slots(GjDataValues(page, &info->included[i]), info->included[i].width, slot);
+			GjPrefetchNear(GjDataValues(page, &info->included[i]), info->included[i].width, slot);
 	}
-}
-
-static pg_attribute_always_inline void
-prefetch_slots(const char *array, int width, int slot)
-{
-	GjPrefetchRange(array + slot * width, 2 * NEAR_SLOTS * width);
 }
 
 static pg_attribute_always_inline bool
@@ -838,6 +845,7 @@ match_sorted(Page page, const GjIndexInfo *info, const GjKeySet *keys, int width
 			 const GjChosenPage *chosen, int nslots, GjMatchTarget target, GjMatchStats *stats)
 {
 	const char *page_keys = GjDataKeys(page, info);
+	bool		has_gaps = GjPageGetOpaque(page)->used != nslots;
 	int			slot = 0;
 
 	for (uint64 at = chosen->key;
@@ -851,12 +859,24 @@ match_sorted(Page page, const GjIndexInfo *info, const GjKeySet *keys, int width
 			continue;
 		if (key < PG_INT64_MAX)
 			end = find_near(page_keys, width, slot + 1, nslots, slot + 1, key + 1);
-		if (!add_slots(target, page, info, slot, end - slot))
+		if (!(has_gaps ? add_used(target, page, info, slot, end, stats) :
+			  add_slots(target, page, info, slot, end - slot, stats)))
 			return false;
-		stats->tids += end - slot;
 		slot = end;
 	}
 	return true;
+}
+
+/*
+ * Count the slots up to the last one in use
+ */
+static int
+count_slots(const uint32 *used, int words)
+{
+	while (words > 0 && used[words - 1] == 0)
+		words--;
+	return words == 0 ? 0 :
+		(words - 1) * GJ_SLOTS_PER_WORD + pg_leftmost_one_pos32(used[words - 1]) + 1;
 }
 
 /*
@@ -873,8 +893,6 @@ match_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 	int			nslots = used == info->slots ? used :
 		count_slots(GjDataUsed(page, info), info->words);
 
-	if (nslots != used)			/* there are gaps */
-		return match_keys(page, info, keys, NULL, NULL, target, stats);
 	if (nslots == 0)
 		return true;
 	if (info->key_width == sizeof(int32))
@@ -883,26 +901,35 @@ match_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 }
 
 /*
- * Count the slots up to the last one in use
+ * Add the entries in use among the slots from first to before end
  */
-static int
-count_slots(const uint32 *used, int words)
+static bool
+add_used(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int end,
+		 GjMatchStats *stats)
 {
-	while (words > 0 && used[words - 1] == 0)
-		words--;
-	return words == 0 ? 0 :
-		(words - 1) * GJ_SLOTS_PER_WORD + pg_leftmost_one_pos32(used[words - 1]) + 1;
+	const uint32 *used = GjDataUsed(page, info);
+
+	for (int slot = first, n; slot < end; slot += n + 1)
+	{
+		for (n = 0; slot + n < end &&
+			 (used[(slot + n) / GJ_SLOTS_PER_WORD] & GjSlotBit(slot + n)) != 0; n++);
+		if (n > 0 && !add_slots(target, page, info, slot, n, stats))
+			return false;
+	}
+	return true;
 }
 
 /*
  * Add adjacent entries
  */
 static bool
-add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n)
+add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n,
+		  GjMatchStats *stats)
 {
 	const ItemPointerData *tids = GjDataTids(page, info) + first;
 	uint64		packed[GJ_MAX_SLOTS];
 
+	stats->tids += n;
 	if (target.tids == NULL)
 		return entry_set_add_slots(target.entries, page, info, first, n);
 	for (int i = 0; i < n; i++)
@@ -1009,6 +1036,20 @@ copy_values(char *to, uint64 at, const char *from, int first, int width, int n)
 		memcpy(to + at * width, from + first * width, n * width);
 }
 
+static bool
+pack_tids(uint64 *to, const ItemPointerData *tids, int n, uint64 *highest)
+{
+	bool		possible = true;
+
+	for (int i = 0; i < n; i++)
+	{
+		to[i] = GjPackTid(&tids[i]);
+		*highest = Max(*highest, to[i]);
+		possible &= GjTidIsPossible(&tids[i]);
+	}
+	return possible;
+}
+
 /*
  * Add n adjacent entries of a locked data page, all of them in use.  Returns false like
  * entry_set_add_page().
@@ -1048,20 +1089,6 @@ static bool
 may_have_nulls(const GjIndexInfo *info, int i, const GjEntryColumn *column)
 {
 	return !info->has_rests || i != info->nvalues || column->has_nulls;
-}
-
-static bool
-pack_tids(uint64 *to, const ItemPointerData *tids, int n, uint64 *highest)
-{
-	bool		possible = true;
-
-	for (int i = 0; i < n; i++)
-	{
-		to[i] = GjPackTid(&tids[i]);
-		*highest = Max(*highest, to[i]);
-		possible &= GjTidIsPossible(&tids[i]);
-	}
-	return possible;
 }
 
 /*

@@ -57,3 +57,23 @@ SET gpujoin.force = off;
 SET gpujoin.enabled = off;
 SELECT count(*), sum(id) FROM reuse WHERE k IN (SELECT generate_series(1, 60000));
 DROP TABLE reuse, fresh;
+
+-- few keys on pages with gaps, from the index alone: places of deleted entries have other rows now
+SET gpujoin.auto_load = off;
+SET synchronous_commit = on;
+CREATE TABLE gaps (k int, v int) WITH (autovacuum_enabled = off);
+INSERT INTO gaps SELECT i / 20, i FROM generate_series(0, 19999) i;
+CREATE INDEX gaps_k ON gaps USING gpujoin (k) INCLUDE (v);
+DELETE FROM gaps WHERE v % 11 = 0 OR k % 70 = 0;
+VACUUM (INDEX_CLEANUP on) gaps;
+INSERT INTO gaps SELECT -1, -1 FROM generate_series(1, 2000);
+VACUUM (FREEZE) gaps;
+SELECT relallvisible = relpages AS all_visible FROM pg_class WHERE relname = 'gaps';
+SET gpujoin.enabled = on;
+SET gpujoin.force = on;
+EXPLAIN (COSTS OFF) SELECT k, count(*), sum(v) FROM gaps WHERE k IN (70, 71, 500, 998) GROUP BY k;
+SELECT k, count(*), sum(v) FROM gaps WHERE k IN (70, 71, 500, 998) GROUP BY k ORDER BY k;
+SELECT count(*), sum(v), min(ctid) IS NOT NULL AS fetched FROM gaps WHERE k IN (70, 71, 500, 998);
+SET gpujoin.enabled = off;
+SELECT k, count(*), sum(v) FROM gaps WHERE k IN (70, 71, 500, 998) GROUP BY k ORDER BY k;
+DROP TABLE gaps;
