@@ -13,13 +13,13 @@ use File::Basename;
 # (keys, fold workers, merges in steps, reductions).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 163,
-	'lines' => 80660,
-	'lines of code' => 56733,
-	'global functions' => 775,
+	'files' => 164,
+	'lines' => 80996,
+	'lines of code' => 56969,
+	'global functions' => 777,
 	'used by no other file' => 0,
 	'used across folders' => 417,
-	'single callers in the folder' => 222,
+	'single callers in the folder' => 225,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,
 	'names with two meanings' => 0,

@@ -116,12 +116,11 @@ static void spill_hits(GjSearch *search);
 static bool match_keys(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 					   const GjPageLimits *limits, Page following, GjMatchTarget target,
 					   GjMatchStats *stats);
-static bool match_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-						 const GjChosenPage *chosen, GjMatchTarget target,
-						 GjMatchStats *stats);
-static void prefetch_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-							const GjChosenPage *chosen, GjMatchTarget target);
-static bool has_few_keys(const GjKeySet *keys, const GjChosenPage *chosen);
+static bool match_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
+						 GjMatchTarget target, GjMatchStats *stats);
+static void prefetch_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
+							GjMatchTarget target);
+static bool has_few_keys(const GjChosenPage *chosen);
 static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
 static void find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,
 					  GjMatchTarget target, GjPageHits *hits);
@@ -200,13 +199,13 @@ pin_run_page(GjSearch *search, int i, const GjPageLimits *limits, GjMatchTarget 
 	if (i % PAGES_AHEAD == 0)
 		recall_pages(search, i, target);
 	buffer = pin_chosen(search, i);
-	if (IS_BOUNDED(chosen, limits) || !has_few_keys(search->keys, chosen))
+	if (IS_BOUNDED(chosen, limits) || !has_few_keys(chosen))
 	{
 		GjKeySetPrepare(search->keys);
 		GjPrefetchKeys(BufferGetPage(buffer), search->info);
 	}
 	else if (buffer != chosen->recalled)
-		prefetch_listed(BufferGetPage(buffer), search->info, search->keys, chosen, target);
+		prefetch_listed(BufferGetPage(buffer), search->info, chosen, target);
 	return buffer;
 }
 
@@ -226,9 +225,8 @@ recall_pages(GjSearch *search, int from, GjMatchTarget target)
 	{
 		const GjChosenPage *chosen = &search->chosen[i];
 
-		if (BufferIsValid(chosen->recalled) && has_few_keys(search->keys, chosen))
-			prefetch_listed(BufferGetPage(chosen->recalled), search->info, search->keys, chosen,
-							target);
+		if (BufferIsValid(chosen->recalled) && has_few_keys(chosen))
+			prefetch_listed(BufferGetPage(chosen->recalled), search->info, chosen, target);
 	}
 	for (int i = end; i < expected; i++)
 		GjBufferExpect(search->index, search->chosen[i].block);
@@ -290,10 +288,10 @@ match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
 	stats->entries += GjPageGetOpaque(page)->used;
 	stats->run_pages_read++;
 	some.bounded = IS_BOUNDED(chosen, limits);
-	if (some.bounded || !has_few_keys(search->keys, chosen))
+	if (some.bounded || !has_few_keys(chosen))
 		possible = match_keys(page, search->info, search->keys, &some, NULL, target, stats);
 	else
-		possible = match_listed(page, search->info, search->keys, chosen, target, stats);
+		possible = match_listed(page, search->info, chosen, target, stats);
 	if (!possible)
 		GjReportCorruption(search->index, chosen->block, "An entry has an impossible TID.");
 }
@@ -730,8 +728,9 @@ drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, GjPage
  * Return true if so few listed keys can be on a run's page that each should be searched for
  */
 static bool
-has_few_keys(const GjKeySet *keys, const GjChosenPage *chosen)
+has_few_keys(const GjChosenPage *chosen)
 {
+	const GjKeySet *keys = chosen->keys;
 	bool		is_built = keys->probe != GJ_PROBE_HASH || keys->filter != NULL;
 	uint64		many = chosen->key + (is_built ? MAX_FEW_KEYS : MAX_KEYS_UNBUILT);
 
@@ -822,9 +821,10 @@ estimate_slot(const GjChosenPage *chosen, int nslots, int64 key)
  * Prefetch the memory that match_listed() will probably read
  */
 static void
-prefetch_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-				const GjChosenPage *chosen, GjMatchTarget target)
+prefetch_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
+				GjMatchTarget target)
 {
+	const GjKeySet *keys = chosen->keys;
 	int			slot = 0;
 
 	if (chosen->key < keys->nkeys)
@@ -841,9 +841,10 @@ prefetch_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 }
 
 static pg_attribute_always_inline bool
-match_sorted(Page page, const GjIndexInfo *info, const GjKeySet *keys, int width,
-			 const GjChosenPage *chosen, int nslots, GjMatchTarget target, GjMatchStats *stats)
+match_sorted(Page page, const GjIndexInfo *info, int width, const GjChosenPage *chosen,
+			 int nslots, GjMatchTarget target, GjMatchStats *stats)
 {
+	const GjKeySet *keys = chosen->keys;
 	const char *page_keys = GjDataKeys(page, info);
 	bool		has_gaps = GjPageGetOpaque(page)->used != nslots;
 	int			slot = 0;
@@ -884,8 +885,8 @@ count_slots(const uint32 *used, int words)
  * places
  */
 static bool
-match_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
-			 const GjChosenPage *chosen, GjMatchTarget target, GjMatchStats *stats)
+match_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
+			 GjMatchTarget target, GjMatchStats *stats)
 {
 	int			used = GjPageGetOpaque(page)->used;
 
@@ -896,8 +897,8 @@ match_listed(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 	if (nslots == 0)
 		return true;
 	if (info->key_width == sizeof(int32))
-		return match_sorted(page, info, keys, sizeof(int32), chosen, nslots, target, stats);
-	return match_sorted(page, info, keys, sizeof(int64), chosen, nslots, target, stats);
+		return match_sorted(page, info, sizeof(int32), chosen, nslots, target, stats);
+	return match_sorted(page, info, sizeof(int64), chosen, nslots, target, stats);
 }
 
 /*

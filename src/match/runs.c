@@ -9,6 +9,8 @@
  * first key, and not above the first key of the next page: the entries of a key may begin on
  * one page and continue on the next.
  *
+ * Of the listed keys, those that a filter of the run rules out are not looked up (filters.c).
+ *
  * We scan all runs together, too.  Pages are chosen in the order of their first places, whatever
  * run they are of, until their entries fill the room.  The piece ends at the first place of the
  * next page: every hit before that place, in any run, is on one of the chosen pages.  Some of the
@@ -48,16 +50,17 @@ static void choose(GjSearch *search, GjRunCursor *cursor);
 void
 GjRunsOpen(GjSearch *search, GjMatchStats *stats)
 {
-	const GjKeySet *keys = search->keys;
-
 	Assert(!search->opened);
 	for (int i = 0; i < search->state.nruns; i++)
 	{
 		GjRunCursor *cursor = &search->cursors[i];
 		const GjRun *run = &search->state.runs[i];
-		bool		few = !keys->complement &&
-			keys->nkeys <= (uint64) run->directory_pages * FEW_SEEKS;
+		const GjKeySet *keys = GjFilterRunKeys(search, i);
+		uint64		nkeys = keys == NULL ? 0 : keys->nkeys;
+		bool		few = !search->keys->complement &&
+			nkeys <= (uint64) run->directory_pages * FEW_SEEKS;
 
+		cursor->keys = keys;
 		GjRunReaderBegin(&cursor->reader, search->index, &search->state, run, few);
 	}
 	search->opened = true;
@@ -68,7 +71,13 @@ void
 GjRunsClose(GjSearch *search)
 {
 	for (int i = 0; search->opened && i < search->state.nruns; i++)
+	{
+		const GjKeySet *keys = search->cursors[i].keys;
+
+		if (keys != NULL && keys != search->keys)
+			GjKeySetFree(unconstify(GjKeySet *, keys));
 		GjRunReaderEnd(&search->cursors[i].reader);
+	}
 	search->opened = false;
 }
 
@@ -207,8 +216,9 @@ start_all(GjSearch *search)
 static void
 start(GjSearch *search, GjRunCursor *cursor)
 {
-	cursor->key = search->key;
-	cursor->at_page = find_listed(search, cursor, cursor->reader.run.min_key) &&
+	cursor->key = cursor->keys == search->keys ? search->key : 0;
+	cursor->at_page = cursor->keys != NULL &&
+		find_listed(search, cursor, cursor->reader.run.min_key) &&
 		seek(search, cursor, search->next);
 }
 
@@ -255,7 +265,7 @@ settle(GjSearch *search, GjRunCursor *cursor)
 static bool
 find_listed(const GjSearch *search, GjRunCursor *cursor, int64 key)
 {
-	const GjKeySet *keys = search->keys;
+	const GjKeySet *keys = cursor->keys;
 
 	if (keys->complement)
 		return true;
@@ -266,7 +276,7 @@ find_listed(const GjSearch *search, GjRunCursor *cursor, int64 key)
 static bool
 is_listed_after(const GjSearch *search, const GjRunCursor *cursor, int64 key)
 {
-	return !search->keys->complement && search->keys->keys[cursor->key] > key;
+	return !cursor->keys->complement && cursor->keys->keys[cursor->key] > key;
 }
 
 /*
@@ -276,7 +286,7 @@ static bool
 seek(const GjSearch *search, GjRunCursor *cursor, GjPlace place)
 {
 	if (is_listed_after(search, cursor, place.key))
-		place = (GjPlace) {search->keys->keys[cursor->key], 0};
+		place = (GjPlace) {cursor->keys->keys[cursor->key], 0};
 	return GjRunReaderSeek(&cursor->reader, &place);
 }
 
@@ -323,5 +333,6 @@ choose(GjSearch *search, GjRunCursor *cursor)
 	chosen->run = cursor->reader.run.run;
 	chosen->first = cursor->reader.first;
 	chosen->next = cursor->reader.has_next ? cursor->reader.next : GjLastPlace;
+	chosen->keys = cursor->keys;
 	chosen->key = cursor->key;
 }

@@ -102,64 +102,10 @@
 /* Minimum memory that hits may use before they are written to a file */
 #define MIN_LIMIT				((Size) 64 * 1024)
 
-/*
- * Deltas with filters: minimum number of pages, maximum number of listed keys of a search, maximum
- * number of pages with filters, and of filters that one search makes
- */
-#define FILTER_LEAST_PAGES		64
-#define FILTER_MAX_KEYS			16
-#define FILTER_MAX_PAGES		2048
-#define FILTERS_A_SEARCH		64
-
-/*
- * Number of deltas for which a process keeps filters, and number of searches of other deltas after
- * which those of a delta may be replaced.  So if many deltas are searched in turn, four keep
- * theirs.
- */
-#define FILTERED_DELTAS			4
-#define FILTERS_STAY			64
-
-/* A filter: each key sets up to three bits of one word */
-#define FILTER_WORDS			128
-
-typedef struct PageFilter
-{
-	uint64		words[FILTER_WORDS];
-} PageFilter;
-
-/* A delta that this process has searched, with filters of some of its pages */
-typedef struct FilteredDelta
-{
-	Oid			tablespace;		/* of the index's file */
-	Oid			file;
-	uint64		build_id;
-	uint32		run;			/* 0 if this is not in use */
-	uint64		used;			/* number of the last search of it */
-	BlockNumber seen;			/* number of its pages at the last search */
-	PageFilter *filters;		/* of the pages, in the order of the delta's list */
-	BlockNumber room;			/* capacity of filters */
-	uint64		filtered[FILTER_MAX_PAGES / 64];	/* one bit a page: it has a filter */
-} FilteredDelta;
-
-static FilteredDelta filtered_deltas[FILTERED_DELTAS];
-static uint64 nfiltered_searches = FILTERS_STAY;
-static MemoryContext filter_context = NULL;
-
 static void collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static void begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static bool search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static void expect_hits(GjSearch *search, BlockNumber nleft, BlockNumber nblocks);
-static void skip_pages(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks);
-static FilteredDelta *find_filtered(const GjSearch *search, const GjDelta *delta);
-static bool is_delta(const GjIndexState *state, uint32 run);
-static void make_filters(const GjSearch *search, FilteredDelta *filtered,
-						 const GjDelta *delta, const BlockNumber *blocks);
-static void make_room(FilteredDelta *filtered, BlockNumber n);
-static bool is_open(const GjIndexState *state, BlockNumber block);
-static bool make_filter(const GjSearch *search, BlockNumber block, uint32 run,
-						PageFilter *filter);
-static void fill_filter(const GjSearch *search, Page page, PageFilter *filter);
-static bool may_have_key(const FilteredDelta *filtered, BlockNumber i, const GjKeySet *keys);
 static void add_tails(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static bool has_published(const GjIndexState *state, uint64 sequence);
 static void forget_hits(GjSearch *search);
@@ -295,6 +241,8 @@ collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 	GjTailHitsForget(&search->tails);
 	search->collected = true;
 	(void) GjFoldRequest(search->index, &search->state, SEARCH_FACTOR);
+	if (!search->counted)
+		GjFilterRuns(search);
 	GjRunsOpen(search, stats);
 	for (int i = 0; i < search->state.nruns && !search->counted; i++)
 		stats->run_pages += search->state.runs[i].data_pages;
@@ -345,7 +293,7 @@ search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 	bool		listed = GjDeltaGetBlocks(search->index, &search->state, &blocks, &nblocks);
 
 	if (listed)
-		skip_pages(search, blocks, &nblocks);
+		GjFilterDeltas(search, blocks, &nblocks);
 	for (BlockNumber block = 0; listed && block < nblocks; block += search->nchosen)
 	{
 		search->nchosen = Min(nblocks - block, GJ_MAX_CHOSEN);
@@ -382,245 +330,6 @@ expect_hits(GjSearch *search, BlockNumber nleft, BlockNumber nblocks)
 
 	if (hits->nentries < most && search->spill == NULL)
 		(void) GjEntrySetReserve(hits, (uint64) Min(expected, (double) (most - hits->nentries)));
-}
-
-/*-------------------------------------------------------------------------
- * Filters of delta pages
- *
- * A process that searches an index for few keys again and again would read all pages of the delta
- * each time.  So it keeps a filter of each page's keys in its own memory, a kilobyte a page, and
- * skips pages whose filters have none of the listed keys.  One in a hundred of the other keys
- * passes a filter, too.  A search makes filters only of pages that the process has searched
- * before, and only of some: reading a page for its filter takes a little longer than searching it.
- *
- * Why no hit is skipped: rows are added only to pages that a lane has open, and a lane opens only
- * free pages.  So a page of a delta that no lane had open in V never gets another entry as long as
- * it belongs to that delta, and a filter made after V was read has all keys that it will ever have;
- * deletions only remove entries.  If a later V lists the delta, the page belongs to it until the
- * list version changes (lemma L1), which 4 detects.
- *
- * A delta is identified by its file, too: if ALTER INDEX SET TABLESPACE is rolled back, the old
- * file has the build id and the numbers of the new one, but not its entries.
- *-------------------------------------------------------------------------
- */
-
-/*
- * Remove pages whose filters have none of the listed keys from the pages of the deltas
- */
-static void
-skip_pages(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks)
-{
-	BlockNumber first = 0;
-	BlockNumber nleft = 0;
-
-	if (search->keys->complement || search->keys->nkeys > FILTER_MAX_KEYS)
-		return;
-	for (int i = 0; i < lengthof(search->state.deltas); i++)
-	{
-		const GjDelta *delta = &search->state.deltas[i];
-		BlockNumber n = delta->run == 0 ? 0 : delta->data_pages;
-		FilteredDelta *filtered = NULL;
-
-		if (n >= FILTER_LEAST_PAGES)
-		{
-			filtered = find_filtered(search, delta);
-			if (filtered != NULL)
-				make_filters(search, filtered, delta, blocks + first);
-		}
-		for (BlockNumber page = 0; page < n; page++)
-		{
-			if (filtered == NULL || may_have_key(filtered, page, search->keys))
-				blocks[nleft++] = blocks[first + page];
-		}
-		first += n;
-	}
-	*nblocks = nleft;
-}
-
-/*
- * Return the filters of a delta: none yet, if the process has not searched it before.  Returns
- * NULL if all deltas that have filters have been searched recently.
- */
-static FilteredDelta *
-find_filtered(const GjSearch *search, const GjDelta *delta)
-{
-	Oid			tablespace = GjRelationTablespace(search->index);
-	Oid			file = GjRelationFile(search->index);
-	FilteredDelta *oldest = &filtered_deltas[0];
-	FilteredDelta *one;
-
-	nfiltered_searches++;
-	for (int i = 0; i < FILTERED_DELTAS; i++)
-	{
-		one = &filtered_deltas[i];
-		if (one->build_id == search->state.build_id && one->file == file &&
-			one->tablespace == tablespace)
-		{
-			if (one->run == delta->run)
-			{
-				one->used = nfiltered_searches;
-				return one;
-			}
-			if (!is_delta(&search->state, one->run))
-				one->used = 0;	/* it has been folded */
-		}
-		if (one->used < oldest->used)
-			oldest = one;
-	}
-	one = oldest;
-	if (nfiltered_searches - one->used <= FILTERS_STAY)
-		return NULL;
-	one->used = nfiltered_searches;
-	one->tablespace = tablespace;
-	one->file = file;
-	one->build_id = search->state.build_id;
-	one->run = delta->run;
-	one->seen = 0;
-	one->room = 0;
-	if (one->filters != NULL)
-		pfree(one->filters);
-	one->filters = NULL;
-	memset(one->filtered, 0, sizeof(one->filtered));
-	return one;
-}
-
-static bool
-is_delta(const GjIndexState *state, uint32 run)
-{
-	for (int i = 0; i < lengthof(state->deltas); i++)
-	{
-		if (state->deltas[i].run == run)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Make filters of some of the pages that the process has searched before
- */
-static void
-make_filters(const GjSearch *search, FilteredDelta *filtered, const GjDelta *delta,
-			 const BlockNumber *blocks)
-{
-	BlockNumber n = Min(filtered->seen, FILTER_MAX_PAGES);
-	int			made = 0;
-
-	filtered->seen = delta->data_pages;
-	make_room(filtered, n);
-	for (BlockNumber page = 0; page < n && made < FILTERS_A_SEARCH; page++)
-	{
-		uint64		bit = UINT64CONST(1) << page % 64;
-
-		if ((filtered->filtered[page / 64] & bit) != 0 || is_open(&search->state, blocks[page]))
-			continue;
-		if (!make_filter(search, blocks[page], delta->run, &filtered->filters[page]))
-			return;
-		filtered->filtered[page / 64] |= bit;
-		made++;
-	}
-}
-
-/*
- * Make room for the filters of n pages
- */
-static void
-make_room(FilteredDelta *filtered, BlockNumber n)
-{
-	if (n <= filtered->room)
-		return;
-	n = Min(Max(n, 2 * filtered->room), FILTER_MAX_PAGES);
-	if (filter_context == NULL)
-		filter_context = AllocSetContextCreate(TopMemoryContext, "gpujoin filters",
-											   ALLOCSET_DEFAULT_SIZES);
-	filtered->filters = filtered->filters == NULL ?
-		MemoryContextAlloc(filter_context, n * sizeof(PageFilter)) :
-		repalloc(filtered->filters, n * sizeof(PageFilter));
-	filtered->room = n;
-}
-
-/*
- * Return true if a lane has the page open
- */
-static bool
-is_open(const GjIndexState *state, BlockNumber block)
-{
-	for (int i = 0; i < state->nopen; i++)
-	{
-		if (state->open_blocks[i] == block)
-			return true;
-	}
-	return false;
-}
-
-/*
- * Make the filter of a page; returns false if it does not belong to the delta any longer, which the
- * search will report
- */
-static bool
-make_filter(const GjSearch *search, BlockNumber block, uint32 run, PageFilter *filter)
-{
-	Buffer		buffer = ReadBuffer(search->index, block);
-	Page		page = BufferGetPage(buffer);
-	bool		listed;
-
-	CHECK_FOR_INTERRUPTS();
-	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	listed = !GjPageIsUnused(page) &&
-		GjPageCheckKind(search->index, buffer) == GJ_PAGE_DATA &&
-		GjPageGetOpaque(page)->run == run;
-	if (listed)
-		fill_filter(search, page, filter);
-	UnlockReleaseBuffer(buffer);
-	return listed;
-}
-
-/*
- * Return the bits of a key, and find their word
- */
-static inline uint64
-find_bits(int64 key, int *word)
-{
-	uint64		hash = (uint64) key * UINT64CONST(0x9E3779B97F4A7C15);
-
-	*word = hash >> 57;
-	return UINT64CONST(1) << (hash >> 51 & 63) | UINT64CONST(1) << (hash >> 45 & 63) |
-		UINT64CONST(1) << (hash >> 39 & 63);
-}
-
-static void
-fill_filter(const GjSearch *search, Page page, PageFilter *filter)
-{
-	const GjIndexInfo *info = search->info;
-	const uint32 *used = GjDataUsed(page, info);
-
-	memset(filter, 0, sizeof(PageFilter));
-	for (int slot = 0; slot < info->slots; slot++)
-	{
-		int			word;
-		uint64		bits = find_bits(GjDataGetKey(page, info, slot), &word);
-
-		if ((used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot)) != 0)
-			filter->words[word] |= bits;
-	}
-}
-
-/*
- * Return true if a page may have a listed key
- */
-static bool
-may_have_key(const FilteredDelta *filtered, BlockNumber i, const GjKeySet *keys)
-{
-	if (i >= FILTER_MAX_PAGES || (filtered->filtered[i / 64] >> i % 64 & 1) == 0)
-		return true;
-	for (uint64 key = 0; key < keys->nkeys; key++)
-	{
-		int			word;
-		uint64		bits = find_bits(keys->keys[key], &word);
-
-		if ((filtered->filters[i].words[word] & bits) == bits)
-			return true;
-	}
-	return false;
 }
 
 /* Hits of tails and deltas ------------------------------------------------------------ */

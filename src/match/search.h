@@ -238,7 +238,8 @@ typedef struct GjChosenPage
 	/* Of a run only */
 	GjPlace		first;			/* its first entry, */
 	GjPlace		next;			/* and the first entry of the next page */
-	uint64		key;			/* position of the first listed key that can be on it */
+	const GjKeySet *keys;		/* the listed keys that may be in the run */
+	uint64		key;			/* position of the first one that can be on the page */
 } GjChosenPage;
 
 /* Further conditions on a page's entries whose keys match */
@@ -255,7 +256,8 @@ typedef struct GjRunCursor
 {
 	GjRunReader reader;
 	bool		at_page;		/* on a page that may have a hit; false at the end of the run */
-	uint64		key;			/* position of the first listed key that can be on it */
+	const GjKeySet *keys;		/* the listed keys that may be in the run; NULL: none */
+	uint64		key;			/* position of the first one that can be on the page */
 } GjRunCursor;
 
 struct GjSearch
@@ -297,6 +299,11 @@ struct GjSearch
 
 	GjChosenPage chosen[GJ_MAX_CHOSEN]; /* last, since it need not be cleared */
 };
+
+/* filters.c */
+extern void GjFilterDeltas(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks);
+extern void GjFilterRuns(const GjSearch *search);
+extern const GjKeySet *GjFilterRunKeys(const GjSearch *search, int i);
 
 /* runs.c: choosing the pages of runs that may have a hit */
 extern void GjRunsOpen(GjSearch *search, GjMatchStats *stats);
