@@ -85,7 +85,8 @@ ask_keyed() {
 # ---------------------------------------------------------------------------------------------
 
 # int8_id, uuid_id (version 4), text_id (24 bytes) and code are unique. holder_id, account_id,
-# owner_id and member_id (a uuid as text) are numbers of owners, with 250 rows each.
+# owner_id and member_id (a uuid as text) are numbers of owners, with 250 rows each. The wanted rows
+# are in random order: the first of them are spread over the table and over each index.
 make_keyed() {
     say "making the table with other keys ($SECONDS s)"
     make_owners
@@ -96,7 +97,8 @@ make_keyed() {
         account_id, 'ord_' || left(md5('text' || n), 20), member_id, 'C' || n"
     sql -c "$committed_for_good" -c "CREATE TABLE wanted AS SELECT int8_id, uuid_id, text_id, code
             FROM keyed WHERE hashint8extended(int8_id, 1) & 1048575 <
-                1.1 * 1048576 * $(most_wanted) / $BENCH_ROWS LIMIT $(most_wanted)" \
+                1.1 * 1048576 * $(most_wanted) / $BENCH_ROWS
+            ORDER BY hashint8extended(int8_id, 2) LIMIT $(most_wanted)" \
         -c "CREATE TABLE wanted_owners AS SELECT * FROM owners
             WHERE hashint8extended(owner, 1) & 1048575 < 1.1 * 1048576 / 20
             LIMIT greatest($(values_of_250) / 20, 1)" \
