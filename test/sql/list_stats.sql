@@ -104,7 +104,7 @@ CREATE TYPE counted (INPUT = counted_in, OUTPUT = counted_out, LIKE = int4);
 CREATE CAST (counted AS int4) WITHOUT FUNCTION;
 CREATE CAST (int4 AS counted) WITHOUT FUNCTION;
 CREATE SEQUENCE calls;
-CREATE FUNCTION counted_eq(counted, counted) RETURNS bool LEAKPROOF STRICT LANGUAGE plpgsql AS 'BEGIN PERFORM nextval(''calls''); RETURN $1::int4 = $2::int4; END';
+CREATE FUNCTION counted_eq(counted, counted) RETURNS bool LEAKPROOF STRICT LANGUAGE plpgsql AS 'BEGIN PERFORM nextval(''list_stats.calls''); RETURN $1::int4 = $2::int4; END';
 CREATE FUNCTION counted_hash(counted) RETURNS int4 IMMUTABLE STRICT LANGUAGE internal AS 'hashint4';
 CREATE FUNCTION counted_key(counted) RETURNS int8 IMMUTABLE STRICT LANGUAGE sql AS 'SELECT $1::int4::int8';
 CREATE OPERATOR = (FUNCTION = counted_eq, LEFTARG = counted, RIGHTARG = counted, COMMUTATOR = =, RESTRICT = eqsel, JOIN = eqjoinsel, HASHES);
