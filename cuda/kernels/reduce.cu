@@ -18,7 +18,6 @@
 #include "reduce.cuh"
 
 #include <algorithm>
-#include <type_traits>
 
 namespace gjd
 {
@@ -47,11 +46,7 @@ struct reduce_job
 	uint64_t span;
 	group_table table;
 	const uint32_t *weights; /* of keys, or NULL */
-	uint32_t n_aggregates, words; /* of a group */
-	placed_aggregate aggregates[GJD_MAX_AGGREGATES];
-	uint64_t *sums;
-	uint32_t shared_groups; /* number of groups that are added up in shared memory: all of them or
-							 * none; a power of two for groups of columns */
+	group_sums sums;
 	const void *keys;		/* of the set, ascending; NULL if they are few */
 	uint32_t n_keys;
 	int64_t few[policy::most_constants];
@@ -125,82 +120,31 @@ rank_of(const reduce_job &job, int64_t key)
 	return rank;
 }
 
-/* ---- groups --------------------------------------------------------------------------------- */
-
-/* After the words in shared memory: the groups that they belong to, if these are of columns */
-__device__ inline uint32_t *
-owners_of(const reduce_job &job, uint64_t *shared_sums)
+/* The number of the key of a lane's last row: in key order, the next row usually has the same. */
+template <bool proven>
+struct rank_cache
 {
-	return (uint32_t *) (shared_sums + job.shared_groups * job.words);
-}
+	int64_t key = 0;
+	[[maybe_unused]] int64_t rest = 0;
+	uint32_t rank = no_group;
 
-/* Returns the words of a group; *shared tells whether they are in shared memory. */
-template <uint32_t grouping>
-__device__ inline uint64_t *
-words_of(const reduce_job &job, uint64_t *shared_sums, uint32_t group, bool *shared)
-{
-	*shared = job.shared_groups > 0;
-	if (grouping == GJD_BY_COLUMNS)
+	__device__ uint32_t
+	of(const reduce_job &job, const char *extent, uint32_t row)
 	{
-		uint32_t near = group & (job.shared_groups - 1);
-		uint32_t owner = atomicCAS(&owners_of(job, shared_sums)[near], no_group, group);
+		int64_t own = value_of(job.key, extent, row);
 
-		*shared = owner == no_group || owner == group;
-		if (*shared)
-			return shared_sums + near * job.words;
-	}
-	return (*shared ? shared_sums : job.sums) + (uint64_t) group * job.words;
-}
-
-/* Rows of one group that the lanes of a warp have added to their registers */
-template <uint32_t grouping, uint32_t most, bool weighted>
-struct group_cache
-{
-	uint32_t group = no_group;
-	std::conditional_t<weighted, uint64_t, uint32_t> rows = 0;
-	addend addends[most] = {};
-
-	__device__ void
-	add(const reduce_job &job, const char *extent, uint32_t row, uint32_t weight)
-	{
-		rows += weight;
-#pragma unroll
-		for (uint32_t i = 0; i < most; i++)
-			if (i < job.n_aggregates)
-				addends[i].take(job.aggregates[i], extent, row, weight);
-	}
-
-	/* Called by all lanes */
-	__device__ void
-	flush(const reduce_job &job, uint64_t *shared_sums)
-	{
-		bool first_lane = threadIdx.x % 32 == 0;
-		uint64_t *words = nullptr;
-		uint32_t at = 1;
-		bool shared;
-
-		if (!__any_sync(all_lanes, rows != 0))
-			return;
-		if constexpr (weighted)
-			rows = sum_to_first(rows);
-		else
-			rows = __reduce_add_sync(all_lanes, rows);
-		if (first_lane)
+		if constexpr (proven)
 		{
-			words = words_of<grouping>(job, shared_sums, group, &shared);
-			add_word(words, rows, shared);
+			int64_t own_rest = value_of(job.rest, extent, row);
+
+			if (own != key || own_rest != rest || rank == no_group)
+				rank = job.pairs.rank_of(own, own_rest);
+			rest = own_rest;
 		}
-#pragma unroll
-		for (uint32_t i = 0; i < most; i++)
-			if (i < job.n_aggregates)
-			{
-				addends[i].add_up(job.aggregates[i]);
-				if (first_lane)
-					addends[i].give(job.aggregates[i], words + at, shared);
-				at += 1 + job.aggregates[i].wide;
-				addends[i] = addend{};
-			}
-		rows = 0;
+		else if (own != key || rank == no_group)
+			rank = rank_of(job, own);
+		key = own;
+		return rank;
 	}
 };
 
@@ -242,76 +186,51 @@ find_groups(const reduce_job &job, char *const *extents, uint32_t extent_number,
 	return found;
 }
 
-/* Adds one row to its group. */
-template <uint32_t grouping>
-__device__ inline void
-add_row(const reduce_job &job, uint64_t *shared_sums, uint32_t group, const char *extent,
-		uint32_t row, uint32_t weight)
+/* Finds the group of a row by its value; returns true if it has one. The last is that of nulls. */
+__device__ inline bool
+find_value(const reduce_job &job, const char *extent, uint32_t row, bool wanted, bool *null,
+		   uint32_t *group)
 {
-	bool shared;
-	uint64_t *words = words_of<grouping>(job, shared_sums, group, &shared);
+	uint64_t place = 0;
 
-	add_word(words++, weight, shared);
-	for (uint32_t i = 0; i < job.n_aggregates; i++)
-	{
-		addend one = {};
-
-		one.take(job.aggregates[i], extent, row, weight);
-		one.give(job.aggregates[i], words, shared);
-		words += 1 + job.aggregates[i].wide;
-	}
+	*null = wanted && is_null(job.group, extent, row);
+	if (wanted && !*null)
+		place = (uint64_t) value_of(job.group, extent, row) - (uint64_t) job.least;
+	*group = *null ? (uint32_t) job.span : (uint32_t) place;
+	return wanted && place < job.span;
 }
 
-/* Clears the words in shared memory. */
+/* Asks for the values of a tile that are grouped by and added up. */
 template <uint32_t grouping>
 __device__ inline void
-clear_shared(const reduce_job &job, uint64_t *shared_sums)
+prefetch_values(const reduce_job &job, const char *extent, uint32_t row, uint32_t lane)
 {
-	for (uint32_t i = threadIdx.x; i < job.shared_groups * job.words; i += threads)
-		shared_sums[i] = 0;
-	for (uint32_t i = threadIdx.x; grouping == GJD_BY_COLUMNS && i < job.shared_groups;
-		 i += threads)
-		owners_of(job, shared_sums)[i] = no_group;
+	if (grouping == GJD_BY_VALUE || grouping == GJD_DISTINCT)
+		prefetch_column(job.group, extent, row, lane);
+	for (uint32_t i = 0; grouping == GJD_BY_COLUMNS && i < job.table.n_columns; i++)
+		prefetch_column(job.table.columns[i], extent, row, lane);
+	for (uint32_t i = 0; i < job.sums.n_aggregates; i++)
+		prefetch_column(job.sums.aggregates[i].column, extent, row, lane);
 }
 
-/* Adds the words in shared memory to those of all blocks. */
-template <uint32_t grouping>
+/* Sets the bit of a distinct value. */
 __device__ inline void
-add_shared_up(const reduce_job &job, uint64_t *shared_sums)
+mark_value(const reduce_job &job, uint32_t value)
 {
-	for (uint32_t i = threadIdx.x; i < job.shared_groups * job.words; i += threads)
-	{
-		uint32_t word = i % job.words;
-		uint64_t *to = job.sums + i;
-		bool is_extreme = false;
+	uint32_t *word = (uint32_t *) job.sums.all + value / 32;
 
-		if (shared_sums[i] == 0)
-			continue;
-		if (grouping == GJD_BY_COLUMNS)
-			to = job.sums + word +
-				 (uint64_t) owners_of(job, shared_sums)[i / job.words] * job.words;
-		for (uint32_t a = 0, at = 1; a < job.n_aggregates; a++)
-		{
-			is_extreme |= at == word && job.aggregates[a].kind >= GJD_MIN;
-			at += 1 + job.aggregates[a].wide;
-		}
-		if (is_extreme)
-			raise_word(to, shared_sums[i]);
-		else
-			add_word(to, shared_sums[i], false);
-	}
+	if ((*(volatile uint32_t *) word >> value % 32 & 1) == 0)
+		atomicOr(word, 1u << value % 32);
 }
 
 /*
- * most: at least the number of aggregates that are kept in registers. Rows of a group are worth
- * them only if several of the 32 belong to it.
+ * most: at least the number of aggregates that are kept in registers
  * proven: keys are numbered together with their rests (prove.cu has left only rows that have both).
  */
 template <uint32_t grouping, uint32_t most, bool weighted, bool proven>
 __global__ void __launch_bounds__(threads)
 reduce_kernel(const __grid_constant__ column_view column, const __grid_constant__ reduce_job job)
 {
-	constexpr uint32_t worth_caching = 8;
 	constexpr bool by_key = grouping == GJD_BY_KEY;
 	extern __shared__ uint64_t shared_sums[];
 	__shared__ visit_space spaces[warps];
@@ -320,16 +239,14 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 	uint32_t lane = threadIdx.x % 32;
 	uint32_t seen = 0, reduced = 0, nulls = 0, kept = 0;
 	group_cache<grouping, most, weighted> cache;
-	int64_t key = 0; /* of the lane's last row, and its number in the set */
-	uint32_t rank = no_group;
-	[[maybe_unused]] int64_t rest = 0;
+	rank_cache<proven> ranks;
 	uint32_t claims = 0; /* number of the warp's new groups that have not been counted */
 	bool too_many = false; /* has the warp learnt that there are too many groups? */
 
 	if (threadIdx.x == 0)
 		block_seen = block_rows = block_nulls = block_left = 0;
 	if (grouping != GJD_DISTINCT)
-		clear_shared<grouping>(job, shared_sums);
+		clear_shared<grouping>(job.sums, shared_sums);
 	__syncthreads();
 
 	visit_rows<true>(
@@ -340,12 +257,7 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 				prefetch_column(job.key, extent, row, lane);
 			if (proven)
 				prefetch_column(job.rest, extent, row, lane);
-			if (grouping == GJD_BY_VALUE || grouping == GJD_DISTINCT)
-				prefetch_column(job.group, extent, row, lane);
-			for (uint32_t i = 0; grouping == GJD_BY_COLUMNS && i < job.table.n_columns; i++)
-				prefetch_column(job.table.columns[i], extent, row, lane);
-			for (uint32_t i = 0; i < job.n_aggregates; i++)
-				prefetch_column(job.aggregates[i].column, extent, row, lane);
+			prefetch_values<grouping>(job, extent, row, lane);
 		},
 		[&](const char *extent, uint32_t extent_number, uint32_t row, bool active) {
 			bool taken = active;
@@ -364,15 +276,7 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 			for (uint32_t i = 0; i < job.n_marks && reduces; i++)
 				reduces = !is_marked(job.marks[i], extent, row);
 			if (grouping == GJD_BY_VALUE || grouping == GJD_DISTINCT)
-			{
-				uint64_t place = 0;
-
-				null = reduces && is_null(job.group, extent, row);
-				if (reduces && !null)
-					place = (uint64_t) value_of(job.group, extent, row) - (uint64_t) job.least;
-				reduces = reduces && place < job.span;
-				group = null ? (uint32_t) job.span : (uint32_t) place;
-			}
+				reduces = find_value(job, extent, row, reduces, &null, &group);
 			if (grouping == GJD_BY_COLUMNS)
 				reduces = find_groups(job, column.extents, extent_number, row, reduces, &claims,
 									  &too_many, &group);
@@ -382,62 +286,23 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 			if (grouping == GJD_DISTINCT)
 			{
 				if (reduces && !null)
-				{
-					uint32_t *word = (uint32_t *) job.sums + group / 32;
-
-					if ((*(volatile uint32_t *) word >> group % 32 & 1) == 0)
-						atomicOr(word, 1u << group % 32);
-				}
+					mark_value(job, group);
 				return passing && !reduces;
 			}
 			if (reduces && (by_key || weighted))
 			{
-				int64_t own = value_of(job.key, extent, row);
+				uint32_t rank = ranks.of(job, extent, row);
 
-				/* in key order the key is usually that of the rows before */
-				if constexpr (proven)
-				{
-					int64_t own_rest = value_of(job.rest, extent, row);
-
-					if (own != key || own_rest != rest || rank == no_group)
-						rank = job.pairs.rank_of(own, own_rest);
-					rest = own_rest;
-				}
-				else if (own != key || rank == no_group)
-					rank = rank_of(job, own);
-				key = own;
 				if (weighted)
 					weight = __ldg(job.weights + rank);
 				if (by_key)
 					group = rank;
 			}
-
-			uint32_t left = __ballot_sync(all_lanes, reduces);
-
-			for (uint32_t round = 0; round < 2 && left != 0; round++)
-			{
-				uint32_t leader = (uint32_t) __ffs((int) left) - 1;
-				uint32_t its = __shfl_sync(all_lanes, group, leader);
-				uint32_t same = __ballot_sync(all_lanes, reduces && group == its) & left;
-
-				if (its != cache.group && __popc(same) < worth_caching &&
-					grouping != GJD_ONE_GROUP)
-					break;
-				if (its != cache.group)
-				{
-					cache.flush(job, shared_sums);
-					cache.group = its;
-				}
-				if (same >> lane & 1)
-					cache.add(job, extent, row, weight);
-				left &= ~same;
-			}
-			if (left >> lane & 1)
-				add_row<grouping>(job, shared_sums, group, extent, row, weight);
+			add_rows(job.sums, shared_sums, cache, reduces, group, extent, row, weight);
 			return passing && !reduces;
 		});
 	if (grouping != GJD_DISTINCT)
-		cache.flush(job, shared_sums);
+		cache.flush(job.sums, shared_sums);
 	if (claims > 0)
 		count_groups(job.table, claims);
 
@@ -454,7 +319,7 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 	}
 	__syncthreads();
 	if (grouping != GJD_DISTINCT)
-		add_shared_up<grouping>(job, shared_sums);
+		add_shared_up<grouping>(job.sums, shared_sums);
 	__syncthreads();
 	if (threadIdx.x == 0)
 	{
@@ -501,6 +366,23 @@ shared_groups_of(uint64_t groups, uint32_t words, const gjd_reduction &asked)
 	return near;
 }
 
+group_sums
+group_sums_of(const reduction_job &from)
+{
+	const gjd_reduction &asked = *from.asked;
+	group_sums sums = {};
+
+	sums.n_aggregates = asked.n_aggregates;
+	sums.words = reduction_sum_words(asked, from.column->shape);
+	for (uint32_t i = 0; i < asked.n_aggregates; i++)
+		sums.aggregates[i] = {place_column(from.column, asked.aggregates[i].column),
+							  asked.aggregates[i].kind,
+							  gjd_aggregate_words(&asked.aggregates[i], &from.column->shape) - 1};
+	sums.all = from.sums;
+	sums.shared_groups = shared_groups_of(possible_groups(from.keyset, asked), sums.words, asked);
+	return sums;
+}
+
 reduce_job
 reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matched)
 {
@@ -525,13 +407,7 @@ reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matc
 	job.span = asked.span;
 	job.table = group_table_of(from);
 	job.weights = from.weights;
-	job.n_aggregates = asked.n_aggregates;
-	job.words = reduction_sum_words(asked, from.column->shape);
-	for (uint32_t i = 0; i < asked.n_aggregates; i++)
-		job.aggregates[i] = {place_column(from.column, asked.aggregates[i].column),
-							 asked.aggregates[i].kind,
-							 gjd_aggregate_words(&asked.aggregates[i], &from.column->shape) - 1};
-	job.sums = from.sums;
+	job.sums = group_sums_of(from);
 	job.keys = from.keyset->strategy == GJD_BY_CONSTANTS ? nullptr : from.keyset->parts.keys;
 	job.n_keys = (uint32_t) from.keyset->count;
 	std::copy_n(from.keyset->constants, policy::most_constants, job.few);
@@ -542,8 +418,6 @@ reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matc
 	}
 	job.counters = from.counters;
 	job.matched = matched;
-
-	job.shared_groups = shared_groups_of(possible_groups(from.keyset, asked), job.words, asked);
 	return job;
 }
 
@@ -552,7 +426,8 @@ void
 launch_instance(const gjd_device *device, const column_view &view, const reduce_job &job)
 {
 	static visit_grid grid;
-	uint32_t shared = job.shared_groups * (job.words * 8 + (grouping == GJD_BY_COLUMNS ? 4 : 0));
+	uint32_t owner_bytes = grouping == GJD_BY_COLUMNS ? 4 : 0;
+	uint32_t shared = job.sums.shared_groups * (job.sums.words * 8 + owner_bytes);
 	auto kernel = reduce_kernel<grouping, most, weighted, proven>;
 
 	kernel<<<grid.blocks(device, kernel, shared, view.tiles), threads, shared,
@@ -566,17 +441,17 @@ launch_grouping(const gjd_device *device, const column_view &view, const reduce_
 {
 	if (job.pairs.keys != nullptr && job.weights != nullptr)
 		launch_instance<grouping, GJD_MAX_AGGREGATES, true, true>(device, view, job);
-	else if (grouping == GJD_BY_KEY && job.pairs.keys != nullptr && job.n_aggregates <= 3)
+	else if (grouping == GJD_BY_KEY && job.pairs.keys != nullptr && job.sums.n_aggregates <= 3)
 		launch_instance<GJD_BY_KEY, 3, false, true>(device, view, job);
 	else if (grouping == GJD_BY_KEY && job.pairs.keys != nullptr)
 		launch_instance<GJD_BY_KEY, GJD_MAX_AGGREGATES, false, true>(device, view, job);
-	else if (job.weights != nullptr && job.n_aggregates <= 3)
+	else if (job.weights != nullptr && job.sums.n_aggregates <= 3)
 		launch_instance<grouping, 3, true>(device, view, job);
 	else if (job.weights != nullptr)
 		launch_instance<grouping, GJD_MAX_AGGREGATES, true>(device, view, job);
-	else if (job.n_aggregates <= 1)
+	else if (job.sums.n_aggregates <= 1)
 		launch_instance<grouping, 1, false>(device, view, job);
-	else if (job.n_aggregates <= 3)
+	else if (job.sums.n_aggregates <= 3)
 		launch_instance<grouping, 3, false>(device, view, job);
 	else
 		launch_instance<grouping, GJD_MAX_AGGREGATES, false>(device, view, job);
