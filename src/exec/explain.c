@@ -358,13 +358,14 @@ explain_sort(ExplainState *es, const GjOrderedStats *stats, const GjMatchStats *
 static void
 explain_index_only(const GjTableScan *table, ExplainState *es)
 {
-	const GjRowsStats *stats = GjRowsGetStats(table->rows);
+	const GjRowsStats *stats;
 
 	if (!boolVal(GjTableScanGetPrivate(table, GJ_TABLE_INDEX_ONLY)))
 		return;
 	ExplainPropertyBool("Index Only", true, es);
 	if (!es->analyze || table->stats.searches == 0)
 		return;
+	stats = GjRowsGetStats(table->rows);
 	ExplainPropertyUInteger("Heap Fetches", NULL, stats->heap_fetches, es);
 	if (stats->absent > 0 || es->format != EXPLAIN_FORMAT_TEXT)
 		ExplainPropertyUInteger("Absent Values", NULL, stats->absent, es);
