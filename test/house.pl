@@ -14,7 +14,7 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 80997,
+	'lines' => 80999,
 	'lines of code' => 56970,
 	'global functions' => 775,
 	'used by no other file' => 0,

@@ -69,9 +69,9 @@
 #define ENTRIES_A_KEY			32
 
 /*
- * Number of deltas and of runs for which a process keeps filters, and number of searches of others
- * after which those of a delta or run may be replaced.  So if many deltas are searched in turn,
- * four keep theirs.
+ * Number of deltas and of runs for which a process keeps filters, and number of searches, those of
+ * a delta and of an index's runs counted apart, after which the filters of one that they did not
+ * use may be replaced.  So if many deltas are searched in turn, four keep theirs.
  */
 #define FILTERED_DELTAS			4
 #define FILTERED_RUNS			32
@@ -225,7 +225,8 @@ find_delta(const GjSearch *search, const GjDelta *delta, bool few)
 		{
 			if (one->id.run == delta->run)
 			{
-				one->id.used = few ? nfiltered_searches : one->id.used;
+				if (few)
+					one->id.used = nfiltered_searches;
 				return one;
 			}
 			if (!is_delta(&search->state, one->id.run))

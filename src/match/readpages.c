@@ -49,7 +49,7 @@
 #define NEAR_SLOTS				16
 
 /* Prefetch the values of an array in the slots near the expected one, from slot on */
-#define GjPrefetchNear(array, width, slot) \
+#define PREFETCH_NEAR(array, width, slot) \
 	GjPrefetchRange((char *) (array) + (slot) * (width), 2 * NEAR_SLOTS * (width))
 
 /*
@@ -831,12 +831,12 @@ prefetch_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
 		slot = estimate_slot(chosen, info->slots, keys->keys[chosen->key]);
 	slot = Max(Min(slot, info->slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
 	GjPrefetchEnds(page);
-	GjPrefetchNear(GjDataKeys(page, info), info->key_width, slot);
-	GjPrefetchNear(GjDataTids(page, info), sizeof(ItemPointerData), slot);
+	PREFETCH_NEAR(GjDataKeys(page, info), info->key_width, slot);
+	PREFETCH_NEAR(GjDataTids(page, info), sizeof(ItemPointerData), slot);
 	for (int i = 0; target.entries != NULL && i < info->nincluded; i++)
 	{
 		if (target.entries->included[i].width != 0)
-			GjPrefetchNear(GjDataValues(page, &info->included[i]), info->included[i].width, slot);
+			PREFETCH_NEAR(GjDataValues(page, &info->included[i]), info->included[i].width, slot);
 	}
 }
 

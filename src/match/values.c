@@ -119,18 +119,17 @@ GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull, 
 static ArrayType *
 read_array(Destination *to, Datum value)
 {
+	const GjExactPart *part = to->converter->part;
 	MemoryContext old = CurrentMemoryContext;
 	ArrayType  *array;
 
-	if (to->converter->part != NULL && !to->converter->part->value_byval)
+	if (part != NULL && !part->value_byval && VARATT_IS_EXTENDED(DatumGetPointer(value)))
 	{
 		to->own = AllocSetContextCreate(old, "gpujoin list", ALLOCSET_SMALL_SIZES);
 		MemoryContextSwitchTo(to->own);
 	}
 	array = DatumGetArrayTypeP(value);
 	MemoryContextSwitchTo(old);
-	if ((Pointer) array == DatumGetPointer(value))
-		to->own = NULL;
 	return array;
 }
 

@@ -191,7 +191,8 @@ start_list(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno)
 /*
  * Return the table that an entry of the range table is, or NULL if it is none that is planned
  *
- * Partitions are planned in order, so the search begins where the last one ended.
+ * Partitions are planned in order, so the search begins where the last one ended; any other place
+ * would do.
  */
 static RelOptInfo *
 find_relation(PlannerInfo *root, const RangeTblEntry *rte)

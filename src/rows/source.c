@@ -612,7 +612,7 @@ add_except_array(KeySource *source, GjKeySet *set, Datum value, bool isnull)
 	if (array_contains_nulls(array))
 		return;
 
-	GjAddDatumKeys(set, &source->converter, PointerGetDatum(array), false, true);
+	GjAddDatumKeys(set, &source->converter, value, false, true);
 	set->complement = true;
 	set->nulls = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)) == 0;
 }

@@ -645,7 +645,8 @@ GjExactFindMany(GjExact *exact, int n, const int64 *codes, const Datum *const *v
 
 /*
  * Do the same for entries, whose key has no part but its rest.  If the code is a hash, where that
- * part would be a Datum, sets the number to GJ_EXACT_UNKNOWN.
+ * part would be a Datum, sets the number to GJ_EXACT_UNKNOWN.  Other numbers hold until the next
+ * search of any kind.
  */
 void
 GjExactFindWords(GjExact *exact, int n, const int64 *codes, const Datum *const *values,
