@@ -14,8 +14,8 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 164,
-	'lines' => 80999,
-	'lines of code' => 56970,
+	'lines' => 80997,
+	'lines of code' => 56968,
 	'global functions' => 777,
 	'used by no other file' => 0,
 	'used across folders' => 417,

@@ -41,6 +41,7 @@
 #include "utils/syscache.h"
 #include "utils/typcache.h"
 
+#include "base/compat.h"
 #include "base/gpujoin.h"
 #include "planner.h"
 
@@ -290,8 +291,8 @@ static bool
 is_long_list(const RestrictInfo *clause, AttrNumber attno)
 {
 	const ScalarArrayOpExpr *list = (const ScalarArrayOpExpr *) clause->clause;
-	const Const *array;
 	const Var  *column;
+	Node	   *array;
 
 	if (clause->norm_selec >= 0 || !IsA(list, ScalarArrayOpExpr) || !list->useOr)
 		return false;
@@ -300,10 +301,7 @@ is_long_list(const RestrictInfo *clause, AttrNumber attno)
 		return false;
 
 	array = lsecond(list->args);
-	if (!IsA(array, Const) || array->constisnull)
-		return false;
-	return ArrayGetNItems(ARR_NDIM(DatumGetArrayTypeP(array->constvalue)),
-						  ARR_DIMS(DatumGetArrayTypeP(array->constvalue))) >= MIN_CONSTANTS;
+	return IsA(array, Const) && GjEstimateArrayLength(NULL, array) >= MIN_CONSTANTS;
 }
 
 /*

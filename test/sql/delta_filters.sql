@@ -24,8 +24,8 @@ BEGIN
 	SET LOCAL gpujoin.enabled = on;
 END $$;
 
--- 100 pages, the last one of them open; each search makes 64 filters, of pages that the process has
--- searched before, and search() searches twice
+-- 100 pages, the last one of them open; each search but the first makes 64 filters, and search()
+-- searches twice
 INSERT INTO delta_filters SELECT i, i FROM generate_series(1, 100 * 544 - 10) i;
 SELECT delta_pages, open_pages FROM gpujoin_index_info('delta_filters_k');
 SELECT * FROM search('{1}');
