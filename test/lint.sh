@@ -253,10 +253,12 @@ explain_properties_told() {
         done
 }
 
-# Functions, views and their columns, settings, index options, wait events.
+# Functions, views and their columns, settings, index options, wait events. Objects are those of the
+# last script that creates them, so the first version's must come first.
 reference_is_whole() {
     # shellcheck disable=SC2046  # a list of names
-    perl test/docs/told.pl <(cat sql/gpujoin--*.sql) docs/reference.md $(find src -name '*.[ch]')
+    perl test/docs/told.pl <(cat sql/gpujoin--1.0.0.sql sql/gpujoin--*--*.sql) \
+        docs/reference.md $(find src -name '*.[ch]')
 }
 
 document_links() { perl test/docs/links.pl ./*.md docs/*.md test/bench/results/*.md; }
@@ -289,7 +291,8 @@ meta_json_checked() {
     for change in 's/"version": "1/"version": "v1/' 's/"name": "/"nom": "/' \
         's/"type": "git"/"type": ""/' 's/"tags": \[[^]]*\]/"tags": []/' \
         's#"url": "https:#"url": "https#' 's/"15.0.0"/"fifteen"/' \
-        's/"PostgreSQL": "http/"PostgreSQL": "/' 's/"stable"/"good"/' 's/README.md/README.txt/'; do
+        's/"PostgreSQL": "http/"PostgreSQL": "/' 's/README.md/README.txt/' \
+        's/"release_status": "[a-z]*"/"release_status": "good"/'; do
         sed "$change" META.json >"$folder/META.json"
         ! cmp -s META.json "$folder/META.json" || echo "$change changes nothing"
         [ -n "$(perl test/meta.pl "$folder/META.json" 2>&1)" ] || echo "not found: $change"
@@ -322,6 +325,46 @@ control_file() {
     version=$(sed -nE "s/^default_version = '(.*)'/\\1/p" gpujoin.control)
     compgen -G "sql/gpujoin--*$version.sql" >/dev/null ||
         echo "no script in sql/ leads to default_version $version"
+}
+
+# Scripts of released versions never change, because existing installations have run them.
+# Only the script of a version that CHANGELOG.md calls unreleased has no checksum.
+released_scripts_kept() { # [FOLDER]
+    local folder=${1:-sql} script unreleased
+    unreleased=$(sed -nE 's/^## ([0-9][^ ]*) \(unreleased\)$/\1/p' CHANGELOG.md)
+    (cd "$folder" && sha256sum --quiet -c released.sha256 2>&1) || true
+    for script in "$folder"/gpujoin--*.sql; do
+        script=${script##*/}
+        [ -n "$unreleased" ] && [[ $script == *--$unreleased.sql ]] ||
+            grep -q " $script\$" "$folder/released.sha256" || echo "$script has no checksum"
+    done
+}
+
+# Each way to change a released script must be found.
+released_scripts_checked() {
+    local folder script
+    folder=$(mktemp -d)
+    cp sql/* "$folder"
+    released_scripts_kept "$folder"
+    for script in $(sed 's/.* //' sql/released.sha256); do
+        echo '-- more' >>"$folder/$script"
+        [[ $(released_scripts_kept "$folder") == "$script: FAILED"* ]] || echo "not found: $script"
+        cp "sql/$script" "$folder"
+    done
+    touch "$folder/gpujoin--0.9--1.0.0.sql"
+    [[ $(released_scripts_kept "$folder") == *'0.9--1.0.0.sql has no checksum' ]] ||
+        echo "not found: a new script of an old version"
+    rm -rf "$folder"
+}
+
+# A version that is not released says so everywhere.
+release_state_agrees() {
+    local wanted='1 1 1'
+    grep -q '^## [0-9][^ ]* (unreleased)$' CHANGELOG.md || wanted='0 0 0'
+    [ "$(grep -c '^## [0-9][^ ]* (unreleased)$' CHANGELOG.md) $(
+        grep -c '"release_status": "unstable"' META.json) $(
+        head -n 1 debian/changelog | grep -c ') UNRELEASED;')" = "$wanted" ] ||
+        echo "CHANGELOG.md, META.json and debian/changelog do not agree on what is released"
 }
 
 # Every object has a comment: compare the names after CREATE with those after COMMENT ON.
@@ -408,6 +451,9 @@ check "META.json is valid" meta_json
 check "a META.json that is not valid is found out" meta_json_checked
 check "the version is the same everywhere" version_agrees
 check "control file and install script agree" control_file
+check "scripts of released versions are not changed" released_scripts_kept
+check "a changed script of a released version is found out" released_scripts_checked
+check "a version is released everywhere or nowhere" release_state_agrees
 check "every SQL object has a comment" sql_comments
 check "make help lists all goals" help_is_whole
 check "make uninstall removes what make install has installed" uninstall_is_whole

@@ -6,7 +6,7 @@ SELECT no_plan();
 -- The extension and its members ---------------------------------------------------------
 
 SELECT has_extension('gpujoin', 'the extension is there');
-SELECT is(extversion, '1.1.0', 'its version') FROM pg_extension WHERE extname = 'gpujoin';
+SELECT is(extversion, '1.2.0', 'its version') FROM pg_extension WHERE extname = 'gpujoin';
 SELECT is(extrelocatable, true, 'it can be moved to another schema')
 FROM pg_extension WHERE extname = 'gpujoin';
 

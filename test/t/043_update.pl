@@ -15,7 +15,7 @@ my $node = new_server('main', 'fsync = off');
 my $folder = $node->config_data('--sharedir') . '/extension';
 my $catalog = slurp_file("$FindBin::RealBin/../sql/common/extension_catalog.sql");
 my ($current) = slurp_file("$folder/gpujoin.control") =~ /^default_version = '(.*)'/m;
-my ($first, @steps) = ('1.0.0', '1.0.0--1.1.0');
+my ($first, @steps) = ('1.0.0', '1.0.0--1.1.0', '1.1.0--1.2.0');
 my $next = "$current.1";
 my @written;
 
@@ -82,6 +82,22 @@ foreach my $version (@earlier)
 cmp_ok(scalar(split /\n/, $fresh), '>', 1000, 'the catalogs hold much of the extension');
 is(difference($fresh, database_with('again', 'CREATE EXTENSION gpujoin')),
 	'', 'it is the same in each database');
+
+# An installation of 1.1.0 has a function without a column that the library returns since then
+my $info = 'FROM gpujoin_index_info(\'used_k_x_idx\')';
+$node->safe_psql('postgres', 'CREATE DATABASE used TEMPLATE template0');
+$node->safe_psql('used', $_)
+  foreach "CREATE EXTENSION gpujoin VERSION '1.1.0'",
+  'CREATE TABLE used (k int, x numeric)',
+  'INSERT INTO used VALUES (1, 1), (2, 1e300)',
+  'CREATE INDEX ON used USING gpujoin (k) INCLUDE (x)';
+is($node->safe_psql('used', "SELECT entries, keys $info"),
+	'2|values', 'a function of 1.1.0 works with this library');
+like(($node->psql('used', "SELECT included $info"))[2],
+	qr/column "included" does not exist/, 'it lacks the new column');
+$node->safe_psql('used', 'ALTER EXTENSION gpujoin UPDATE');
+is($node->safe_psql('used', "SELECT included -> 'x' -> 'absent' $info"),
+	'1', 'an update of the extension adds it');
 
 # A later release ------------------------------------------------------------------------------
 
