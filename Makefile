@@ -7,7 +7,7 @@
 #   make check-long       the same at full length, then all that takes too long for every day
 #   make lint             only the static checks
 #   make check-clients    real drivers and ORMs                    (CLIENTS="django jdbc")
-#   make check-versions   tests with PostgreSQL 15, 16, 17, 18     (VERSIONS="16 18")
+#   make check-versions   tests with PostgreSQL 15 to 19           (VERSIONS="16 18")
 #   make check-upgrade    pg_upgrade from 15 to 17, 17 to 18       (UPGRADES="15-17 17-18")
 #   make check-packages   builds and tries packages and images     (PACKAGES="deb rpm")
 #   make check-coexist    beside other extensions                  (COEXIST_SOURCE=...)
@@ -161,7 +161,7 @@ EXTRA_CLEAN = $(foreach s,d bc.d gcno gcda,$(OBJS:.o=.$s)) test/__pycache__
 
 PGXS := $(shell $(PG_CONFIG) --pgxs)
 ifeq (,$(wildcard $(PGXS)))
-$(error $(PG_CONFIG) has no PGXS: install the server development package of PostgreSQL 15 to 18, \
+$(error $(PG_CONFIG) has no PGXS: install the server development package of PostgreSQL 15 to 19, \
 or name another pg_config with PG_CONFIG=)
 endif
 

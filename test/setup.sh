@@ -14,14 +14,14 @@
 # the machine's own PostgreSQL is not changed, a running server is not disturbed, root is not
 # needed once the packages are installed, and any number of runs can proceed at a time.
 #
-# Environment: PG_CONFIG  the PostgreSQL to use (15 to 18)
+# Environment: PG_CONFIG  the PostgreSQL to use (15 to 19)
 #              TMPDIR     where the work folder goes
 #              KEEP=1     leave the work folder for inspection
 
 # PostgreSQL's makefiles make the generated headers only at level 0. make cannot unexport this.
 unset MAKELEVEL
 
-supported_majors="18 17 16 15"
+supported_majors="19 18 17 16 15"
 project=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
 
 say() { printf '==> %s\n' "$*"; }
@@ -78,7 +78,15 @@ has_pgxs() {
     [ -x "$pgbin/pg_config" ] && [ -e "$("$pgbin/pg_config" --pgxs)" ] &&
         [ -e "$("$pgbin/pg_config" --includedir-server)/postgres.h" ]
 }
-has_pgtap() { [ -e "$("$pgbin/pg_config" --sharedir)/extension/pgtap.control" ]; }
+
+# pgTAP consists of SQL, so that of another version will do where a version has no package yet.
+pgtap_package() { [ "$major" != 19 ] && echo "postgresql-$major-pgtap" || echo postgresql-18-pgtap; }
+find_pgtap() {
+    local folder
+    for folder in "$("$pgbin/pg_config" --sharedir)" /usr/share/postgresql/*; do
+        [ ! -e "$folder/extension/pgtap.control" ] || { echo "$folder/extension"; return; }
+    done
+}
 
 # List what is missing for PURPOSE (check, demo or bench), one Debian package a line.
 list_missing() {
@@ -92,7 +100,7 @@ list_missing() {
     [ "$purpose" = check ] || return 0
     perl -MIPC::Run -e1 2>/dev/null || echo libipc-run-perl
     command -v pg_prove >/dev/null || echo libtap-parser-sourcehandler-pgtap-perl
-    [ -x "$pgbin/pg_config" ] && has_pgtap || echo "postgresql-$major-pgtap"
+    [ -x "$pgbin/pg_config" ] && [ -n "$(find_pgtap)" ] || pgtap_package
 }
 
 ask_to_install() {
@@ -188,6 +196,8 @@ copy_postgres() {
         mkdir -p "$(dirname "$inst$dir")"
         ln -s "$dir" "$inst$dir"
     done
+    dir=$(find_pgtap)
+    [ -z "$dir" ] || ln -sf "$dir"/pgtap* "$inst$("$pg_config" --sharedir)/extension/"
     # An installed gpujoin must not be the one under test.
     find "$inst" -name 'gpujoin*' -prune -exec rm -rf {} +
     private_pg_config=$inst$bindir/pg_config

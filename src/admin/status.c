@@ -25,6 +25,7 @@
 #include "utils/lsyscache.h"
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
+#include "utils/tuplestore.h"
 
 #include "base/compat.h"
 #include "mirror/mirror.h"
@@ -66,7 +67,7 @@ static int	hide_unknown(GjUsage *usage, int n);
 static void add_usage(Row *row, const GjUsage *usage);
 static uint64 count_fallbacks(const GjIndexUse *use);
 static Datum list_fallbacks(const GjIndexUse *use);
-static void add_count(JsonbParseState **state, const char *name, uint64 count);
+static void add_count(GjJsonState *state, const char *name, uint64 count);
 static void put_progress(ReturnSetInfo *rsinfo, const char *command, const GjProgress *progress);
 static bool get_load(int place, GjProgress *progress, const char **command);
 static bool may_see(int pid);
@@ -533,9 +534,9 @@ count_fallbacks(const GjIndexUse *use)
 static Datum
 list_fallbacks(const GjIndexUse *use)
 {
-	JsonbParseState *state = NULL;
+	GjJsonState state = {0};
 
-	pushJsonbValue(&state, WJB_BEGIN_OBJECT, NULL);
+	GjPushJson(&state, WJB_BEGIN_OBJECT, NULL);
 	for (GjFallback why = GJ_FALLBACK_NO_KEYS; why < GJ_FALLBACK_COUNT; why++)
 	{
 		uint64		n = use->n[GJ_USE_ANSWERED + why];
@@ -543,11 +544,12 @@ list_fallbacks(const GjIndexUse *use)
 		if (n > 0)
 			add_count(&state, GjFallbackName(why), n);
 	}
-	return JsonbPGetDatum(JsonbValueToJsonb(pushJsonbValue(&state, WJB_END_OBJECT, NULL)));
+	GjPushJson(&state, WJB_END_OBJECT, NULL);
+	return JsonbPGetDatum(JsonbValueToJsonb(state.result));
 }
 
 static void
-add_count(JsonbParseState **state, const char *name, uint64 count)
+add_count(GjJsonState *state, const char *name, uint64 count)
 {
 	JsonbValue	key = {.type = jbvString};
 	JsonbValue	number = {.type = jbvNumeric};
@@ -555,8 +557,8 @@ add_count(JsonbParseState **state, const char *name, uint64 count)
 	key.val.string.val = unconstify(char *, name);
 	key.val.string.len = strlen(name);
 	number.val.numeric = int64_to_numeric((int64) count);
-	pushJsonbValue(state, WJB_KEY, &key);
-	pushJsonbValue(state, WJB_VALUE, &number);
+	GjPushJson(state, WJB_KEY, &key);
+	GjPushJson(state, WJB_VALUE, &number);
 }
 
 /* Progress --------------------------------------------------------------------------- */

@@ -32,6 +32,7 @@
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 #include "utils/syscache.h"
+#include "utils/tuplestore.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"

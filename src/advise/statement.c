@@ -47,6 +47,7 @@
 #include "utils/plancache.h"
 #include "utils/resowner.h"
 #include "utils/syscache.h"
+#include "utils/tuplestore.h"
 
 #include "advise.h"
 #include "base/compat.h"

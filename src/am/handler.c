@@ -134,57 +134,59 @@ static bool gjvalidate(Oid opclassoid);
 static void gjadjustmembers(Oid opfamilyoid, Oid opclassoid, List *operators, List *functions);
 static void set_owner(OpFamilyMember *member, Oid family, Oid opclass);
 
+/* The access method's properties and functions */
+static const IndexAmRoutine am_routine = {
+	.type = T_IndexAmRoutine,
+	.amstrategies = GJ_NSTRATEGIES,
+	.amsupport = GJ_NPROCS,
+	.amoptsprocnum = 0,
+	.amcanorder = false,
+	.amcanorderbyop = false,
+	.amcanbackward = false,
+	.amcanunique = false,
+	.amcanmulticol = false,
+	.amoptionalkey = false,		/* NULLs are not stored */
+	.amsearcharray = true,
+	.amsearchnulls = false,
+	.amstorage = true,
+	.amclusterable = false,
+	.ampredlocks = false,		/* core and our nodes lock the whole index */
+	.amcanparallel = false,
+	.amcaninclude = true,
+	.amusemaintenanceworkmem = true,
+#ifdef GJ_HAVE_AMSUMMARIZING
+	.amsummarizing = false,
+#endif
+#ifdef GJ_HAVE_AMCONSISTENTEQUALITY
+	.amconsistentequality = true,
+	.amconsistentordering = false,
+#endif
+	.amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL,
+	.amkeytype = InvalidOid,
+
+	.ambuild = gjbuild,
+	.ambuildempty = gjbuildempty,
+	.aminsert = gjinsert,
+	.ambulkdelete = gjbulkdelete,
+	.amvacuumcleanup = gjvacuumcleanup,
+	.amcostestimate = gjcostestimate,
+	.amoptions = gjoptions,
+	.ambuildphasename = gjbuildphasename,
+	.amvalidate = gjvalidate,
+	.amadjustmembers = gjadjustmembers,
+	.ambeginscan = gjbeginscan,
+	.amrescan = gjrescan,
+	.amgetbitmap = gjgetbitmap,
+	.amendscan = gjendscan,
+};
+
 /*
  * Return the access method's properties and functions
  */
 Datum
 gpujoin_handler(PG_FUNCTION_ARGS)
 {
-	IndexAmRoutine *amroutine = makeNode(IndexAmRoutine);
-
-	amroutine->amstrategies = GJ_NSTRATEGIES;
-	amroutine->amsupport = GJ_NPROCS;
-	amroutine->amoptsprocnum = 0;
-	amroutine->amcanorder = false;
-	amroutine->amcanorderbyop = false;
-	amroutine->amcanbackward = false;
-	amroutine->amcanunique = false;
-	amroutine->amcanmulticol = false;
-	amroutine->amoptionalkey = false;	/* NULLs are not stored */
-	amroutine->amsearcharray = true;
-	amroutine->amsearchnulls = false;
-	amroutine->amstorage = true;
-	amroutine->amclusterable = false;
-	amroutine->ampredlocks = false; /* core and our nodes lock the whole index */
-	amroutine->amcanparallel = false;
-	amroutine->amcaninclude = true;
-	amroutine->amusemaintenanceworkmem = true;
-#ifdef GJ_HAVE_AMSUMMARIZING
-	amroutine->amsummarizing = false;
-#endif
-#ifdef GJ_HAVE_AMCONSISTENTEQUALITY
-	amroutine->amconsistentequality = true;
-	amroutine->amconsistentordering = false;
-#endif
-	amroutine->amparallelvacuumoptions = VACUUM_OPTION_PARALLEL_BULKDEL;
-	amroutine->amkeytype = InvalidOid;
-
-	amroutine->ambuild = gjbuild;
-	amroutine->ambuildempty = gjbuildempty;
-	amroutine->aminsert = gjinsert;
-	amroutine->ambulkdelete = gjbulkdelete;
-	amroutine->amvacuumcleanup = gjvacuumcleanup;
-	amroutine->amcostestimate = gjcostestimate;
-	amroutine->amoptions = gjoptions;
-	amroutine->ambuildphasename = gjbuildphasename;
-	amroutine->amvalidate = gjvalidate;
-	amroutine->amadjustmembers = gjadjustmembers;
-	amroutine->ambeginscan = gjbeginscan;
-	amroutine->amrescan = gjrescan;
-	amroutine->amgetbitmap = gjgetbitmap;
-	amroutine->amendscan = gjendscan;
-
-	PG_RETURN_POINTER(amroutine);
+	PG_RETURN_POINTER(GjAmRoutine(&am_routine));
 }
 
 /*-------------------------------------------------------------------------

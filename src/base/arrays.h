@@ -28,7 +28,7 @@ GjForEachElement(ArrayType *array, void (*add) (void *arg, Datum element), void 
 {
 	int			nelems = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array));
 	char	   *element = ARR_DATA_PTR(array);
-	bits8	   *not_null = ARR_NULLBITMAP(array);
+	uint8	   *not_null = ARR_NULLBITMAP(array);
 	bool		has_nulls = false;
 	int16		typlen;
 	bool		typbyval;

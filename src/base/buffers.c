@@ -176,5 +176,5 @@ has_block(Buffer buffer, Relation rel, BlockNumber block)
 
 	return header->tag.blockNum == block && header->tag.forkNum == MAIN_FORKNUM &&
 		GjBufferTagFile(&header->tag) == GjRelationFile(rel) &&
-		BUF_STATE_GET_USAGECOUNT(pg_atomic_read_u32(&header->state)) >= SAFE_USAGE_COUNT;
+		BUF_STATE_GET_USAGECOUNT(GjBufferState(header)) >= SAFE_USAGE_COUNT;
 }

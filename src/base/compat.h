@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * compat.h
- *	  Differences between PostgreSQL 15, 16, 17 and 18.  No other file names a version: it
+ *	  Differences between PostgreSQL 15, 16, 17, 18 and 19.  No other file names a version: it
  *	  tests a feature macro from here, or calls a wrapper.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -31,6 +31,16 @@
 #define GjVacuumDelayPoint()	vacuum_delay_point(false)
 #else
 #define GjVacuumDelayPoint()	vacuum_delay_point()
+#endif
+
+/*
+ * Return what the handler returns for the access method's constant properties: 19 reads them where
+ * they are, earlier versions free the result
+ */
+#if PG_VERSION_NUM >= 190000
+#define GjAmRoutine(routine)	unconstify(IndexAmRoutine *, routine)
+#else
+#define GjAmRoutine(routine)	memcpy(palloc(sizeof(IndexAmRoutine)), routine, sizeof(IndexAmRoutine))
 #endif
 
 /* VACUUM's cost limit: 16 has the effective one in a variable of its own -------------- */
@@ -448,6 +458,139 @@ GJ_WAIT_EVENT(GjWaitEventFoldWorker, "GpujoinFoldWorkerMain")
 #define GjPathKeyIsDescending(pathkey)	((pathkey)->pk_cmptype == COMPARE_GT)
 #else
 #define GjPathKeyIsDescending(pathkey)	((pathkey)->pk_strategy == BTGreaterStrategyNumber)
+#endif
+
+/* Row types that are put together column by column: 19 wants them to be completed ------ */
+
+#if PG_VERSION_NUM >= 190000
+#define GjTupleDescFinalize(desc)	TupleDescFinalize(desc)
+#else
+#define GjTupleDescFinalize(desc)	((void) 0)
+#endif
+
+/* Pruning: 19 may set bits of the visibility map, if the query only reads the table ----- */
+
+#if PG_VERSION_NUM >= 190000
+#define GjPrune(heap, buffer, map_page, only_reads) \
+	heap_page_prune_opt(heap, buffer, map_page, only_reads)
+#define GjOnlyReads(node)	ScanRelIsReadOnly(unconstify(ScanState *, node))
+#else
+#define GjPrune(heap, buffer, map_page, only_reads) \
+	((void) (map_page), (void) (only_reads), heap_page_prune_opt(heap, buffer))
+#define GjOnlyReads(node)	false
+#endif
+
+/* Counters of plan nodes: 19 has a type for them -------------------------------------- */
+
+#if PG_VERSION_NUM >= 190000
+#define GjInstrumentation	NodeInstrumentation
+#else
+#define GjInstrumentation	Instrumentation
+#endif
+
+/* The state of a buffer: 19 has 64 bits for it ---------------------------------------- */
+
+#if PG_VERSION_NUM >= 190000
+#define GjBufferState(header)	pg_atomic_read_u64(&(header)->state)
+#else
+#define GjBufferState(header)	pg_atomic_read_u32(&(header)->state)
+#endif
+
+/* Hash tables: in shared memory, 19 makes room for all entries at once ---------------- */
+
+#if PG_VERSION_NUM >= 190000
+#define GjShmemInitHash(name, nelems, info, flags)	ShmemInitHash(name, nelems, info, flags)
+
+static inline void *
+GjHashMalloc(Size size, void *arg)
+{
+	return malloc(size);
+}
+#else
+#define GjShmemInitHash(name, nelems, info, flags) \
+	ShmemInitHash(name, nelems, nelems, info, flags)
+#define GjHashMalloc	malloc
+#endif
+
+/*
+ * Planner and executor: 19 has more arguments, and another hook for the tables of a query, which
+ * is called for its other relations, too.  Define the function install() that makes look() one of
+ * the hook's functions.
+ */
+#if PG_VERSION_NUM >= 190000
+#define GjPlanQuery(query, text, options, params) \
+	pg_plan_query(query, text, options, params, NULL)
+#define GjInitScanTupleSlot(estate, node, desc, ops) \
+	ExecInitScanTupleSlot(estate, node, desc, ops, 0)
+#define GjCreateAppendPath(root, rel, whole, divided, workers, parallel_aware) \
+	create_append_path(root, rel, (AppendPathInput) {.subpaths = whole,.partial_subpaths = divided}, \
+					   NIL, NULL, workers, parallel_aware, -1)
+#define GJ_TABLE_HOOK(install, look) \
+static build_simple_rel_hook_type prev_table_hook = NULL; \
+static void \
+call_##look(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte) \
+{ \
+	if (prev_table_hook) \
+		prev_table_hook(root, rel, rte); \
+	if (rte->rtekind == RTE_RELATION) \
+		look(root, rte->relid, rte->inh, rel); \
+} \
+static void \
+install(void) \
+{ \
+	prev_table_hook = build_simple_rel_hook; \
+	build_simple_rel_hook = call_##look; \
+}
+#else
+#define GjPlanQuery(query, text, options, params)	pg_plan_query(query, text, options, params)
+#define GjInitScanTupleSlot(estate, node, desc, ops) \
+	ExecInitScanTupleSlot(estate, node, desc, ops)
+#define GjCreateAppendPath(root, rel, whole, divided, workers, parallel_aware) \
+	create_append_path(root, rel, whole, divided, NIL, NULL, workers, parallel_aware, -1)
+#define GJ_TABLE_HOOK(install, look) \
+static get_relation_info_hook_type prev_table_hook = NULL; \
+static void \
+call_##look(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel) \
+{ \
+	if (prev_table_hook) \
+		prev_table_hook(root, relid, inhparent, rel); \
+	look(root, relid, inhparent, rel); \
+} \
+static void \
+install(void) \
+{ \
+	prev_table_hook = get_relation_info_hook; \
+	get_relation_info_hook = call_##look; \
+}
+#endif
+
+/*
+ * Eager aggregation: 19 also joins relations whose rows are groups
+ */
+#if PG_VERSION_NUM >= 190000
+#define GjIsOfGroups(rel)	IS_GROUPED_REL(rel)
+#else
+#define GjIsOfGroups(rel)	false
+#endif
+
+/* int8_avg_serialize(): 19 writes the sum as 128 bits, earlier versions as a numeric ---- */
+
+#define GJ_INT8_SUM_IS_BINARY	(PG_VERSION_NUM >= 190000)
+
+/* Building JSON: 19 keeps the result beside the state of the parser ------------------- */
+
+#if PG_VERSION_NUM >= 190000
+#define GjJsonState		JsonbInState
+#define GjPushJson(state, token, value)	pushJsonbValue(state, token, value)
+#else
+typedef struct GjJsonState
+{
+	struct JsonbParseState *parse;
+	struct JsonbValue *result;
+} GjJsonState;
+
+#define GjPushJson(state, token, value) \
+	((state)->result = pushJsonbValue(&(state)->parse, token, value))
 #endif
 
 #endif							/* GPUJOIN_BASE_COMPAT_H */

@@ -168,7 +168,7 @@ explain_index_filter(GjTableScan *table, List *ancestors, ExplainState *es)
 static void
 explain_filter_recheck(CustomScanState *node, ExplainState *es)
 {
-	Instrumentation *instrument = node->ss.ps.instrument;
+	GjInstrumentation *instrument = node->ss.ps.instrument;
 	double		removed = instrument == NULL ? 0.0 : instrument->nfiltered1;
 
 	if (removed > 0.0 || es->format != EXPLAIN_FORMAT_TEXT)
@@ -528,7 +528,7 @@ void
 GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *es,
 			  const GjJoinReport *report)
 {
-	Instrumentation *instrument = node->ss.ps.instrument;
+	GjInstrumentation *instrument = node->ss.ps.instrument;
 
 	ExplainPropertyText("Join Type", report->join_type, es);
 	explain_key_condition(node, ancestors, es, report->key_quals);
@@ -564,7 +564,7 @@ explain_quals(CustomScanState *node, List *ancestors, ExplainState *es,
 static void
 explain_removed(CustomScanState *node, ExplainState *es, const char *label, double removed)
 {
-	Instrumentation *instrument = node->ss.ps.instrument;
+	GjInstrumentation *instrument = node->ss.ps.instrument;
 
 	if (!es->analyze || instrument == NULL)
 		return;

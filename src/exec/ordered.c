@@ -88,6 +88,7 @@
 #include "utils/spccache.h"
 #include "utils/typcache.h"
 
+#include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/tid.h"
 #include "exec.h"
@@ -932,6 +933,7 @@ make_sorter(GjScanState *scan)
 	for (int i = 0; i < sorter->nattnos; i++)
 		TupleDescCopyEntry(sorter->desc, i + 1, RelationGetDescr(heap), sorter->attnos[i]);
 	TupleDescInitEntry(sorter->desc, sorter->nattnos + 1, "ctid", TIDOID, -1, 0);
+	GjTupleDescFinalize(sorter->desc);
 	sorter->out = ExecInitExtraTupleSlot(estate, sorter->desc, &TTSOpsMinimalTuple);
 	sorter->out->tts_tableOid = RelationGetRelid(heap);
 	sorter->in = ExecInitExtraTupleSlot(estate, sorter->desc, &TTSOpsVirtual);

@@ -23,6 +23,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
+#include "base/compat.h"
 #include "base/nodes.h"
 #include "node/joinplan.h"
 #include "node/scanplan.h"
@@ -79,11 +80,11 @@ GjTableScanInitSlots(GjTableScan *table)
 	ss->ps.subPlan = NIL;
 	if (!is_index_only(table))
 	{
-		ExecInitScanTupleSlot(estate, ss, desc, ops);
+		GjInitScanTupleSlot(estate, ss, desc, ops);
 		table->heap_slot = ss->ss_ScanTupleSlot;
 		return;
 	}
-	ExecInitScanTupleSlot(estate, ss, desc, &TTSOpsVirtual);
+	GjInitScanTupleSlot(estate, ss, desc, &TTSOpsVirtual);
 	ss->ps.scanopsfixed = false;
 	table->heap_slot = ExecInitExtraTupleSlot(estate, desc, ops);
 }

@@ -25,6 +25,7 @@
 #include "utils/fmgrprotos.h"
 #include "utils/numeric.h"
 
+#include "base/compat.h"
 #include "groupparts.h"
 
 /* Additions for one row between checks for interrupts */
@@ -1166,6 +1167,12 @@ wide_state(const GjWideAverage *average)
 
 	pq_begintypsend(&buf);
 	pq_sendint64(&buf, average->count);
-	GjSendNumeric(&buf, GjWideNumeric(average->sum));
+	if (GJ_INT8_SUM_IS_BINARY)
+	{
+		pq_sendint64(&buf, average->sum.high);
+		pq_sendint64(&buf, average->sum.low);
+	}
+	else
+		GjSendNumeric(&buf, GjWideNumeric(average->sum));
 	return PointerGetDatum(pq_endtypsend(&buf));
 }

@@ -53,6 +53,7 @@
 #include "utils/tuplesort.h"
 #include "utils/typcache.h"
 
+#include "base/compat.h"
 #include "base/numeric.h"
 #include "groupparts.h"
 
@@ -257,7 +258,7 @@ find_key(GjStrays *strays, const GjStray *stray)
 	append(keys, stray);
 	cell = keytable_lookup(strays->table, keys->n - 1);
 	if (cell == NULL && keys->n > LEAST_KEYS &&
-		keys->size + VARSIZE_ANY(stray->value) >= strays->room)
+		keys->size + VARSIZE_ANY(DatumGetPointer(stray->value)) >= strays->room)
 		strays->closed = true;
 	if (cell != NULL || strays->closed)
 	{
@@ -298,7 +299,7 @@ keep_last(GjStrayList *list)
 	MemoryContext old = MemoryContextSwitchTo(list->context);
 
 	stray->value = datumCopy(stray->value, false, -1);
-	list->size += VARSIZE_ANY(stray->value) + KEY_OVERHEAD;
+	list->size += VARSIZE_ANY(DatumGetPointer(stray->value)) + KEY_OVERHEAD;
 	MemoryContextSwitchTo(old);
 }
 
@@ -484,7 +485,7 @@ int64
 GjStraysWrite(GjStrays *strays, int64 code)
 {
 	const GjStray *stray = find_stray(strays, code);
-	uint32		size = VARSIZE_ANY(stray->value);
+	uint32		size = VARSIZE_ANY(DatumGetPointer(stray->value));
 	int64		place;
 	MemoryContext old = MemoryContextSwitchTo(strays->context);
 
@@ -772,6 +773,7 @@ begin_sort(GjStraySums *sums, GjStrayKind kind)
 	TupleDescInitEntry(sums->desc, 1, "group", INT8OID, -1, 0);
 	TupleDescInitEntry(sums->desc, 2, "value", type, -1, 0);
 	TupleDescInitEntryCollation(sums->desc, 2, collations[1]);
+	GjTupleDescFinalize(sums->desc);
 	for (int i = 0; i < lengthof(operators); i++)
 		operators[i] = lookup_type_cache(TupleDescAttr(sums->desc, i)->atttypid,
 										 TYPECACHE_LT_OPR)->lt_opr;

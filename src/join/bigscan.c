@@ -35,6 +35,7 @@
 #include "executor/executor.h"
 #include "utils/memutils.h"
 
+#include "base/compat.h"
 #include "base/gpujoin.h"
 #include "join.h"
 
@@ -191,7 +192,7 @@ GjJoinScanStart(GjJoinScanState *scan, GjSmallSide *small, const GjKeySet *filte
 GjSmallRow *
 GjJoinScanNext(GjJoinScanState *scan, GjSmallSide *small)
 {
-	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
+	GjInstrumentation *instrument = scan->table.css.ss.ps.instrument;
 	GjSmallRow *partners;
 
 	if (instrument == NULL)

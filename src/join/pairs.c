@@ -699,7 +699,7 @@ take_direct(GjJoinState *state, GjRowBatch *batch)
 static bool
 load_rows(GjJoinScanState *scan, bool by_row)
 {
-	Instrumentation *instrument = scan->table.css.ss.ps.instrument;
+	GjInstrumentation *instrument = scan->table.css.ss.ps.instrument;
 	GjRowBatch *batch;
 
 	if (instrument != NULL)

@@ -52,6 +52,7 @@
 #include "utils/tuplesort.h"
 
 #include "base/arrays.h"
+#include "base/compat.h"
 #include "base/prefetch.h"
 #include "join.h"
 
@@ -934,6 +935,7 @@ make_sort_desc(TupleDesc columns)
 	TupleDescInitEntry(desc, 1, "key", INT8OID, -1, 0);
 	for (AttrNumber i = 1; i <= columns->natts; i++)
 		TupleDescCopyEntry(desc, i + 1, columns, i);
+	GjTupleDescFinalize(desc);
 	return desc;
 }
 

@@ -211,7 +211,8 @@ GjEntriesOpen(const GjEntryRequest *request, GjTidSet **tids)
 			break;
 		case GJ_ROLE_FIRST:
 			share_match(stream);
-			/* FALLTHROUGH */
+			*tids = join_match(stream);
+			break;
 		case GJ_ROLE_OTHER:
 			*tids = join_match(stream);
 			break;

@@ -270,7 +270,7 @@ keep_array(Destination *to, Datum element)
 		to->kept = to->own != NULL || to->converter->values_last ? (char *) to->array :
 			memcpy(MemoryContextAllocHuge(context, VARSIZE(to->array)), to->array,
 				   VARSIZE(to->array));
-	return PointerGetDatum(to->kept + (DatumGetPointer(element) - (char *) to->array));
+	return PointerGetDatum(to->kept + ((char *) DatumGetPointer(element) - (char *) to->array));
 }
 
 /*

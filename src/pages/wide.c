@@ -63,7 +63,7 @@ GjWordOfUuid(Datum uuid, int word)
 {
 	uint64		half;
 
-	memcpy(&half, DatumGetPointer(uuid) + (word - 1) * sizeof(half), sizeof(half));
+	memcpy(&half, (char *) DatumGetPointer(uuid) + (word - 1) * sizeof(half), sizeof(half));
 	return Int64GetDatum((int64) (pg_ntoh64(half) ^ SIGN_BIT));
 }
 

@@ -305,7 +305,7 @@ append_parts(PlannerInfo *root, RelOptInfo *rel)
 	}
 	if (parts == NIL)
 		return NULL;
-	append = create_append_path(root, rel, parts, NIL, NIL, NULL, 0, false, -1);
+	append = GjCreateAppendPath(root, rel, parts, NIL, 0, false);
 	append->path.pathtarget = target;
 	return agg_gives_batches(&append->path) ? &append->path : NULL;
 }
@@ -1002,8 +1002,8 @@ append_divided_parts(PlannerInfo *root, RelOptInfo *rel)
 	workers = count_workers(&parts);
 	if (workers == 0)
 		return NULL;
-	append = create_append_path(root, rel, parts.whole, parts.divided, NIL, NULL, workers,
-								enable_parallel_append, -1);
+	append = GjCreateAppendPath(root, rel, parts.whole, parts.divided, workers,
+								enable_parallel_append);
 	append->path.pathtarget = target;
 	return agg_gives_batches(&append->path) ? &append->path : NULL;
 }

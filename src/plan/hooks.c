@@ -50,7 +50,6 @@ typedef struct Offers
 
 static HTAB *offers = NULL;
 
-static get_relation_info_hook_type prev_get_relation_info_hook = NULL;
 static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type prev_set_join_pathlist_hook = NULL;
 static create_upper_paths_hook_type prev_create_upper_paths_hook = NULL;
@@ -83,6 +82,8 @@ static void create_table(void);
 static void forget_offers(void *rel);
 static bool has_its_index(const RelOptInfo *rel, const CustomPath *path);
 
+GJ_TABLE_HOOK(install_table_hook, hide_indexes)
+
 /*
  * Install the hooks, in front of those that are installed already
  */
@@ -92,8 +93,7 @@ GjPlanInit(void)
 	if (process_shared_preload_libraries_in_progress)
 		require_citus_first();
 
-	prev_get_relation_info_hook = get_relation_info_hook;
-	get_relation_info_hook = hide_indexes;
+	install_table_hook();
 	prev_set_rel_pathlist_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = add_scan_paths;
 	prev_set_join_pathlist_hook = set_join_pathlist_hook;
@@ -131,7 +131,7 @@ require_citus_first(void)
 }
 
 /*
- * get_relation_info_hook: look at the indexes of a table
+ * Look at the indexes of a table
  *
  * Hide ours while gpujoin is off.  Also hide them where snapshots may expire ("snapshot too old"),
  * because searches do not test pages for that.
@@ -141,8 +141,6 @@ hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 {
 	ListCell   *lc;
 
-	if (prev_get_relation_info_hook)
-		prev_get_relation_info_hook(root, relid, inhparent, rel);
 	GjNewIndexAdd(root, relid, inhparent, rel);
 
 	if (gj_enabled && !GjOldSnapshotsExpire())
@@ -194,7 +192,7 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	if (prev_set_join_pathlist_hook)
 		prev_set_join_pathlist_hook(root, joinrel, outerrel, innerrel, jointype, extra);
 
-	if (!gj_enabled)
+	if (!gj_enabled || GjIsOfGroups(joinrel))
 		return;
 
 	GjAddJoinPaths(root, joinrel, outerrel, innerrel, jointype, extra);

@@ -39,6 +39,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "base/compat.h"
 #include "base/gpujoin.h"
 #include "pages/pages.h"
 #include "planner.h"
@@ -78,7 +79,7 @@ GjNewIndexPlan(const GjTrial *trial, const List *indexes)
 	{
 		planning = trial->params;
 		new_indexes = indexes;
-		plan = pg_plan_query(copyObject(unconstify(Query *, trial->query)), trial->text,
+		plan = GjPlanQuery(copyObject(unconstify(Query *, trial->query)), trial->text,
 							 CURSOR_OPT_PARALLEL_OK, planning);
 	}
 	PG_FINALLY();
@@ -368,6 +369,7 @@ make_layout(const GjNewIndex *index, GjLayout *layout)
 	desc = CreateTemplateTupleDesc(list_length(types));
 	for (int i = 0; i < list_length(types); i++)
 		TupleDescInitEntry(desc, i + 1, NULL, list_nth_oid(types, i), -1, 0);
+	GjTupleDescFinalize(desc);
 	flags = palloc0(desc->natts * sizeof(uint16));
 	for (int i = 1; i < desc->natts; i++)
 		flags[i - 1] = GjColumnNewFlags(TupleDescAttr(desc, i));

@@ -79,6 +79,8 @@ struct GjFetch
 	Relation	heap;
 	Snapshot	snapshot;
 	GjBlocks   *blocks;
+	bool		only_reads;		/* may reading set bits of the visibility map? */
+	Buffer		map_page;		/* pinned page of the visibility map, or InvalidBuffer */
 
 	GjKeyReader *key_reader;
 	GjRowProbe	probe;
@@ -180,22 +182,25 @@ static const GjTidBlock *blocks_next(GjBlocks *blocks, int room, Buffer *buffer)
 static void blocks_reset(GjBlocks *blocks);
 static int	collect_visible(Relation heap, Buffer buffer, Snapshot snapshot,
 							const GjTidBlock *tids, HeapTuple tuples);
+static void prune(GjFetch *fetch, Buffer buffer);
 static void prefetch_line_pointers(Buffer buffer, const GjTidBlock *tids);
 static void prefetch_tuples(Buffer buffer, const GjTidBlock *tids);
 
 /*
- * Create a fetch for one heap and snapshot.  Each load fills the batch, and adds to the counters.
+ * Create a fetch for the table and the snapshot of a node.  Each load fills the batch, and adds to
+ * the counters.
  */
 GjFetch *
-GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot, GjKeyReader *reader,
+GjFetchCreate(MemoryContext parent, const ScanState *node, GjKeyReader *reader,
 			  GjRowBatch *batch, GjRowsStats *stats)
 {
 	GjFetch    *fetch = MemoryContextAllocZero(parent, sizeof(GjFetch));
 
-	fetch->heap = heap;
-	fetch->snapshot = snapshot;
+	fetch->heap = node->ss_currentRelation;
+	fetch->snapshot = node->ps.state->es_snapshot;
+	fetch->only_reads = GjOnlyReads(node);
 	fetch->key_reader = reader;
-	fetch->blocks = blocks_create(parent, heap);
+	fetch->blocks = blocks_create(parent, fetch->heap);
 	fetch->batch = batch;
 	fetch->stats = stats;
 	return fetch;
@@ -256,7 +261,7 @@ GjFetchRow(GjFetch *fetch, ItemPointer tid, TupleTableSlot *slot)
 	Buffer		buffer = ReadBuffer(fetch->heap, ItemPointerGetBlockNumber(tid));
 	bool		found;
 
-	heap_page_prune_opt(fetch->heap, buffer);
+	prune(fetch, buffer);
 	found = search_chain(fetch->heap, buffer, fetch->snapshot, tid, &fetch->row);
 	if (found)
 		ExecStoreBufferHeapTuple(&fetch->row, slot, buffer);
@@ -297,6 +302,16 @@ search_chain(Relation heap, Buffer buffer, Snapshot snapshot, ItemPointer tid, H
 }
 
 /*
+ * Let PostgreSQL prune a pinned block, and mark it in the visibility map if the query only reads the
+ * table
+ */
+static void
+prune(GjFetch *fetch, Buffer buffer)
+{
+	GjPrune(fetch->heap, buffer, &fetch->map_page, fetch->only_reads);
+}
+
+/*
  * Forget the set, and release the pins
  */
 void
@@ -304,6 +319,9 @@ GjFetchReset(GjFetch *fetch)
 {
 	release_blocks(fetch);
 	blocks_reset(fetch->blocks);
+	if (BufferIsValid(fetch->map_page))
+		ReleaseBuffer(fetch->map_page);
+	fetch->map_page = InvalidBuffer;
 }
 
 /*
@@ -359,6 +377,7 @@ load_block(GjFetch *fetch, int *ntuples)
 	if (tids == NULL)
 		return false;
 	fetch->pinned[fetch->npinned++] = buffer;
+	prune(fetch, buffer);
 	n = collect_visible(fetch->heap, buffer, fetch->snapshot, tids, fetch->tuples + *ntuples);
 	for (int i = 0; i < n; i++)
 		fetch->buffers[*ntuples + i] = buffer;
@@ -832,8 +851,6 @@ collect_visible(Relation heap, Buffer buffer, Snapshot snapshot, const GjTidBloc
 	Page		page = BufferGetPage(buffer);
 	bool		all_visible;
 	int			n;
-
-	heap_page_prune_opt(heap, buffer);
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	all_visible = PageIsAllVisible(page) && !snapshot->takenDuringRecovery &&

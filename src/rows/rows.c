@@ -133,8 +133,7 @@ GjRowsCreate(const ScanState *node, Relation index, GjKeyReader *reader, GjEntry
 	rows->index = index;
 	rows->test = GjEntryFilterGetTest(filter);
 	rows->reader = reader;
-	rows->fetch = GjFetchCreate(estate->es_query_cxt, rows->heap, estate->es_snapshot, reader,
-								&rows->batch, &rows->stats);
+	rows->fetch = GjFetchCreate(estate->es_query_cxt, node, reader, &rows->batch, &rows->stats);
 	GjIndexGetInfo(index, &info);
 	for (int i = 0; i < info.nincluded; i++)
 	{

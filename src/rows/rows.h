@@ -149,8 +149,8 @@ extern GjRowsStats *GjRowsGetStats(GjRows *rows);
  */
 typedef struct GjFetch GjFetch;
 
-extern GjFetch *GjFetchCreate(MemoryContext parent, Relation heap, Snapshot snapshot,
-							  GjKeyReader *reader, GjRowBatch *batch, GjRowsStats *stats);
+extern GjFetch *GjFetchCreate(MemoryContext parent, const ScanState *node, GjKeyReader *reader,
+							  GjRowBatch *batch, GjRowsStats *stats);
 extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe);
 extern bool GjFetchLoad(GjFetch *fetch);
 extern bool GjFetchRow(GjFetch *fetch, ItemPointer tid, TupleTableSlot *slot);

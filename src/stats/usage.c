@@ -194,8 +194,8 @@ startup_shmem(void)
 	bool		found;
 
 	usage = ShmemInitStruct("gpujoin usage", sizeof(UsageTable), &found);
-	entries = ShmemInitHash("gpujoin usage by index", MAX_ENTRIES, MAX_ENTRIES, &info,
-							HASH_ELEM | HASH_BLOBS);
+	entries = GjShmemInitHash("gpujoin usage by index", MAX_ENTRIES, &info,
+							  HASH_ELEM | HASH_BLOBS);
 	if (!found)
 	{
 		memset(usage, 0, sizeof(UsageTable));
@@ -213,7 +213,7 @@ void
 GjUsagePrepare(void)
 {
 	HASHCTL		info = {.keysize = sizeof(UsageKey),.entrysize = sizeof(UsageEntry),
-	.alloc = malloc};
+	.alloc = GjHashMalloc};
 	static UsageTable table;
 
 	if (usage != NULL)

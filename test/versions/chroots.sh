@@ -11,13 +11,15 @@
 
 cache=${GPUJOIN_CACHE:-/var/cache/gpujoin}
 
-# The distribution that has a version of PostgreSQL in its own archive.
+# The distribution that has a version of PostgreSQL in its own archive. Debian has a version that
+# is not yet released in experimental, which is an addition to sid.
 suite_of_version() {
     case $1 in
         15) echo bookworm ;;
         16) echo noble ;;
         17) echo trixie ;;
         18) echo forky ;;
+        19) echo sid ;;
         *) die "no distribution is known that has PostgreSQL $1" ;;
     esac
 }
@@ -118,7 +120,15 @@ make_base() { # SUITE
         echo "deb $mirror $suite main universe"
         echo "deb $mirror $suite-updates main universe"
     } >"$folder.new/etc/apt/sources.list"
+    [ "$suite" != sid ] || add_experimental "$mirror" "$folder.new/etc/apt"
     mv "$folder.new" "$folder"
+}
+
+# Let the newest version of PostgreSQL come from experimental, and nothing else.
+add_experimental() { # MIRROR FOLDER
+    echo "deb $1 experimental main" >"$2/sources.list.d/experimental.list"
+    printf '%s\n' 'Package: src:postgresql-19' 'Pin: release a=experimental' \
+        'Pin-Priority: 500' >"$2/preferences.d/experimental"
 }
 
 # copy_base SUITE FOLDER: a copy to install packages into.
