@@ -26,6 +26,7 @@
 #include "utils/wait_event.h"
 
 #include "base/compat.h"
+#include "base/gpujoin.h"
 #include "shared.h"
 
 /*
@@ -66,6 +67,12 @@
  */
 #define GJ_NAP_MS				100
 
+/*
+ * A helper whose heartbeat stands still for this part of gpujoin.device_timeout is too slow for a
+ * query: the CPU is used long before the supervisor ends the helper.
+ */
+#define GJ_STILL_DIVISOR		10
+
 /* A request in progress */
 typedef struct Exchange
 {
@@ -75,6 +82,8 @@ typedef struct Exchange
 	gjp_message *message;
 	char	   *chunk;
 	Size		half_bytes;
+	uint64		heartbeat;		/* of the helper, as last seen, ... */
+	double		still_ms;		/* ... and how long we have slept since it moved */
 	uint32		produced;
 	uint32		consumed;
 	bool		fed;			/* has the last part been sent? */
@@ -143,6 +152,8 @@ static double us_since(instr_time start);
 static bool spin(const Exchange *x, instr_time start);
 static void wait_for_news(Exchange *x);
 static void nap(Exchange *x);
+static uint64 get_heartbeat(void);
+static void watch_heartbeat(Exchange *x, double ms);
 static GjServiceResult conclude(Exchange *x);
 static void leave_my_slot(void);
 static void leave_at_exit(int code, Datum arg);
@@ -165,7 +176,11 @@ GjServiceReady(const char **why_not)
 	}
 	word = pg_atomic_read_u32(&gj_service->state);
 	if ((word & 0xFF) == GJ_STATE_READY)
-		return true;
+	{
+		if (pg_atomic_read_u64(&gj_service->still) != get_heartbeat())
+			return true;
+		word = GJ_REASON_FROZEN << 8;
+	}
 	if (why_not)
 		*why_not = GjReasonGet(word >> 8)->text;
 	return false;
@@ -688,6 +703,12 @@ take_name(Exchange *x, const char *half, uint32 items)
  * system calls.  Before sleeping it sets a flag in its message and checks for news once more; the
  * helper tests that flag after each change.  A signal ends the sleep.  Interrupts are serviced at
  * all times; no lock is held.
+ *
+ * A client does not rely on the supervisor to end a wait: both the supervisor and the helper may be
+ * stopped, or the helper may have died unnoticed.  It watches the helper's heartbeat while it
+ * sleeps, and gives up when that has stood still for too long.  It leaves the heartbeat's value for
+ * all other processes: until the heartbeat moves, the service is not ready, so that they do not
+ * wait as well.  The slot stays abandoned until the helper or the supervisor works again.
  *-------------------------------------------------------------------------
  */
 
@@ -786,6 +807,7 @@ begin(Exchange *x, const gjp_request *request, GjServiceResult *result)
 		x->message = GjMessage(x->slot);
 		x->chunk = GjChunk(x->slot);
 		x->half_bytes = gjp_half_bytes(gj_arena.chunk_bytes);
+		x->heartbeat = get_heartbeat();
 		return true;
 	}
 	return false;
@@ -848,6 +870,11 @@ converse(Exchange *x)
 		if (send_part(x))
 			continue;
 		wait_for_news(x);
+		if (x->still_ms * GJ_STILL_DIVISOR > gj_device_timeout && !has_news(x))
+		{
+			pg_atomic_write_u64(&gj_service->still, x->heartbeat);
+			return fail(GJ_SERVICE_FAILED, GjReasonGet(GJ_REASON_FROZEN)->text);
+		}
 	}
 }
 
@@ -1002,7 +1029,9 @@ nap(Exchange *x)
 	gjp_message *message = x->message;
 	uint32		seen = __atomic_load_n(&message->bell, __ATOMIC_ACQUIRE);
 	struct timespec most = {0, GJ_NAP_MS * 1000000L};
+	instr_time	start;
 
+	INSTR_TIME_SET_CURRENT(start);
 	__atomic_store_n(&message->sleeping, 1, __ATOMIC_SEQ_CST);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (!has_news(x) && !(InterruptPending && INTERRUPTS_CAN_BE_PROCESSED()))
@@ -1014,6 +1043,26 @@ nap(Exchange *x)
 	__atomic_store_n(&message->sleeping, 0, __ATOMIC_RELAXED);
 	if (!PostmasterIsAlive())
 		proc_exit(1);
+	watch_heartbeat(x, us_since(start) / 1e3);
+}
+
+static uint64
+get_heartbeat(void)
+{
+	return __atomic_load_n(&GjControl()->heartbeat, __ATOMIC_ACQUIRE);
+}
+
+/*
+ * Add a sleep to the time in which the heartbeat has not moved.  A long sleep counts as a short
+ * one: this process may have been stopped itself, or the machine suspended.
+ */
+static void
+watch_heartbeat(Exchange *x, double ms)
+{
+	uint64		heartbeat = get_heartbeat();
+
+	x->still_ms = heartbeat == x->heartbeat ? x->still_ms + Min(ms, GJ_NAP_MS) : 0.0;
+	x->heartbeat = heartbeat;
 }
 
 /* Convert the result of a final request to a GjServiceResult */

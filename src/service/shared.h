@@ -113,6 +113,8 @@ typedef struct GjServiceShared
 	 * is given up, together with clearing "serving".
 	 */
 	pg_atomic_uint32 epoch;
+	pg_atomic_uint64 still;		/* heartbeat of a helper that a client has given up; if it is the
+								 * current one, requests are pointless */
 	pg_atomic_uint32 nspinning; /* number of clients that spin */
 	pg_atomic_uint32 nrequests; /* number of slots that are not free; written under the lock */
 	GjServiceQueue queue;

@@ -207,6 +207,7 @@ start_memory(void)
 		pg_atomic_init_u32(&gj_service->state, (uint32) GJ_STATE_OFF |
 						   ((uint32) initial_reason() << 8));
 		pg_atomic_init_u32(&gj_service->epoch, 1);
+		pg_atomic_init_u64(&gj_service->still, PG_UINT64_MAX);
 		pg_atomic_init_u32(&gj_service->nspinning, 0);
 		for (int i = 0; i < GJ_COUNT_COUNTERS; i++)
 			pg_atomic_init_u64(&gj_service->counters[i], 0);
