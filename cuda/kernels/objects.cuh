@@ -135,7 +135,8 @@ struct gjd_device
 	cudaStream_t in, execute, out;
 	char *budget;
 	gjd::pool memory;	/* over budget */
-	uint64_t columns_limit, columns_used, scratch_used;
+	uint64_t columns_limit, columns_used, scratch_used, locked_used;
+	uint64_t kept_scratch, kept_locked; /* parts of these that no request holds */
 	char *locked;
 	gjd::pool locked_memory; /* over locked: page-locked host memory for keys, heads, reports */
 	std::vector<staging_buffer> staging;

@@ -170,6 +170,8 @@ free_column(gjd_column *column)
 
 	for (char *extent : column->extents)
 		give_extent(column, extent);
+	if (column->extent_table)
+		device->kept_scratch -= column->table_bytes;
 	give_scratch(device, (char *) column->extent_table, column->table_bytes);
 	if (column->changed)
 		give_event(device, column->changed);
@@ -296,6 +298,7 @@ create_column(gjd_device *device, const gjd_shape &shape, uint64_t reserve_pages
 			throw std::bad_alloc();
 		column->changed = take_event(device);
 		column->extent_table = (char **) take_scratch(device, &column->table_bytes);
+		device->kept_scratch += column->table_bytes;
 		reserve_column(column, reserve_pages);
 	}
 	catch (...)

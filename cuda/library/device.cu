@@ -120,16 +120,22 @@ give_event(gjd_device *device, cudaEvent_t event)
 	device->spare_events.push_back(event);
 }
 
+/*
+ * Columns stay until they are evicted, and what is kept until the device is closed; the scratch of
+ * other requests is freed by itself. If there is none, waiting is of no use, whatever the reason:
+ * free memory may be in pieces.
+ */
 char *
-take_scratch(gjd_device *device, uint64_t *bytes)
+take_scratch(gjd_device *device, uint64_t *bytes, uint64_t own)
 {
 	uint64_t wanted = device->memory.round_up(*bytes);
 	uint64_t offset = device->memory.take_high(wanted);
+	uint64_t stays = device->kept_scratch + own;
 
 	if (offset == pool::none)
 	{
-		/* Columns stay until they are evicted; scratch is freed by itself. */
-		if (wanted > device->memory.size() - device->columns_used || device->scratch_used == 0)
+		if (wanted > device->memory.size() - device->columns_used - stays ||
+			device->scratch_used == stays)
 			throw_status(GJD_NO_MEMORY, "out of device memory for results");
 		throw_status(GJD_BUSY, "no scratch memory at present");
 	}
@@ -154,15 +160,36 @@ take_locked(gjd_device *device, uint64_t *bytes)
 	uint64_t offset = device->locked_memory.take_high(wanted);
 
 	if (offset == pool::none)
+	{
+		reap_keysets(device, false);
+		offset = device->locked_memory.take_high(wanted);
+	}
+	if (offset == pool::none)
 		return nullptr;
+	device->locked_used += wanted;
 	*bytes = wanted;
 	return device->locked + offset;
+}
+
+char *
+require_locked(gjd_device *device, uint64_t *bytes, uint64_t own)
+{
+	uint64_t stays = device->kept_locked + own;
+	char *memory = take_locked(device, bytes);
+
+	if (memory != nullptr)
+		return memory;
+	if (device->locked_memory.round_up(*bytes) > device->locked_memory.size() - stays ||
+		device->locked_used == stays)
+		throw_status(GJD_NO_MEMORY, "out of page-locked memory");
+	throw_status(GJD_BUSY, "no page-locked memory at present");
 }
 
 void
 give_locked(gjd_device *device, char *memory, uint64_t bytes)
 {
 	device->locked_memory.give((uint64_t) (memory - device->locked), bytes);
+	device->locked_used -= device->locked_memory.round_up(bytes);
 }
 
 const gjd_device::region *
@@ -285,6 +312,8 @@ make_staging(gjd_device *device)
 		device->staging.push_back(buffer);
 		device->staging.back().applied = take_event(device);
 	}
+	device->kept_scratch = device->scratch_used;
+	device->kept_locked = device->locked_used;
 }
 
 static gjd_device *

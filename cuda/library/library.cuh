@@ -14,9 +14,15 @@ namespace gjd
 /* device.cu */
 cudaEvent_t take_event(gjd_device *device);
 void give_event(gjd_device *device, cudaEvent_t event);
-char *take_scratch(gjd_device *device, uint64_t *bytes); /* rounds bytes up; throws */
+
+/*
+ * Rounds bytes up; throws GJD_NO_MEMORY if there never is as much memory for a request that holds
+ * "own" bytes already, and GJD_BUSY if others have to end first.
+ */
+char *take_scratch(gjd_device *device, uint64_t *bytes, uint64_t own = 0);
 void give_scratch(gjd_device *device, char *memory, uint64_t bytes);
 char *take_locked(gjd_device *device, uint64_t *bytes); /* NULL if none is free */
+char *require_locked(gjd_device *device, uint64_t *bytes, uint64_t own); /* like take_scratch() */
 void give_locked(gjd_device *device, char *memory, uint64_t bytes);
 
 /* Returns the registered memory that contains a buffer, or NULL. */

@@ -100,6 +100,7 @@ take_memory(gjd_match *match)
 	bool counts = match->what != GJD_COUNT || match->filter.n > 0 || match->rest_column > 0;
 	uint64_t report_bytes = sizeof(match_report);
 	uint64_t window = size_window(match);
+	const reducing *r = match->reduction;
 
 	match->scan_bytes = counts ? scan_space_bytes(match->tiles) : 0;
 
@@ -111,7 +112,8 @@ take_memory(gjd_match *match)
 	uint64_t top = match->top.limit > 0 ? rounded(top_space_bytes()) : 0;
 
 	match->scratch_bytes = policy::totals_bytes + bitmap + starts + scan + list + top + window;
-	match->scratch = take_scratch(device, &match->scratch_bytes);
+	match->scratch = take_scratch(device, &match->scratch_bytes,
+								  match->keyset->bytes + (r != nullptr ? r->scratch_bytes : 0));
 
 	char *at = match->scratch + policy::totals_bytes;
 
@@ -125,9 +127,8 @@ take_memory(gjd_match *match)
 	match->list = match->what == GJD_BITMAP ? at : match->window;
 	match->list_layout = match->window_layout;
 
-	match->report = (match_report *) take_locked(device, &report_bytes);
-	if (match->report == nullptr)
-		throw_status(GJD_BUSY, "no page-locked memory at present");
+	match->report = (match_report *) require_locked(device, &report_bytes,
+													r != nullptr ? r->locked_bytes : 0);
 	match->report->written = 0;
 	take_zeros(match);
 }

@@ -172,15 +172,12 @@ begin_reduction(gjd_match *match, const gjd_reduction *asked)
 
 	r->cleared_bytes = slots + sums + shared;
 	r->scratch_bytes = r->cleared_bytes + elements + r->input_bytes;
-	r->scratch = take_scratch(match->device, &r->scratch_bytes);
+	r->scratch = take_scratch(match->device, &r->scratch_bytes, match->keyset->bytes);
 	r->sums_at = slots;
 	r->shared_at = slots + sums;
 	r->inputs = r->scratch + r->cleared_bytes + elements;
 	r->locked_bytes = r->input_bytes;
-	r->locked = take_locked(match->device, &r->locked_bytes);
-	if (r->locked == nullptr)
-		throw_status(r->locked_bytes > policy::locked_bytes ? GJD_NO_MEMORY : GJD_BUSY,
-					 "no page-locked memory at present");
+	r->locked = require_locked(match->device, &r->locked_bytes, 0);
 	copy_inputs(r);
 	list_pages(match);
 }

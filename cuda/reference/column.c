@@ -14,6 +14,11 @@ free_column(gjd_column *column)
 {
 	column->device->columns_used -= column->n_extents * column->extent_bytes;
 	column->device->columns--;
+	if (column->has_table)
+	{
+		column->device->scratch_used -= TABLE_BYTES;
+		column->device->kept -= TABLE_BYTES;
+	}
 	for (uint64_t i = 0; i < column->n_extents; i++)
 		free(column->extents[i]);
 	free(column->extents);
@@ -120,8 +125,14 @@ column_create(gjd_device *device, const gjd_column_params *given, gjd_column **o
 	column->page_bytes = gjd_shape_image_bytes(&shape);
 	device->columns++;
 
-	gjd_status status = reserve(column, params.reserve_pages, error);
+	gjd_status status = charge(device, TABLE_BYTES, 0, error);
 
+	if (status == GJD_OK)
+	{
+		column->has_table = true;
+		device->kept += TABLE_BYTES;
+		status = reserve(column, params.reserve_pages, error);
+	}
 	if (status != GJD_OK)
 	{
 		free_column(column);

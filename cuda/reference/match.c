@@ -65,7 +65,7 @@ keyset_create(gjd_device *device, const gjd_keyset_params *given, gjd_keyset **o
 	bool proves = params.rests != NULL;
 	uint64_t bytes = KEPT_BYTES + params.count * (params.key_bytes + (proves ? 8 : 0));
 
-	status = charge(device, bytes, error);
+	status = charge(device, bytes, 0, error);
 	if (status != GJD_OK)
 		return status;
 
@@ -331,7 +331,7 @@ compute(gjd_match *match, gjd_error *error)
 	}
 	match->state.ascending = true;
 	bytes = KEPT_BYTES + result_bytes(match);
-	status = charge(match->column->device, bytes, error);
+	status = charge(match->column->device, bytes, match->keyset->bytes + match->charged, error);
 	if (status != GJD_OK)
 		return status;
 	match->charged += bytes;

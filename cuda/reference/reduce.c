@@ -103,7 +103,7 @@ begin_reduction(gjd_match *match, const gjd_reduction *asked, gjd_error *error)
 	bytes = groups * r->words * 8 + r->n_places * sizeof(uint32_t) + asked->map_bytes;
 	bytes += asked->weights != NULL ? key_bytes : 0;
 	bytes += asked->only_shared ? groups : 0;
-	status = charge(match->column->device, bytes, error);
+	status = charge(match->column->device, bytes, match->keyset->bytes, error);
 	if (status != GJD_OK)
 		return status;
 	match->charged = bytes;

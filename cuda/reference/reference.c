@@ -128,15 +128,19 @@ play_fault(gjd_device *device, gjd_fault_point point, uint32_t *delay, gjd_error
 	return GJD_OK;
 }
 
-/* Charges scratch memory, so that it runs out as on the real device. */
+/*
+ * Charges scratch memory, so that it runs out as on the real device. The request that needs it
+ * holds "own" bytes already, which are not freed before it ends.
+ */
 gjd_status
-charge(gjd_device *device, uint64_t bytes, gjd_error *error)
+charge(gjd_device *device, uint64_t bytes, uint64_t own, gjd_error *error)
 {
-	uint64_t most = device->budget - device->columns_used;
+	uint64_t used = device->columns_used + device->kept + own;
+	uint64_t most = device->budget - used;
 
 	if (bytes > most)
 		return fail(error, GJD_NO_MEMORY, 0, "out of device memory");
-	if (bytes > most - device->scratch_used)
+	if (bytes > device->budget - device->columns_used - device->scratch_used)
 		return fail(error, GJD_BUSY, 0, "no scratch memory at present");
 	device->scratch_used += bytes;
 	return GJD_OK;
@@ -165,6 +169,12 @@ device_open(const gjd_open_params *params, gjd_device **out, gjd_error *error)
 	device->budget = params->memory_budget ? params->memory_budget : (uint64_t) 1 << 30;
 	device->budget = device->budget / GJD_EXTENT_BYTES * GJD_EXTENT_BYTES;
 	device->columns_limit = layout_columns_limit(device->budget, params->scratch_reserve);
+	device->kept = device->scratch_used = ALL_STAGING_BYTES;
+	if (device->budget < device->kept + GJD_EXTENT_BYTES)
+	{
+		free(device);
+		return fail(error, GJD_NO_MEMORY, 0, "memory budget is below 48 MB");
+	}
 	*out = device;
 	return GJD_OK;
 }

@@ -12,6 +12,10 @@
 #define STAGING_BYTES ((uint64_t) 8 << 20) /* limit of one column_write_pages() call */
 #define KEPT_BYTES 4096					   /* least scratch charged for each object */
 
+/* Scratch that the CUDA library keeps: for staging, and for a column's list of extents */
+#define ALL_STAGING_BYTES (3 * STAGING_BYTES)
+#define TABLE_BYTES ((uint64_t) 256 << 10)
+
 /* The moment at which started work counts as done: after that time, and at least one poll. */
 typedef struct due
 {
@@ -22,6 +26,7 @@ typedef struct due
 struct gjd_device
 {
 	uint64_t budget, columns_limit, columns_used, scratch_used;
+	uint64_t kept; /* part of scratch_used that no request holds */
 	uint64_t columns, keysets, matches;
 	bool lost;
 	gjd_fault faults[GJD_AT_COUNT];
@@ -43,6 +48,7 @@ struct gjd_column
 	due written;
 	uint32_t users;
 	bool destroyed;
+	bool has_table; /* is the list of extents charged? */
 };
 
 struct gjd_keyset
@@ -113,7 +119,7 @@ due due_in(uint32_t millis);
 bool is_due(due *d);
 gjd_status play_fault(gjd_device *device, gjd_fault_point point, uint32_t *delay,
 					  gjd_error *error);
-gjd_status charge(gjd_device *device, uint64_t bytes, gjd_error *error);
+gjd_status charge(gjd_device *device, uint64_t bytes, uint64_t own, gjd_error *error);
 
 /* fault.c */
 gjd_status planned_failure(const char *point, gjd_error *error);

@@ -55,6 +55,7 @@ void test_concurrency(library *lib);
 void test_shared_set(library *lib);
 void test_cancel(library *lib);
 void test_memory(const gjd_api *api);
+void test_full_card(const gjd_api *api);
 void test_faults(library *lib);
 
 #endif

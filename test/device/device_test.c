@@ -176,6 +176,7 @@ main(int argc, char **argv)
 		if (wanted("memory"))
 		{
 			test_memory(apis[i]);
+			test_full_card(apis[i]);
 			test_entry_memory(apis[i]);
 		}
 		if (getenv("GPUJOIN_TEST_LARGE") && apis[i]->inject_fault == NULL)

@@ -272,6 +272,65 @@ test_memory(const gjd_api *api)
 	free_model(m);
 }
 
+/* Creates a set of the keys 0 .. count - 1, and returns the status. */
+static gjd_status
+create_dense_set(library *lib, uint64_t count, gjd_keyset **keyset)
+{
+	gjd_keyset_params params = {sizeof(params), 4, NULL, count, GJD_BY_AUTO, NULL};
+	int64_t *keys = malloc(count * sizeof(*keys));
+	gjd_status status;
+
+	for (uint64_t i = 0; i < count; i++)
+		keys[i] = (int64_t) i;
+	params.keys = keys;
+	status = lib->api->keyset_create(lib->device, &params, keyset, NULL);
+	free(keys);
+	return status;
+}
+
+/*
+ * A nearly full card: of 64 MB beside columns, 39 are free, because staging keeps 24. What never
+ * fits is refused at once; what would fit if others had ended is told to wait.
+ */
+void
+test_full_card(const gjd_api *api)
+{
+	library lib;
+	model *m = make_model(4, 160, 16384);
+	gjd_column *column;
+	gjd_column_info info;
+	gjd_keyset *one = NULL, *two = NULL;
+	gjd_match *match;
+	gjd_status status;
+
+	for (uint64_t i = 0; i < m->pages * 160; i++)
+		set_row(m, i, (int64_t) i, true);
+	open_library(&lib, api, (uint64_t) 192 << 20, (uint64_t) 64 << 20, 0);
+	column = make_column(&lib, m);
+	do
+		api->column_info(column, &info, NULL);
+	while (api->column_reserve(column, info.reserved_pages + 1, NULL) == GJD_OK);
+
+	status = create_dense_set(&lib, 10500000, &one);
+	ok(status == GJD_NO_MEMORY, "%s: a set that never fits beside what is kept: %d", api->name,
+	   status);
+	ok(create_dense_set(&lib, 8000000, &one) == GJD_OK, "%s: a smaller one does", api->name);
+	status = create_dense_set(&lib, 8000000, &two);
+	ok(status == GJD_BUSY, "%s: another one has to wait: %d", api->name, status);
+	status = begin_match(&lib, m, column, one, GJD_TIDS, &match);
+	ok(status == GJD_NO_MEMORY, "%s: a result that never fits beside its own set: %d", api->name,
+	   status);
+	api->keyset_destroy(one, NULL);
+	ok(create_dense_set(&lib, 1000, &one) == GJD_OK &&
+		   begin_match(&lib, m, column, one, GJD_TIDS, &match) == GJD_OK,
+	   "%s: small requests are served", api->name);
+	end_match(&lib, match);
+	api->keyset_destroy(one, NULL);
+	destroy_column(&lib, column);
+	ok(close_library(&lib), "%s: closes after being full", api->name);
+	free_model(m);
+}
+
 /* ---- faults -------------------------------------------------------------------------------- */
 
 static void

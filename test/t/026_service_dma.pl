@@ -22,7 +22,6 @@ my $until = time + 280 * ($ENV{CHECK_PATIENCE} || 1);
 
 my ($pages, $repeats) = $has_card ? (5_000, 40_000) : (400, 4_000);
 my $requests = $has_card ? 16 : 60;
-my $kept = $has_card ? STAGING : 0;
 
 # Use as much device memory as this test needs, the same amount in each round: the default is a
 # fraction of the free memory, which takes longer to reserve and to release, and depends on what has
@@ -68,7 +67,7 @@ is(run_service($node, $arguments), $whole, 'the answers without a kill');
 cmp_ok(
 	$node->safe_psql('postgres', "SELECT matches FROM gpujoin_service_test($pages, nkeys => 64,
 		repeats => $repeats)"), '>=', 50 * $repeats, 'the results are large');
-no_leaks($node, 'before', $kept);
+no_leaks($node, 'before');
 my $before = card_memory();
 
 my ($killed, $tried, @wrong, @left) = (0, 0);
@@ -92,7 +91,7 @@ while ($killed < $rounds && $tried++ < 4 * $rounds && time < $until)
 	($ok, $fallbacks) = $answer =~ /^ok (\d+), fallbacks (\d+), wrong 0, /;
 	$killed++ if $fallbacks;
 	push @wrong, $answer unless defined $ok && $ok + $fallbacks == $requests;
-	next if comes_to_rest($node, $kept);
+	next if comes_to_rest($node);
 	push @left, service($node, 'gpujoin_status');
 	last;
 }
@@ -102,7 +101,7 @@ is($killed, $rounds, 'so many kills hit a request');
 note("$tried kills in " . (time - $begun) . ' s');
 
 is(run_service($node, $arguments), $whole, 'the answers after the kills');
-no_leaks($node, 'after', $kept);
+no_leaks($node, 'after');
 my $after = memory_level($before + SLACK);
 cmp_ok($after, '<=', $before + SLACK,
 	"memory of the card: $before MiB before, $after MiB after");

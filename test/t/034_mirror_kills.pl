@@ -124,7 +124,8 @@ sql("DROP TABLE IF EXISTS d$_") foreach 0 .. 1;
 $node->reload;
 wait_for(q{SELECT count(*) = 1 FROM gpujoin_mirrors()}, 'what was dropped has no entry');
 wait_for(q{SELECT columns = 1 AND memory_mirrors = (SELECT bytes FROM gpujoin_mirrors()) AND
-	slots_used + slots_abandoned + keysets + matches + memory_scratch = 0 FROM gpujoin_status()},
+	slots_used + slots_abandoned + keysets + matches = 0 AND memory_scratch = } .
+	(STAGING + COLUMN_LIST) . ' FROM gpujoin_status()',
 	'there is one column, its bytes are all, no slot is in use');
 is(ask_bystander($bystander), $bystander->{pid}, 'a session opened before all this is well');
 $bystander->{run}->kill_kill;

@@ -9,7 +9,7 @@ use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
 
-our @EXPORT = qw(PATIENT STAGING service wait_ready restart_now run_service start_service
+our @EXPORT = qw(PATIENT STAGING COLUMN_LIST service wait_ready restart_now run_service start_service
   finish_service wait_for_request watch_after inject no_leaks comes_to_rest signal_helper
   wait_replaced service_sql open_bystander ask_bystander);
 
@@ -17,9 +17,11 @@ our @EXPORT = qw(PATIENT STAGING service wait_ready restart_now run_service star
 # seconds; only tests of the watchdog shorten this, when the watchdog has to act.
 use constant PATIENT => "gpujoin.device_timeout = '1h'";
 
-# Scratch memory that a card keeps from start to end: three buffers of 8 MB for page images
-# (staging_buffers and staging_bytes in cuda/kernels/policy.cuh). The reference device needs none.
+# Scratch memory that a device keeps from start to end: three buffers of 8 MB for page images
+# (staging_buffers and staging_bytes in cuda/kernels/policy.cuh), and for each column a list of its
+# extents. The reference device counts the same.
 use constant STAGING => 3 * 8 * 1024 * 1024;
+use constant COLUMN_LIST => 256 * 1024;
 
 # Time limit for background programs, in seconds
 use constant LONG => 300 * ($ENV{CHECK_PATIENCE} || 1);
@@ -175,22 +177,22 @@ sub signal_helper
 	return $pid;
 }
 
-# Wait until no slot, column, key set, match or byte is in use; ignore memory that the device itself
-# keeps. The helper's counters lag a moment; without a helper there are no counters.
+# Wait until no slot, column, key set, match or byte is in use, except what the device itself keeps.
+# The helper's counters lag a moment; without a helper there are no counters.
 sub comes_to_rest
 {
-	my ($node, $kept) = @_;
+	my $node = shift;
 
 	return $node->poll_query_until('postgres', "SELECT state = 'ready' AND slots_used
 			+ slots_abandoned + columns + keysets + matches + memory_mirrors = 0
-			AND memory_scratch = $kept FROM gpujoin_status()");
+			AND memory_scratch = " . STAGING . " FROM gpujoin_status()");
 }
 
 sub no_leaks
 {
-	my ($node, $name, $kept) = @_;
+	my ($node, $name) = @_;
 
-	ok(comes_to_rest($node, $kept // 0), "no leaks: $name")
+	ok(comes_to_rest($node), "no leaks: $name")
 	  or diag($node->safe_psql('postgres', 'SELECT * FROM gpujoin_status()'));
 }
 
