@@ -129,7 +129,7 @@ OBJS = $(patsubst %.c,%.o,$(sort $(wildcard src/*.c src/*/*.c)))
 
 EXTENSION = gpujoin
 DATA = $(sort $(wildcard sql/gpujoin--*.sql))
-PGFILEDESC = "gpujoin - fast look-ups of many integer keys in a big table"
+PGFILEDESC = "gpujoin - fast look-ups of many keys in a big table"
 
 # Parameters that a callback must take but does not use, partly filled node tags and PostgreSQL's
 # mix of signed and unsigned block arithmetic are not worth a warning; everything else is.

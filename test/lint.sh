@@ -263,6 +263,22 @@ reference_is_whole() {
 
 document_links() { perl test/docs/links.pl ./*.md docs/*.md test/bench/results/*.md; }
 
+pictures_drawn() { perl test/docs/pictures.pl --check; }
+
+# A picture whose figure has changed must be found.
+pictures_checked() {
+    local folder
+    folder=$(mktemp -d)
+    mkdir -p "$folder/docs" "$folder/test/bench/results"
+    cp docs/*.svg "$folder/docs"
+    cp test/bench/results/*.md "$folder/test/bench/results"
+    perl test/docs/pictures.pl --check "$folder"
+    sed -i 's/| 1\.45 |/| 1.44 |/' "$folder"/test/bench/results/*peers.md
+    perl test/docs/pictures.pl --check "$folder" | grep -q '^docs/gain.svg is not' ||
+        echo "a figure that has changed is not found"
+    rm -rf "$folder"
+}
+
 # The newest report of each kind is kept, and the index lists it.
 reports_listed() {
     local file
@@ -289,8 +305,8 @@ meta_json_checked() {
     local folder change
     folder=$(mktemp -d)
     for change in 's/"version": "1/"version": "v1/' 's/"name": "/"nom": "/' \
-        's/"type": "git"/"type": ""/' 's/"tags": \[[^]]*\]/"tags": []/' \
-        's#"url": "https:#"url": "https#' 's/"15.0.0"/"fifteen"/' \
+        's#"tags"#"resources": {"repository": {"type": ""}}, "tags"#' \
+        's/"tags": \[[^]]*\]/"tags": []/' 's#"url": "http:#"url": "http#' 's/"15.0.0"/"fifteen"/' \
         's/"PostgreSQL": "http/"PostgreSQL": "/' 's/README.md/README.txt/' \
         's/"release_status": "[a-z]*"/"release_status": "good"/'; do
         sed "$change" META.json >"$folder/META.json"
@@ -446,6 +462,8 @@ check "docs/reference.md has every property that EXPLAIN shows" explain_properti
 check "docs/reference.md has every function, view, column, setting and option" reference_is_whole
 check "links in documents lead somewhere" document_links
 check "the index of reports is complete" reports_listed
+check "pictures are as the script draws them" pictures_drawn
+check "a picture of old figures is found out" pictures_checked
 check "documents of at most 400 lines, the reference 450" document_length
 check "META.json is valid" meta_json
 check "a META.json that is not valid is found out" meta_json_checked

@@ -94,4 +94,3 @@ check('', $meta, {
 		'bugtracker' => { 'web' => $url, 'mailto' => $mail },
 		'repository' => { 'url' => $url, 'web' => $url, 'type' => $type }
 	} });
-wrong('resources are missing') unless $meta->{resources};

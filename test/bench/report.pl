@@ -4,8 +4,7 @@
 #	report.pl tables SAMPLES PREFIX		markdown, with links to the plots
 #	report.pl plots SAMPLES PREFIX		PREFIX-rows.svg, -keys, -share, -set, -peers,
 #						-1-process, -N-workers; needs gnuplot
-#	report.pl summary SAMPLES...		markdown: the jobs and the other cases of docs/benchmarks.md
-#	report.pl document FILE SAMPLES...	put that, with the existing plots, into this file
+#	report.pl summary SAMPLES...		markdown: the cases that answer the most common questions
 #	report.pl growth SMALLER BIGGER		markdown: the same cases at two sizes
 #	report.pl bars REPORT.md SVG		a plot of a report's first table, without its ratios
 #
@@ -13,8 +12,6 @@
 # titles of plots.
 use strict;
 use warnings;
-use File::Basename qw(basename dirname);
-use File::Spec::Functions qw(abs2rel);
 
 my %title = (
 	'jobs, 1 process' => ['The four jobs, one process', 'Milliseconds.'],
@@ -441,35 +438,6 @@ sub print_summary
 	return;
 }
 
-# Replaces the text between the two marks, which remain. Links are relative to the document's
-# folder.
-sub fill_document
-{
-	my ($document, @files) = @_;
-	my $folder = dirname($document);
-	my @reports = map { s/\.tsv$/.md/r } @files;
-	my $text = summary(@files) . "\nFrom "
-	  . join(', ', map { "[" . basename($_) . "](" . abs2rel($_, $folder) . ")" } @reports) . ".\n";
-
-	for my $file (@files)
-	{
-		for my $what (qw(rows keys share set peers 1-process N-workers))
-		{
-			my $plot = $file =~ s/\.tsv$/-$what.svg/r;
-			$text .= "\n![time against $what](" . abs2rel($plot, $folder) . ")\n" if -e $plot;
-		}
-	}
-	open(my $in, '<', $document) or die "$document: $!\n";
-	my $all = do { local $/ = undef; <$in> };
-	close($in);
-	$all =~ s/(<!-- figures\b[^\n]*-->\n).*?(<!-- end of figures -->\n)/$1$text$2/s
-	  or die "$document has no marks for the figures\n";
-	open(my $out, '>', $document) or die "$document: $!\n";
-	print $out $all;
-	close($out) or die "$document: $!\n";
-	return;
-}
-
 sub rows_of
 {
 	my ($file) = @_;
@@ -520,8 +488,7 @@ sub make_bars
 
 my ($mode, @files) = @ARGV;
 my %mode = (bars => \&make_bars, tables => \&print_tables, plots => \&make_plots,
-	summary => \&print_summary,
-	document => \&fill_document, growth => \&print_growth);
-die "usage: report.pl tables|plots|summary|document|growth|bars FILE...\n"
+	summary => \&print_summary, growth => \&print_growth);
+die "usage: report.pl tables|plots|summary|growth|bars FILE...\n"
   unless $mode && $mode{$mode} && @files >= ($mode eq 'summary' ? 1 : 2);
 $mode{$mode}->(@files);
