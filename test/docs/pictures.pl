@@ -102,7 +102,94 @@ sub gain
 			['gpujoin', figure(@gpu, 'gpujoin INCLUDE')]] });
 }
 
-my %picture = ('docs/gain.svg' => gain());
+# A box with centered lines of text, of which the first is bold
+sub box
+{
+	my ($x, $y, $width, @lines) = @_;
+	my $height = 18 * @lines + 14;
+	my $body = qq{<rect x="$x" y="$y" width="$width" height="$height" rx="5" fill="none"}
+	  . qq{ stroke="$color{line}"/>\n};
+
+	for my $i (0 .. $#lines)
+	{
+		$body .= text($x + $width / 2, $y + 21 + 18 * $i, $lines[$i],
+			'text-anchor="middle"' . ($i ? ' font-size="12"' : ' font-weight="bold"'));
+	}
+	return $body;
+}
+
+# An arrow along points [X, Y], with a label above the middle of its first part
+sub arrow
+{
+	my ($label, @points) = @_;
+	my ($x, $y) = @{ $points[-1] };
+	my ($dx, $dy) = ($x <=> $points[-2][0], $y <=> $points[-2][1]);
+	my @head = map { sprintf '%g,%g', $x - 8 * $dx + 4 * $_ * $dy, $y - 8 * $dy + 4 * $_ * $dx }
+	  -1, 1;
+	my $body = sprintf qq{<polyline points="%s" fill="none" stroke="%s"/>\n},
+	  join(' ', map { "$_->[0],$_->[1]" } @points), $color{line};
+
+	$body .= qq{<polygon points="$x,$y @head" fill="$color{line}"/>\n};
+	$body .= text(($points[0][0] + $points[1][0]) / 2, ($points[0][1] + $points[1][1]) / 2 - 6,
+		$label, 'text-anchor="middle" font-size="12"') if $label ne '';
+	return $body;
+}
+
+sub row
+{
+	my @box = (
+		[10, 90, 150, 'set of keys', 'distinct codes, int64', 'sets/keyset.c'],
+		[220, 90, 170, 'match', 'tails, deltas, runs;', 'or a device, and', 'pages that it lacks',
+			'match/, mirror/'],
+		[460, 20, 200, 'entries', 'of all-visible pages:', 'the values are the row',
+			'rows/rows.c, match/visible.c'],
+		[460, 170, 200, 'TIDs', 'heap, snapshot, HOT chain;', 'the key is looked up again',
+			'rows/heap.c'],
+		[730, 90, 130, 'batch', 'rows as arrays,', 'or tuples', 'sets/batch.h'],
+		[920, 90, 170, 'the query', 'pairs of rows, groups,', 'first of an order, slots',
+			'join/, agg/, exec/']);
+	my @way = (
+		[[160, 124], [220, 124]],
+		[[390, 110], [425, 110], [425, 63], [460, 63]],
+		[[390, 152], [425, 152], [425, 213], [460, 213]],
+		[[660, 63], [695, 63], [695, 110], [730, 110]],
+		[[660, 213], [695, 213], [695, 150], [730, 150]],
+		[[860, 124], [920, 124]]);
+	my $body = join '', map({ box(@$_) } @box), map({ arrow('', @$_) } @way);
+
+	return svg(1100, 270, 'The way of a row, from the keys of a query to its result', $body);
+}
+
+sub entry
+{
+	my @place = (
+		['tail page', 'of a lane', 'read by every search'],
+		['delta', 'unsorted data pages', 'read by every search'],
+		['small run', 'sorted, a directory', 'pages that can match'],
+		['bigger run', 'sorted, a directory', 'pages that can match']);
+	my @step = ('move', 'fold', 'merge');
+	my @file = ('am/insert.c', 'am/fold.c', 'am/merge.c');
+	my $body = text(0, 59, 'INSERT', 'font-weight="bold"') . arrow('', [58, 54], [100, 54]);
+
+	for my $i (0 .. $#place)
+	{
+		my $x = 100 + 240 * $i;
+
+		$body .= box($x, 20, 160, @{ $place[$i] });
+		$body .= arrow($step[$i], [$x + 160, 54], [$x + 240, 54])
+		  . text($x + 200, 72, $file[$i], 'text-anchor="middle" font-size="10"') if $i < 3;
+		$body .= arrow('', [$x + 80, 88], [$x + 80, 130]);
+	}
+	$body .= qq{<line x1="100" y1="130" x2="980" y2="130" stroke="$color{line}"/>\n};
+	$body .= text(540, 152, 'VACUUM deletes an entry where it is then; its slot is not used again, '
+		  . 'folds and merges leave it behind', 'text-anchor="middle" font-size="12"');
+	$body .= text(540, 172, 'each step is published by one WAL record; pages that a step has left are '
+		  . 'free, as a whole', 'text-anchor="middle" font-size="12"');
+	return svg(1000, 186, 'The life of an entry', $body);
+}
+
+my %picture =
+  ('docs/gain.svg' => gain(), 'docs/row.svg' => row(), 'docs/entry.svg' => entry());
 
 for my $name (sort keys %picture)
 {
