@@ -113,7 +113,7 @@ sub box
 	for my $i (0 .. $#lines)
 	{
 		$body .= text($x + $width / 2, $y + 21 + 18 * $i, $lines[$i],
-			'text-anchor="middle"' . ($i ? ' font-size="12"' : ' font-weight="bold"'));
+			'text-anchor="middle" ' . ($i ? 'font-size="12"' : 'font-weight="bold"'));
 	}
 	return $body;
 }
@@ -183,8 +183,8 @@ sub entry
 	$body .= qq{<line x1="100" y1="130" x2="980" y2="130" stroke="$color{line}"/>\n};
 	$body .= text(540, 152, 'VACUUM deletes an entry where it is then; its slot is not used again, '
 		  . 'folds and merges leave it behind', 'text-anchor="middle" font-size="12"');
-	$body .= text(540, 172, 'each step is published by one WAL record; pages that a step has left are '
-		  . 'free, as a whole', 'text-anchor="middle" font-size="12"');
+	$body .= text(540, 172, 'each step is published by one WAL record; pages that a step has '
+		  . 'left are free, as a whole', 'text-anchor="middle" font-size="12"');
 	return svg(1000, 186, 'The life of an entry', $body);
 }
 
