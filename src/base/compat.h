@@ -388,6 +388,61 @@ GjColumnIsNotNull(Oid relid, AttrNumber attno, TransactionId *since)
 #define GjPathDisable(path, startup)	(*(startup) += disable_cost)
 #endif
 
+/*
+ * Return true if the planner prefers a path to another one of the same relation, by its total cost
+ */
+static inline bool
+GjPathIsCheaper(const Path *path, const Path *other)
+{
+#if PG_VERSION_NUM >= 180000
+	if (path->disabled_nodes != other->disabled_nodes)
+		return path->disabled_nodes < other->disabled_nodes;
+#endif
+	return path->total_cost < other->total_cost;
+}
+
+/*
+ * Plan advice: 19 has masks of the kinds of scans and joins that a relation may have, and may
+ * disable indexes.  Our nodes are of no such kind.  So a scan or join of ours is not wanted where a
+ * mask lacks a kind that the query's settings allow: advice names another one.
+ */
+#if PG_VERSION_NUM >= 190000
+#define GjMaskLacks(root, mask, kinds)	(((root)->glob->default_pgs_mask & ~(mask) & (kinds)) != 0)
+#define GjOtherScanIsWanted(root, rel)	GjMaskLacks(root, (rel)->pgs_mask, PGS_SCAN_ANY)
+#define GjOtherIndexIsWanted(index)		((index)->disabled)
+#define GjOtherJoinIsWanted(root, extra)	GjMaskLacks(root, (extra)->pgs_mask, PGS_JOIN_ANY)
+#define GjGatherIsWanted(root, rel) \
+	GjMaskLacks(root, (rel)->pgs_mask, PGS_CONSIDER_NONPARTIAL)
+
+/*
+ * Return true if a join of ours may be one of the query's joins.  pg_plan_advice of 19rc1 looks at
+ * finished plans, and raises an error if a custom join is an input of another join.
+ */
+#define GjJoinMayBeHere(root, joinrel) \
+	(planner_shutdown_hook == NULL || bms_is_subset((root)->all_query_rels, (joinrel)->relids))
+#else
+#define GjJoinMayBeHere(root, joinrel)	true
+#define GjOtherScanIsWanted(root, rel)	false
+#define GjOtherIndexIsWanted(index)		false
+#define GjOtherJoinIsWanted(root, extra)	false
+#define GjGatherIsWanted(root, rel)		false
+#endif
+
+/* Where an extension keeps what it knows of a relation: 19 has a place for that --------- */
+
+#if PG_VERSION_NUM >= 190000
+#include "optimizer/extendplan.h"
+#define GJ_HAVE_RELATION_STATE	1
+#endif
+
+/* Background workers: 19 can end those of a database that is dropped, renamed or copied - */
+
+#if PG_VERSION_NUM >= 190000
+#define GJ_WORKER_IS_INTERRUPTIBLE	BGWORKER_INTERRUPTIBLE
+#else
+#define GJ_WORKER_IS_INTERRUPTIBLE	0
+#endif
+
 /* Timeouts that end a transaction: 17 has one for the whole transaction -------------- */
 
 #if PG_VERSION_NUM >= 170000

@@ -476,12 +476,14 @@ end(Pins *pins)
  *
  * a. T still is the same line pointer as when the entry was made: lemma L5 of src/README, with 1
  *	  and 4 as the two moments.
- * b. At 3 T leads to a tuple that is visible to all snapshots.  The map's bit is set only if the
- *	  page has no dead line pointer and all tuples are visible to every snapshot, including ours,
- *	  which is registered and holds the horizon back.  A process that changes the page clears the
- *	  bit before it does anything else.  By (a) T is neither unused nor a heap-only tuple of another
- *	  chain; so it is a tuple, or redirects to one, that our snapshot sees.  That remains true, as a
- *	  snapshot does not change.
+ * b. At 3 T leads to a tuple that is visible to all snapshots.  The map's bit is set only if
+ *	  the page has no dead line pointer and all tuples are visible to every snapshot, including
+ *	  ours, which is registered and holds the horizon back.  (A query that sets it has a horizon of
+ *	  its own, which like that of VACUUM never passes a registered snapshot.  When it prunes the
+ *	  page, a root that has entries becomes a dead line pointer; it does not become free.)  A
+ *	  process that changes the page clears the bit before it does anything else.  By (a) T is
+ *	  neither unused nor a heap-only tuple of another chain; so it is a tuple, or redirects to one,
+ *	  that our snapshot sees.  That remains true, as a snapshot does not change.
  * c. This tuple has the entry's values, as a member of the HOT chain that the entry was made for
  *	  (lemma L4).  A chain that was broken before the index was built has a dead member, or one that
  *	  is not visible to all snapshots, and is on an all-visible page only once the member with the
@@ -501,8 +503,16 @@ end(Pins *pins)
  * The order in memory: a process that inserts a tuple clears the bit first and adds the entry
  * later, under the page lock under which 2 reads it.  A process that deletes a tuple clears the bit
  * before the commit, and our snapshot knows of the deletion only after that; so 3 sees the bit
- * cleared.  A process that sets the bit has raised the epoch before.  If 3 sees the bit set, 4,
- * after the barrier of taking a lock, sees the epoch raised.
+ * cleared.
+ *
+ * VACUUM may set the bit, and from PostgreSQL 19 on any query that prunes the page, ours too
+ * (GjPrune).  If T was freed after 1, the following happened in this order, each step before the
+ * next by the lock on the heap page: VACUUM, which had raised the epoch, made T free under an
+ * exclusive lock; perhaps another process reused T under such a lock; and a process set the bit
+ * while it held one (a query: a cleanup lock).  So whoever set it, the epoch had been raised
+ * before, and if 3 sees the bit set, 4, after the barrier of taking a lock, sees the epoch raised.
+ * A query may also set the bit while VACUUM has freed nothing: a. holds then, and b. asks only
+ * which tuples the page has.
  *
  * With a mirror whose epoch is E, the same argument holds by lemma L6: an entry of a copy counts as
  * found after 1.  If the mirror has another epoch, the device's answer is used as TIDs for the heap
@@ -536,13 +546,17 @@ end(Pins *pins)
  *	  replay sets the bit, it waits until no snapshot is left that might not see that transaction:
  *	  it cancels such queries and then waits for their end.  Snapshots taken later see it.  No
  *	  transaction is named if all tuples are frozen: frozen tuples are visible to every snapshot, in
- *	  the heap, too.  No other record sets bits: an image of a page of the map has, apart from its
- *	  own record's, only bits that earlier records have set.  (Images of heap pages have the page's
- *	  flag before its record comes, so rows/heap.c does not rely on it.)
+ *	  the heap, too.  Up to PostgreSQL 18 that is a record of its own, written by VACUUM; from 19 on
+ *	  it is the record that prunes or freezes the page, written by VACUUM or by a query, and it
+ *	  names the newest of the transactions that any of its changes needs.  No other record sets
+ *	  bits: an image of a page of the map has, apart from its own record's, only bits that earlier
+ *	  records have set.  Queries of the standby itself set none, as they cannot write.  (Images of
+ *	  heap pages have the page's flag before its record comes, so rows/heap.c does not rely on it.)
  *	  So b. holds.  Likewise the records that prune and freeze wait for the snapshots that see the
  *	  removed tuples, long before the entries are removed: hence d. and e.
  * g. A bit that the primary cleared with a change of the page is cleared by that change's record,
- *	  before replay reads the page, and whether the page needs the change or not.  After a restart
+ *	  before replay reads the page, and whether the page needs the change or not.  (From 19 on the
+ *	  record has the map's page, too, whose LSN tells whether that has been done.)  After a restart
  *	  of replay, no query runs before replay has reached the newest state on disk; until then a bit
  *	  can be lost, but none can be left set: either the clearing is replayed again, or it was on
  *	  disk with the checkpoint.

@@ -359,6 +359,7 @@ start_loader(Launcher *launcher, Database *database)
 	launcher->task.marked = database->marked;
 
 	describe_worker(&worker, "GjLoaderMain", "gpujoin loader", BGW_NEVER_RESTART);
+	worker.bgw_flags |= GJ_WORKER_IS_INTERRUPTIBLE;
 	snprintf(worker.bgw_name, BGW_MAXLEN, "gpujoin loader for database %u", database->oid);
 	worker.bgw_main_arg = ObjectIdGetDatum(database->oid);
 	memcpy(worker.bgw_extra, &launcher->task, sizeof(launcher->task));

@@ -267,7 +267,8 @@ start_worker(Oid database, Oid index)
 {
 	BackgroundWorker worker = {0};
 
-	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION;
+	worker.bgw_flags = BGWORKER_SHMEM_ACCESS | BGWORKER_BACKEND_DATABASE_CONNECTION |
+		GJ_WORKER_IS_INTERRUPTIBLE;
 	worker.bgw_start_time = BgWorkerStart_RecoveryFinished;
 	worker.bgw_restart_time = BGW_NEVER_RESTART;
 	strlcpy(worker.bgw_library_name, GJ_NAME, BGW_MAXLEN);

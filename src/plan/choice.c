@@ -31,6 +31,7 @@
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
 
+#include "base/compat.h"
 #include "planner.h"
 
 /* Reasons against paths that were offered and not chosen */
@@ -486,7 +487,8 @@ cheapest_other(PlannerInfo *root, RelOptInfo *rel)
 	add_path(&without, create_seqscan_path(root, rel, NULL, 0));
 	create_index_paths(root, &without);
 	again = GjCheapestOther(&without);
-	return cheapest ? Min(cheapest->total_cost, again->total_cost) : again->total_cost;
+	return cheapest != NULL && GjPathIsCheaper(cheapest, again) ? cheapest->total_cost :
+		again->total_cost;
 }
 
 /*

@@ -402,7 +402,7 @@ GjCheapestOther(const RelOptInfo *rel)
 		Path	   *path = lfirst(lc);
 
 		if (path->param_info == NULL && !GjPathIsOurs(path) &&
-			(cheapest == NULL || path->total_cost < cheapest->total_cost))
+			(cheapest == NULL || GjPathIsCheaper(path, cheapest)))
 			cheapest = path;
 	}
 	return cheapest;

@@ -21,6 +21,7 @@
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
+#include "base/compat.h"
 #include "pages/pages.h"
 #include "planner.h"
 
@@ -45,7 +46,7 @@ GjIsUserTable(const RangeTblEntry *rte)
  * The fetch reads heap pages, so other table access methods are not supported.
  */
 const char *
-GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows)
+GjRefuseTable(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte, int min_rows)
 {
 	if (rte->tablesample != NULL)
 		return "the table is sampled";
@@ -60,6 +61,8 @@ GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows)
 		return "the query's conditions exclude all rows of the table";
 	if (!is_heap(rte->relid))
 		return "the table's access method is not heap";
+	if (GjOtherScanIsWanted(root, rel))
+		return "plan advice names another kind of scan for the table";
 	return NULL;
 }
 
@@ -124,6 +127,8 @@ GjRefuseIndex(const IndexOptInfo *index)
 		return "the index is hypothetical";
 	if (index->indpred != NIL && !index->predOK)
 		return "the index is partial, and its WHERE does not follow from the query's";
+	if (GjOtherIndexIsWanted(index))
+		return "plan advice names another index";
 	return NULL;
 }
 

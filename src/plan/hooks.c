@@ -41,14 +41,18 @@ typedef struct Offer
 
 typedef struct Offers
 {
-	const RelOptInfo *rel;		/* hash key */
+	const RelOptInfo *rel;		/* hash key; a copy of the relation may refer to the same paths */
 	dlist_head	paths;
 } Offers;
 
 /* Number of arms "key = value" from which one set is certainly better than bitmaps */
 #define LONG_CHAIN				32
 
+#ifdef GJ_HAVE_RELATION_STATE
+static int	offers;				/* our number among the extensions of the planner */
+#else
 static HTAB *offers = NULL;
+#endif
 
 static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type prev_set_join_pathlist_hook = NULL;
@@ -77,9 +81,12 @@ static bool is_unlimited_after_all(const RelOptInfo *rel);
 static bool rows_are_parallel_safe(PlannerInfo *root, const RelOptInfo *rel);
 static bool has_path_of_ours(const Path *path);
 static bool is_trivial_target(const RelOptInfo *rel);
-static Offers *get_offers(const RelOptInfo *rel, MemoryContext context);
+static Offers *get_offers(RelOptInfo *rel, MemoryContext context);
+static Offers *find_offers(const RelOptInfo *rel);
+#ifndef GJ_HAVE_RELATION_STATE
 static void create_table(void);
 static void forget_offers(void *rel);
+#endif
 static bool has_its_index(const RelOptInfo *rel, const CustomPath *path);
 
 GJ_TABLE_HOOK(install_table_hook, hide_indexes)
@@ -93,6 +100,9 @@ GjPlanInit(void)
 	if (process_shared_preload_libraries_in_progress)
 		require_citus_first();
 
+#ifdef GJ_HAVE_RELATION_STATE
+	offers = GetPlannerExtensionId(GJ_NAME);
+#endif
 	install_table_hook();
 	prev_set_rel_pathlist_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = add_scan_paths;
@@ -192,7 +202,8 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	if (prev_set_join_pathlist_hook)
 		prev_set_join_pathlist_hook(root, joinrel, outerrel, innerrel, jointype, extra);
 
-	if (!gj_enabled || GjIsOfGroups(joinrel))
+	if (!gj_enabled || GjIsOfGroups(joinrel) || GjOtherJoinIsWanted(root, extra) ||
+		!GjJoinMayBeHere(root, joinrel))
 		return;
 
 	GjAddJoinPaths(root, joinrel, outerrel, innerrel, jointype, extra);
@@ -221,6 +232,8 @@ void
 GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
 {
 	set_costs(path, startup, run);
+	if (GjGatherIsWanted(root, rel))
+		GjPathDisable(&path->path, &path->path.startup_cost);
 	GjChoiceOffered(root, rel, path);
 	GjOfferNote(path);
 	if (gj_force)
@@ -322,9 +335,10 @@ GjPathIsOurs(const Path *path)
  * the cheapest of their relations, which remain.
  *
  * The copies live as long as their relation: they are allocated in its memory context, which may
- * be short-lived (GEQO tries joins in contexts of their own), and a reset callback then removes
- * the relation from the hash table.  The hash table is keyed by the relation's address, because we
- * look up each of possibly a thousand partitions.
+ * be short-lived (GEQO tries joins in contexts of their own).  Where PostgreSQL has no place for
+ * them in the relation, they are found through a hash table that is keyed by the relation's
+ * address, because we look up each of possibly a thousand partitions; a reset callback of the
+ * context removes the relation from it.
  *-------------------------------------------------------------------------
  */
 
@@ -341,22 +355,44 @@ GjOfferNote(const CustomPath *path)
 	dlist_push_tail(&get_offers(path->path.parent, context)->paths, &offer->node);
 }
 
+#ifdef GJ_HAVE_RELATION_STATE
 static Offers *
-get_offers(const RelOptInfo *rel, MemoryContext context)
+get_offers(RelOptInfo *rel, MemoryContext context)
+{
+	Offers	   *of_rel = find_offers(rel);
+
+	if (of_rel != NULL)
+		return of_rel;
+
+	of_rel = MemoryContextAlloc(context, sizeof(Offers));
+	of_rel->rel = rel;
+	dlist_init(&of_rel->paths);
+	SetRelOptInfoExtensionState(rel, offers, of_rel);
+	return of_rel;
+}
+
+static Offers *
+find_offers(const RelOptInfo *rel)
+{
+	return GetRelOptInfoExtensionState(unconstify(RelOptInfo *, rel), offers);
+}
+#else
+static Offers *
+get_offers(RelOptInfo *rel, MemoryContext context)
 {
 	MemoryContextCallback *forget;
 	Offers	   *of_rel;
 
 	if (offers == NULL)
 		create_table();
-	of_rel = hash_search(offers, &rel, HASH_FIND, NULL);
+	of_rel = find_offers(rel);
 	if (of_rel != NULL)
 		return of_rel;
 
 	/* no error can occur between adding the entry and registering its removal */
 	forget = MemoryContextAlloc(context, sizeof(MemoryContextCallback));
 	forget->func = forget_offers;
-	forget->arg = unconstify(RelOptInfo *, rel);
+	forget->arg = rel;
 	of_rel = hash_search(offers, &rel, HASH_ENTER, NULL);
 	dlist_init(&of_rel->paths);
 	MemoryContextRegisterResetCallback(context, forget);
@@ -373,11 +409,18 @@ create_table(void)
 	offers = hash_create("gpujoin offers", 64, &info, HASH_ELEM | HASH_BLOBS);
 }
 
+static Offers *
+find_offers(const RelOptInfo *rel)
+{
+	return offers == NULL ? NULL : hash_search(offers, &rel, HASH_FIND, NULL);
+}
+
 static void
 forget_offers(void *rel)
 {
 	hash_search(offers, &rel, HASH_REMOVE, NULL);
 }
+#endif
 
 /*
  * Find the cheapest path that was offered for a relation: for one process or, if is_partial,
@@ -388,7 +431,7 @@ forget_offers(void *rel)
 CustomPath *
 GjOfferFind(const RelOptInfo *rel, bool is_partial)
 {
-	Offers	   *of_rel = offers == NULL ? NULL : hash_search(offers, &rel, HASH_FIND, NULL);
+	Offers	   *of_rel = find_offers(rel);
 	const CustomPath *found = NULL;
 	CustomPath *copy;
 	dlist_iter	iter;
@@ -400,7 +443,8 @@ GjOfferFind(const RelOptInfo *rel, bool is_partial)
 		const CustomPath *path = &dlist_container(Offer, node, iter.cur)->path;
 
 		if ((path->path.parallel_workers > 0) == is_partial && has_its_index(rel, path) &&
-			(found == NULL || path->path.total_cost < found->path.total_cost))
+			path->path.parent == rel &&
+			(found == NULL || GjPathIsCheaper(&path->path, &found->path)))
 			found = path;
 	}
 	if (found == NULL)

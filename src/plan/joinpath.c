@@ -752,7 +752,8 @@ add_tables(PlannerInfo *root, RelOptInfo *rel, List **tables)
 		return true;
 	if (rte->inh)
 		return add_members(root, rel, tables);
-	if (!GjIsUserTable(rte) || !has_eligible_index(rel) || GjRefuseTable(rel, rte, 0) != NULL)
+	if (!GjIsUserTable(rte) || !has_eligible_index(rel) ||
+		GjRefuseTable(root, rel, rte, 0) != NULL)
 		return false;
 
 	*tables = lappend(*tables, rel);

@@ -192,7 +192,8 @@ extern CustomPath *GjOfferFind(const RelOptInfo *rel, bool is_partial);
 
 /* eligible.c: tables and indexes that gpujoin can use */
 extern bool GjIsUserTable(const RangeTblEntry *rte);
-extern const char *GjRefuseTable(RelOptInfo *rel, const RangeTblEntry *rte, int min_rows);
+extern const char *GjRefuseTable(PlannerInfo *root, RelOptInfo *rel, const RangeTblEntry *rte,
+								 int min_rows);
 extern bool GjIndexIsOurs(const IndexOptInfo *index);
 extern const char *GjRefuseIndex(const IndexOptInfo *index);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);

@@ -133,7 +133,7 @@ GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 		if (!GjIndexIsOurs(index))
 			continue;
 		if (!has_index)
-			table_refused = GjRefuseTable(rel, rte, gj_force ? 0 : gj_min_rows);
+			table_refused = GjRefuseTable(root, rel, rte, gj_force ? 0 : gj_min_rows);
 		has_index = true;
 		refused = table_refused ? table_refused : consider_index(root, rel, index);
 		if (refused != NULL)

@@ -16,6 +16,7 @@
 
 #include "fmgr.h"
 #include "miscadmin.h"
+#include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
 #include "utils/memutils.h"
@@ -37,6 +38,32 @@ static uint64 count_groups(GjGroups *groups);
 static void check_many_values(int many, Size memory_limit, int ngroups);
 
 PG_FUNCTION_INFO_V1(gpujoin_groups_selftest);
+PG_FUNCTION_INFO_V1(gpujoin_test_int8_state);
+
+/*
+ * Return the partial state of sum() and avg() of some int8s, which PostgreSQL's own nodes combine
+ */
+Datum
+gpujoin_test_int8_state(PG_FUNCTION_ARGS)
+{
+	ArrayType  *array = PG_GETARG_ARRAYTYPE_P(0);
+	GjAggSpec	average = {GJ_AGG_AVG, GJ_VALUE_INT8, 0, -1};
+	GjBatchColumn column = {.values = ARR_DATA_PTR(array),.width = sizeof(int64)};
+	GjBatch		batch = {.nrows = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)),
+	.columns = &column};
+	GjGroups   *groups = GjGroupsCreate(CurrentMemoryContext, (Size) 1 << 20, true, 0, NULL, 1,
+										&average);
+	Datum	   *values;
+	bool	   *isnull;
+
+	GjGroupsBegin(groups);
+	if (batch.nrows > 0 && GjGroupsMakeRoom(groups))
+		GjGroupsAdd(groups, &batch);
+	GjGroupsFinish(groups);
+	if (GjGroupsNext(groups, &values, &isnull) != 1 || isnull[0])
+		elog(ERROR, "groups: no state");
+	PG_RETURN_DATUM(values[0]);
+}
 
 /*
  * Compare random groups with the expected ones; returns the number of results compared.  If the

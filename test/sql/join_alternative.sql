@@ -4,6 +4,8 @@
 --
 CREATE SCHEMA join_alternative;
 SET search_path = join_alternative, public;
+\getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/explain.sql
 SET max_parallel_workers_per_gather = 0;
 SET plan_cache_mode = force_generic_plan;
 
@@ -58,7 +60,7 @@ BEGIN
 END $$;
 
 PREPARE pairs(int[], int[]) AS SELECT * FROM big WHERE (a, b) IN (SELECT unnest($1), unnest($2));
-EXPLAIN (COSTS OFF) EXECUTE pairs('{1}', '{2}');
+SELECT explain('COSTS OFF', 'EXECUTE pairs(''{1}'', ''{2}'')');
 SELECT * FROM compare('pairs', '{a,b}');
 PREPARE zipped(int[], int[]) AS SELECT u.*, big.* FROM unnest($1, $2) WITH ORDINALITY u (x, y, z) JOIN big ON a = x AND b = y;
 EXPLAIN (COSTS OFF) EXECUTE zipped('{1}', '{2}');

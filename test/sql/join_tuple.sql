@@ -6,6 +6,7 @@ SET search_path = join_tuple, public;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
 \i :abs_srcdir/sql/common/join.sql
+\i :abs_srcdir/sql/common/explain.sql
 \set ECHO all
 
 CREATE TABLE many (id int, a int8, b int4, c text, d numeric, e date);
@@ -22,7 +23,7 @@ VACUUM ANALYZE many, few;
 SET gpujoin.force = on;
 EXPLAIN (COSTS OFF) SELECT m.*, f.* FROM few f JOIN many m ON m.a = f.x AND m.b = f.y AND m.c = f.z;
 EXPLAIN (COSTS OFF) SELECT m.a, m.b, f.z FROM few f JOIN many m ON m.a = f.x AND f.y = m.b;
-EXPLAIN (COSTS OFF) SELECT * FROM many WHERE (a, b) IN (SELECT unnest('{1,2,3}'::int8[]), unnest('{2,3,4}'::int[]));
+SELECT explain('COSTS OFF', 'SELECT * FROM many WHERE (a, b) IN (SELECT unnest(''{1,2,3}''::int8[]), unnest(''{2,3,4}''::int[]))');
 EXPLAIN (COSTS OFF) SELECT m.id FROM unnest('{1,2,3}'::int8[], '{2,3,4}'::int[]) u (x, y) JOIN many m ON (m.a, m.b) = (u.x, u.y);
 RESET gpujoin.force;
 

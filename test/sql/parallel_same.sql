@@ -50,7 +50,7 @@ SELECT * FROM check_all(ARRAY[
 -- Queries that depend on the order of rows, or on chance
 SELECT * FROM check_all(ARRAY[
 	'SELECT b.id FROM small s TABLESAMPLE bernoulli (100) JOIN big b ON b.k = s.k',
-	'SELECT b.id FROM (SELECT DISTINCT ON (g) k FROM small) s JOIN big b ON b.k = s.k',
+	'SELECT b.id FROM (SELECT DISTINCT ON (g) g FROM small) s JOIN big b ON b.k = s.g',
 	'SELECT b.id FROM (SELECT (array_agg(k))[1] AS k FROM small GROUP BY g) s JOIN big b ON b.k = s.k',
 	'SELECT b.id FROM (SELECT g, sum(f)::int AS k FROM small GROUP BY g) s JOIN big b ON b.k = s.k',
 	'SELECT b.id FROM (SELECT n, min(k) AS k FROM small GROUP BY n) s JOIN big b ON b.k = s.k',

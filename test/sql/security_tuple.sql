@@ -58,6 +58,7 @@ BEGIN
 	SET LOCAL gpujoin.force = on;
 	EXECUTE collect INTO ours;
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || collect LOOP
+		line := replace(line, 'unnamed_subquery', '"ANY_subquery"');	-- 19's name for it
 		node := coalesce(substring(line FROM '(GpuScan|GpuJoin)\)'), node);
 		IF line ~ 'Key Condition' THEN node := node || ', ' || regexp_replace(btrim(line), ' = ANY .*', ' = ANY'); END IF;
 	END LOOP;

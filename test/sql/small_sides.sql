@@ -14,6 +14,7 @@ ANALYZE big;
 
 \getenv abs_srcdir PG_ABS_SRCDIR
 \i :abs_srcdir/sql/common/both_ways.sql
+\i :abs_srcdir/sql/common/explain.sql
 
 -- Run each form with this small side (its key, WITH clause, item of FROM) under gpujoin.force and
 -- with gpujoin off. For a form that another node than the expected one answers, "instead" shows
@@ -134,7 +135,7 @@ SELECT count(*), sum(id) FROM big WHERE key IN (VALUES ($1), ($2), ($3));
 PREPARE by_sublink(int) AS
 SELECT count(*), sum(id) FROM big WHERE key IN (SELECT k FROM wishes WHERE w < $1);
 EXPLAIN (COSTS OFF) EXECUTE inner_unnest('{}');
-EXPLAIN (COSTS OFF) EXECUTE in_unnest('{}');
+SELECT explain('COSTS OFF', 'EXECUTE in_unnest(''{}'')');
 EXECUTE inner_unnest('{6, 9, NULL, 6}');
 EXECUTE inner_unnest('{}');
 EXECUTE inner_unnest(NULL);

@@ -1,0 +1,201 @@
+# From PostgreSQL 19 on, queries mark pages in the visibility map, ours too, and not only VACUUM. An
+# index-only answer must not take the entry of a row that was rolled back, removed and forgotten
+# while the query was running for a row, whoever has marked the row's page since; the same on a
+# standby. The rule that prevents it is also switched off. Then writers, VACUUM and queries that
+# mark pages run side by side, with a crash, and all answers are compared with stock ones.
+
+use strict;
+use warnings;
+
+use FindBin;
+use lib $FindBin::RealBin;
+use GpuJoinTest;
+use IPC::Run;
+use PostgreSQL::Test::Cluster;
+use PostgreSQL::Test::Utils;
+use Test::More;
+
+my $primary = new_server('primary', { allows_streaming => 1 }, 'fsync = off');
+
+if ($primary->safe_psql('postgres', 'SHOW server_version_num') < 190000)
+{
+	plan skip_all => 'before PostgreSQL 19 only VACUUM marks pages';
+}
+
+$primary->safe_psql('postgres', q{
+	CREATE EXTENSION pg_visibility;
+	CREATE TABLE big (id int, k int, v int);
+	INSERT INTO big SELECT i, i % 20, i FROM generate_series(1, 40000) i;
+	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (id, v);
+	CREATE TABLE pulse (n int)});
+vacuum_until_visible($primary, 'big');
+$primary->backup('base');
+
+my $standby = PostgreSQL::Test::Cluster->new('standby');
+$standby->init_from_backup($primary, 'base', has_streaming => 1);
+$standby->append_conf('postgresql.conf',
+	"max_standby_streaming_delay = -1\nwal_receiver_status_interval = 1");
+$standby->start;
+
+sub catch_up
+{
+	$primary->safe_psql('postgres', 'INSERT INTO pulse VALUES (1)');
+	$primary->wait_for_catchup($standby, 'replay', $primary->lsn('insert'));
+}
+
+sub session
+{
+	my $node = shift;
+	my $session = $node->background_psql('postgres', on_error_stop => 0);
+
+	$session->query("SET gpujoin.force = on");
+	$session->query($_) foreach @_;
+	return $session;
+}
+
+# Number of pages that are not marked
+sub unmarked
+{
+	return $primary->safe_psql('postgres', q{SELECT pg_relation_size('big') / 8192 - all_visible
+		FROM pg_visibility_map_summary('big')});
+}
+
+# ---- our own scans mark pages ---------------------------------------------------------------
+
+# VACUUM has marked all pages; those of new rows are not marked.
+my $scan = 'SELECT sum(b.v), count(b.ctid) FROM big b WHERE k IN (1, 2, 3)';
+$primary->safe_psql('postgres',
+	'INSERT INTO big SELECT i, i % 20, i FROM generate_series(40001, 45000) i');
+my $before = unmarked();
+cmp_ok($before, '>', 10, 'pages of new rows are not marked');
+$primary->safe_psql('postgres',
+	q{SET gpujoin.force = on; UPDATE big SET v = v + 1 WHERE k IN (1, 2, 3) AND ctid::text = ''});
+is(unmarked(), $before, 'a query that may write marks nothing');
+$primary->safe_psql('postgres', "SET gpujoin.force = on; $scan");
+cmp_ok(unmarked(), '<', $before / 2, 'one that only reads marks the pages that it prunes');
+vacuum_until_visible($primary, 'big');
+
+# ---- a row that is rolled back, removed and forgotten during a query ----------------------------
+
+# A transaction that is older than the last committed row prevents VACUUM from marking the last
+# page, from which it removes the row in question. Once that transaction has ended, a query marks
+# the page. Returns the last rows of a query that has been running all the time.
+my $id = 90000;
+
+# Queries prune only pages that are nearly full.
+sub fill_last_page
+{
+	my $rows = $primary->safe_psql('postgres', q{SELECT count(*) FROM big
+		WHERE ctid >= format('(%s,0)', pg_relation_size('big') / 8192 - 1)::tid});
+	my $missing = ($rows > 180 ? 185 + 178 : 178) - $rows;
+
+	$primary->safe_psql('postgres',
+		"INSERT INTO big SELECT 80000 + i, 0, 0 FROM generate_series(1, $missing) i");
+	vacuum_until_visible($primary, 'big');
+	return;
+}
+
+sub last_rows
+{
+	my ($node, $ignore) = @_;
+
+	fill_last_page();
+	my $holder = session($primary, 'BEGIN', 'SELECT pg_current_xact_id()');
+
+	$id++;
+	$primary->safe_psql('postgres', "INSERT INTO big VALUES ($id, 0, 0)");
+	my $writer = session($primary, 'BEGIN', 'INSERT INTO big VALUES (99999, 1, -1)');
+	catch_up();
+	my $reader = session($node, 'BEGIN ISOLATION LEVEL REPEATABLE READ',
+		'DECLARE c CURSOR FOR SELECT id FROM big WHERE k IN (1, 50)', 'FETCH 1 FROM c');
+	$writer->query('ROLLBACK');
+	$primary->safe_psql('postgres', 'VACUUM (INDEX_CLEANUP ON) big');
+	cmp_ok(unmarked(), '>', 0, 'VACUUM has left a page unmarked');
+	$holder->query('COMMIT');
+	ok($primary->poll_query_until('postgres', q{SELECT pg_relation_size('big') / 8192 = all_visible
+		FROM (SELECT count(*) FROM big) b, pg_visibility_map_summary('big')}),
+		'a query marks it');
+	catch_up();
+	$reader->query("SET gpujoin.debug_ignore_vacuum_epoch = $ignore");
+	$reader->query('MOVE 1500 FROM c');
+	my @ids = split /\n/, $reader->query('FETCH ALL FROM c');
+	$reader->query('COMMIT');
+	$_->quit foreach $writer, $reader, $holder;
+	return (scalar(grep { $_ == 99999 } @ids), scalar @ids);
+}
+
+foreach my $node ($primary, $standby)
+{
+	my $name = $node->name;
+	my ($ghosts, $n) = last_rows($node, 'off');
+
+	is($ghosts, 0, "$name: a row that was rolled back is not answered");
+	cmp_ok($n, '>', 100, "$name: all others are");
+	is((last_rows($node, 'on'))[0], 1, "$name: without the rule it is");
+}
+
+# ---- all at once, and a crash -------------------------------------------------------------------
+
+my @queries = (
+	'SELECT id, v FROM big WHERE k IN (1, 3, 42)',
+	'SELECT count(*) FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 25, 3)))',
+	'SELECT s, b.id, b.v FROM generate_series(0, 19, 7) s JOIN big b ON b.k = s WHERE b.v > 100');
+my $folder = PostgreSQL::Test::Utils::tempdir();
+append_to_file("$folder/write.sql", q{\set i random(1, 40000)
+\set n random(1, 5)
+BEGIN;
+INSERT INTO big VALUES (:i + 100000, :i % 20, -:i);
+UPDATE big SET v = v + 1 WHERE id BETWEEN :i AND :i + 3;
+DELETE FROM big WHERE id = :i + 100000 - 7;
+SELECT :n = 1 AS undo \gset
+\if :undo
+ROLLBACK;
+\else
+COMMIT;
+\endif
+});
+append_to_file("$folder/mark.sql", q{SELECT count(*) FROM big;
+SET gpujoin.force = on;
+SELECT sum(v), count(ctid) FROM big WHERE k IN (1, 2, 3, 4, 5, 6);
+RESET gpujoin.force;
+});
+append_to_file("$folder/vacuum.sql", "VACUUM (INDEX_CLEANUP ON) big;\n");
+
+foreach my $round (1 .. 2)
+{
+	my @runs = map {
+		my ($script, $clients) = @$_;
+		IPC::Run::start(
+			[ 'pgbench', '-n', '-T', 4, '-c', $clients, '-f', "$folder/$script.sql", '-d',
+				$primary->connstr('postgres') ],
+			'>', \my $out, '2>', \my $err, patience(180))
+	} [ 'write', 2 ], [ 'mark', 2 ], [ 'vacuum', 1 ];
+	my @different = map { differing($_, @queries), differing($_, @queries) } $primary, $standby;
+
+	is_deeply(\@different, [], "answers are right meanwhile, round $round");
+	if ($round == 2)
+	{
+		$primary->stop('immediate');
+		$_->finish foreach @runs;
+		$primary->start;
+	}
+	else
+	{
+		ok($_->finish, 'a load has ended') foreach @runs;
+	}
+	$primary->poll_query_until('postgres', 'SELECT 1', '1');
+	catch_up();
+	foreach my $node ($primary, $standby)
+	{
+		my $name = $node->name;
+
+		is_deeply([ differing($node, @queries) ], [], "$name: answers are right, round $round");
+		is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_check_visible('big')}), 0,
+			"$name: the map is right");
+	}
+	is($primary->safe_psql('postgres', q{SELECT gpujoin_check('big_k', true) >= count(*) FROM big}),
+		't', 'the index is sound');
+}
+
+log_is_clean($_, $_->name . ': the log is clean') foreach $primary, $standby;
+done_testing();
