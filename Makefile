@@ -10,7 +10,7 @@
 #   make check-versions   tests with PostgreSQL 15 to 19           (VERSIONS="16 18")
 #   make check-upgrade    pg_upgrade from 15 to 17, 17 to 18       (UPGRADES="15-17 17-18")
 #   make check-packages   builds and tries packages and images     (PACKAGES="deb rpm")
-#   make check-coexist    beside other extensions                  (COEXIST_SOURCE=...)
+#   make check-coexist    beside other extensions, tools           (COEXIST_PARTS="alone tools")
 #   make check-cluster    shards of Citus and postgres_fdw         (CLUSTER_ROWS=...)
 #   make check-sanitize   servers with ASan and UBSan, valgrind    (SANITIZE_SOURCE=..., KINDS=asan)
 #   make check-device     the device library and the helper, without PostgreSQL

@@ -4,20 +4,30 @@
 #
 #   alone     each of them with gpujoin, in both orders of shared_preload_libraries
 #   together  all of them with gpujoin, in both orders
+#   tools     what tools for indexes do with one of ours (tools.sh)
 #   suite     PostgreSQL's own regression tests with all of them: without gpujoin, with it as the
 #             last library, and as the first. The others change outputs themselves, so the
 #             expected outputs do not matter: gpujoin must not cause any difference
 #
-# Extensions that this PostgreSQL does not have are reported as skipped; so is the suite without
-# COEXIST_SOURCE, the folder of PostgreSQL's sources (of the same major version).
+# As root, packages of Debian or Ubuntu that are missing are installed. Extensions that this
+# PostgreSQL does not have even so are reported as skipped; so is the suite without COEXIST_SOURCE,
+# the folder of PostgreSQL's sources (of the same major version).
 #
-# The last line is "N passed, N failed".
+# COEXIST_PARTS="alone tools" runs only these parts. The last line is "N passed, N failed".
 set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$project/test/counting.sh"
 export COEXIST_SOURCE=${COEXIST_SOURCE:-}
-inside || run_inside coexist test/coexist/coexist.sh
+export COEXIST_PARTS=${COEXIST_PARTS:-alone tools together suite}
+if ! inside; then
+    require_packages coexist
+    for name in hypopg plprofiler pg-qualstats; do
+        dpkg -s "postgresql-$major-$name" >/dev/null 2>&1 || wish_for "postgresql-$major-$name"
+    done
+    run_inside coexist test/coexist/coexist.sh
+fi
 source test/coexist/probes.sh
+source test/coexist/tools.sh
 
 neighbours="citus timescaledb pg_stat_statements auto_explain pg_hint_plan vector"
 # pgvector has nothing to preload
@@ -189,28 +199,36 @@ for name in $neighbours; do
     fi
 done
 
-say "alone with gpujoin"
-for name in "${here[@]}"; do
-    # shellcheck disable=SC2046  # a list of names
-    with "$(list $(preload_names "$name") gpujoin)" "$name"
-    [ -z "$(preload_names "$name")" ] || with "gpujoin,$name" "$name"
-done
-say "together"
+alone() {
+    local name
+    for name in "${here[@]}"; do
+        # shellcheck disable=SC2046  # a list of names
+        with "$(list $(preload_names "$name") gpujoin)" "$name"
+        [ -z "$(preload_names "$name")" ] || with "gpujoin,$name" "$name"
+    done
+}
+
 # shellcheck disable=SC2046
 all_last=$(list $(preload_names "${here[@]}") gpujoin)
-with "$all_last" "${here[@]}"
 others=()
 for name in "${here[@]}"; do [ "$name" = citus ] || others=("$name" "${others[@]}"); done
 first=gpujoin
 ! is_there citus || first=citus,gpujoin
 # shellcheck disable=SC2046
 all_first=$(list "$first" $(preload_names "${others[@]}"))
-with "$all_first" "${here[@]}"
 
-if [ -e "$COEXIST_SOURCE/src/test/regress/parallel_schedule" ]; then
-    say "PostgreSQL's own suite"
-    run_suite "$all_last" "$all_first" "${here[@]}"
-else
-    note "PostgreSQL's suite skipped: COEXIST_SOURCE does not name its sources"
-fi
+for part in $COEXIST_PARTS; do
+    say "$part"
+    case $part in
+        alone) alone ;;
+        tools) check_plprofiler; check_tools ;;
+        together) with "$all_last" "${here[@]}"; with "$all_first" "${here[@]}" ;;
+        suite) if [ -e "$COEXIST_SOURCE/src/test/regress/parallel_schedule" ]; then
+                run_suite "$all_last" "$all_first" "${here[@]}"
+            else
+                note "skipped: COEXIST_SOURCE does not name PostgreSQL's sources"
+            fi ;;
+        *) die "no part \"$part\"; there are: alone tools together suite" ;;
+    esac
+done
 [ "$failed" = 0 ]
