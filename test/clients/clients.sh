@@ -15,8 +15,8 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$project/test/total.sh"
 
-all_clients="psycopg2 sqlalchemy django asyncpg node-postgres knex sequelize typeorm activerecord
-    jdbc"
+all_clients="psycopg2 sqlalchemy django asyncpg node-postgres postgres pg-promise slonik knex
+    objection kysely drizzle prisma mikro-orm sequelize typeorm activerecord jdbc"
 
 # ---------------------------------------------------------------------------------------------
 # The clients: their packages, the way to start them, their steps
@@ -51,7 +51,10 @@ packages_of() {
 npm_module_of() {
     case $1 in
         node-postgres) echo pg ;;
-        knex | sequelize | typeorm) echo "$1" ;;
+        drizzle) echo drizzle-orm ;;
+        mikro-orm) echo @mikro-orm/postgresql ;;
+        knex | sequelize | typeorm | postgres | pg-promise | slonik | objection | kysely | prisma)
+            echo "$1" ;;
     esac
 }
 
@@ -60,7 +63,8 @@ start_client() {
         psycopg2 | sqlalchemy | django | asyncpg) "$python" "test/clients/with_$1.py" "$2" ;;
         activerecord) ruby test/clients/with_activerecord.rb "$2" ;;
         jdbc) java -cp "$jdbc_jar" test/clients/WithJdbc.java "$2" ;;
-        *) NODE_PATH=$work/npm/node_modules node "test/clients/with_$1.js" "$2" ;;
+        *) NODE_PATH=$work/npm/node_modules PRISMA_CLIENT=$work/npm/prisma-client \
+            node "test/clients/with_$1.js" "$2" ;;
     esac
 }
 
@@ -72,7 +76,7 @@ steps_of() {
     own_steps_of "$1"
     echo uuid:accounts:GpuScan:1 code:accounts:GpuScan:1
     case $1 in
-        asyncpg | node-postgres) echo pair:pairs:GpuJoin:1 ;;
+        asyncpg | node-postgres | postgres | slonik) echo pair:pairs:GpuJoin:1 ;;
         *) echo pair:pairs:GpuScan:1 ;;
     esac
 }
@@ -87,6 +91,14 @@ own_steps_of() {
             index ;;
         asyncpg | node-postgres) echo any:ids:GpuScan:1 repeat:children:GpuScan:8 \
             repeat_id:ids:GpuScan:5 unnest:ids:GpuJoin:1 ;;
+        postgres) echo in:ids:GpuScan:1 any:ids:GpuScan:1 repeat:children:GpuScan:8 ;;
+        pg-promise | slonik) echo in:ids:GpuScan:1 any:ids:GpuScan:1 ;;
+        objection) echo in:ids:GpuScan:1 graph:children:GpuScan:1 joined:children:GpuJoin:1 ;;
+        kysely) echo in:ids:GpuScan:1 any:ids:GpuScan:1 json:few:GpuScan:1 ;;
+        drizzle) echo in:ids:GpuScan:1 prepared:ids:GpuScan:5 relational:few:GpuScan:1 ;;
+        prisma) echo in:ids:GpuScan:1 any:ids:GpuScan:1 query:children:GpuScan:1 \
+            join:few:GpuScan:1 counts:counts:none:0 count:count:Gpu:1 ;;
+        mikro-orm) echo in:ids:GpuScan:1 select:children:GpuScan:1 joined:children:GpuJoin:1 ;;
         knex) echo in:ids:GpuScan:1 eager:children:GpuScan:1 subquery:children:GpuJoin:1 ;;
         sequelize) echo in:ids:GpuScan:1 separate:children:GpuScan:1 include:children:GpuJoin:1 ;;
         typeorm) echo in:ids:GpuScan:1 query:few:GpuScan:1 join:children:GpuJoin:1 ;;
@@ -114,10 +126,22 @@ prepare() {
         module=$(npm_module_of "$client")
         [ -n "$module" ] && command -v npm >/dev/null || continue
         say "npm's packages"
-        (cd "$work/npm" && timeout 300 npm install --no-audit --no-fund --ignore-scripts) \
+        (cd "$work/npm" && timeout 500 npm install --no-audit --no-fund --ignore-scripts \
+            --legacy-peer-deps) \
             >"$work/log/npm.log" 2>&1 || note "npm failed: see npm.log"
+        make_prisma_client
         break
     done
+}
+
+# Prisma generates its client from a schema. It needs no program of its own for that, but looks for
+# one, which it would download.
+make_prisma_client() {
+    [[ " $clients " == *" prisma "* ]] || return 0
+    cp test/clients/schema.prisma "$work/npm/"
+    (cd "$work/npm" && PRISMA_SCHEMA_ENGINE_BINARY=/bin/true CHECKPOINT_DISABLE=1 \
+        timeout 100 node_modules/.bin/prisma generate --schema schema.prisma) \
+        >>"$work/log/npm.log" 2>&1 || note "prisma generate failed: see npm.log"
 }
 
 clients=$(echo ${*:-$all_clients})
@@ -218,6 +242,9 @@ SQL
         >"$log/answer-accounts"
     sql -c 'SELECT number, amount FROM accounts WHERE number % 499 = 7' | sort \
         >"$log/answer-pairs"
+    sql -c 'SELECT c.id, count(o.id) FROM customers c LEFT JOIN orders o ON o.customer_id = c.id
+        WHERE c.region = 7 GROUP BY c.id' | sort >"$log/answer-counts"
+    wc -l <"$log/answer-ids" >"$log/answer-count"
     # For clients that assign children to parents by comparing all pairs.
     sql -c "$children AND c.id <= 2000" | sort >"$log/answer-few"
 }
