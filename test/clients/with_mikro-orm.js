@@ -34,7 +34,7 @@ const steps = {
         uid: { type: 'uuid', primary: true }, code: { type: 'text' },
         tenant_id: number, number, amount: number } });
     const orm = await MikroORM.init({
-        dbName: 'clients', host: process.env.PGHOST, port: Number(process.env.PGPORT),
+        dbName: 'clients', host: '127.0.0.1', port: Number(process.env.PGPORT),
         user: process.env.PGUSER, password: process.env.PGPASSWORD,
         entities: [Customer, Order, Account] });
     await steps[process.argv[2]](orm.em.fork());

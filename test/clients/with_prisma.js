@@ -20,7 +20,8 @@ const steps = {
     join: async () => printChildren(
         await customersWithOrders({ region: 7, id: { lte: 2000 } }, 'join')),
     counts: async () => print((await db.customer.findMany({
-        where: { region: 7 }, include: { _count: { select: { orders: true } } } }))
+        where: { region: 7 }, include: { _count: { select: { orders: true } } },
+        relationLoadStrategy: 'query' }))
         .map((c) => ({ id: c.id, n: c._count.orders })), 'id', 'n'),
     count: async () => console.log(await db.order.count({ where: { id: { in: wanted.ids() } } })),
     uuid: async () => printAccounts(
