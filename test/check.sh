@@ -15,7 +15,9 @@
 #   docs       README.md, docs/*.md           one test an example: each is run, outputs are compared
 #
 # The suites run side by side, and each TAP script by itself: most of them wait more than they
-# compute. On a card, whose memory some tests check, they run one after another.
+# compute. On a card, whose memory some tests check, they run one after another. A line is shown
+# when a suite begins, and every half minute how many tests have ended; results are shown when a
+# part of a suite has ended.
 #
 # With CHECK_LONG=1 (make check-long) tests run at full length.
 #
@@ -211,9 +213,47 @@ count_ended_jobs() {
 
 wait_for_jobs() {
     wait
+    end_progress
     count_ended_jobs
     [ "$begun" = "$ended" ] || count "jobs without an end" 0 $((begun - ended)) "$SECONDS"
 }
+
+# ---------------------------------------------------------------------------------------------
+# Progress
+# ---------------------------------------------------------------------------------------------
+
+# begins SUITE: a job's output is kept until it ends, so this leaves a line for show_progress().
+begins() { echo "$1" >>"$work/begun"; }
+
+# Print the number of tests that have ended, as the logs of all suites show it.
+print_count() {
+    { cat "$log"/{lint,fuzz,model,device,pgtap-*,tap-*,docs-*}.log \
+        "$log"/{regress-*,isolation}/output 2>/dev/null || true; } | awk -v seconds="$SECONDS" '
+        /# [sS][kK][iI][pP]/ {next}
+        /^ok [0-9-]/ || /^(test| ) .* \.\.\. +ok/ {passed++}
+        /^not ok / || /^(test| ) .* \.\.\. (failed|FAILED)/ {failed++}
+        END {printf "    so far %d passed, %d failed  (%d s)\n", passed, failed, seconds}'
+}
+
+# Print each suite that begins, and a count every half minute, until it is killed.
+show_progress() {
+    local shown=0 next=$((SECONDS + 30)) names name
+    while sleep 1; do
+        mapfile -s "$shown" -t names <"$work/begun"
+        for name in "${names[@]}"; do note "$name begins"; done
+        shown=$((shown + ${#names[@]}))
+        ((SECONDS < next)) || { print_count; next=$((SECONDS + 30)); }
+    done
+}
+
+# A job that is waited for would never end, so this is none.
+begin_progress() {
+    : >"$work/begun"
+    show_progress &
+    progress=$!
+    disown
+}
+end_progress() { kill "$progress" 2>/dev/null || true; }
 
 # ---------------------------------------------------------------------------------------------
 # Suites
@@ -222,6 +262,7 @@ wait_for_jobs() {
 # Without a card only lint needs the CUDA library: for warnings.
 suite_lint() {
     local since=$SECONDS status=0
+    begins lint
     GPUJOIN_CUDA_FAST=1 run_make -k -j"$jobs" COPT=-Werror all >>"$log/warnings.log" 2>&1 ||
         note "not clean: see lint"
     grep 'CUDA device library' "$log/warnings.log" | tail -n 1 | sed 's/^/    /'
@@ -265,11 +306,13 @@ run_regress() {
 }
 
 suite_regress() {
+    begins "regress-$1"
     # shellcheck disable=SC2046  # a list of names
     run_regress "regress-$1" regress/pg_regress $(names "regress-$1")
 }
 
 suite_isolation() {
+    begins isolation
     # shellcheck disable=SC2046
     run_regress isolation isolation/pg_isolation_regress $(names isolation)
 }
@@ -278,6 +321,7 @@ suite_isolation() {
 suite_pgtap() {
     local name since status
     [ -n "$(names pgtap)" ] || return 0
+    begins pgtap
     createdb pgtap_template
     psql -qX -d pgtap_template -c 'CREATE EXTENSION pgtap' -c 'CREATE EXTENSION gpujoin'
     for name in $(names pgtap); do
@@ -328,6 +372,7 @@ suite_tap() { # NAME
 
 suite_device() {
     local since=$SECONDS status=0
+    begins device
     if ! run_make -n check-device >/dev/null 2>&1; then
         note "device                             skipped: cuda/ has no check-device"
         return 0
@@ -341,6 +386,7 @@ suite_device() {
 
 suite_model() {
     local since=$SECONDS status=0 source
+    begins model
     for source in test/model/*.c; do
         "${CC:-cc}" -O2 -Wall -Wextra -Werror -o "$log/model" "$source" &&
             limited 900 "$log/model" || status=$?
@@ -351,6 +397,7 @@ suite_model() {
 # Keep inputs on which a target has failed with the logs.
 suite_fuzz() {
     local since=$SECONDS status=0 seconds=6
+    begins fuzz
     [ -z "${CHECK_LONG:-}" ] || seconds=300
     mkdir -p "$log/fuzz"
     FUZZ_OUT=$work/fuzz FUZZ_SECONDS=$seconds limited $((1200 + 3 * seconds)) \
@@ -373,6 +420,7 @@ settings_told() {
 # own database, copied from one with the tables that examples use; README creates them.
 suite_docs() {
     local document name since status preload device
+    begins docs
     start_server docs <test/regress.conf
     createdb docs_template
     psql -qX -d docs_template -f test/docs/setup.sql >"$log/docs-setup.log" 2>&1
@@ -464,6 +512,7 @@ lint_and_docs() {
 
 # The longest first, so that none of them remains alone at the end.
 say "tests"
+begin_progress
 ! wants regress && ! wants isolation && ! wants pgtap || job preloaded with_preloading
 ! wants regress || [ -n "${CHECK_ONCE:-}" ] || job plain without_preloading
 ! wants fuzz || job fuzz suite_fuzz
@@ -471,6 +520,7 @@ say "tests"
 for suite in tap tap-short; do
     wants "$suite" || continue
     [ -d "$work/template" ] || prepare_tap
+    begins "$suite"
     for name in $(names "$suite"); do
         job "tap-$name" suite_tap "$name"
     done
