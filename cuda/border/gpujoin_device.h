@@ -31,6 +31,7 @@
  *	The only exception is a result too large for the memory reserved at first: it may see
  *	either version of pages written before the match is ready. Each entry is consistent even
  *	then: its TID, key and carried values were in the slot together, and matched.
+ *	A batch (batch_begin) only delays work: it changes neither this nor any answer.
  *
  * ASYNCHRONY
  *	No call waits for a kernel or a copy, apart from device_open, device_close, host_register,
@@ -315,6 +316,12 @@ typedef struct gjd_chunk
 	uint64_t items; /* items being copied into the given buffer */
 } gjd_chunk;
 
+/* Batches of several matches so far, and the number of matches in them */
+typedef struct gjd_batch_info
+{
+	uint64_t batches, matches;
+} gjd_batch_info;
+
 /* ---- faults (reference library only) ------------------------------------------------------- */
 
 typedef enum gjd_fault_kind
@@ -470,6 +477,17 @@ typedef struct gjd_api
 	/* The same as match_next() for the elements of a reduction's result. */
 	gjd_status (*match_groups)(gjd_match *match, void *buffer, uint64_t capacity,
 							   gjd_chunk *chunk, gjd_error *error);
+
+	/*
+	 * Opens a batch. Work for key sets and matches that begin from here on is postponed until
+	 * batch_end(), or earlier: the library starts it when there is enough, or when other work has
+	 * to come after it. Polls return GJD_PENDING until then. What several matches have in common
+	 * is started together, which takes less of the caller's time. A match that fails to begin does
+	 * not concern the others. GJD_INVALID if a batch is open, or, for batch_end(), if none is.
+	 * info may be NULL. Both need GJD_CAN_BATCH.
+	 */
+	gjd_status (*batch_begin)(gjd_device *device, gjd_error *error);
+	gjd_status (*batch_end)(gjd_device *device, gjd_batch_info *info, gjd_error *error);
 } gjd_api;
 
 typedef const gjd_api *(*gjd_get_api_fn)(uint32_t version);

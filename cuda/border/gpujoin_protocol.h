@@ -55,7 +55,7 @@
 #include "gpujoin_device.h"
 
 #define GJP_MAGIC 0x504A4701u
-#define GJP_VERSION 10
+#define GJP_VERSION 11
 #define GJP_MAX_SLOTS 256
 #define GJP_SLOT_WORDS (GJP_MAX_SLOTS / 64)
 #define GJP_HALVES 2
@@ -133,6 +133,7 @@ typedef enum gjp_call
 	GJP_CALL_NEXT,
 	GJP_CALL_END,
 	GJP_CALL_FAULT,
+	GJP_CALL_BATCH,
 	GJP_CALL_COUNT
 } gjp_call;
 
@@ -162,6 +163,7 @@ typedef struct gjp_report
 	uint64_t memory_budget, memory_columns_limit, memory_columns, memory_scratch;
 	uint64_t memory_total, memory_free; /* of the card; the latter is updated from time to time */
 	uint64_t columns, keysets, matches;
+	uint64_t batches, batched; /* of several matches so far, and the matches in them */
 	uint64_t capabilities;	/* of the library: GJD_CAN_... */
 	int32_t failure_status; /* gjd_status or exit code */
 	int32_t failure_code;	/* gjd_error.device_code */

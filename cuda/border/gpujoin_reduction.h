@@ -176,6 +176,7 @@ typedef struct gjd_top
 #define GJD_CAN_WEIGH ((uint64_t) 64) /* weights, in any grouping that allows them */
 #define GJD_CAN_TELL_SHARED ((uint64_t) 128) /* only_shared */
 #define GJD_CAN_PROVE_RESTS ((uint64_t) 256) /* key sets with rests, in matches of any kind */
+#define GJD_CAN_BATCH ((uint64_t) 512)		 /* batch_begin(), batch_end() */
 
 /* Returns the width of a column that is named as in gjd_aggregate. */
 static inline uint32_t

@@ -182,17 +182,49 @@ play_request(request *q, round_t *r)
 	}
 }
 
+/*
+ * Opens a batch if more than one request is at work: what they have the device do in this round is
+ * started together.
+ */
+static bool
+open_batch(void)
+{
+	int at_work = 0;
+
+	for (uint32_t word = 0; word < GJP_SLOT_WORDS; word++)
+		at_work += __builtin_popcountll(h.at_work[word]);
+	if (at_work < 2 || (h.api->capabilities & GJD_CAN_BATCH) == 0)
+		return false;
+	return CALL(BATCH, h.api->batch_begin(h.device, &h.error)) == GJD_OK;
+}
+
+/* Ends it. If that fails, the requests of the batch would never be answered. */
+static void
+close_batch(void)
+{
+	gjd_batch_info info = {0};
+
+	if (CALL(BATCH, h.api->batch_end(h.device, &info, &h.error)) != GJD_OK)
+		die(h.error.status, h.error.device_code, "%s", h.error.message);
+	h.control->report.batches = info.batches;
+	h.control->report.batched = info.matches;
+}
+
 static round_t
 play_round(void)
 {
 	round_t r = {0};
+	bool batch;
 
 	h.moved_order = 0;
 	beat();
 	r.moved = take_requests();
+	batch = open_batch();
 	for (uint32_t word = 0; word < GJP_SLOT_WORDS; word++)
 		for (uint64_t bits = h.at_work[word]; bits != 0; bits &= bits - 1)
 			play_request(&h.requests[word * 64 + (uint32_t) __builtin_ctzll(bits)], &r);
+	if (batch)
+		close_batch();
 	if (h.n_endings > 0)
 	{
 		if (end_matches())

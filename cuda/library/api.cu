@@ -280,6 +280,8 @@ const gjd_api api = {
 	capabilities,
 	match_reduced,
 	match_groups,
+	nullptr,
+	nullptr,
 };
 
 }  // namespace

@@ -71,6 +71,7 @@ reserve(gjd_column *column, uint64_t pages, gjd_error *error)
 
 	if (wanted <= before)
 		return GJD_OK;
+	start_batch(device);
 	status = play_fault(device, GJD_AT_RESERVE, &delay, error);
 	if (status != GJD_OK)
 		return status;
@@ -164,6 +165,7 @@ column_write_pages(gjd_column *column, const gjd_page_head *heads, const void *i
 	status = play_fault(column->device, GJD_AT_WRITE, &delay, error);
 	if (status != GJD_OK)
 		return status;
+	start_batch(column->device);
 	*ticket = ++column->ticket;
 	column->written = due_in(delay);
 	for (uint64_t i = 0; i < count; i++)

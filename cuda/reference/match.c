@@ -439,6 +439,8 @@ match_poll(gjd_match *match, gjd_match_state *state, gjd_error *error)
 	if (match == NULL || state == NULL)
 		return fail(error, GJD_INVALID, 0, "no match");
 	memset(state, 0, sizeof(*state));
+	if (is_held(match))
+		return GJD_PENDING;
 	status = play_fault(match->column->device, GJD_AT_POLL, &delay, error);
 	if (status != GJD_OK)
 		return status;
@@ -491,7 +493,7 @@ match_end(gjd_match *match, gjd_error *error)
 		return fail(error, GJD_INVALID, 0, "no match");
 	if (match->column->device->lost)
 		return fail(error, GJD_DEVICE_LOST, 0, "device was lost");
-	if (!is_due(&match->done))
+	if (is_held(match) || !is_due(&match->done))
 		return GJD_PENDING;
 	free_match(match);
 	return GJD_OK;

@@ -146,6 +146,85 @@ charge(gjd_device *device, uint64_t bytes, uint64_t own, gjd_error *error)
 	return GJD_OK;
 }
 
+/* ---- batches ------------------------------------------------------------------------------- */
+
+/* Number of matches after which a batch is started though it is open */
+#define MOST_BATCHED 16
+
+/*
+ * Starts what an open batch has postponed; what begins later is the next batch. Results have been
+ * computed already, and are only held back.
+ */
+void
+start_batch(gjd_device *device)
+{
+	if (device->batch_matches > 1)
+	{
+		device->batched.batches++;
+		device->batched.matches += device->batch_matches;
+	}
+	device->batch_matches = 0;
+	device->batch++;
+}
+
+/* Returns true if the match belongs to a batch that has not been started. */
+bool
+is_held(const gjd_match *match)
+{
+	const gjd_device *device = match->column->device;
+
+	return device->batching && match->batch == device->batch;
+}
+
+static void
+join_batch(gjd_match *match)
+{
+	gjd_device *device = match->column->device;
+
+	if (!device->batching)
+		return;
+	match->batch = device->batch;
+	if (++device->batch_matches >= MOST_BATCHED)
+		start_batch(device);
+}
+
+static gjd_status
+begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params,
+			gjd_match **match, gjd_error *error)
+{
+	gjd_status status = match_begin(column, keyset, params, match, error);
+
+	if (status == GJD_OK)
+		join_batch(*match);
+	return status;
+}
+
+static gjd_status
+batch_begin(gjd_device *device, gjd_error *error)
+{
+	if (device == NULL || device->batching)
+		return fail(error, GJD_INVALID, 0, "no device, or a batch is open");
+	if (device->lost)
+		return fail(error, GJD_DEVICE_LOST, 0, "device was lost");
+	device->batching = true;
+	device->batch++;
+	return GJD_OK;
+}
+
+static gjd_status
+batch_end(gjd_device *device, gjd_batch_info *info, gjd_error *error)
+{
+	if (device == NULL || !device->batching)
+		return fail(error, GJD_INVALID, 0, "no batch is open");
+	device->batching = false;
+	start_batch(device);
+	if (device->lost)
+		return fail(error, GJD_DEVICE_LOST, 0, "device was lost");
+	if (info != NULL)
+		*info = device->batched;
+	return GJD_OK;
+}
+
 /* ---- device -------------------------------------------------------------------------------- */
 
 static gjd_status
@@ -283,16 +362,18 @@ static const gjd_api api = {
 	.keyset_create = keyset_create,
 	.keyset_info = keyset_info,
 	.keyset_destroy = keyset_destroy,
-	.match_begin = match_begin,
+	.match_begin = begin_match,
 	.match_poll = match_poll,
 	.match_next = match_next,
 	.match_end = match_end,
 	.inject_fault = inject_fault,
 	.capabilities = GJD_CAN_TOP | GJD_CAN_REDUCE | GJD_CAN_GROUP_BY_VALUE | GJD_CAN_DISTINCT |
 					GJD_CAN_GROUP_BY_COLUMNS | GJD_CAN_WEIGH | GJD_CAN_TELL_SHARED |
-					GJD_CAN_PROVE_RESTS,
+					GJD_CAN_PROVE_RESTS | GJD_CAN_BATCH,
 	.match_reduced = match_reduced,
 	.match_groups = match_groups,
+	.batch_begin = batch_begin,
+	.batch_end = batch_end,
 };
 
 __attribute__((visibility("default"))) const gjd_api *

@@ -29,6 +29,10 @@ struct gjd_device
 	uint64_t kept; /* part of scratch_used that no request holds */
 	uint64_t columns, keysets, matches;
 	bool lost;
+	bool batching;			/* is a batch open? */
+	uint64_t batch;			/* its number; that of the next one if none is open */
+	uint64_t batch_matches; /* begun in it */
+	gjd_batch_info batched;
 	gjd_fault faults[GJD_AT_COUNT];
 	void *regions[MAX_REGIONS];
 };
@@ -110,6 +114,7 @@ struct gjd_match
 	sort_word last; /* of the rows to deliver, if there is a limit */
 	bool limited;	/* is it known? */
 	uint64_t charged;
+	uint64_t batch; /* it is pending as long as this batch is open */
 	due done;
 };
 
@@ -119,6 +124,8 @@ due due_in(uint32_t millis);
 bool is_due(due *d);
 gjd_status play_fault(gjd_device *device, gjd_fault_point point, uint32_t *delay,
 					  gjd_error *error);
+void start_batch(gjd_device *device);
+bool is_held(const gjd_match *match);
 gjd_status charge(gjd_device *device, uint64_t bytes, uint64_t own, gjd_error *error);
 
 /* fault.c */

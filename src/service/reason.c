@@ -154,7 +154,8 @@ static const char *const calls[GJP_CALL_COUNT] = {
 	[GJP_CALL_POLL] = "match_poll",
 	[GJP_CALL_NEXT] = "match_next",
 	[GJP_CALL_END] = "match_end",
-	[GJP_CALL_FAULT] = "inject_fault"
+	[GJP_CALL_FAULT] = "inject_fault",
+	[GJP_CALL_BATCH] = "batch_end"
 };
 
 /*

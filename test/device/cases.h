@@ -47,6 +47,9 @@ void test_top(library *lib);
 bool check_top(library *lib, const model *m, gjd_column *column, key_set set, gjd_top top,
 			   uint64_t *delivered);
 
+/* batch_cases.c: requests that begin together */
+void test_batches(library *lib);
+
 /* rest_cases.c: keys that only their rests prove */
 void test_rests(library *libs, int n);
 

@@ -42,6 +42,7 @@ typedef struct library
 	gjd_device *device;
 	char *arena; /* registered */
 	uint64_t arena_bytes;
+	bool crowd_is_open; /* has open_crowd() opened a batch? */
 } library;
 
 const gjd_api *load_library(const char *path);
@@ -128,6 +129,16 @@ typedef struct delivery
 	uint64_t first_capacity; /* with a first_buffer, unless 0 */
 	bool two_at_once;		 /* begin a second chunk before waiting for the first */
 } delivery;
+
+/*
+ * If set, matches of run_match() and reductions begin in a batch, between two others like them,
+ * which are given up: they must not change the answer.
+ */
+extern bool tests_are_crowded;
+
+void open_crowd(library *lib); /* opens a batch, if so */
+gjd_status begin_crowded(library *lib, gjd_column *column, gjd_keyset *keyset,
+						 gjd_keyset *of_others, const gjd_match_params *params, gjd_match **match);
 
 /* Runs a match; the model must be that of the column and is used to unpack entries. */
 answer run_match(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset,

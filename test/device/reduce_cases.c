@@ -43,8 +43,8 @@ collect_groups(library *lib, gjd_match *match, outcome *o, const char *first, ui
 /* If a capacity of groups is given, the match returns some groups, and chunks of this capacity
  * return the others. */
 static outcome
-run_reduction(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset, const task *t,
-			  uint64_t capacity)
+run_reduction(library *lib, const model *m, gjd_column *column, gjd_keyset *keyset,
+			  gjd_keyset *of_others, const task *t, uint64_t capacity)
 {
 	gjd_reduction asked = t->asked;
 	gjd_match_params params = {.struct_size = sizeof(params),
@@ -66,7 +66,7 @@ run_reduction(library *lib, const model *m, gjd_column *column, gjd_keyset *keys
 		asked.first_capacity = capacity;
 	}
 	memset(lib->arena, 0x5a, 1 << 20);
-	o.status = lib->api->match_begin(column, keyset, &params, &match, NULL);
+	o.status = begin_crowded(lib, column, keyset, of_others, &params, &match);
 	if (o.status != GJD_OK)
 		return o;
 	o.status = wait_match(lib, match, &state);
@@ -141,8 +141,12 @@ check_reduction(library *libs, int n, const model *m, key_set set, const task *t
 			continue;
 		for (uint64_t capacity = 0; capacity <= 7 && good[i]; capacity += 7)
 		{
+			open_crowd(&libs[i]);
+
 			gjd_keyset *keyset = make_keyset_of(&libs[i], m, set, GJD_BY_AUTO);
-			outcome o = run_reduction(&libs[i], m, columns[i], keyset, t, capacity);
+			gjd_keyset *other = tests_are_crowded ? make_keyset_of(&libs[i], m, set, GJD_BY_AUTO)
+												  : keyset;
+			outcome o = run_reduction(&libs[i], m, columns[i], keyset, other, t, capacity);
 
 			good[i] = same_outcome(&o, &expected);
 			if (!good[i])
@@ -151,6 +155,8 @@ check_reduction(library *libs, int n, const model *m, key_set set, const task *t
 					 (unsigned long long) capacity);
 			free_outcome(&o);
 			libs[i].api->keyset_destroy(keyset, NULL);
+			if (other != keyset)
+				libs[i].api->keyset_destroy(other, NULL);
 			/* chunks of a few elements take long for many */
 			if (expected.reduced.elements + expected.n_rest > (test_is_small() ? 50 : 2000))
 				break;

@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,6 +34,13 @@ pause_ms(long ms)
 	struct timespec t = {ms / 1000, ms % 1000 * 1000000};
 
 	nanosleep(&t, NULL);
+}
+
+void
+signal_helper(int signal)
+{
+	if (helper > 1)
+		kill(helper, signal);
 }
 
 bool

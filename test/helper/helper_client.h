@@ -8,7 +8,7 @@
 
 #include "border/gpujoin_protocol.h"
 
-#define SLOTS 4
+#define SLOTS 8
 #define CHUNK_BYTES ((uint64_t) 256 << 10)
 #define EPOCH 7
 #define WAIT_MS 120000
@@ -29,6 +29,7 @@ extern uint64_t half_bytes;
 void pause_ms(long ms);
 void start_helper(char *program, char *library);
 bool helper_lives(void);
+void signal_helper(int signal);
 bool supervisor_is_rung(void); /* since the last call */
 long helper_memory(void); /* address space in kB: memory that was requested and not touched
 						   * counts, too */

@@ -8,6 +8,7 @@
  */
 #include "helper_test.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -405,6 +406,47 @@ test_promises(void)
 				"a client is rung if it sleeps");
 }
 
+/*
+ * Requests that wait while the helper is stopped are one batch; a wrong one, one of a client that
+ * has left, and pages are among them.
+ */
+static void
+test_batches(void)
+{
+	const uint32_t n = SLOTS - 1;
+	const int64_t keys[] = {3, 70, 200, 511};
+	uint64_t batched = control->report.batched;
+	bool passed = true;
+
+	signal_helper(SIGSTOP);
+	for (uint32_t slot = 0; slot < n; slot++)
+	{
+		gjp_request request = {.op = GJP_MATCH, .epoch = EPOCH, .column_id = good.id,
+							   .column_generation = good.generation,
+							   .shape = {.key_bytes = slot == 1 ? 8 : 4}, .keys = 4};
+
+		generations[slot]++;
+		memcpy(half_of(slot, 0), keys, sizeof(keys));
+		send_part(slot, 0, 4, 1);
+		post(slot, &request);
+	}
+	cancel(2);
+	ring();
+	signal_helper(SIGCONT);
+	for (uint32_t slot = 0; slot < n; slot++)
+	{
+		bool fails = slot == 1 || slot == 2;
+
+		passed &= finish(slot) == (fails ? GJP_FAILED : GJP_DONE);
+		passed &= fails || (message_of(slot)->result.count == 4 && message_of(slot)->out[0] == 4 &&
+							((const gjd_tid *) half_of(slot, 0))[2] == gjd_tid_make(3, 9));
+	}
+	ok_and_well(passed && nothing_is_left(), "requests of a batch get their own answers");
+	for (int i = 0; i < 5000 && control->report.batched == batched; i++)
+		pause_ms(1);
+	ok_and_well(control->report.batched - batched >= n - 2, "there was a batch");
+}
+
 static void
 test_words(void)
 {
@@ -470,6 +512,7 @@ main(int argc, char **argv)
 	test_weights();
 	test_reductions();
 	test_promises();
+	test_batches();
 	test_words();
 	test_chance(5000);
 	control->stop = 1;
