@@ -143,7 +143,7 @@ launch_elements(const reduction_job &from, const element_job &job)
 		check_launch(stream, "could not deliver groups");
 	}
 	if (from.report != nullptr)
-		launch_report(*from.report, stream);
+		launch_report(device, *from.report);
 }
 
 uint64_t

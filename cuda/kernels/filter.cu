@@ -105,6 +105,7 @@ launch_conditions(const gjd_column *column, const gjd_filter &filter, const matc
 	view.tiles = out.tiles;
 	if (view.tiles == 0)
 		return;
+	settle(device);
 	needed = (view.tiles * tile_lanes + policy::gather_threads - 1) / policy::gather_threads;
 	filter_kernel<<<(uint32_t) std::min(most, needed), policy::gather_threads, 0,
 					device->execute>>>(view, place_filter(column, filter), out.bitmap,

@@ -7,6 +7,7 @@
  * not gain anything on the device. It does on the host: for small columns one launch replaces
  * CUB's two.
  */
+#include "launch_batch.cuh"
 #include "report.cuh"
 
 #include <cub/block/block_exchange.cuh>
@@ -160,10 +161,19 @@ struct entry_sink
  * well. It lists their rows in shared memory and writes the items from the list.
  */
 template <class Sink>
-__global__ void __launch_bounds__(policy::gather_threads)
-gather_kernel(const __grid_constant__ column_view column, const __grid_constant__ Sink sink,
-			  const uint32_t *bitmap, const uint64_t *tile_start, uint64_t first,
-			  uint64_t capacity)
+struct placed_gather
+{
+	column_view column;
+	Sink sink;
+	const uint32_t *bitmap;
+	const uint64_t *tile_start;
+	uint64_t first, capacity;
+};
+
+template <class Sink>
+__device__ __forceinline__ void
+gather(const column_view &column, const Sink &sink, const uint32_t *bitmap,
+	   const uint64_t *tile_start, uint64_t first, uint64_t capacity)
 {
 	__shared__ uint16_t lists[policy::gather_threads / 32][list_rows];
 	uint32_t lane = threadIdx.x % 32;
@@ -214,14 +224,37 @@ gather_kernel(const __grid_constant__ column_view column, const __grid_constant_
 	}
 }
 
+template <class Sink>
+__global__ void __launch_bounds__(policy::gather_threads)
+gather_kernel(const __grid_constant__ placed_gather<Sink> job)
+{
+	gather(job.column, job.sink, job.bitmap, job.tile_start, job.first, job.capacity);
+}
+
+template <class Sink>
+__global__ void __launch_bounds__(policy::gather_threads)
+gather_batch_kernel(const char *jobs)
+{
+	__shared__ job_copy<placed_gather<Sink>> copy;
+	const placed_gather<Sink> &job = copy.fetch(jobs);
+
+	gather(job.column, job.sink, job.bitmap, job.tile_start, job.first, job.capacity);
+}
+
+struct sum_job
+{
+	uint64_t *tile_start;
+	uint32_t tiles;
+};
+
 /*
  * Turns counts into start positions, in one block. Adjacent threads read and write adjacent
  * tiles; in between, each has eight adjacent ones, for the scan. Each tile is read and written by
  * the same thread, so a round cannot overwrite another's counts; sums within a round fit into 32
  * bits, since a tile has 1024 rows.
  */
-__global__ void __launch_bounds__(sum_threads)
-sum_kernel(uint64_t *tile_start, uint32_t tiles)
+__device__ __forceinline__ void
+sum_up(uint64_t *tile_start, uint32_t tiles)
 {
 	using exchange = cub::BlockExchange<uint32_t, sum_threads, sum_each>;
 	using scan = cub::BlockScan<uint32_t, sum_threads>;
@@ -264,9 +297,32 @@ sum_kernel(uint64_t *tile_start, uint32_t tiles)
 		tile_start[tiles] = before;
 }
 
-__global__ void __launch_bounds__(policy::gather_threads)
-order_kernel(const uint64_t *items, uint64_t first, uint64_t capacity, const uint64_t *total,
-			 uint64_t *unordered)
+__global__ void __launch_bounds__(sum_threads)
+sum_kernel(const __grid_constant__ sum_job job)
+{
+	sum_up(job.tile_start, job.tiles);
+}
+
+__global__ void __launch_bounds__(sum_threads)
+sum_batch_kernel(const char *jobs)
+{
+	__shared__ job_copy<sum_job> copy;
+	const sum_job &job = copy.fetch(jobs);
+
+	sum_up(job.tile_start, job.tiles);
+}
+
+struct order_job
+{
+	const uint64_t *items;
+	uint64_t first, capacity;
+	const uint64_t *total;
+	uint64_t *unordered;
+};
+
+__device__ __forceinline__ void
+check_order(const uint64_t *items, uint64_t first, uint64_t capacity, const uint64_t *total,
+			uint64_t *unordered)
 {
 	uint64_t n = *total > first ? min(*total - first, capacity) : 0;
 	uint64_t stride = (uint64_t) gridDim.x * blockDim.x;
@@ -274,6 +330,21 @@ order_kernel(const uint64_t *items, uint64_t first, uint64_t capacity, const uin
 	for (uint64_t i = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x + 1; i < n; i += stride)
 		if (items[i] <= items[i - 1])
 			*unordered = 1;
+}
+
+__global__ void __launch_bounds__(policy::gather_threads)
+order_kernel(const __grid_constant__ order_job job)
+{
+	check_order(job.items, job.first, job.capacity, job.total, job.unordered);
+}
+
+__global__ void __launch_bounds__(policy::gather_threads)
+order_batch_kernel(const char *jobs)
+{
+	__shared__ job_copy<order_job> copy;
+	const order_job &job = copy.fetch(jobs);
+
+	check_order(job.items, job.first, job.capacity, job.total, job.unordered);
 }
 
 __global__ void
@@ -302,9 +373,8 @@ copy_array(char *to, const char *from, uint64_t bytes)
  * counts last knows that all items are on the host before the report is. Once the report is
  * written, the kernel no longer touches the caller's memory.
  */
-__global__ void __launch_bounds__(policy::gather_threads)
-deliver_kernel(const __grid_constant__ delivery_job delivery,
-			   const __grid_constant__ report_job job)
+__device__ __forceinline__ void
+deliver(const delivery_job &delivery, const report_job &job)
 {
 	uint64_t n = min(*job.total, delivery.most);
 
@@ -324,6 +394,27 @@ deliver_kernel(const __grid_constant__ delivery_job delivery,
 		return;
 	__threadfence_system();
 	write_report(job);
+}
+
+struct placed_delivery
+{
+	delivery_job delivery;
+	report_job report;
+};
+
+__global__ void __launch_bounds__(policy::gather_threads)
+deliver_kernel(const __grid_constant__ placed_delivery job)
+{
+	deliver(job.delivery, job.report);
+}
+
+__global__ void __launch_bounds__(policy::gather_threads)
+deliver_batch_kernel(const char *jobs)
+{
+	__shared__ job_copy<placed_delivery> copy;
+	const placed_delivery &job = copy.fetch(jobs);
+
+	deliver(job.delivery, job.report);
 }
 
 uint32_t
@@ -351,17 +442,19 @@ scan_space_bytes(uint64_t tiles)
 }
 
 void
-launch_tile_scan(uint64_t *tile_start, uint64_t tiles, void *space, uint64_t bytes,
-				 cudaStream_t stream)
+launch_tile_scan(gjd_device *device, uint64_t *tile_start, uint64_t tiles, void *space,
+				 uint64_t bytes)
 {
+	cudaStream_t stream = device->execute;
 	size_t space_bytes = bytes;
 
 	if (tiles <= policy::block_sum_most_tiles)
 	{
-		sum_kernel<<<1, sum_threads, 0, stream>>>(tile_start, (uint32_t) tiles);
-		check_launch(stream, "could not sum up tiles");
+		launch_or_postpone<sum_job, sum_kernel, sum_batch_kernel, sum_threads>(
+			device, stage_sums, sum_job{tile_start, (uint32_t) tiles}, 1, 0, false);
 		return;
 	}
+	settle(device);
 	/* The value after the last count is not part of any sum, but CUB reads it. */
 	check(cudaMemsetAsync(tile_start + tiles, 0, sizeof(*tile_start), stream),
 		  "could not clear counts");
@@ -379,9 +472,11 @@ launch_sink(const gather_job &job, uint64_t first, uint64_t capacity, const Sink
 	column_view view = view_of(job.column);
 
 	view.tiles = job.tiles;
-	gather_kernel<<<blocks_for(device, view.tiles * tile_lanes), policy::gather_threads, 0,
-					device->execute>>>(view, sink, job.bitmap, job.tile_start, first, capacity);
-	check_launch(device->execute, "could not gather results");
+	launch_or_postpone<placed_gather<Sink>, gather_kernel<Sink>, gather_batch_kernel<Sink>,
+					   policy::gather_threads>(
+		device, stage_gather,
+		placed_gather<Sink>{view, sink, job.bitmap, job.tile_start, first, capacity},
+		blocks_for(device, view.tiles * tile_lanes), 0, true);
 }
 
 static entry_sink
@@ -420,31 +515,33 @@ launch_gather(const gather_job &job, uint64_t first, uint64_t capacity, void *to
 }
 
 void
-launch_order_check(const void *items, uint64_t first, uint64_t capacity,
-				   const uint64_t *total, uint64_t *unordered, cudaStream_t stream)
+launch_order_check(gjd_device *device, const void *items, uint64_t first, uint64_t capacity,
+				   const uint64_t *total, uint64_t *unordered)
 {
 	uint32_t blocks = (uint32_t) std::min<uint64_t>(capacity / policy::gather_threads + 1, 1024);
 
-	order_kernel<<<blocks, policy::gather_threads, 0, stream>>>((const uint64_t *) items, first,
-																 capacity, total, unordered);
-	check_launch(stream, "could not check the order of results");
+	launch_or_postpone<order_job, order_kernel, order_batch_kernel, policy::gather_threads>(
+		device, stage_order,
+		order_job{(const uint64_t *) items, first, capacity, total, unordered}, blocks, 0, true);
 }
 
 void
-launch_report(const report_job &job, cudaStream_t stream)
+launch_report(gjd_device *device, const report_job &job)
 {
-	report_kernel<<<1, 1, 0, stream>>>(job);
-	check_launch(stream, "could not report");
+	settle(device);
+	report_kernel<<<1, 1, 0, device->execute>>>(job);
+	check_launch(device->execute, "could not report");
 }
 
 void
-launch_delivery(const gjd_device *device, const delivery_job &delivery, const report_job &job)
+launch_delivery(gjd_device *device, const delivery_job &delivery, const report_job &job)
 {
 	uint64_t vectors = (delivery.most * 8 + sizeof(uint4) - 1) / sizeof(uint4);
 
-	deliver_kernel<<<blocks_for(device, vectors), policy::gather_threads, 0, device->execute>>>(
-		delivery, job);
-	check_launch(device->execute, "could not deliver results");
+	launch_or_postpone<placed_delivery, deliver_kernel, deliver_batch_kernel,
+					   policy::gather_threads>(device, stage_deliver,
+											   placed_delivery{delivery, job},
+											   blocks_for(device, vectors), 0, true);
 }
 
 }  // namespace gjd

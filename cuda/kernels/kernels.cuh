@@ -10,6 +10,11 @@
 namespace gjd
 {
 
+/* batch.cu: launches that are made together */
+void postpone(gjd_device *device, const postponed &launch, const void *job);
+void flush_batch(gjd_device *device); /* throws; nothing is postponed any more */
+void settle(gjd_device *device);	  /* the same, if launches are being postponed */
+
 /* launch.cu: the scan, by the strategy of the set. */
 void launch_match(const gjd_column *column, const gjd_keyset *keyset, const match_output &out);
 
@@ -107,8 +112,8 @@ struct gather_job
  * element gets the total.
  */
 uint64_t scan_space_bytes(uint64_t tiles);
-void launch_tile_scan(uint64_t *tile_start, uint64_t tiles, void *space, uint64_t bytes,
-					  cudaStream_t stream);
+void launch_tile_scan(gjd_device *device, uint64_t *tile_start, uint64_t tiles, void *space,
+					  uint64_t bytes);
 
 /*
  * Writes items first .. first + capacity of the result, or as many of them as exist. Entries go
@@ -118,8 +123,8 @@ void launch_gather(const gather_job &job, uint64_t first, uint64_t capacity, voi
 				   const gjd_entry_layout *layout);
 
 /* Sets *unordered if any two adjacent items written by launch_gather() do not ascend. */
-void launch_order_check(const void *items, uint64_t first, uint64_t capacity,
-						const uint64_t *total, uint64_t *unordered, cudaStream_t stream);
+void launch_order_check(gjd_device *device, const void *items, uint64_t first, uint64_t capacity,
+						const uint64_t *total, uint64_t *unordered);
 
 /* Reports to the host: the numbers go into the report, and its own sequence number last. */
 struct report_job
@@ -130,7 +135,7 @@ struct report_job
 	const struct reduction_counters *reduced; /* NULL if nothing is reduced */
 };
 
-void launch_report(const report_job &job, cudaStream_t stream);
+void launch_report(gjd_device *device, const report_job &job);
 
 /*
  * Writes the first items of the result, as many as exist but at most "most", to the address at
@@ -150,7 +155,7 @@ struct delivery_job
 	} widths[4];
 };
 
-void launch_delivery(const gjd_device *device, const delivery_job &delivery,
+void launch_delivery(gjd_device *device, const delivery_job &delivery,
 					 const report_job &job);
 
 /*

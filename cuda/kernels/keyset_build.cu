@@ -2,7 +2,7 @@
  * keyset_build.cu
  *	  The kernels that build filters and tables from the keys.
  */
-#include "kernels.cuh"
+#include "launch_batch.cuh"
 
 namespace gjd
 {
@@ -140,8 +140,18 @@ fill_kernel(build_job<Key> job)
  * from then on the kernel touches none of the memory that it has read or written.
  */
 template <class Key>
-__global__ void __launch_bounds__(1024)
-block_build_kernel(build_job<Key> job, uint4 *zero, uint32_t zero_vectors, key_transfer transfer)
+struct block_build_job
+{
+	build_job<Key> job;
+	uint4 *zero;
+	uint32_t zero_vectors;
+	key_transfer transfer;
+};
+
+template <class Key>
+__device__ __forceinline__ void
+build_in_block(const build_job<Key> &job, uint4 *zero, uint32_t zero_vectors,
+			   const key_transfer &transfer)
 {
 	for (uint32_t i = threadIdx.x; i < zero_vectors; i += blockDim.x)
 		zero[i] = uint4{0, 0, 0, 0};
@@ -164,6 +174,23 @@ block_build_kernel(build_job<Key> job, uint4 *zero, uint32_t zero_vectors, key_t
 }
 
 template <class Key>
+__global__ void __launch_bounds__(1024)
+block_build_kernel(const __grid_constant__ block_build_job<Key> job)
+{
+	build_in_block(job.job, job.zero, job.zero_vectors, job.transfer);
+}
+
+template <class Key>
+__global__ void __launch_bounds__(1024)
+block_build_batch_kernel(const char *jobs)
+{
+	__shared__ job_copy<block_build_job<Key>> copy;
+	const block_build_job<Key> &job = copy.fetch(jobs);
+
+	build_in_block(job.job, job.zero, job.zero_vectors, job.transfer);
+}
+
+template <class Key>
 void
 build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes, const key_transfer &transfer)
 {
@@ -174,9 +201,11 @@ build(gjd_keyset *keyset, char *zero, uint64_t zero_bytes, const key_transfer &t
 
 	if (is_built_by_block(keyset, zero_bytes))
 	{
-		block_build_kernel<Key><<<1, 1024, 0, stream>>>(
-			job, (uint4 *) zero, (uint32_t) (zero_bytes / 16), transfer);
-		check_launch(stream, "could not build a key set");
+		block_build_job<Key> whole = {job, (uint4 *) zero, (uint32_t) (zero_bytes / 16), transfer};
+
+		launch_or_postpone<block_build_job<Key>, block_build_kernel<Key>,
+						   block_build_batch_kernel<Key>, 1024>(keyset->device, stage_build, whole,
+																1, 0, false);
 		return;
 	}
 	check(cudaMemsetAsync(zero, 0, zero_bytes, stream), "could not clear a key set");

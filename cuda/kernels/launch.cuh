@@ -6,7 +6,7 @@
 #ifndef GPUJOIN_CUDA_KERNELS_LAUNCH_CUH
 #define GPUJOIN_CUDA_KERNELS_LAUNCH_CUH
 
-#include "kernels.cuh"
+#include "launch_batch.cuh"
 
 namespace gjd
 {
@@ -42,6 +42,16 @@ blocks_a_multiprocessor(Kernel kernel, uint32_t threads, uint32_t shared_bytes)
 	return (uint32_t) blocks;
 }
 
+/* Filters whose scans are made together: small sets, which come at a high rate */
+template <class Filter>
+constexpr bool is_batched = false;
+template <class Key>
+constexpr bool is_batched<span_filter<Key>> = true;
+template <class Key>
+constexpr bool is_batched<one_bit_filter<Key>> = true;
+template <class Key>
+constexpr bool is_batched<two_bits_filter<Key>> = true;
+
 template <class Policy, class Key, class Filter, bool with_bitmap>
 void
 launch_kernel(const gjd_column *column, const gjd_keyset *keyset, const Filter &filter,
@@ -71,10 +81,30 @@ launch_kernel(const gjd_column *column, const gjd_keyset *keyset, const Filter &
 
 	uint64_t blocks = (uint64_t) known.blocks * (uint32_t) device->properties.multiProcessorCount;
 	uint64_t needed = (view.tiles + warps - 1) / warps;
+	scan_job<Key, Filter> job = {view, filter, table_of<Key>(keyset), out};
 
-	kernel<<<(uint32_t) (needed < blocks ? needed : blocks), Policy::threads, shared_bytes,
-			 device->execute>>>(view, filter, table_of<Key>(keyset), out);
-	check_launch(device->execute, "could not start a match");
+	blocks = needed < blocks ? needed : blocks;
+	if constexpr (with_bitmap && is_batched<Filter>)
+	{
+		static int allowed = -1; /* the device on which it may use all shared memory */
+		auto several = match_batch_kernel<Policy, Key, Filter>;
+
+		if (device->batch.collecting && allowed != device->ordinal)
+		{
+			blocks_a_multiprocessor(several, Policy::threads,
+									device->shared_limit - policy::shared_margin);
+			allowed = device->ordinal;
+		}
+		launch_or_postpone<scan_job<Key, Filter>, match_kernel<Policy, Key, Filter, true>,
+						   match_batch_kernel<Policy, Key, Filter>, Policy::threads>(
+			device, stage_scan, job, (uint32_t) blocks, shared_bytes, true);
+	}
+	else
+	{
+		settle(device);
+		kernel<<<(uint32_t) blocks, Policy::threads, shared_bytes, device->execute>>>(job);
+		check_launch(device->execute, "could not start a match");
+	}
 }
 
 }  // namespace gjd

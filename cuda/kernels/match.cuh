@@ -127,15 +127,25 @@ struct key_batch
 	}
 };
 
+/* The parameters of a scan */
+template <class Key, class Filter>
+struct scan_job
+{
+	column_view column;
+	Filter filter;
+	bucket_table<Key> table;
+	match_output out;
+};
+
 /*
  * The loop is a pipeline: as soon as a tile's keys have been tested, the loads of the next tile
  * start, and the remaining work for this one (above all verifying, a chain of dependent loads)
  * overlaps with them.
  */
 template <class Policy, class Key, class Filter, bool with_bitmap>
-__global__ void __launch_bounds__(Policy::threads, Policy::blocks)
-match_kernel(const __grid_constant__ column_view column, const __grid_constant__ Filter filter,
-			 const bucket_table<Key> table, const match_output out)
+__device__ __forceinline__ void
+scan(const column_view &column, const Filter &filter, const bucket_table<Key> &table,
+	 const match_output &out)
 {
 	extern __shared__ uint4 shared_vectors[];
 	uint32_t *shared = (uint32_t *) shared_vectors;
@@ -218,6 +228,23 @@ match_kernel(const __grid_constant__ column_view column, const __grid_constant__
 		if (lane == 0 && found > 0)
 			atomicAdd((unsigned long long *) out.total, (unsigned long long) found);
 	}
+}
+
+template <class Policy, class Key, class Filter, bool with_bitmap>
+__global__ void __launch_bounds__(Policy::threads, Policy::blocks)
+match_kernel(const __grid_constant__ scan_job<Key, Filter> job)
+{
+	scan<Policy, Key, Filter, with_bitmap>(job.column, job.filter, job.table, job.out);
+}
+
+template <class Policy, class Key, class Filter>
+__global__ void __launch_bounds__(Policy::threads, Policy::blocks)
+match_batch_kernel(const char *jobs)
+{
+	__shared__ job_copy<scan_job<Key, Filter>> copy;
+	const scan_job<Key, Filter> &job = copy.fetch(jobs);
+
+	scan<Policy, Key, Filter, true>(job.column, job.filter, job.table, job.out);
 }
 
 }  // namespace gjd

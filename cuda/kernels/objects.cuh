@@ -21,6 +21,7 @@
 
 #include "border/layout.h"
 #include "border/newer.h"
+#include "batch.cuh"
 #include "pool.cuh"
 
 namespace gjd
@@ -142,6 +143,7 @@ struct gjd_device
 	std::vector<staging_buffer> staging;
 	uint32_t next_staging;
 	std::vector<cudaEvent_t> spare_events;
+	gjd::launch_batch batch;
 	std::vector<gjd_keyset *> building; /* sets whose kernels may still be running */
 	struct region
 	{

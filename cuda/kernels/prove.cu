@@ -64,6 +64,7 @@ launch_proof(const gjd_column *column, const gjd_keyset *keyset, uint32_t rest_c
 	view.tiles = out.tiles;
 	if (view.tiles == 0)
 		return;
+	settle(column->device);
 	prove_kernel<<<grid.blocks(device, prove_kernel, 0, view.tiles), threads, 0,
 				   device->execute>>>(view, place_column(column, 0),
 									  place_column(column, rest_column), pairs_of(keyset),

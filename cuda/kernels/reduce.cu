@@ -15,6 +15,7 @@
  * before: the first ones that a block meets are added up in its shared memory.
  */
 #include "elements.cuh"
+#include "launch_batch.cuh"
 #include "reduce.cuh"
 
 #include <algorithm>
@@ -223,13 +224,19 @@ mark_value(const reduce_job &job, uint32_t value)
 		atomicOr(word, 1u << value % 32);
 }
 
+struct placed_reduction
+{
+	column_view column;
+	reduce_job job;
+};
+
 /*
  * most: at least the number of aggregates that are kept in registers
  * proven: keys are numbered together with their rests (prove.cu has left only rows that have both).
  */
 template <uint32_t grouping, uint32_t most, bool weighted, bool proven>
-__global__ void __launch_bounds__(threads)
-reduce_kernel(const __grid_constant__ column_view column, const __grid_constant__ reduce_job job)
+__device__ __forceinline__ void
+reduce_rows(const column_view &column, const reduce_job &job)
 {
 	constexpr bool by_key = grouping == GJD_BY_KEY;
 	extern __shared__ uint64_t shared_sums[];
@@ -334,6 +341,23 @@ reduce_kernel(const __grid_constant__ column_view column, const __grid_constant_
 		finish_elements(job.elements);
 }
 
+template <uint32_t grouping, uint32_t most, bool weighted, bool proven>
+__global__ void __launch_bounds__(threads)
+reduce_kernel(const __grid_constant__ placed_reduction job)
+{
+	reduce_rows<grouping, most, weighted, proven>(job.column, job.job);
+}
+
+template <uint32_t grouping, uint32_t most>
+__global__ void __launch_bounds__(threads)
+reduce_batch_kernel(const char *jobs)
+{
+	__shared__ job_copy<placed_reduction> copy;
+	const placed_reduction &job = copy.fetch(jobs);
+
+	reduce_rows<grouping, most, false, false>(job.column, job.job);
+}
+
 /* ---- launches ------------------------------------------------------------------------------ */
 
 void
@@ -423,21 +447,32 @@ reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matc
 
 template <uint32_t grouping, uint32_t most, bool weighted, bool proven = false>
 void
-launch_instance(const gjd_device *device, const column_view &view, const reduce_job &job)
+launch_instance(gjd_device *device, const column_view &view, const reduce_job &job)
 {
 	static visit_grid grid;
 	uint32_t owner_bytes = grouping == GJD_BY_COLUMNS ? 4 : 0;
 	uint32_t shared = job.sums.shared_groups * (job.sums.words * 8 + owner_bytes);
 	auto kernel = reduce_kernel<grouping, most, weighted, proven>;
 
-	kernel<<<grid.blocks(device, kernel, shared, view.tiles), threads, shared,
-			 device->execute>>>(view, job);
-	check_launch(device->execute, "could not reduce rows");
+	uint32_t blocks = grid.blocks(device, kernel, shared, view.tiles);
+	placed_reduction placed = {view, job};
+
+	if constexpr (!weighted && !proven && (grouping == GJD_ONE_GROUP || grouping == GJD_BY_KEY))
+		launch_or_postpone<placed_reduction, reduce_kernel<grouping, most, false, false>,
+						   reduce_batch_kernel<grouping, most>, threads>(device, stage_reduce,
+																		 placed, blocks, shared,
+																		 true);
+	else
+	{
+		settle(device);
+		kernel<<<blocks, threads, shared, device->execute>>>(placed);
+		check_launch(device->execute, "could not reduce rows");
+	}
 }
 
 template <uint32_t grouping>
 void
-launch_grouping(const gjd_device *device, const column_view &view, const reduce_job &job)
+launch_grouping(gjd_device *device, const column_view &view, const reduce_job &job)
 {
 	if (job.pairs.keys != nullptr && job.weights != nullptr)
 		launch_instance<grouping, GJD_MAX_AGGREGATES, true, true>(device, view, job);
@@ -490,6 +525,7 @@ launch_reduction(const reduction_job &from, const match_output &out, uint64_t *m
 		}
 	if (job.finishes)
 		return;
+	settle(device);
 	launch_share(from, out);
 	launch_elements(from, job.elements);
 }

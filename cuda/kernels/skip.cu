@@ -11,7 +11,7 @@
  * place. For the tiles that it leaves out only the count is written, as zero; gathering reads
  * that first.
  */
-#include "kernels.cuh"
+#include "launch_batch.cuh"
 
 #include <algorithm>
 
@@ -51,10 +51,19 @@ has_between(const sought_keys<Key> &keys, Key least, Key greatest)
 }
 
 template <class Key>
-__global__ void __launch_bounds__(policy::skip_threads)
-skip_kernel(const __grid_constant__ column_view column,
-			const __grid_constant__ sought_keys<Key> keys, uint64_t *tile_count, uint32_t *listed,
-			uint32_t *list)
+struct skip_job
+{
+	column_view column;
+	sought_keys<Key> keys;
+	uint64_t *tile_count;
+	uint32_t *listed;
+	uint32_t *list;
+};
+
+template <class Key>
+__device__ __forceinline__ void
+skip(const column_view &column, const sought_keys<Key> &keys, uint64_t *tile_count,
+	 uint32_t *listed, uint32_t *list)
 {
 	uint64_t tile = (uint64_t) blockIdx.x * blockDim.x + threadIdx.x;
 	uint32_t lane = threadIdx.x % 32;
@@ -86,6 +95,23 @@ skip_kernel(const __grid_constant__ column_view column,
 }
 
 template <class Key>
+__global__ void __launch_bounds__(policy::skip_threads)
+skip_kernel(const __grid_constant__ skip_job<Key> job)
+{
+	skip(job.column, job.keys, job.tile_count, job.listed, job.list);
+}
+
+template <class Key>
+__global__ void __launch_bounds__(policy::skip_threads)
+skip_batch_kernel(const char *jobs)
+{
+	__shared__ job_copy<skip_job<Key>> copy;
+	const skip_job<Key> &job = copy.fetch(jobs);
+
+	skip(job.column, job.keys, job.tile_count, job.listed, job.list);
+}
+
+template <class Key>
 void
 launch(const gjd_column *column, const gjd_keyset *keyset, const match_output &out)
 {
@@ -98,10 +124,14 @@ launch(const gjd_column *column, const gjd_keyset *keyset, const match_output &o
 		keys.few[i] = (Key) keyset->constants[i];
 	if (out.tiles != 0)
 		view.tiles = out.tiles;
-	skip_kernel<Key><<<(uint32_t) ((view.tiles + policy::skip_threads - 1) / policy::skip_threads),
-					   policy::skip_threads, 0, column->device->execute>>>(
-		view, keys, out.bitmap != nullptr ? out.tile_count : nullptr, out.listed, out.list);
-	check_launch(column->device->execute, "could not look for tiles");
+
+	skip_job<Key> job = {view, keys, out.bitmap != nullptr ? out.tile_count : nullptr, out.listed,
+						 out.list};
+
+	launch_or_postpone<skip_job<Key>, skip_kernel<Key>, skip_batch_kernel<Key>,
+					   policy::skip_threads>(
+		column->device, stage_skip, job,
+		(uint32_t) ((view.tiles + policy::skip_threads - 1) / policy::skip_threads), 0, false);
 }
 
 }  // namespace

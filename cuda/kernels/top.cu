@@ -287,6 +287,7 @@ launch_top(const gjd_column *column, const gjd_top &top, const match_output &out
 	if (view.tiles == 0)
 		return;
 
+	settle(column->device);
 	check(cudaMemsetAsync(space, 0, sizeof(top_counters), stream), "could not clear counts");
 	launch<0>(column->device, range_kernel, view, job);
 	launch<1>(column->device, histogram_kernel<false>, view, job);

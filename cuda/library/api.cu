@@ -22,7 +22,8 @@ namespace
 /* Each has run on a card. */
 constexpr uint64_t capabilities = GJD_CAN_TOP | GJD_CAN_REDUCE | GJD_CAN_GROUP_BY_VALUE |
 								  GJD_CAN_DISTINCT | GJD_CAN_GROUP_BY_COLUMNS |
-								  GJD_CAN_WEIGH | GJD_CAN_TELL_SHARED | GJD_CAN_PROVE_RESTS;
+								  GJD_CAN_WEIGH | GJD_CAN_TELL_SHARED | GJD_CAN_PROVE_RESTS |
+								  GJD_CAN_BATCH;
 
 template <class Handle>
 gjd_device *
@@ -252,6 +253,29 @@ match_end(gjd_match *match, gjd_error *error)
 	});
 }
 
+gjd_status
+batch_begin(gjd_device *device, gjd_error *error)
+{
+	return guarded(device, error, [&] {
+		require(device && !device->batch.open, "no device, or a batch is open");
+		device->batch.open = true;
+		return GJD_OK;
+	});
+}
+
+gjd_status
+batch_end(gjd_device *device, gjd_batch_info *info, gjd_error *error)
+{
+	return guarded(device, error, [&] {
+		require(device && device->batch.open, "no batch is open");
+		device->batch.open = false;
+		flush_batch(device);
+		if (info != nullptr)
+			*info = gjd_batch_info{device->batch.made, device->batch.served};
+		return GJD_OK;
+	});
+}
+
 const gjd_api api = {
 	GJD_API_VERSION,
 	sizeof(gjd_api),
@@ -280,8 +304,8 @@ const gjd_api api = {
 	capabilities,
 	match_reduced,
 	match_groups,
-	nullptr,
-	nullptr,
+	batch_begin,
+	batch_end,
 };
 
 }  // namespace

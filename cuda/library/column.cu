@@ -319,6 +319,7 @@ reserve_column(gjd_column *column, uint64_t pages)
 
 	if (wanted <= column->extents.size())
 		return;
+	flush_batch(device);
 	wanted -= column->extents.size();
 	if (wanted > (device->columns_limit - device->columns_used) / column->extent_bytes ||
 		wanted + column->extents.size() > column->table_bytes / sizeof(char *))
@@ -349,6 +350,7 @@ write_pages(gjd_column *column, const gjd_page_head *heads, const char *images, 
 	uint64_t fit = std::min<uint64_t>(policy::staging_bytes / column->image_bytes,
 									  policy::staging_images);
 
+	flush_batch(device); /* matches that have begun must not see these pages */
 	*ticket = ++column->ticket;
 	while (*accepted < count)
 	{

@@ -33,6 +33,7 @@ note_execution(gjd_match *match)
 {
 	if (match->executed == nullptr)
 		match->executed = take_event(match->device);
+	settle(match->device);
 	check(cudaEventRecord(match->executed, match->device->execute), "could not record an event");
 }
 
@@ -217,7 +218,7 @@ report_of(const gjd_match *match, const uint64_t *total)
 void
 report(gjd_match *match, const uint64_t *total)
 {
-	launch_report(report_of(match, total), match->device->execute);
+	launch_report(match->device, report_of(match, total));
 	match->reports++;
 }
 

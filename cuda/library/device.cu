@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 
 namespace gjd
@@ -226,33 +227,52 @@ class signals_blocked
 };
 
 /*
- * Finds the device by index or UUID. A MIG instance is only visible to a process that names it in
- * its environment before CUDA starts, so UUIDs of both kinds are passed that way and become
- * device 0.
+ * Names a device by its index among those that the environment lets this process see, as CUDA
+ * numbers them.
+ */
+static std::string
+name_of_index(const char *digits)
+{
+	const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+	char *end;
+	long index = strtol(digits, &end, 10);
+	std::string names;
+
+	if (*end != '\0' || index < 0)
+		throw_status(GJD_NO_DEVICE, "device name is neither an index nor a UUID");
+	if (visible == nullptr)
+		return std::to_string(index);
+	for (names = visible; index > 0 && !names.empty(); index--)
+	{
+		size_t comma = names.find(',');
+
+		names = comma == std::string::npos ? "" : names.substr(comma + 1);
+	}
+	return names.substr(0, names.find(','));
+}
+
+/*
+ * Finds the device by index or UUID, and hides all others from CUDA, which must not have started in
+ * this process: it takes memory of each card that it sees, and twice as long to start with two. A
+ * MIG instance can only be named in this way. The device becomes number 0.
  */
 static int
 find_device(const char *name)
 {
+	bool is_uuid = name != nullptr &&
+				   (strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0);
+	bool is_first = name == nullptr || name[0] == '\0';
+	std::string only = is_uuid ? name : name_of_index(is_first ? "0" : name);
 	int count;
-	char *end;
 
-	if (name == nullptr || name[0] == '\0')
-		name = "0";
-	if (strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0)
-	{
-		if (setenv("CUDA_VISIBLE_DEVICES", name, 1) != 0)
-			throw std::bad_alloc();
-		name = "0";
-	}
-
-	long index = strtol(name, &end, 10);
-
-	if (*end != '\0' || index < 0)
-		throw_status(GJD_NO_DEVICE, "device name is neither an index nor a UUID");
-	check(cudaGetDeviceCount(&count), "could not find a device");
-	if (index >= count)
+	if (only.empty())
 		throw_status(GJD_NO_DEVICE, "device does not exist");
-	return (int) index;
+	if (setenv("CUDA_VISIBLE_DEVICES", only.c_str(), 1) != 0)
+		throw std::bad_alloc();
+	check(cudaGetDeviceCount(&count), "could not find a device");
+	if (count < 1)
+		throw_status(GJD_NO_DEVICE, "device does not exist");
+	return 0;
 }
 
 /* Releases all resources of a device, which may be only half open. */
@@ -264,6 +284,9 @@ tear_down(gjd_device *device)
 			cudaEventDestroy(buffer.applied);
 	for (cudaEvent_t event : device->spare_events)
 		cudaEventDestroy(event);
+	for (cudaEvent_t event : device->batch.copied)
+		if (event)
+			cudaEventDestroy(event);
 	for (const gjd_device::region &r : device->regions)
 		cudaHostUnregister(r.base);
 	for (cudaStream_t stream : {device->in, device->execute, device->out})
@@ -271,6 +294,10 @@ tear_down(gjd_device *device)
 			cudaStreamDestroy(stream);
 	if (device->budget)
 		cudaFree(device->budget);
+	if (device->batch.on_device)
+		cudaFree(device->batch.on_device);
+	if (device->batch.staged)
+		cudaFreeHost(device->batch.staged);
 	if (device->locked)
 		cudaFreeHost(device->locked);
 	(void) cudaGetLastError();
@@ -316,6 +343,20 @@ make_staging(gjd_device *device)
 	device->kept_locked = device->locked_used;
 }
 
+/* Memory for the jobs of batches, beside the budget */
+static void
+make_batch(gjd_device *device)
+{
+	launch_batch &batch = device->batch;
+
+	check(cudaMalloc(&batch.on_device, policy::batch_bytes), "could not reserve memory");
+	check(cudaHostAlloc(&batch.staged, policy::batch_slots * policy::batch_bytes,
+						cudaHostAllocDefault),
+		  "could not lock host memory");
+	for (cudaEvent_t &copied : batch.copied)
+		check(cudaEventCreateWithFlags(&copied, cudaEventDisableTiming), "could not make an event");
+}
+
 static gjd_device *
 open_device(const gjd_open_params *params)
 {
@@ -338,6 +379,7 @@ open_device(const gjd_open_params *params)
 				  "could not make a stream");
 		reserve_memory(device, params);
 		make_staging(device);
+		make_batch(device);
 	}
 	catch (...)
 	{

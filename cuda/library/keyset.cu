@@ -371,6 +371,7 @@ create_keyset(gjd_device *device, const gjd_keyset_params *params)
 {
 	reap_keysets(device, false);
 
+	postponing postponed(device);
 	gjd_keyset *keyset = new gjd_keyset();
 
 	keyset->device = device;

@@ -11,6 +11,23 @@
 namespace gjd
 {
 
+/* Postpones launches while it lives, if a batch is open. */
+class postponing
+{
+  public:
+	explicit postponing(gjd_device *device) : device_(device)
+	{
+		device->batch.collecting = device->batch.open;
+	}
+	~postponing()
+	{
+		device_->batch.collecting = false;
+	}
+
+  private:
+	gjd_device *device_;
+};
+
 /* device.cu */
 cudaEvent_t take_event(gjd_device *device);
 void give_event(gjd_device *device, cudaEvent_t event);

@@ -146,8 +146,7 @@ gather(gjd_match *match, uint64_t first, uint64_t n, char *to, const gjd_entry_l
 {
 	launch_gather(job_of(match), first, n, to, layout);
 	if (must_ascend(match))
-		launch_order_check(to, first, n, total_of(match), match->totals + 1,
-						   match->device->execute);
+		launch_order_check(match->device, to, first, n, total_of(match), match->totals + 1);
 }
 
 /* Puts the scan on the stream, up to the bitmap; its counters have been zeroed. */
@@ -177,8 +176,8 @@ scan(gjd_match *match)
 void
 sum_tiles(gjd_match *match)
 {
-	launch_tile_scan(match->tile_start, match->tiles, match->scan_space, match->scan_bytes,
-					 match->device->execute);
+	launch_tile_scan(match->device, match->tile_start, match->tiles, match->scan_space,
+					 match->scan_bytes);
 }
 
 void
@@ -480,6 +479,7 @@ gjd_match *
 begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params,
 			const gjd_reduction *reduction)
 {
+	postponing postponed(column->device);
 	gjd_match *match = new gjd_match();
 	column_view view = view_of(column);
 
@@ -510,6 +510,8 @@ begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *para
 			begin_reduction(match, reduction);
 		take_memory(match);
 		start(match);
+		if (++match->device->batch.requests >= policy::batch_requests || !match->device->batch.open)
+			flush_batch(match->device);
 	}
 	catch (...)
 	{
@@ -519,6 +521,14 @@ begin_match(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *para
 		 */
 		if (match->report)
 		{
+			try
+			{
+				flush_batch(match->device);
+			}
+			catch (const failure &) /* of the device: the next call tells */
+			{
+				match->device->lost = true;
+			}
 			cudaStreamSynchronize(match->device->execute);
 			cudaStreamSynchronize(match->device->out);
 		}

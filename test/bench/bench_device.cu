@@ -8,7 +8,8 @@
  *
  *	bench_device [rows-in-millions ...]		default: 20 200 1000
  *
- * With GPUJOIN_BENCH_REDUCTIONS in the environment, only bench_device_reduce.cu runs.
+ * With GPUJOIN_BENCH_REDUCTIONS in the environment, only bench_device_reduce.cu runs, with
+ * GPUJOIN_BENCH_MANY only the loads and requests of 20 M rows.
  */
 #include "bench_device.cuh"
 
@@ -182,7 +183,7 @@ measure(setup &s, const char *span, double matching, bool rivals)
 			  }));
 		print(s, r, "positions", time_it(s, cold, [&] {
 				  launch_match(s.column, s.keyset, to_bitmap);
-				  launch_tile_scan(s.tile_start, s.tiles, s.scan_space, s.scan_bytes, s.stream);
+				  launch_tile_scan(s.device, s.tile_start, s.tiles, s.scan_space, s.scan_bytes);
 				  launch_gather(job, 0, s.rows, list, nullptr);
 			  }));
 		if (rivals && cold)
@@ -211,7 +212,7 @@ measure_in_order(setup &s, uint64_t keys, double matching)
 			launch_match(s.column, s.keyset, out);
 			if (!gathering)
 				return;
-			launch_tile_scan(s.tile_start, s.tiles, s.scan_space, s.scan_bytes, s.stream);
+			launch_tile_scan(s.device, s.tile_start, s.tiles, s.scan_space, s.scan_bytes);
 			launch_gather(job, 0, s.rows, (uint64_t *) s.space, nullptr);
 		};
 
@@ -253,7 +254,7 @@ measure_rivals_without_set(setup &s)
 											(uint32_t *) numbers, (int) s.rows, s.stream);
 		  }));
 	print(s, r, "scan of tiles", time_it(s, true, [&] {
-			  launch_tile_scan(s.tile_start, s.tiles, s.scan_space, s.scan_bytes, s.stream);
+			  launch_tile_scan(s.device, s.tile_start, s.tiles, s.scan_space, s.scan_bytes);
 		  }));
 }
 
@@ -306,7 +307,8 @@ main(int argc, char **argv)
 	}
 	try
 	{
-		for (int i = 1; i < n && getenv("GPUJOIN_BENCH_REDUCTIONS") == nullptr; i++)
+		for (int i = 1; i < n && getenv("GPUJOIN_BENCH_REDUCTIONS") == nullptr &&
+			 getenv("GPUJOIN_BENCH_MANY") == nullptr; i++)
 		{
 			uint64_t rows = strtoull(given ? argv[i] : defaults[i], nullptr, 10) * 1000000;
 

@@ -293,7 +293,7 @@ reduce_with_cub(bed &b)
 	check(cudaMalloc(&entries, at.bytes), "memory");
 	check(cudaMalloc(&outputs, n * 24 + 4096), "memory");
 	b.print("gather entries", n * (6 + 16) + s.tiles * 8, b.time([&] {
-				launch_tile_scan(s.tile_start, s.tiles, s.scan_space, s.scan_bytes, s.stream);
+				launch_tile_scan(s.device, s.tile_start, s.tiles, s.scan_space, s.scan_bytes);
 				launch_gather(job, 0, n, entries, &at);
 			}));
 
@@ -404,7 +404,7 @@ group_packed(bed &b)
 	uint64_t *count = s.totals + 5;
 
 	b.print("gather and pack two columns, values", n * (6 + 12) + n * 8 + s.tiles * 8, b.time([&] {
-				launch_tile_scan(s.tile_start, s.tiles, s.scan_space, s.scan_bytes, s.stream);
+				launch_tile_scan(s.device, s.tile_start, s.tiles, s.scan_space, s.scan_bytes);
 				launch_gather(job, 0, n, entries, &at);
 				pack_kernel<<<s.processors * 8, 256, 0, s.stream>>>(years, numbers, n, packed);
 			}));

@@ -85,21 +85,40 @@ small_requests(const gjd_api *api, setup &s, char *arena, gjd_what what, const c
 		   (unsigned long long) count, whole.at(0.5), whole.at(0.99));
 }
 
-/* Sixteen requests in progress at all times. */
+/*
+ * Many requests in progress at all times, as those of as many clients: TIDs, or a sum without
+ * groups. In batches, those that begin in one round over all of them are started together.
+ */
 void
-many_requests(const gjd_api *api, setup &s, char *arena)
+many_requests(const gjd_api *api, setup &s, char *arena, int lanes, bool sums, bool in_batches)
 {
-	constexpr int lanes = 16;
-	constexpr int total = 4000;
+	constexpr int most_lanes = 64;
+	constexpr int total = 20000;
+	const uint64_t n_keys = sums ? 1000 : 4000;
 	std::vector<int64_t> keys;
-	gjd_match *matches[lanes] = {};
+	gjd_match *matches[most_lanes] = {};
+	gjd_reduction asked = {};
+	gjd_batch_info before = {}, info = {};
 	int begun = 0;
 	int done = 0;
 	double begin = now_ms();
 
-	for (int64_t k = 0; k < 4000; k++)
-		keys.push_back(k * 20);
+	must(api->batch_begin(s.device, nullptr));
+	must(api->batch_end(s.device, &before, nullptr));
+	info = before;
+	begin = now_ms();
+	asked.struct_size = sizeof(asked);
+	asked.grouping = GJD_ONE_GROUP;
+	asked.n_aggregates = 1;
+	asked.aggregates[0] = {GJD_SUM, 0};
+	asked.bound = UINT64_MAX;
+	asked.visible_below = UINT32_MAX / 4 * 4;
+	for (int64_t k = 0; k < (int64_t) n_keys; k++)
+		keys.push_back(k * (int64_t) (997000 / n_keys));
 	while (done < total)
+	{
+		if (in_batches)
+			must(api->batch_begin(s.device, nullptr));
 		for (int i = 0; i < lanes; i++)
 		{
 			gjd_match_state state;
@@ -116,23 +135,32 @@ many_requests(const gjd_api *api, setup &s, char *arena)
 			{
 				gjd_keyset_params set = {sizeof(set), 4, keys.data(), keys.size(), GJD_BY_AUTO,
 								nullptr};
-				gjd_match_params params = {sizeof(params), GJD_TIDS,
-										   arena + (uint64_t) i * (8 << 20), 65536, {}, 0, 0, {},
-										   nullptr, {}};
+				gjd_match_params params = {sizeof(params), sums ? GJD_ENTRIES : GJD_TIDS,
+										   arena + (uint64_t) i * (2 << 20), sums ? 8u : 65536u, {},
+										   sums, 0, {}, sums ? &asked : nullptr, {}};
 				gjd_keyset *keyset;
 
+				asked.first_groups = arena + (uint64_t) i * (2 << 20) + (1 << 20);
+				asked.first_capacity = 1;
 				must(api->keyset_create(s.device, &set, &keyset, nullptr));
 				must(api->match_begin(s.column, keyset, &params, &matches[i], nullptr));
 				must(api->keyset_destroy(keyset, nullptr));
 				begun++;
 			}
 		}
+		if (in_batches)
+			must(api->batch_end(s.device, &info, nullptr));
+	}
 
 	double ms = now_ms() - begin;
 
-	printf("{\"device\": \"%s\", \"what\": \"requests: 16 at once, TIDs\", \"rows\": %llu, "
-		   "\"keys\": 4000, \"requests_per_s\": %.0f}\n",
-		   s.device->properties.name, (unsigned long long) s.rows, total / ms * 1e3);
+	printf("{\"device\": \"%s\", \"what\": \"requests: %d at once, %s%s\", \"rows\": %llu, "
+		   "\"keys\": %llu, \"requests_per_s\": %.0f, \"a_batch\": %.1f}\n",
+		   s.device->properties.name, lanes, sums ? "sum" : "TIDs", in_batches ? ", batches" : "",
+		   (unsigned long long) s.rows, (unsigned long long) n_keys, total / ms * 1e3,
+		   info.batches > before.batches ? (double) (info.matches - before.matches) /
+											   (double) (info.batches - before.batches)
+										 : 1.0);
 }
 
 /* Fetches one result in chunks that cycle through the arena. Returns its items. */
@@ -216,7 +244,7 @@ gather_entries(setup &s)
 	double ms;
 
 	launch_match(s.column, s.keyset, out);
-	launch_tile_scan(s.tile_start, s.tiles, s.scan_space, s.scan_bytes, s.stream);
+	launch_tile_scan(s.device, s.tile_start, s.tiles, s.scan_space, s.scan_bytes);
 	check(cudaStreamSynchronize(s.stream), "gather");
 	check(cudaMemcpy(&items, s.tile_start + s.tiles, 8, cudaMemcpyDefault), "gather");
 	gjd_entry_layout_of(&shape, want, items, &layout);
@@ -306,7 +334,8 @@ measure_requests(const gjd_api *api, gjd_device *device)
 								MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 
 	must(api->host_register(device, arena, arena_bytes, nullptr));
-	measure_reductions(api, device, arena);
+	if (getenv("GPUJOIN_BENCH_MANY") == nullptr)
+		measure_reductions(api, device, arena);
 	if (getenv("GPUJOIN_BENCH_REDUCTIONS") != nullptr) /* nothing else */
 	{
 		must(api->host_unregister(device, arena, nullptr));
@@ -319,7 +348,16 @@ measure_requests(const gjd_api *api, gjd_device *device)
 		s.fill<int32_t>(4000, true, 0.001);
 		small_requests(api, s, arena, GJD_COUNT, "count");
 		small_requests(api, s, arena, GJD_TIDS, "TIDs");
-		many_requests(api, s, arena);
+		s.fill_in_order<int32_t>(1000, 0.001);
+		for (int lanes : {1, 8, 16, 64})
+			for (bool sums : {false, true})
+				for (bool in_batches : {false, true})
+					many_requests(api, s, arena, lanes, sums, in_batches);
+	}
+	if (getenv("GPUJOIN_BENCH_MANY") != nullptr)
+	{
+		must(api->host_unregister(device, arena, nullptr));
+		return;
 	}
 	for (uint64_t rows : {200000000, 1000000000})
 	{

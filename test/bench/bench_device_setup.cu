@@ -245,7 +245,7 @@ check_answer(setup &s)
 	check_kernel<Key><<<s.processors * 8, 256, 0, s.stream>>>(
 		(const Key *) s.flat, s.rows, (const Key *) s.space, (uint32_t) s.keyset->count, s.bitmap,
 		(unsigned long long *) s.totals);
-	launch_tile_scan(s.tile_start, s.tiles, s.scan_space, s.scan_bytes, s.stream);
+	launch_tile_scan(s.device, s.tile_start, s.tiles, s.scan_space, s.scan_bytes);
 	check(cudaStreamSynchronize(s.stream), "check");
 	check(cudaMemcpy(totals, s.totals, sizeof(totals), cudaMemcpyDefault), "check");
 	check(cudaMemcpy(&listed, s.tile_start + s.tiles, 8, cudaMemcpyDefault), "check");
