@@ -1,7 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * handler.c
- *	  The access method's handler, builds, bitmap scans, and the check of operator classes.
+ *	  The access method's handler, builds, scans of PostgreSQL's own, and the check of operator
+ *	  classes.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -9,6 +10,7 @@
 #include "postgres.h"
 
 #include "access/amvalidate.h"
+#include "access/genam.h"
 #include "access/htup_details.h"
 #include "access/relscan.h"
 #include "access/table.h"
@@ -95,6 +97,23 @@ typedef struct Sample
 	int			decimals;		/* after it, without zeroes at the end */
 } Sample;
 
+/* The state of a scan, which lives as long as the scan */
+typedef struct PlainScan
+{
+	MemoryContext context;		/* of the state */
+	MemoryContext search;		/* of the last search */
+	bool		has_rests;		/* do the index's codes have rests? */
+	GjConverter *converters;	/* of the scan keys; NULL until the first search */
+	GjMatchStats stats;			/* of all searches */
+
+	/* The answer to a plain scan */
+	GjTidSet   *tids;			/* NULL: not searched yet */
+	GjTidBlock	block;			/* the current block, of which this many TIDs have been returned */
+	int			returned;
+	bool		recheck;		/* for all TIDs */
+	BlockNumber heap_blocks;	/* a lower bound of the table's length */
+} PlainScan;
+
 PG_FUNCTION_INFO_V1(gpujoin_handler);
 
 static IndexBuildResult *gjbuild(Relation heap, Relation index, IndexInfo *indexInfo);
@@ -113,10 +132,17 @@ static void sample_table(Relation index, Relation heap,
 static void sample_value(Datum value, Sample *samples);
 static uint16 choose_scales(Relation index, const FormData_pg_attribute *attribute,
 							const Sample *samples);
+static IndexScanDesc gjbeginscan(Relation index, int nkeys, int norderbys);
+static void gjrescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys);
+static bool gjgettuple(IndexScanDesc scan, ScanDirection direction);
+static int64 gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm);
+static void gjendscan(IndexScanDesc scan);
+static void search(IndexScanDesc scan);
+static void find(IndexScanDesc scan, GjKeySet *keys, bool may_be_stale, GjTidSet *tids);
+static bool next_block(IndexScanDesc scan);
 static GjKeySet *make_key_set(IndexScanDesc scan);
-static void add_scan_key(Relation index, GjKeySet *set, ScanKey key, bool has_rests);
+static void init_converters(IndexScanDesc scan);
 static bool key_may_fail(Relation index);
-static void count(Relation index, const GjMatchStats *stats);
 static BlockNumber get_heap_length(Relation index);
 static int64 fill_bitmap(GjTidSet *tids, BlockNumber heap_blocks, TIDBitmap *tbm, bool recheck);
 static char *copy_family_name(Oid family_oid);
@@ -126,10 +152,6 @@ static int	get_codec_proc(Oid family, Oid type);
 static bool check_operators(CatCList *operators, Oid family_oid, const char *family);
 static bool check_groups(CatCList *operators, CatCList *procs, Form_pg_opclass opclass);
 static bool check_storage(Form_pg_opclass opclass);
-static IndexScanDesc gjbeginscan(Relation index, int nkeys, int norderbys);
-static void gjrescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys);
-static int64 gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm);
-static void gjendscan(IndexScanDesc scan);
 static bool gjvalidate(Oid opclassoid);
 static void gjadjustmembers(Oid opfamilyoid, Oid opclassoid, List *operators, List *functions);
 static void set_owner(OpFamilyMember *member, Oid family, Oid opclass);
@@ -176,6 +198,7 @@ static const IndexAmRoutine am_routine = {
 	.amadjustmembers = gjadjustmembers,
 	.ambeginscan = gjbeginscan,
 	.amrescan = gjrescan,
+	.amgettuple = gjgettuple,
 	.amgetbitmap = gjgetbitmap,
 	.amendscan = gjendscan,
 };
@@ -213,6 +236,12 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 
 	if (RelationGetNumberOfBlocks(index) != 0)
 		elog(ERROR, "index \"%s\" already contains data", RelationGetRelationName(index));
+
+	/* its check would search under a snapshot that sees rows of running transactions */
+	if (indexInfo->ii_ExclusionOps != NULL)
+		ereport(ERROR,
+				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
+				 errmsg("access method \"%s\" does not support exclusion constraints", GJ_NAME)));
 
 	warn_of_class(index, heap);
 
@@ -559,10 +588,40 @@ choose_scales(Relation index, const FormData_pg_attribute *attribute, const Samp
 }
 
 /*-------------------------------------------------------------------------
- * Bitmap index scans
+ * The scans of PostgreSQL's own nodes
  *
- * Answer "key = value" and "key = ANY (array)" for PostgreSQL's own Bitmap Heap Scan, so that our
- * indexes can be combined with others.
+ * Index Scan and Bitmap Index Scan, for "key = value" and "key = ANY (array)".
+ *
+ * Bitmaps let our indexes be combined with others.  Plain index scans are for keys that come from
+ * another table, row by row: nested loops, LATERAL and correlated subqueries.  PostgreSQL plans
+ * these itself, with Memoize, and for each partition.
+ *
+ * The first call of a plain scan searches for all keys on the CPU, and keeps the TIDs, in heap
+ * order, each once.  The scan then holds no pin and no lock on the index, however long it is
+ * paused: inserts, folds, merges and VACUUM go on.
+ *
+ * Claim: the scan returns each row that its snapshot sees and that has a wanted key, once, and of
+ * other rows only such that PostgreSQL rejects, because xs_recheck asks it to test the condition.
+ *
+ *	- Only MVCC snapshots search, and the snapshot was taken before.  So all own entries of the
+ *	  wanted rows are found (lemma L4 of src/README, and the head of match/search.c).
+ *	- The TIDs are fetched as lemma L8 says: by index_fetch_heap(), under this snapshot, along HOT
+ *	  chains.  So the wanted rows are returned, once each.  What the bitmap heap scan rechecks in
+ *	  L8 need not be rechecked here: the entries were found on pages, never in a mirror, so each is
+ *	  certain (L7).  If its TID leads to a row that the snapshot sees, it is the row's own entry,
+ *	  even if the row was fetched much later, and VACUUM has removed entries meanwhile: a row that
+ *	  reuses a TID is too young for the snapshot.  So the row's key has the entry's code.
+ *	- If a code does not prove the key, or the TIDs of a block do not fit in memory, or the index
+ *	  lacks rows of a standby's old snapshot (match/snapshot.c), the condition is rechecked.  Of a
+ *	  block whose TIDs are unknown, each possible TID is returned; a TID that is not the root of a
+ *	  HOT chain, or that does not exist, leads to no row.
+ *
+ * PostgreSQL does not recheck the predicate of a partial index above a plain index scan, as it does
+ * above a bitmap.  So plan/hooks.c hides these scans of partial indexes, and we refuse them.
+ *
+ * EvalPlanQual tests the condition on the row itself.  No row is reported as dead
+ * (kill_prior_tuple is ignored): only VACUUM deletes entries.  Scans go forward only, and have no
+ * order and no marks.  The executor has locked the table, so that it does not get shorter.
  *-------------------------------------------------------------------------
  */
 
@@ -572,17 +631,129 @@ choose_scales(Relation index, const FormData_pg_attribute *attribute, const Samp
 static IndexScanDesc
 gjbeginscan(Relation index, int nkeys, int norderbys)
 {
-	return RelationGetIndexScan(index, nkeys, norderbys);
+	IndexScanDesc scan = RelationGetIndexScan(index, nkeys, norderbys);
+	PlainScan  *state = palloc0(sizeof(PlainScan));
+
+	state->context = CurrentMemoryContext;
+	state->search = AllocSetContextCreate(CurrentMemoryContext, "gpujoin index scan",
+										  ALLOCSET_DEFAULT_SIZES);
+	scan->opaque = state;
+	return scan;
 }
 
 /*
- * Take new scan keys
+ * Take new scan keys, and forget the answer to the old ones
  */
 static void
 gjrescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int norderbys)
 {
+	PlainScan  *state = scan->opaque;
+
 	if (keys && scan->numberOfKeys > 0)
 		memmove(scan->keyData, keys, scan->numberOfKeys * sizeof(ScanKeyData));
+	state->tids = NULL;
+	MemoryContextReset(state->search);
+}
+
+/*
+ * Return the next TID
+ */
+static bool
+gjgettuple(IndexScanDesc scan, ScanDirection direction)
+{
+	PlainScan  *state = scan->opaque;
+
+	if (direction != ForwardScanDirection)
+		elog(ERROR, "gpujoin supports only forward scans");
+	if (state->tids == NULL)
+		search(scan);
+
+	for (;;)
+	{
+		int			n = state->block.lossy ? MaxHeapTuplesPerPage : state->block.noffsets;
+
+		if (state->returned < n)
+			break;
+		if (!next_block(scan))
+			return false;
+	}
+	ItemPointerSet(&scan->xs_heaptid, state->block.block,
+				   state->block.lossy ? FirstOffsetNumber + state->returned :
+				   state->block.offsets[state->returned]);
+	state->returned++;
+	scan->xs_recheck = state->recheck || state->block.lossy;
+	return true;
+}
+
+/*
+ * Search for the keys of a plain scan
+ */
+static void
+search(IndexScanDesc scan)
+{
+	PlainScan  *state = scan->opaque;
+	Relation	index = scan->indexRelation;
+	MemoryContext old = MemoryContextSwitchTo(state->search);
+	GjIndexInfo info;
+	GjTidSet   *tids;
+
+	if (!IsMVCCSnapshot(scan->xs_snapshot) || RelationGetIndexPredicate(index) != NIL)
+		elog(ERROR, "index \"%s\" cannot be scanned in this way", RelationGetRelationName(index));
+
+	GjIndexGetInfo(index, &info);
+	tids = GjTidSetCreate(state->search, GjWorkMemory());
+	find(scan, make_key_set(scan), false, tids);
+	state->recheck = info.hashed;
+	state->block = (GjTidBlock) {0};
+	state->returned = 0;
+	state->tids = tids;
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Find the TIDs of all entries with a wanted key
+ */
+static void
+find(IndexScanDesc scan, GjKeySet *keys, bool may_be_stale, GjTidSet *tids)
+{
+	Relation	index = scan->indexRelation;
+	PlainScan  *state = scan->opaque;
+
+	GjPredicateLock(index, scan->xs_snapshot);
+	GjCountIndexSearch(scan);
+	if (!GjIndexIsComplete(index, scan->xs_snapshot))
+	{
+		GjTidSetAddBlocks(tids, get_heap_length(index));
+		GjMatchStatsFallback(&state->stats, GJ_FALLBACK_INCOMPLETE);
+		state->stats.searches++;
+	}
+	else
+		GjMatch(index, keys, may_be_stale, tids, &state->stats);
+	GjTidSetFinish(tids);
+}
+
+/*
+ * Go to the next heap block that has TIDs
+ *
+ * Blocks past the end of the heap belong to rows that VACUUM truncated before the scan began, or to
+ * a damaged entry.
+ */
+static bool
+next_block(IndexScanDesc scan)
+{
+	PlainScan  *state = scan->opaque;
+
+	CHECK_FOR_INTERRUPTS();
+	state->returned = 0;
+	if (GjTidSetNextBlock(state->tids, &state->block))
+	{
+		if (state->block.block >= state->heap_blocks)
+			state->heap_blocks = get_heap_length(scan->indexRelation);
+		if (state->block.block < state->heap_blocks)
+			return true;
+	}
+	state->block = (GjTidBlock) {0};
+	return false;
 }
 
 /*
@@ -591,44 +762,48 @@ gjrescan(IndexScanDesc scan, ScanKey keys, int nkeys, ScanKey orderbys, int nord
 static int64
 gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 {
-	GjMatchStats stats = {0};
-	GjKeySet   *set = make_key_set(scan);
-	GjTidSet   *tids = GjTidSetCreate(CurrentMemoryContext, GjWorkMemory());
+	PlainScan  *state = scan->opaque;
+	Relation	index = scan->indexRelation;
+	MemoryContext old = MemoryContextSwitchTo(state->search);
+	GjTidSet   *tids = GjTidSetCreate(state->search, GjWorkMemory());
 	GjIndexInfo info;
 	int64		ntids;
 
-	GjPredicateLock(scan->indexRelation, scan->xs_snapshot);
-	GjIndexGetInfo(scan->indexRelation, &info);
-	if (!GjIndexIsComplete(scan->indexRelation, scan->xs_snapshot))
-	{
-		GjTidSetAddBlocks(tids, get_heap_length(scan->indexRelation));
-		GjMatchStatsFallback(&stats, GJ_FALLBACK_INCOMPLETE);
-		stats.searches++;
-	}
-	else
-		GjMatch(scan->indexRelation, set, !key_may_fail(scan->indexRelation), tids, &stats);
-	GjTidSetFinish(tids);
-	count(scan->indexRelation, &stats);
+	GjIndexGetInfo(index, &info);
+	state->stats.stale = false;
+	find(scan, make_key_set(scan), !key_may_fail(index), tids);
+	MemoryContextSwitchTo(old);
 
 	/*
 	 * The TID of a stale entry may belong to a row that is visible, but has another key or does
 	 * not satisfy the predicate.  Core's recheck tests both: it adds a partial index's predicate
 	 * to the index's own conditions.  So request a recheck for such TIDs, as for whole blocks.
 	 */
-	ntids = fill_bitmap(tids, get_heap_length(scan->indexRelation), tbm,
-						info.hashed || stats.stale);
-	GjTidSetFree(tids);
-	GjKeySetFree(set);
+	ntids = fill_bitmap(tids, get_heap_length(index), tbm, info.hashed || state->stats.stale);
+	MemoryContextReset(state->search);
 	return ntids;
 }
 
 /*
- * End a scan
+ * End a scan, and add its work to the index's counters
  */
 static void
 gjendscan(IndexScanDesc scan)
 {
-	/* nothing is kept between calls */
+	PlainScan  *state = scan->opaque;
+	Oid			index = RelationGetRelid(scan->indexRelation);
+	GjIndexUse	use = {0};
+
+	if (state->stats.searches > 0)
+	{
+		GjMatchStatsToUse(&state->stats, &use);
+		GjUsageMakeRoom(index);
+		GjUsageAdd(index, &use);
+	}
+	MemoryContextDelete(state->search);
+	if (state->converters != NULL)
+		pfree(state->converters);
+	pfree(state);
 }
 
 /*
@@ -637,16 +812,19 @@ gjendscan(IndexScanDesc scan)
 static GjKeySet *
 make_key_set(IndexScanDesc scan)
 {
-	Relation	index = scan->indexRelation;
+	PlainScan  *state = scan->opaque;
 	GjKeySet   *result = NULL;
-	GjCodec		codec;
 
-	GjCodecInitIndex(&codec, index);	/* may raise an error */
+	if (state->converters == NULL)
+		init_converters(scan);
 	for (int i = 0; i < scan->numberOfKeys; i++)
 	{
-		GjKeySet   *set = GjKeySetCreate(CurrentMemoryContext, GjIndexKeyWidth(index));
+		ScanKey		key = &scan->keyData[i];
+		GjKeySet   *set = GjKeySetCreate(CurrentMemoryContext,
+										 GjIndexKeyWidth(scan->indexRelation));
 
-		add_scan_key(index, set, &scan->keyData[i], GjCodecHasPairs(&codec));
+		GjAddDatumKeys(set, &state->converters[i], key->sk_argument,
+					   (key->sk_flags & SK_ISNULL) != 0, (key->sk_flags & SK_SEARCHARRAY) != 0);
 		GjKeySetFinish(set);
 		if (result == NULL)
 			result = set;
@@ -659,17 +837,32 @@ make_key_set(IndexScanDesc scan)
 	return result;
 }
 
+/*
+ * Look up how the values of the scan keys become keys.  Their types are those of the plan.
+ */
 static void
-add_scan_key(Relation index, GjKeySet *set, ScanKey key, bool has_rests)
+init_converters(IndexScanDesc scan)
 {
-	Oid			type = OidIsValid(key->sk_subtype) ? key->sk_subtype : index->rd_opcintype[0];
-	GjConverter converter = {.how = GJ_CONVERT_CODEC};
+	PlainScan  *state = scan->opaque;
+	Relation	index = scan->indexRelation;
+	MemoryContext old = MemoryContextSwitchTo(state->context);
+	GjConverter *converters = palloc0(scan->numberOfKeys * sizeof(GjConverter));
+	GjCodec		codec;
 
-	if (!GjCodecInit(&converter.codec, index->rd_opfamily[0], type, index->rd_indcollation[0],
-					 has_rests))
-		elog(ERROR, "missing key extraction function for type %u", type);
-	GjAddDatumKeys(set, &converter, key->sk_argument, (key->sk_flags & SK_ISNULL) != 0,
-				   (key->sk_flags & SK_SEARCHARRAY) != 0);
+	GjCodecInitIndex(&codec, index);	/* may raise an error */
+	for (int i = 0; i < scan->numberOfKeys; i++)
+	{
+		Oid			type = scan->keyData[i].sk_subtype;
+
+		if (!OidIsValid(type))
+			type = index->rd_opcintype[0];
+		converters[i].how = GJ_CONVERT_CODEC;
+		if (!GjCodecInit(&converters[i].codec, index->rd_opfamily[0], type,
+						 index->rd_indcollation[0], GjCodecHasPairs(&codec)))
+			elog(ERROR, "missing key extraction function for type %u", type);
+	}
+	state->converters = converters;
+	MemoryContextSwitchTo(old);
 }
 
 /*
@@ -685,19 +878,6 @@ key_may_fail(Relation index)
 {
 	return index->rd_index->indkey.values[0] == InvalidAttrNumber &&
 		RelationGetIndexPredicate(index) != NIL;
-}
-
-/*
- * Add the work of the match to the index's counters
- */
-static void
-count(Relation index, const GjMatchStats *stats)
-{
-	GjIndexUse	use = {0};
-
-	GjMatchStatsToUse(stats, &use);
-	GjUsageMakeRoom(RelationGetRelid(index));
-	GjUsageAdd(RelationGetRelid(index), &use);
 }
 
 /*

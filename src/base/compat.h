@@ -43,6 +43,25 @@
 #define GjAmRoutine(routine)	memcpy(palloc(sizeof(IndexAmRoutine)), routine, sizeof(IndexAmRoutine))
 #endif
 
+/* Count a search of an index by a scan of PostgreSQL's: 18 also shows it in EXPLAIN */
+#if PG_VERSION_NUM >= 180000
+#define GjCountIndexSearch(scan) \
+	do { \
+		pgstat_count_index_scan((scan)->indexRelation); \
+		if ((scan)->instrument) \
+			(scan)->instrument->nsearches++; \
+	} while (0)
+#else
+#define GjCountIndexSearch(scan)	pgstat_count_index_scan((scan)->indexRelation)
+#endif
+
+/* The records of all settings (utils/guc_tables.h) */
+#if PG_VERSION_NUM >= 160000
+#define GjGetSettings(n)		get_guc_variables(n)
+#else
+#define GjGetSettings(n)		(*(n) = GetNumConfigOptions(), get_guc_variables())
+#endif
+
 /* VACUUM's cost limit: 16 has the effective one in a variable of its own -------------- */
 
 #if PG_VERSION_NUM >= 160000
@@ -575,6 +594,10 @@ GjHashMalloc(Size size, void *arg)
 #if PG_VERSION_NUM >= 190000
 #define GjPlanQuery(query, text, options, params) \
 	pg_plan_query(query, text, options, params, NULL)
+/* The arguments of planner_hook: declared, and passed on */
+#define GJ_PLANNER_ARGUMENTS \
+	Query *query, const char *text, int options, ParamListInfo params, struct ExplainState *es
+#define GJ_PLANNER_PASSED		query, text, options, params, es
 #define GjInitScanTupleSlot(estate, node, desc, ops) \
 	ExecInitScanTupleSlot(estate, node, desc, ops, 0)
 #define GjCreateAppendPath(root, rel, whole, divided, workers, parallel_aware) \
@@ -598,6 +621,9 @@ install(void) \
 }
 #else
 #define GjPlanQuery(query, text, options, params)	pg_plan_query(query, text, options, params)
+#define GJ_PLANNER_ARGUMENTS \
+	Query *query, const char *text, int options, ParamListInfo params
+#define GJ_PLANNER_PASSED		query, text, options, params
 #define GjInitScanTupleSlot(estate, node, desc, ops) \
 	ExecInitScanTupleSlot(estate, node, desc, ops)
 #define GjCreateAppendPath(root, rel, whole, divided, workers, parallel_aware) \

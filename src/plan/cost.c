@@ -718,7 +718,7 @@ key_correlation(PlannerInfo *root, IndexOptInfo *index)
 }
 
 /*
- * amcostestimate: estimate a bitmap index scan
+ * amcostestimate: estimate a bitmap index scan, or a plain one
  */
 void
 gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
@@ -730,7 +730,10 @@ gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	double		nkeys = 1.0;
 	ListCell   *lc;
 
-	*startup = *total = 0.0;
+	*startup = *total = *selectivity = *correlation = 0.0;
+	*pages = index->pages;
+	if (!index->amhasgettuple && !index->amhasgetbitmap)
+		return;					/* PostgreSQL makes no use of the path: plan/hooks.c */
 	foreach(lc, path->indexclauses)
 	{
 		IndexClause *clause = lfirst_node(IndexClause, lc);
@@ -747,10 +750,8 @@ gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	}
 
 	*selectivity = clauselist_selectivity(root, quals, index->rel->relid, JOIN_INNER, NULL);
-	*correlation = 0.0;
-	*pages = index->pages;
 
-	/* the bitmap is complete only after the search */
+	/* the bitmap, or the list of TIDs, is complete only after the search */
 	*startup += GjCostMatch(index, nkeys, *selectivity * index->rel->tuples) +
 		*selectivity * index->rel->tuples * cpu_tuple_cost;
 	*total = *startup;

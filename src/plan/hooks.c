@@ -16,15 +16,19 @@
  */
 #include "postgres.h"
 
+#include "access/sysattr.h"
+#include "catalog/pg_am_d.h"
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
 #include "optimizer/tlist.h"
+#include "parser/parsetree.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
 #include "utils/varlena.h"
@@ -44,6 +48,15 @@ typedef struct Offers
 	const RelOptInfo *rel;		/* hash key; a copy of the relation may refer to the same paths */
 	dlist_head	paths;
 } Offers;
+
+/* How the conditions of a query use a column */
+typedef struct KeyUse
+{
+	Index		varno;
+	AttrNumber	attno;
+	bool		alone;			/* in a condition on the table alone, or in an OR */
+	bool		in_chain;		/* in a long OR chain */
+} KeyUse;
 
 /* Number of arms "key = value" from which one set is certainly better than bitmaps */
 #define LONG_CHAIN				32
@@ -71,11 +84,13 @@ static void add_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptIn
 static void force_paths(RelOptInfo *rel);
 static void set_costs(CustomPath *path, Cost startup, Cost run);
 static List *list_our_paths(List *paths);
-static void hide_from_chains(PlannerInfo *root, RelOptInfo *rel);
-static bool has_long_chain(Node *jointree, Index varno, AttrNumber attno);
+static void hide_scans(PlannerInfo *root, RelOptInfo *rel);
+static bool has_other_index(const RelOptInfo *rel, const IndexOptInfo *ours);
+static bool find_in_query(PlannerInfo *root, KeyUse *use);
+static void read_quals(PlannerInfo *root, Node *jointree, KeyUse *use);
+static void read_qual(PlannerInfo *root, Node *qual, KeyUse *use);
 static bool is_long_chain(Node *qual, Index varno, AttrNumber attno);
 static bool compares_column(Node *arm, Index varno, AttrNumber attno);
-static bool find_in_query(PlannerInfo *root, Index *varno, AttrNumber *attno);
 static void add_subquery_paths(PlannerInfo *root, RelOptInfo *rel);
 static bool is_unlimited_after_all(const RelOptInfo *rel);
 static bool rows_are_parallel_safe(PlannerInfo *root, const RelOptInfo *rel);
@@ -156,7 +171,7 @@ hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 	if (gj_enabled && !GjOldSnapshotsExpire())
 	{
 		GjNoteIndexes(rel);
-		hide_from_chains(root, rel);
+		hide_scans(root, rel);
 		return;
 	}
 
@@ -470,14 +485,28 @@ has_its_index(const RelOptInfo *rel, const CustomPath *path)
 }
 
 /*-------------------------------------------------------------------------
- * Long OR chains
+ * Scans that PostgreSQL makes
  *
- * Some tools write chains of hundreds of "key = value" with OR between them.  Core considers a
- * bitmap scan for each arm and each index that answers it.  GpuScan makes one set of all arms
- * (conditions.c); a search of the whole index for each arm would be the worst plan of all, and
- * considering a thousand of them takes a fifth of the planning time.  So if a query has such a
- * chain, we mark the index as one without bitmap scans for this query.  That costs at most a
- * BitmapAnd or BitmapOr with other conditions.
+ * Decide which of its own scans PostgreSQL considers for an index of ours, besides our nodes.
+ *
+ * Plain index scans (am/handler.c) answer conditions with values of another table, for a nested
+ * loop.  PostgreSQL does not test the predicate of a partial index above them, so these have none.
+ * If a btree has the same column, it serves nested loops, and considering our index, too, would
+ * only take planning time.
+ *
+ * Bitmap scans are for conditions on the table alone, which they combine with other indexes, and
+ * for any OR.  For the clauses of joins PostgreSQL would also make a bitmap scan wherever it makes
+ * a plain one, which does the same search, for each partition.  So if the key is in no other
+ * condition, the index has no bitmap scans.
+ *
+ * Nor has it any if the key is in a long OR chain.  Some tools write chains of hundreds of "key =
+ * value" with OR between them.  Core considers a bitmap scan for each arm and each index that
+ * answers it.  GpuScan makes one set of all arms (conditions.c); a search of the whole index for
+ * each arm would be the worst plan of all, and considering a thousand of them takes a fifth of the
+ * planning time.
+ *
+ * Both cost at most a BitmapAnd or BitmapOr with other conditions: also where PostgreSQL derives a
+ * condition on the key from a join, as from key = s.id AND s.id = 5.
  *
  * We do this when the planner collects a table's indexes, which is before it distributes the
  * clauses.  So we look at the query tree, in which a partition's columns are those of the table
@@ -486,10 +515,10 @@ has_its_index(const RelOptInfo *rel, const CustomPath *path)
  */
 
 /*
- * Disable bitmap scans of those of our indexes whose key is in a long OR chain
+ * Disable the scans of our indexes that PostgreSQL need not consider, or must not
  */
 static void
-hide_from_chains(PlannerInfo *root, RelOptInfo *rel)
+hide_scans(PlannerInfo *root, RelOptInfo *rel)
 {
 	ListCell   *lc;
 
@@ -500,13 +529,39 @@ hide_from_chains(PlannerInfo *root, RelOptInfo *rel)
 	foreach(lc, rel->indexlist)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
-		AttrNumber	attno = index->indexkeys[0];
-		Index		varno = rel->relid;
+		KeyUse		use = {.varno = rel->relid,.attno = index->indexkeys[0]};
+		bool		has_other;
 
-		if (GjIndexIsOurs(index) && find_in_query(root, &varno, &attno) &&
-			has_long_chain((Node *) root->parse->jointree, varno, attno))
+		if (!GjIndexIsOurs(index))
+			continue;
+		has_other = has_other_index(rel, index);
+		if (index->indpred != NIL || has_other)
+			index->amhasgettuple = false;
+		if (!find_in_query(root, &use))
+			continue;
+		read_quals(root, (Node *) root->parse->jointree, &use);
+		if (use.in_chain || ((index->amhasgettuple || has_other) && !use.alone))
 			index->amhasgetbitmap = false;
 	}
+}
+
+/*
+ * Return true if another index, which is not ours, answers all equalities with the key
+ */
+static bool
+has_other_index(const RelOptInfo *rel, const IndexOptInfo *ours)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->indexlist)
+	{
+		const IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+
+		if (index->relam == BTREE_AM_OID && index->indpred == NIL && !index->hypothetical &&
+			index->indexkeys[0] != 0 && index->indexkeys[0] == ours->indexkeys[0])
+			return true;
+	}
+	return false;
 }
 
 /*
@@ -514,21 +569,24 @@ hide_from_chains(PlannerInfo *root, RelOptInfo *rel)
  * false if that table has no such column, or the column is an expression
  */
 static bool
-find_in_query(PlannerInfo *root, Index *varno, AttrNumber *attno)
+find_in_query(PlannerInfo *root, KeyUse *use)
 {
-	while (*attno > 0 && root->append_rel_array != NULL &&
-		   root->append_rel_array[*varno] != NULL)
+	use->alone = planner_rt_fetch(use->varno, root)->securityQuals != NIL;
+	while (use->attno > 0 && root->append_rel_array != NULL &&
+		   root->append_rel_array[use->varno] != NULL)
 	{
-		AppendRelInfo *appinfo = root->append_rel_array[*varno];
+		AppendRelInfo *appinfo = root->append_rel_array[use->varno];
 
-		*varno = appinfo->parent_relid;
-		*attno = *attno <= appinfo->num_child_cols ? appinfo->parent_colnos[*attno - 1] : 0;
+		use->varno = appinfo->parent_relid;
+		use->attno = use->attno <= appinfo->num_child_cols ?
+			appinfo->parent_colnos[use->attno - 1] : 0;
+		use->alone |= planner_rt_fetch(use->varno, root)->securityQuals != NIL;
 	}
-	return *attno > 0;
+	return use->attno > 0;
 }
 
-static bool
-has_long_chain(Node *jointree, Index varno, AttrNumber attno)
+static void
+read_quals(PlannerInfo *root, Node *jointree, KeyUse *use)
 {
 	List	   *parts = NIL;
 	Node	   *quals = NULL;
@@ -549,17 +607,24 @@ has_long_chain(Node *jointree, Index varno, AttrNumber attno)
 	if (quals != NULL && IsA(quals, List))
 	{
 		foreach(lc, (List *) quals)
-		{
-			if (is_long_chain(lfirst(lc), varno, attno))
-				return true;
-		}
+			read_qual(root, lfirst(lc), use);
 	}
 	foreach(lc, parts)
-	{
-		if (has_long_chain(lfirst(lc), varno, attno))
-			return true;
-	}
-	return false;
+		read_quals(root, lfirst(lc), use);
+}
+
+static void
+read_qual(PlannerInfo *root, Node *qual, KeyUse *use)
+{
+	Bitmapset  *attnos = NULL;
+
+	if (is_long_chain(qual, use->varno, use->attno))
+		use->in_chain = true;
+	if (use->alone || use->in_chain)
+		return;
+	pull_varattnos(qual, use->varno, &attnos);
+	use->alone = bms_is_member(use->attno - FirstLowInvalidHeapAttributeNumber, attnos) &&
+		(is_orclause(qual) || bms_membership(pull_varnos(root, qual)) == BMS_SINGLETON);
 }
 
 static bool
