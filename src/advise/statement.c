@@ -28,6 +28,7 @@
 #include "access/xact.h"
 #include "catalog/pg_proc.h"
 #include "catalog/pg_type.h"
+#include "commands/prepare.h"
 #include "common/keywords.h"
 #include "executor/spi.h"
 #include "fmgr.h"
@@ -126,6 +127,8 @@ static int	find_word(const char *text, int end, const char *word);
 static bool is_in_word(char c);
 static void explain_statement(const char *text);
 static void plan_query(const char *query);
+static bool is_explained(const Node *statement);
+static void forget_plan(const ExecuteStmt *execute);
 static void report(const List *choices, ReturnSetInfo *rsinfo);
 static Datum text_or_null(const char *value, bool *isnull);
 
@@ -148,7 +151,9 @@ GjAdviseStatement(GjStatement *statement)
 		ReThrowError(error);
 	if (error->sqlerrcode == NOT_PLANNED)
 		return GJ_ADVISE_NOT_PLANNED;
-	statement->failure = error->message;
+	statement->failure = !may_be_guessed(error) ? error->message :
+		psprintf("%s (the types of some constants are unknown: ask for the query with its values)",
+				 error->message);
 	return GJ_ADVISE_FAILED;
 }
 
@@ -395,9 +400,10 @@ copy_advice(const List *advice)
  * Build a query from a statement's text, in which parameters stand for unknown values.
  *
  * Parameters get the types that their contexts require.  Some contexts require none, although the
- * constants that pg_stat_statements has replaced had types: ARRAY[$1, $2], VALUES ($1), ($2),
- * generate_series($1, $2), unnest($1) and current_date - $1.  If the text cannot be analyzed
- * otherwise, we assume that these parameters are integers.
+ * constants that pg_stat_statements has replaced had types: ARRAY[$1, $2], VALUES ($1), ($2), SELECT
+ * $1, generate_series($1, $2), unnest($1) and current_date - $1.  If the text cannot be analyzed
+ * otherwise, we assume that these parameters are integers.  If that does not help, as with pairs of
+ * an integer and a text, the reason says that types are unknown.
  *-------------------------------------------------------------------------
  */
 
@@ -535,6 +541,8 @@ guess_types(Node *node, void *params)
 	{
 		foreach(lc, ((SelectStmt *) node)->valuesLists)
 			guess_list(lfirst(lc), INT4OID, params);
+		foreach(lc, ((SelectStmt *) node)->targetList)
+			guess_list(list_make1(lfirst_node(ResTarget, lc)->val), INT4OID, params);
 	}
 	return raw_expression_tree_walker(node, guess_types, params);
 }
@@ -563,7 +571,8 @@ guess_list(const List *nodes, Oid type, ParamTypes *params)
 
 	foreach(lc, nodes)
 	{
-		int			number = IsA(lfirst(lc), ParamRef) ? ((ParamRef *) lfirst(lc))->number : 0;
+		const ParamRef *param = lfirst(lc);
+		int			number = param != NULL && IsA(param, ParamRef) ? param->number : 0;
 
 		if (number > 0 && number <= params->n && !OidIsValid(params->types[number - 1]))
 			params->types[number - 1] = type;
@@ -857,22 +866,53 @@ explain_statement(const char *text)
 }
 
 /*
- * Have EXPLAIN plan the query.  If a prepared statement already has a plan, it is planned again.
+ * Have EXPLAIN plan the query
  */
 static void
 plan_query(const char *query)
 {
+	List	   *raw = pg_parse_query(query);
+	Node	   *statement;
 	SPIPlanPtr	plan;
 
-	ResetPlanCache();
+	if (list_length(raw) != 1)
+		ereport(ERROR,
+				(errcode(ERRCODE_SYNTAX_ERROR),
+				 errmsg("%s takes one statement", "gpujoin_explain_choice")));
+	statement = linitial_node(RawStmt, raw)->stmt;
+	if (!is_explained(statement))
+		ereport(ERROR,
+				(errcode(NOT_PLANNED),
+				 errmsg("gpujoin_explain_choice takes a statement that EXPLAIN takes"),
+				 errhint("Such as SELECT, INSERT, UPDATE, DELETE, MERGE or EXECUTE.")));
+	if (IsA(statement, ExecuteStmt))
+		forget_plan((ExecuteStmt *) statement);
+
 	SPI_connect();
 	plan = SPI_prepare(psprintf("EXPLAIN (ANALYZE false, COSTS true) %s", query), 0, NULL);
 	if (plan == NULL || list_length(SPI_plan_get_plan_sources(plan)) != 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_SYNTAX_ERROR),
-				 errmsg("gpujoin_explain_choice takes one statement")));
+		elog(ERROR, "could not prepare EXPLAIN");
 	SPI_execute_plan(plan, NULL, NULL, false, 0);
 	SPI_finish();
+}
+
+static bool
+is_explained(const Node *statement)
+{
+	return is_planned(statement) || IsA(statement, DeclareCursorStmt) ||
+		IsA(statement, CreateTableAsStmt) || IsA(statement, ExecuteStmt);
+}
+
+/*
+ * Discard the generic plan of a prepared statement, so that it is planned again
+ */
+static void
+forget_plan(const ExecuteStmt *execute)
+{
+	PreparedStatement *prepared = FetchPreparedStatement(execute->name, false);
+
+	if (prepared != NULL && prepared->plansource->gplan != NULL)
+		prepared->plansource->gplan->is_valid = false;
 }
 
 static void

@@ -13,9 +13,11 @@
 #include "miscadmin.h"
 #include "executor/nodeHash.h"
 #include "utils/guc.h"
+#include "utils/guc_tables.h"
 #include "utils/plancache.h"
 
 #include "cuda/border/gpujoin_device.h"
+#include "compat.h"
 #include "gpujoin.h"
 #include "step.h"
 
@@ -52,6 +54,20 @@ int			gj_fold_workers = GJ_DEFAULT_FOLD_WORKERS;
 bool		gj_debug_ignore_vacuum_epoch = false;
 int			gj_reduce_rows = GJ_DEFAULT_REDUCE_ROWS;
 
+/* A setting that changes plans */
+typedef struct PlanSetting
+{
+	const char *name;
+	const struct config_generic *record;	/* NULL until all settings are defined */
+} PlanSetting;
+
+static PlanSetting settings[] = {
+	{"gpujoin.enabled", NULL},
+	{"gpujoin.force", NULL},
+	{"gpujoin.aggregate", NULL},
+	{"gpujoin.device_aggregate", NULL},
+};
+
 static const struct config_enum_entry device_options[] = {
 	{"auto", GJ_DEVICE_AUTO, false},
 	{"cuda", GJ_DEVICE_CUDA, false},
@@ -65,7 +81,12 @@ static void define_mirrors(void);
 static void define_folds(void);
 static void define_debugging(void);
 static bool check_device_memory(int *newval, void **extra, GucSource source);
-static void reset_plans(bool newval, void *extra);
+static void assign_enabled(bool newval, void *extra);
+static void assign_force(bool newval, void *extra);
+static void assign_aggregate(bool newval, void *extra);
+static void assign_device_aggregate(bool newval, void *extra);
+static void reset_plans(const PlanSetting *setting);
+static void find_settings(void);
 static void define_cost(const char *name, const char *description, double *variable,
 						double default_value);
 
@@ -83,7 +104,7 @@ GjGucInit(void)
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL,
-							 reset_plans,
+							 assign_enabled,
 							 NULL);
 
 	DefineCustomBoolVariable("gpujoin.force",
@@ -94,7 +115,7 @@ GjGucInit(void)
 							 PGC_USERSET,
 							 GUC_EXPLAIN | GUC_NOT_IN_SAMPLE,
 							 NULL,
-							 reset_plans,
+							 assign_force,
 							 NULL);
 
 	DefineCustomBoolVariable("gpujoin.aggregate",
@@ -105,7 +126,7 @@ GjGucInit(void)
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL,
-							 reset_plans,
+							 assign_aggregate,
 							 NULL);
 
 	DefineCustomBoolVariable("gpujoin.device_aggregate",
@@ -116,7 +137,7 @@ GjGucInit(void)
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL,
-							 reset_plans,
+							 assign_device_aggregate,
 							 NULL);
 
 	DefineCustomIntVariable("gpujoin.min_rows",
@@ -166,6 +187,8 @@ GjGucInit(void)
 	define_mirrors();
 	define_folds();
 	define_debugging();
+
+	find_settings();
 
 	MarkGUCPrefixReserved(GJ_NAME);
 }
@@ -396,12 +419,63 @@ check_device_memory(int *newval, void **extra, GucSource source)
 }
 
 /*
- * Assign hook: discard plans made under the old value
+ * Assign hooks: discard the session's cached plans, which were made under the old value
+ *
+ * Not if a function has the setting in its SET clause: a call would otherwise discard all plans of
+ * the session, at its start and at its end.  What the function plans is planned under its own value
+ * anyway.  A plan that was cached outside, such as a prepared statement's, stays as it is in the
+ * function, as with PostgreSQL's enable_seqscan.
  */
 static void
-reset_plans(bool newval, void *extra)
+assign_enabled(bool newval, void *extra)
 {
-	ResetPlanCache();
+	reset_plans(&settings[0]);
+}
+
+static void
+assign_force(bool newval, void *extra)
+{
+	reset_plans(&settings[1]);
+}
+
+static void
+assign_aggregate(bool newval, void *extra)
+{
+	reset_plans(&settings[2]);
+}
+
+static void
+assign_device_aggregate(bool newval, void *extra)
+{
+	reset_plans(&settings[3]);
+}
+
+static void
+reset_plans(const PlanSetting *setting)
+{
+	const GucStack *stack = setting->record == NULL ? NULL : setting->record->stack;
+
+	if (stack == NULL || stack->state != GUC_SAVE)
+		ResetPlanCache();
+}
+
+/*
+ * Find the records of the settings with assign hooks
+ */
+static void
+find_settings(void)
+{
+	int			n;
+	struct config_generic **all = GjGetSettings(&n);
+
+	for (int i = 0; i < n; i++)
+	{
+		for (int j = 0; j < lengthof(settings); j++)
+		{
+			if (strcmp(all[i]->name, settings[j].name) == 0)
+				settings[j].record = all[i];
+		}
+	}
 }
 
 static void

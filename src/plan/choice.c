@@ -6,7 +6,7 @@
  *
  * EXPLAIN shows the plan that won.  The other paths are gone by then, so our hooks take notes
  * while the planner runs, from GjChoiceStart() to GjChoiceStop().  An index has been chosen if the
- * planner asks for a plan of its path.
+ * planner asks for a plan of its path, or makes a scan of its own with it.
  *
  * Each test that decides whether a path is offered returns its reason; if no notes are taken, the
  * reason is a constant.
@@ -16,22 +16,30 @@
  */
 #include "postgres.h"
 
+#include "access/htup_details.h"
 #include "access/sysattr.h"
 #include "catalog/index.h"
+#include "catalog/pg_class.h"
+#include "commands/defrem.h"
 #include "mb/pg_wchar.h"
+#include "miscadmin.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
+#include "optimizer/planner.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "utils/datum.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/ruleutils.h"
+#include "utils/syscache.h"
 
 #include "base/compat.h"
+#include "base/gpujoin.h"
 #include "planner.h"
 
 /* Reasons against paths that were offered and not chosen */
@@ -49,6 +57,13 @@
 /* Maximum length of a reason, which may contain names of a function and its argument types */
 #define FORMATTED_BYTES			1024
 
+/* A finished plan, and the parameters that it was made with */
+typedef struct Planned
+{
+	PlannedStmt *statement;
+	ParamListInfo params;
+} Planned;
+
 static bool is_joined(PlannerInfo *root, IndexOptInfo *index);
 static bool is_offered(PlannerInfo *root, List *tables);
 static void improve_notes(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big,
@@ -62,16 +77,28 @@ static CustomPath *find_leaf(Path *path);
 static GjChoice *find_aggregate(const char *node, Path *input);
 static Cost cheapest_other(PlannerInfo *root, RelOptInfo *rel);
 static const char *deparse(PlannerInfo *root, List *rinfos);
-static Node *hide_values(PlannerInfo *root, Node *expr);
+static Node *hide_values(Node *expr, ParamListInfo params);
 static Node *put_params(Node *node, void *params);
 static bool is_deparsable(Node *clause);
+static PlannedStmt *plan_and_note(GJ_PLANNER_ARGUMENTS);
+static void note_scans(const Planned *planned, Plan *plan, List *ancestors);
+static List *list_children(Plan *plan);
+static void note_scan(const Planned *planned, Plan *plan, const char *node, Oid index,
+					  List *quals, List *ancestors);
+static bool index_is_ours(Oid index);
+static bool scans_answer(Node *clause, IndexOptInfo *index);
+static bool may_answer_arm(Node *arm, IndexOptInfo *index);
+static const char *refuse_form(RestrictInfo *rinfo, IndexOptInfo *index);
+static const char *shorten(char *text);
 static const char *choice_text(const char *text);
 static GjChoice *choice_add(Oid relation, Oid index, const char *node);
 static GjChoice *choice_find(Oid relation, Oid index, const char *node);
 
-/* Memory context of the notes, or NULL if no notes are taken; and the notes */
+/* Memory context of the notes, or NULL if no notes are taken; the notes; and the hook that ours
+ * replaces meanwhile */
 static MemoryContext notes_context = NULL;
 static List *notes = NIL;
+static planner_hook_type previous_planner = NULL;
 
 /*
  * Note the reason why no path was offered for an index, or for a table that has no index of ours
@@ -246,7 +273,7 @@ refuse_clause(PlannerInfo *root, RelOptInfo *table, IndexOptInfo *index, Restric
 	GjSource	key;
 
 	if (GjFoldJoinClause(root, table, index, rinfo, small->relids, &key, &refused))
-		refused = GjChoiceSay(root, rinfo, IS_OTHER_REL(table) ?
+		refused = GjChoiceSay(root, rinfo, index, IS_OTHER_REL(table) ?
 							  "would do, but not each partition or child has an index "
 							  "that answers it" :
 							  "would do, but not in a join of this form");
@@ -274,13 +301,16 @@ GjChoiceFormat(const char *format,...)
 }
 
 /*
- * Make a reason from a problem with a condition, and from the condition's text if it can be shown
+ * Make a reason from a problem with a condition, and from the condition's text if it can be shown;
+ * NULL stands for a form that none of our nodes answers
  */
 const char *
-GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what)
+GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, IndexOptInfo *index, const char *what)
 {
 	const char *text = deparse(root, list_make1(rinfo));
 
+	if (what == NULL)
+		what = refuse_form(rinfo, index);
 	return text ? psprintf("the condition %s %s", text, what) :
 		psprintf("the condition on the key %s", what);
 }
@@ -491,6 +521,212 @@ cheapest_other(PlannerInfo *root, RelOptInfo *rel)
 		again->total_cost;
 }
 
+/*-------------------------------------------------------------------------
+ * Scans of PostgreSQL's own
+ *
+ * PostgreSQL itself scans our indexes for nested loops, and for what it combines with other indexes
+ * (plan/hooks.c).  Which of these paths wins is known when the plan is finished.  So while notes
+ * are taken, and only then, we hook the planner, and look for such scans in its plans.  Citus
+ * expects that no other library sets this hook when it is loaded, which we do not.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * planner_hook while notes are taken
+ */
+static PlannedStmt *
+plan_and_note(GJ_PLANNER_ARGUMENTS)
+{
+	PlannedStmt *statement = previous_planner != NULL ?
+		previous_planner(GJ_PLANNER_PASSED) : standard_planner(GJ_PLANNER_PASSED);
+	Planned		planned;
+	ListCell   *lc;
+
+	if (!GjChoiceIsNoted())
+		return statement;
+	planned = (Planned) {statement, params};
+	note_scans(&planned, statement->planTree, NIL);
+	foreach(lc, statement->subplans)
+		note_scans(&planned, lfirst(lc), NIL);
+	return statement;
+}
+
+/*
+ * Note the scans of our indexes in a plan; ancestors are the plans above it, the nearest first
+ */
+static void
+note_scans(const Planned *planned, Plan *plan, List *ancestors)
+{
+	List	   *below;
+	ListCell   *lc;
+
+	if (plan == NULL)
+		return;
+	check_stack_depth();
+	if (IsA(plan, IndexScan))
+		note_scan(planned, plan, "Index Scan", ((IndexScan *) plan)->indexid,
+				  ((IndexScan *) plan)->indexqualorig, ancestors);
+	else if (IsA(plan, BitmapIndexScan))
+		note_scan(planned, plan, "Bitmap Index Scan", ((BitmapIndexScan *) plan)->indexid,
+				  ((BitmapIndexScan *) plan)->indexqualorig, ancestors);
+	below = lcons(plan, list_copy(ancestors));
+	foreach(lc, list_children(plan))
+		note_scans(planned, lfirst(lc), below);
+}
+
+/*
+ * List the plans below a plan, some of which may be NULL
+ */
+static List *
+list_children(Plan *plan)
+{
+	List	   *children = list_make2(outerPlan(plan), innerPlan(plan));
+
+	switch (nodeTag(plan))
+	{
+		case T_Append:
+			return list_concat_copy(children, ((Append *) plan)->appendplans);
+		case T_MergeAppend:
+			return list_concat_copy(children, ((MergeAppend *) plan)->mergeplans);
+		case T_BitmapAnd:
+			return list_concat_copy(children, ((BitmapAnd *) plan)->bitmapplans);
+		case T_BitmapOr:
+			return list_concat_copy(children, ((BitmapOr *) plan)->bitmapplans);
+		case T_SubqueryScan:
+			return lappend(children, ((SubqueryScan *) plan)->subplan);
+		case T_CustomScan:
+			return list_concat_copy(children, ((CustomScan *) plan)->custom_plans);
+		default:
+			return children;
+	}
+}
+
+/*
+ * Note that a plan has a scan of an index, if it is ours
+ *
+ * Our hooks may have noted that no path of ours answers the condition.
+ */
+static void
+note_scan(const Planned *planned, Plan *plan, const char *node, Oid index, List *quals,
+		  List *ancestors)
+{
+	PlannedStmt *statement = planned->statement;
+	const RangeTblEntry *table = rt_fetch(((Scan *) plan)->scanrelid, statement->rtable);
+	Node	   *condition;
+	const char *text;
+	GjChoice   *choice;
+	List	   *context;
+	Bitmapset  *used = NULL;
+
+	if (!index_is_ours(index))
+		return;
+	choice = choice_find(table->relid, index, node);
+	if (choice == NULL)
+		choice = choice_find(table->relid, index, NULL);
+	if (choice == NULL)
+		choice = choice_add(table->relid, index, node);
+	choice->node = node;
+	choice->chosen = true;
+	choice->cost = plan->total_cost;
+	choice->reason = NULL;
+
+	for (int i = 1; i <= list_length(statement->rtable); i++)
+		used = bms_add_member(used, i);
+	context = deparse_context_for_plan_tree(statement,
+											select_rtable_names_for_explain(statement->rtable,
+																			used));
+	context = set_deparse_context_plan(context, plan, ancestors);
+	condition = hide_values((Node *) make_ands_explicit(quals), planned->params);
+	text = shorten(deparse_expression(condition, context, false, false));
+	choice->condition = choice_text(text);
+}
+
+static bool
+index_is_ours(Oid index)
+{
+	HeapTuple	tuple = SearchSysCache1(RELOID, ObjectIdGetDatum(index));
+	bool		result = false;
+
+	if (HeapTupleIsValid(tuple))
+	{
+		result = ((Form_pg_class) GETSTRUCT(tuple))->relam == get_index_am_oid(GJ_NAME, false);
+		ReleaseSysCache(tuple);
+	}
+	return result;
+}
+
+/*
+ * Return true if a clause, or a part of it, is a comparison that a scan of PostgreSQL's can answer
+ * by the index, alone or in a BitmapOr with others
+ */
+static bool
+scans_answer(Node *clause, IndexOptInfo *index)
+{
+	List	   *args = NIL;
+	Oid			opno = InvalidOid;
+	ListCell   *lc;
+
+	if (IsA(clause, RestrictInfo))
+		return scans_answer((Node *) ((RestrictInfo *) clause)->clause, index);
+	if (is_orclause(clause) || is_andclause(clause))
+	{
+		bool		found = false;
+
+		foreach(lc, ((BoolExpr *) clause)->args)
+		{
+			if (scans_answer(lfirst(lc), index))
+				found = true;
+			else if (is_orclause(clause) && !may_answer_arm(lfirst(lc), index))
+				return false;
+		}
+		return found;
+	}
+	if (IsA(clause, OpExpr))
+	{
+		args = ((OpExpr *) clause)->args;
+		opno = ((OpExpr *) clause)->opno;
+	}
+	else if (IsA(clause, ScalarArrayOpExpr) && ((ScalarArrayOpExpr *) clause)->useOr)
+	{
+		args = ((ScalarArrayOpExpr *) clause)->args;
+		opno = ((ScalarArrayOpExpr *) clause)->opno;
+	}
+	return list_length(args) == 2 && op_in_opfamily(opno, index->opfamily[0]) &&
+		(match_index_to_operand(linitial(args), 0, index) ||
+		 (IsA(clause, OpExpr) && match_index_to_operand(lsecond(args), 0, index)));
+}
+
+/*
+ * Return true if an index other than this one may answer an arm of an OR
+ */
+static bool
+may_answer_arm(Node *arm, IndexOptInfo *index)
+{
+	Bitmapset  *attnos = NULL;
+	ListCell   *lc;
+
+	pull_varattnos(arm, index->rel->relid, &attnos);
+	foreach(lc, index->rel->indexlist)
+	{
+		IndexOptInfo *other = lfirst_node(IndexOptInfo, lc);
+
+		if (other != index && is_key(other, attnos))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Return the reason against a clause of a form that none of our nodes answers
+ */
+static const char *
+refuse_form(RestrictInfo *rinfo, IndexOptInfo *index)
+{
+	return scans_answer((Node *) rinfo->clause, index) ?
+		"is answered only by scans of PostgreSQL's own, and another plan costs less" :
+		"is of a form, or compares with a type, that the index does not answer";
+}
+
 /*
  * Turn clauses into text, truncated if it is long; returns NULL if they contain something that
  * only a finished plan can show
@@ -506,7 +742,7 @@ deparse(PlannerInfo *root, List *rinfos)
 
 	if (!is_deparsable(clause))
 		return NULL;
-	clause = hide_values(root, clause);
+	clause = hide_values(clause, root->glob->boundParams);
 
 	for (int i = 1; i <= list_length(root->parse->rtable); i++)
 		used = bms_add_member(used, i);
@@ -514,18 +750,24 @@ deparse(PlannerInfo *root, List *rinfos)
 	names = select_rtable_names_for_explain(statement->rtable, used);
 	text = deparse_expression(clause, deparse_context_for_plan_tree(statement, names),
 							  bms_membership(pull_varnos(root, clause)) == BMS_MULTIPLE, false);
-	if (strlen(text) > SHOWN_CHARACTERS)
-		text = psprintf("%.*s...", pg_mbcliplen(text, strlen(text), SHOWN_CHARACTERS), text);
-	return choice_text(text);
+	return choice_text(shorten(text));
+}
+
+static const char *
+shorten(char *text)
+{
+	if (strlen(text) <= SHOWN_CHARACTERS)
+		return text;
+	return psprintf("%.*s...", pg_mbcliplen(text, strlen(text), SHOWN_CHARACTERS), text);
 }
 
 /*
  * Replace assumed values by their parameters, if the query is planned with assumed values
  */
 static Node *
-hide_values(PlannerInfo *root, Node *expr)
+hide_values(Node *expr, ParamListInfo params)
 {
-	return GjNewIndexPlansWithout(root) ? put_params(expr, root->glob->boundParams) : expr;
+	return GjNewIndexPlansWithout(params) ? put_params(expr, params) : expr;
 }
 
 static Node *
@@ -589,6 +831,8 @@ GjChoiceStart(void)
 		return false;
 	notes_context = CurrentMemoryContext;
 	notes = NIL;
+	previous_planner = planner_hook;
+	planner_hook = plan_and_note;
 	return true;
 }
 
@@ -600,6 +844,8 @@ GjChoiceStop(void)
 {
 	List	   *result = notes;
 
+	if (notes_context != NULL)
+		planner_hook = previous_planner;
 	notes_context = NULL;
 	notes = NIL;
 	return result;

@@ -83,6 +83,7 @@ static void say_why(Fold *cx, RestrictInfo *rinfo, const char **refused);
 static bool has_key_as_side(Fold *cx, Expr *clause);
 static GjKeyNode *fold_tuples(Fold *cx, RestrictInfo *rinfo, const GjTuples **columns);
 static GjKeyNode *fold(Fold *cx, Node *expr);
+static bool has_keys(const GjKeyNode *node);
 static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_coalesce(Fold *cx, CoalesceExpr *expr);
@@ -139,7 +140,7 @@ GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictIn
 		if (node == NULL)
 			node = fold(&cx, (Node *) rinfo->clause);
 	}
-	if (node == NULL)
+	if (node == NULL || !has_keys(node))
 	{
 		say_why(&cx, rinfo, refused);
 		return NULL;
@@ -240,8 +241,8 @@ say_why(Fold *cx, RestrictInfo *rinfo, const char **refused)
 			 bms_overlap(rinfo->right_relids, cx->rel->relids))
 		what = "compares the key with what depends on the same row";
 	else
-		what = "is of a form, or compares with a type, that the index does not answer";
-	*refused = GjChoiceSay(cx->root, rinfo, what);
+		what = NULL;
+	*refused = GjChoiceSay(cx->root, rinfo, cx->index, what);
 }
 
 /*
@@ -321,15 +322,33 @@ fold(Fold *cx, Node *expr)
 }
 
 /*
- * Fold an OR: each operand must yield a set, and one of them must have keys, because an index is
- * not meant for reading the whole table
+ * Return true if a set can have keys, and not only rows with a NULL key: an index is not meant for
+ * reading the whole table
+ */
+static bool
+has_keys(const GjKeyNode *node)
+{
+	ListCell   *lc;
+
+	if (node->step == GJ_STEP_SOURCE)
+		return node->source.kind != GJ_SOURCE_NULL &&
+			node->source.kind != GJ_SOURCE_NULL_IN_ARRAY;
+	foreach(lc, node->operands)
+	{
+		if (has_keys(lfirst(lc)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Fold an OR: each operand must yield a set
  */
 static GjKeyNode *
 fold_or(Fold *cx, BoolExpr *expr)
 {
 	List	   *operands = NIL;
 	List	   *outer = cx->siblings;
-	bool		has_keys = false;
 	ListCell   *lc;
 
 	foreach(lc, expr->args)
@@ -341,9 +360,6 @@ fold_or(Fold *cx, BoolExpr *expr)
 		cx->siblings = outer;
 		if (operand == NULL)
 			return NULL;
-		has_keys |= operand->step != GJ_STEP_SOURCE ||
-			(operand->source.kind != GJ_SOURCE_NULL &&
-			 operand->source.kind != GJ_SOURCE_NULL_IN_ARRAY);
 		if (cx->hashed && operand->step == GJ_STEP_OR)
 			operands = list_concat(operands, operand->operands);
 		else
@@ -354,7 +370,7 @@ fold_or(Fold *cx, BoolExpr *expr)
 		cx->why = "compares the key with values of several types";
 		return NULL;
 	}
-	return has_keys ? make_node(GJ_STEP_OR, merge_values(operands)) : NULL;
+	return make_node(GJ_STEP_OR, merge_values(operands));
 }
 
 static GjKeyNode *

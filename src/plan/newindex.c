@@ -101,12 +101,12 @@ is_ours(const PlannerInfo *root)
 }
 
 /*
- * Return true if this planner run is ours and has no additional indexes
+ * Return true if the planner run with these parameters is ours and has no additional indexes
  */
 bool
-GjNewIndexPlansWithout(const PlannerInfo *root)
+GjNewIndexPlansWithout(const ParamListInfo params)
 {
-	return is_ours(root) && new_indexes == NIL;
+	return planning != NULL && params == planning && new_indexes == NIL;
 }
 
 /*
@@ -229,6 +229,7 @@ set_method(IndexOptInfo *info)
 	info->amoptionalkey = am->amoptionalkey;
 	info->amsearcharray = am->amsearcharray;
 	info->amsearchnulls = am->amsearchnulls;
+	info->amhasgettuple = am->amgettuple != NULL;
 	info->amhasgetbitmap = am->amgetbitmap != NULL;
 	info->amcanparallel = am->amcanparallel;
 	info->amcostestimate = am->amcostestimate;

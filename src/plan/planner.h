@@ -206,7 +206,7 @@ extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOpt
 							  double *share);
 
 /* newindex.c: indexes that do not exist */
-extern bool GjNewIndexPlansWithout(const PlannerInfo *root);
+extern bool GjNewIndexPlansWithout(const ParamListInfo params);
 extern bool GjNewIndexIs(const IndexOptInfo *index);
 extern void GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
 
@@ -339,7 +339,8 @@ extern void GjChoiceTaken(CustomPath *path);
 extern void GjChoiceAggregate(const char *node, Path *input, const Path *path,
 							  const RelOptInfo *output, const char *refused);
 extern bool GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index);
-extern const char *GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, const char *what);
+extern const char *GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, IndexOptInfo *index,
+							   const char *what);
 
 /*
  * Return true if the query is a cursor's and the client is assumed to fetch all rows

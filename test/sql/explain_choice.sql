@@ -151,6 +151,7 @@ SELECT length(condition) FROM choices(format('SELECT * FROM facts WHERE k = ANY 
 
 -- One statement, which is not executed
 \set VERBOSITY terse
+SELECT * FROM choices('DROP TABLE facts');
 SELECT * FROM choices('SELECT 1; DELETE FROM facts');
 SELECT * FROM choices('ANALYZE DELETE FROM facts');
 SELECT * FROM choices('');
@@ -162,6 +163,34 @@ SELECT * FROM choices('SELECT k AS new INTO new FROM facts WHERE k = ANY ($1)');
 DO $$ BEGIN PERFORM * FROM choices('DELETE FROM facts WHERE k = ANY ($1)'); END $$;
 SELECT * FROM choices('SELECT * FROM choices(''SELECT 1'')');
 SELECT count(*) FROM facts;
+
+-- Scans of PostgreSQL's own: of joins that ours does not take, and of several indexes; some are not chosen
+CREATE TABLE spread (k int, v int);
+INSERT INTO spread SELECT g % 700, g FROM generate_series(1, 100000) g;
+CREATE INDEX spread_k ON spread USING gpujoin (k);
+CREATE INDEX spread_v ON spread (v);
+CREATE TABLE lists AS SELECT g AS id, ARRAY[g, g + 1] AS ks FROM generate_series(1, 30) g;
+VACUUM ANALYZE spread, lists;
+SELECT * FROM choices('SELECT * FROM lists l JOIN spread s ON s.k = ANY (l.ks)');
+SELECT * FROM choices('SELECT * FROM lists l LEFT JOIN spread s ON s.k = ANY (l.ks)');
+SELECT * FROM choices('SELECT * FROM lists l JOIN spread s ON s.k = l.id OR s.k = l.id + 1');
+SELECT * FROM choices('SELECT * FROM lists l WHERE EXISTS (SELECT FROM spread s WHERE s.k = ANY (l.ks) AND s.v > l.id)');
+SELECT * FROM choices('SELECT * FROM spread WHERE k IN (1, 2, 3) OR v < 100');
+SELECT * FROM choices('SELECT * FROM spread WHERE k = ANY ($1) OR v < 100');
+SELECT * FROM choices('SELECT * FROM spread WHERE k IN (1, 2, 3) OR v < 90000');
+SELECT * FROM choices('SELECT * FROM spread WHERE k IN (1, 2, 3) OR k IS NULL');
+
+-- EXECUTE is planned again, and no other statement is: planning evaluates the function
+CREATE FUNCTION told(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'planned'; RETURN n; END $$;
+SET plan_cache_mode = force_generic_plan;
+PREPARE asked AS SELECT count(*) FROM spread WHERE k = told(1);
+PREPARE other AS SELECT count(*) FROM spread WHERE k = told(2);
+EXECUTE asked;
+EXECUTE other;
+SELECT DISTINCT relation, chosen FROM choices('EXECUTE asked') WHERE node = 'GpuScan';
+EXECUTE asked;
+EXECUTE other;
+RESET plan_cache_mode;
 
 -- The privileges required are those of EXPLAIN
 CREATE ROLE regress_choice_nobody;

@@ -57,4 +57,30 @@ SELECT is_called FROM drawn;
 SELECT count(*) FROM big
 	WHERE k = ANY ('{1,2}') OR (k IS NULL AND (SELECT 1 / n FROM zero) IS NOT NULL);
 
+-- Alone, such a condition would read the whole table: no form of it is answered by the index
+PREPARE alone_coalesce(bool) AS SELECT count(*) FROM big WHERE COALESCE(k IS NULL AND $1 IS NOT NULL, false);
+PREPARE alone_test(bool) AS SELECT count(*) FROM big WHERE (k IS NULL AND $1) IS TRUE;
+PREPARE alone_array(int[]) AS SELECT count(*) FROM big
+	WHERE COALESCE(k IS NULL AND array_position($1, NULL) IS NOT NULL, false);
+PREPARE alone_nested(bool, bool) AS SELECT count(*) FROM big
+	WHERE COALESCE((k IS NULL AND $1) OR COALESCE(k IS NULL AND $2, false), false);
+PREPARE alone_and(bool) AS SELECT count(*) FROM big WHERE COALESCE(COALESCE(k IS NULL AND $1, false) AND id >= 0, false);
+SET gpujoin.aggregate = off;
+EXPLAIN (COSTS OFF) EXECUTE alone_coalesce(true);
+EXPLAIN (COSTS OFF) EXECUTE alone_test(true);
+EXPLAIN (COSTS OFF) EXECUTE alone_array('{1,NULL}');
+EXPLAIN (COSTS OFF) EXECUTE alone_nested(true, false);
+EXPLAIN (COSTS OFF) EXECUTE alone_and(true);
+EXECUTE alone_coalesce(true);
+EXECUTE alone_test(true);
+EXECUTE alone_array('{1,NULL}');
+EXECUTE alone_nested(true, false);
+EXECUTE alone_and(true);
+-- With keys beside it
+PREPARE beside(bool) AS SELECT count(*) FROM big WHERE COALESCE((k IS NULL AND $1) OR k = 5, false);
+EXPLAIN (COSTS OFF) EXECUTE beside(false);
+EXECUTE beside(false);
+EXECUTE beside(true);
+RESET gpujoin.aggregate;
+
 DROP SCHEMA form_null_key CASCADE;

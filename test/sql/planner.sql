@@ -130,5 +130,32 @@ SELECT nodes('EXECUTE pruned(10)');
 EXECUTE pruned(1000);
 RESET plan_cache_mode;
 
+-- A setting discards cached plans, except as the SET clause of a function: planning evaluates told()
+CREATE FUNCTION told(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'planned'; RETURN n; END $$;
+CREATE FUNCTION without() RETURNS text LANGUAGE plpgsql SET gpujoin.enabled = off SET gpujoin.force = off
+	SET gpujoin.aggregate = off SET gpujoin.device_aggregate = off AS $$
+BEGIN
+	RETURN current_setting('gpujoin.enabled') || current_setting('gpujoin.aggregate');
+END $$;
+PREPARE kept AS SELECT count(*) FROM facts WHERE k = told(1);
+EXECUTE kept;
+EXECUTE kept;
+SELECT without() FROM generate_series(1, 2);
+EXECUTE kept;
+SET gpujoin.enabled = off;
+EXECUTE kept;
+RESET gpujoin.enabled;
+EXECUTE kept;
+BEGIN;
+SET LOCAL gpujoin.aggregate = off;
+EXECUTE kept;
+COMMIT;
+EXECUTE kept;
+SELECT set_config('gpujoin.device_aggregate', 'off', false);
+EXECUTE kept;
+RESET gpujoin.device_aggregate;
+EXECUTE kept;
+EXECUTE kept;
+
 SET client_min_messages = warning;
 DROP SCHEMA planned CASCADE;
