@@ -14,7 +14,8 @@
  *
  * Each key is tried without INCLUDE and, if the other columns that the query needs of the table
  * can be stored, with all of them, so that the heap may not be needed; otherwise with those of
- * them that filter or sort.  Columns are included only if that saves another tenth of the cost,
+ * them that filter or sort.  If the query names the table several times, the columns of each place
+ * are tried by themselves first: an index serves only places that have a condition on its key.  Columns are included only if that saves another tenth of the cost,
  * because they make the index larger.  Columns that the statement updates are never included: its
  * updates would no longer be HOT.  If an index of ours has the same key, the new one also gets its
  * columns, and can replace it.
@@ -76,11 +77,18 @@ typedef struct Wish
 	double		tuples;			/* of the table, or of its largest partition */
 	Bitmapset  *keys;			/* columns in conditions */
 	Bitmapset  *sets;			/* those of keys that are compared with a set or joined */
+	Bitmapset  *updated;		/* columns that the statement updates */
+	List	   *places;			/* the places of the query that name the table: Place */
+} Wish;
+
+/* Needs of one place of a query that names a table */
+typedef struct Place
+{
+	Bitmapset  *keys;			/* columns in conditions */
 	Bitmapset  *helpful;		/* columns that filter or sort */
 	Bitmapset  *wanted;			/* all needed columns */
-	Bitmapset  *updated;		/* columns that the statement updates */
 	bool		has_others;		/* true if system columns or whole rows are also needed */
-} Wish;
+} Place;
 
 /* Source of an array's values, in ascending order of quality */
 typedef enum Origin
@@ -133,7 +141,11 @@ static void add_updated_columns(PlannerInfo *root, Bitmapset **columns);
 static List *advise_table(const GjTrial *trial, const Wish *wish, Cost cost);
 static GjAdvice *advise_key(const GjTrial *trial, const Wish *wish, AttrNumber key, Cost cost);
 static GjAdvice *refuse_type(const Wish *wish, AttrNumber key, Cost cost);
-static Bitmapset *columns_to_include(const Wish *wish, AttrNumber key);
+static void try_columns(const GjTrial *trial, GjAdvice *advice, const Bitmapset *columns,
+						const Bitmapset *existing);
+static List *list_columns(const Wish *wish, AttrNumber key);
+static int	compare_sizes(const ListCell *a, const ListCell *b);
+static Bitmapset *columns_to_include(const Wish *wish, const Place *place, AttrNumber key);
 static void judge_together(const GjTrial *trial, const List *advice);
 static int	compare_costs(const ListCell *a, const ListCell *b);
 static const char *refuse(const Wish *wish, const GjAdvice *advice, bool has_index);
@@ -291,6 +303,7 @@ static void
 note_columns(PlannerInfo *root, RelOptInfo *rel, Wish *wish)
 {
 	MemoryContext old = MemoryContextSwitchTo(wishes_context);
+	Place	   *place = palloc0(sizeof(Place));
 	List	   *filters = extract_actual_clauses(rel->baserestrictinfo, false);
 	List	   *joins = NIL;
 	bool		ignored;
@@ -305,17 +318,19 @@ note_columns(PlannerInfo *root, RelOptInfo *rel, Wish *wish)
 			add_columns((Node *) join->clause, rel->relid, &wish->sets, &ignored);
 	}
 
-	add_columns((Node *) filters, rel->relid, &wish->keys, &ignored);
-	add_columns((Node *) joins, rel->relid, &wish->keys, &ignored);
-	add_equal_columns(root->eq_classes, true, rel->relid, &wish->keys);
+	add_columns((Node *) filters, rel->relid, &place->keys, &ignored);
+	add_columns((Node *) joins, rel->relid, &place->keys, &ignored);
+	add_equal_columns(root->eq_classes, true, rel->relid, &place->keys);
+	wish->keys = bms_add_members(wish->keys, place->keys);
 	add_set_columns((Node *) filters, rel->relid, &wish->sets);
 	add_equal_columns(root->eq_classes, true, rel->relid, &wish->sets);
-	add_columns((Node *) filters, rel->relid, &wish->helpful, &ignored);
-	add_equal_columns(sort_classes(root), false, rel->relid, &wish->helpful);
+	add_columns((Node *) filters, rel->relid, &place->helpful, &ignored);
+	add_equal_columns(sort_classes(root), false, rel->relid, &place->helpful);
 	if (rel->relid == root->parse->resultRelation)
 		add_updated_columns(root, &wish->updated);
-	add_columns((Node *) filters, rel->relid, &wish->wanted, &wish->has_others);
-	add_columns((Node *) rel->reltarget->exprs, rel->relid, &wish->wanted, &wish->has_others);
+	add_columns((Node *) filters, rel->relid, &place->wanted, &place->has_others);
+	add_columns((Node *) rel->reltarget->exprs, rel->relid, &place->wanted, &place->has_others);
+	wish->places = lappend(wish->places, place);
 	MemoryContextSwitchTo(old);
 }
 
@@ -496,6 +511,7 @@ advise_key(const GjTrial *trial, const Wish *wish, AttrNumber key, Cost cost)
 	GjAdvice   *advice = palloc0(sizeof(GjAdvice));
 	GjNewIndex	wide = {.table = wish->table,.key = key};
 	Bitmapset  *existing = NULL;
+	ListCell   *lc;
 
 	advice->index = wide;
 	advice->cost_now = cost;
@@ -504,26 +520,37 @@ advise_key(const GjTrial *trial, const Wish *wish, AttrNumber key, Cost cost)
 	if (wish->tuples >= gj_min_rows)
 	{
 		advice->cost_with = plan_cost(trial, list_make1(&advice->index));
-		wide.included = columns_to_include(wish, key);
-	}
-	if (wide.included != NULL && !bms_is_subset(wide.included, existing))
-	{
-		GjNewIndex	all = wide;
-		Cost		with;
-
-		all.included = bms_union(wide.included, existing);
-		if (GjNewIndexFits(&all))
-			wide = all;
-		with = plan_cost(trial, list_make1(&wide));
-		if (with < advice->cost_with * (1.0 - LEAST_SAVING))
-		{
-			advice->index = wide;
-			advice->cost_with = with;
-		}
+		foreach(lc, list_columns(wish, key))
+			try_columns(trial, advice, lfirst(lc), existing);
 	}
 	advice->refused = refuse(wish, advice, OidIsValid(advice->replaces) &&
 							 bms_is_subset(advice->index.included, existing));
 	return advice;
+}
+
+/*
+ * Use an index that also has these columns, if that saves enough
+ */
+static void
+try_columns(const GjTrial *trial, GjAdvice *advice, const Bitmapset *columns,
+			const Bitmapset *existing)
+{
+	GjNewIndex	wide = advice->index;
+	GjNewIndex	all = advice->index;
+	Cost		with;
+
+	wide.included = bms_copy(columns);
+	if (bms_is_subset(columns, existing))
+		return;
+	all.included = bms_union(columns, existing);
+	if (GjNewIndexFits(&all))
+		wide = all;
+	with = plan_cost(trial, list_make1(&wide));
+	if (with < advice->cost_with * (1.0 - LEAST_SAVING))
+	{
+		advice->index = wide;
+		advice->cost_with = with;
+	}
 }
 
 /*
@@ -543,12 +570,48 @@ refuse_type(const Wish *wish, AttrNumber key, Cost cost)
 }
 
 /*
- * Return the columns to include beside a key: all needed columns, if possible
+ * List the sets of columns to try beside a key: those for each place that has a condition on the
+ * key, the smallest first, and those for all of these
+ */
+static List *
+list_columns(const Wish *wish, AttrNumber key)
+{
+	List	   *result = NIL;
+	GjNewIndex	all = {.table = wish->table,.key = key};
+	ListCell   *lc;
+
+	foreach(lc, wish->places)
+	{
+		const Place *place = lfirst(lc);
+		Bitmapset  *columns;
+
+		if (!bms_is_member(key, place->keys))
+			continue;
+		columns = columns_to_include(wish, place, key);
+		if (columns == NULL || (result != NIL && bms_equal(columns, all.included)))
+			continue;
+		result = lappend(result, columns);
+		all.included = bms_union(all.included, columns);
+	}
+	list_sort(result, compare_sizes);
+	if (list_length(result) > 1 && GjNewIndexFits(&all))
+		result = lappend(result, all.included);
+	return result;
+}
+
+static int
+compare_sizes(const ListCell *a, const ListCell *b)
+{
+	return bms_num_members(lfirst(a)) - bms_num_members(lfirst(b));
+}
+
+/*
+ * Return the columns to include beside a key for one place: all needed columns, if possible
  */
 static Bitmapset *
-columns_to_include(const Wish *wish, AttrNumber key)
+columns_to_include(const Wish *wish, const Place *place, AttrNumber key)
 {
-	Bitmapset  *others = bms_del_member(bms_copy(wish->wanted), key);
+	Bitmapset  *others = bms_del_member(bms_copy(place->wanted), key);
 	Bitmapset  *result = NULL;
 	GjNewIndex	index = {.table = wish->table,.key = key};
 	Relation	table = table_open(wish->table, NoLock);
@@ -563,9 +626,9 @@ columns_to_include(const Wish *wish, AttrNumber key)
 	table_close(table, NoLock);
 
 	index.included = result;
-	if (wish->has_others || bms_num_members(others) > bms_num_members(result) ||
+	if (place->has_others || bms_num_members(others) > bms_num_members(result) ||
 		!GjNewIndexFits(&index))
-		index.included = bms_int_members(result, wish->helpful);
+		index.included = bms_int_members(result, place->helpful);
 	return GjNewIndexFits(&index) ? index.included : NULL;
 }
 

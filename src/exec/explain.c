@@ -19,6 +19,7 @@
  */
 #include "postgres.h"
 
+#include "catalog/pg_operator_d.h"
 #include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "utils/array.h"
@@ -39,7 +40,8 @@ static void explain_key_condition(CustomScanState *node, List *ancestors, Explai
 static void explain_index_filter(GjTableScan *table, List *ancestors, ExplainState *es);
 static char *deparse_condition(Expr *condition, List *context, bool useprefix);
 static char *deparse_key_qual(Expr *qual, List *context, bool useprefix);
-static Const *find_long_array(Expr *qual, int *nelems);
+static char *deparse_tuples(const ScalarArrayOpExpr *qual, List *context, bool useprefix);
+static Const *find_long_array(Node *expr, int *nelems);
 static Const *shorten_array(Const *array);
 static char *mark_omission(char *text, int nelems);
 static void explain_filter_recheck(CustomScanState *node, ExplainState *es);
@@ -208,9 +210,13 @@ static char *
 deparse_key_qual(Expr *qual, List *context, bool useprefix)
 {
 	int			nelems;
-	Const	   *array = find_long_array(qual, &nelems);
+	Const	   *array;
 	ScalarArrayOpExpr *shown;
 
+	if (IsA(qual, ScalarArrayOpExpr) && ((ScalarArrayOpExpr *) qual)->opno == RECORD_EQ_OP)
+		return deparse_tuples((ScalarArrayOpExpr *) qual, context, useprefix);
+	array = IsA(qual, ScalarArrayOpExpr) ?
+		find_long_array(lsecond(((ScalarArrayOpExpr *) qual)->args), &nelems) : NULL;
 	if (array == NULL)
 		return deparse_expression((Node *) qual, context, useprefix, false);
 
@@ -223,17 +229,43 @@ deparse_key_qual(Expr *qual, List *context, bool useprefix)
 }
 
 /*
- * Return the constant array of a clause if it is too long to be shown, or NULL
+ * Deparse a list of tuples, which GjKeyPlanClauses() represents as a row = ANY (unnest(arrays)), as
+ * SQL that means the same: unnest() has several arguments only in FROM
+ */
+static char *
+deparse_tuples(const ScalarArrayOpExpr *qual, List *context, bool useprefix)
+{
+	const FuncExpr *unnest = lsecond_node(FuncExpr, qual->args);
+	StringInfoData text;
+	ListCell   *lc;
+
+	initStringInfo(&text);
+	appendStringInfo(&text, "(%s IN (SELECT * FROM unnest(",
+					 deparse_expression(linitial(qual->args), context, useprefix, false));
+	foreach(lc, unnest->args)
+	{
+		int			nelems;
+		Const	   *array = find_long_array(lfirst(lc), &nelems);
+		char	   *shown = deparse_expression(array == NULL ? lfirst(lc) :
+											   (Node *) shorten_array(array),
+											   context, useprefix, false);
+
+		appendStringInfo(&text, "%s%s", lc == list_head(unnest->args) ? "" : ", ",
+						 array == NULL ? shown : mark_omission(shown, nelems));
+	}
+	appendStringInfoString(&text, ")))");
+	return text.data;
+}
+
+/*
+ * Return the constant array that an expression is if it is too long to be shown, or NULL
  */
 static Const *
-find_long_array(Expr *qual, int *nelems)
+find_long_array(Node *expr, int *nelems)
 {
-	Const	   *value;
+	Const	   *value = (Const *) expr;
 	ArrayType  *array;
 
-	if (!IsA(qual, ScalarArrayOpExpr))
-		return NULL;
-	value = lsecond(((ScalarArrayOpExpr *) qual)->args);
 	if (!IsA(value, Const) || value->constisnull)
 		return NULL;
 

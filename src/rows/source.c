@@ -705,7 +705,8 @@ rebuild_any(Oid opno, Expr *left, Expr *right, bool is_any)
 }
 
 /*
- * Show tuples as ROW (column, ...) = ANY (unnest (array, ...)), for which SQL has no expression
+ * Represent tuples as ROW (column, ...) = ANY (unnest (array, ...)), which exec/explain.c shows as
+ * SQL
  */
 static Expr *
 rebuild_tuples(List *columns, List *arrays)

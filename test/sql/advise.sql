@@ -40,6 +40,16 @@ CREATE VIEW seen AS SELECT k, sum(v) AS s FROM facts WHERE v > 1 GROUP BY k;
 SELECT * FROM advice('SELECT * FROM seen WHERE k IN (1, 2)');
 SELECT * FROM advice('SELECT (SELECT count(*) FROM (SELECT * FROM facts WHERE k IN (1, 2) OFFSET 0) q)');
 
+-- A table that the query names twice: an index has the columns of the places that it serves
+CREATE TABLE events (id int, ts timestamptz, den bigint, num bigint, cat smallint, u uuid);
+INSERT INTO events SELECT g, '2026-01-01'::timestamptz + g % 400 * interval '1 day', g % 40 + 10, g % 977, g % 50, md5(g::text)::uuid
+	FROM generate_series(1, 50000) g;
+VACUUM ANALYZE events;
+SELECT * FROM advice('SELECT o.ts, o.u, (SELECT count(*) FROM events i WHERE i.num = o.den AND i.cat = 1) FROM events o WHERE o.u = ANY ($1)');
+SELECT * FROM advice('SELECT o.ts, o.id, i.den FROM events o JOIN events i ON i.num = o.num WHERE o.cat = 1 AND o.den = 10');
+-- one that serves both has the columns of both
+SELECT * FROM advice('SELECT count(o.den), sum(o.cat) FROM events o WHERE o.num IN (1, 2) UNION ALL SELECT count(i.ts), sum(i.id) FROM events i WHERE i.num IN (3, 4)');
+
 -- Lists of constants as pg_stat_statements shows them from version 18 on: of unknown length
 SELECT a.cost_with = b.cost_with AS same FROM gpujoin_advise('SELECT * FROM facts WHERE k IN ($1 /*, ... */)') a,
 	gpujoin_advise('SELECT * FROM facts WHERE k = ANY ($1)') b;
@@ -56,6 +66,8 @@ SELECT query, a.key_column FROM unnest(ARRAY[
 	'SELECT count(*) FROM facts WHERE k IN (VALUES ($1), ($2))',
 	'SELECT count(*) FROM facts JOIN unnest($1) u (k) USING (k)',
 	'SELECT count(*) FROM facts WHERE k IN (SELECT generate_series($1, $2))',
+	'SELECT count(*) FROM facts JOIN (SELECT $1 AS k UNION ALL SELECT $2) u USING (k)',
+	'WITH RECURSIVE r (k) AS (SELECT $1 UNION ALL SELECT k + $2 FROM r WHERE k < $3) SELECT count(*) FROM facts JOIN r USING (k)',
 	'SELECT count(*) FROM facts WHERE k IN ($1, $2) AND current_date - $3 > date $4 + interval $5 DAY',
 	'SELECT count(*) FROM facts WHERE k IN ($1, $2) AND timestamp with time zone $3 AT TIME ZONE $4 > timestamp $5',
 	'SELECT count(*) FROM facts WHERE k IN ($1, $2) AND extract($3 FROM now()) > numeric $4',

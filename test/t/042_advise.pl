@@ -53,7 +53,7 @@ sub run_as { my ($user, $sql) = @_;
 sub superuser { return $node->safe_psql('postgres', 'SELECT current_user'); }
 my $superuser = superuser();
 
-# Three statements of an application, one of another kind, two that can no longer be planned
+# Three statements of an application, one of another kind, three that can no longer be planned
 $node->safe_psql('postgres', 'SELECT tools.pg_stat_statements_reset()');
 run_as('app', q{
 	SELECT count(*) FROM facts WHERE k IN (1, 2, 3);
@@ -66,6 +66,8 @@ run_as('app', q{
 	SELECT count(*) FROM mine WHERE k = 1;
 });
 run_as($superuser, 'SELECT count(*) FROM gone WHERE k = 1; DROP TABLE gone');
+run_as($superuser, q{SELECT count(*) FROM facts JOIN (VALUES (1, 'a'), (2, 'b')) pairs (k, n) ON pairs.k = facts.k
+	AND pairs.n = facts.note});
 
 my ($rows, $said) = advice($node, $superuser);
 like($rows, qr/^3\|4\|CREATE INDEX ON public\.facts USING gpujoin \(k\) INCLUDE \(v, y\)$/m,
@@ -76,6 +78,9 @@ like($node->safe_psql('postgres', q{SELECT relation IS NULL, statements, calls, 
 	FROM gpujoin_advise() WHERE query LIKE '%FROM gone%'}),
 	qr/^t\|1\|1\|SELECT count.*FROM gone.*\|the statement could not be planned: relation "gone"/,
 	'and named, with the reason');
+like($node->safe_psql('postgres', q{SELECT note FROM gpujoin_advise() WHERE query LIKE '%pairs (k, n)%'}),
+	qr/could not be planned: operator does not exist.* \(the types of some constants are unknown/,
+	'so are constants that have lost their types');
 is($node->safe_psql('postgres', q{SELECT bool_and(queryid IS NOT NULL AND time_share BETWEEN 0 AND 1
 	AND query <> '' AND cost_with < 0.9 * cost_now AND index_size > 0) FROM gpujoin_advise()
 	WHERE create_index IS NOT NULL}), 't', 'the other columns are there');
