@@ -80,7 +80,9 @@ has_pgxs() {
 }
 
 # pgTAP consists of SQL, so that of another version will do where a version has no package yet.
-pgtap_package() { [ "$major" != 19 ] && echo "postgresql-$major-pgtap" || echo postgresql-18-pgtap; }
+pgtap_package() {
+    [ "$major" != 19 ] && echo "postgresql-$major-pgtap" || echo postgresql-18-pgtap
+}
 find_pgtap() {
     local folder
     for folder in "$("$pgbin/pg_config" --sharedir)" /usr/share/postgresql/*; do
