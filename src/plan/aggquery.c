@@ -13,7 +13,9 @@
  *
  * Rows are grouped by the GROUP BY columns, and by each other column that is used outside of
  * aggregates: PostgreSQL has verified that these depend on the primary key in GROUP BY, so they
- * split no group.
+ * split no group.  A column in an expression of GROUP BY does not: planning may have changed the
+ * expression's other copies, such as NOT (a > 3) to a <= 3, so that they do not look like a group
+ * column any more.  Such a query is refused.
  *
  * Group columns and aggregates are identified by their expressions; equal expressions are computed
  * once.  So they must not contain volatile functions.  Conditions that decide which rows exist may
@@ -65,6 +67,7 @@ static void read_clauses(List *clauses, List *tlist, GjAggQuery *query);
 static void check_groupings(GjAggQuery *query);
 static bool refuse(GjAggQuery *query, const char *reason);
 static bool read_expr(Node *node, GjAggQuery *query);
+static bool is_in_grouping(const GjAggQuery *query, Node *column);
 static bool add_grouping(GjAggQuery *query, Expr *expr);
 static bool has_words(const Expr *expr);
 static bool is_text(const Expr *expr);
@@ -227,10 +230,31 @@ read_expr(Node *node, GjAggQuery *query)
 		return false;
 	}
 	if (IsA(node, Var))
+	{
+		if (is_in_grouping(query, node))
+			return refuse(query, "a column in an expression that rows are grouped by");
 		return ((Var *) node)->varlevelsup > 0 || !add_grouping(query, (Expr *) node);
+	}
 	if (IsA(node, PlaceHolderVar) || IsA(node, GroupingFunc))
 		return refuse(query, "a value that an outer join or grouping sets make");
 	return expression_tree_walker(node, read_expr, query);
+}
+
+/*
+ * Return true if a column occurs in a grouping expression that is not a column itself
+ */
+static bool
+is_in_grouping(const GjAggQuery *query, Node *column)
+{
+	ListCell   *lc;
+
+	foreach(lc, query->groupings)
+	{
+		if (!IsA(lfirst(lc), Var) &&
+			list_member(pull_var_clause(lfirst(lc), PVC_RECURSE_PLACEHOLDERS), column))
+			return true;
+	}
+	return false;
 }
 
 static bool
