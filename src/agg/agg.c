@@ -7,8 +7,8 @@
  * returned.  Rows of groups that do not fit in memory are spilled, and grouped after the groups in
  * memory have been returned, so that a caller that stops early does not wait for them.
  *
- * The node's scan tuple has the group columns and the aggregates; HAVING and the target list are
- * evaluated on it.
+ * The node's scan tuple has the group columns, the aggregates, and the other columns that HAVING
+ * and the target list use, with the values of the group's first row; both are evaluated on it.
  *
  * A partial GpuAgg runs in each process of a parallel plan, for the rows that its child returns
  * there, and returns transition states.  The PostgreSQL node above combines groups anyway, so
@@ -120,16 +120,14 @@ typedef struct GjAggState
 	GjBatchColumn *arrays;		/* their columns, or NULL until they are needed */
 	GjBatchColumn *seconds;		/* second words of those that are uuids */
 
-	List	   *coded;			/* integer list: group columns that hold codes */
+	List	   *coded;			/* integer list: columns of the node's row that hold codes */
 
 	/* Columns of the node's row that are made of two columns of the groups: see show_made() */
 	bool		is_made;		/* is any column made of two? */
 	bool		has_strays;		/* may any have values without a word? */
-	int			ngroups;		/* group columns of the node's row */
-	int			ncolumns;		/* these, and the aggregates */
+	int			ncolumns;		/* group columns, aggregates and columns of one row */
 	MadeColumn *columns;
-	char	   *made;			/* the node's current row: GJ_RESTORED_BYTES for each group
-								 * column */
+	char	   *made;			/* the node's current row: GJ_RESTORED_BYTES a column */
 
 	/* Used only if partial */
 	bool		is_partial;
@@ -160,11 +158,11 @@ static void map_groups(GjAggState *agg, CustomScan *plan);
 static inline bool is_pair(const GjAggState *agg, int column);
 static void show_made(GjAggState *agg, TupleTableSlot *slot, const Datum *values,
 					  const bool *isnull);
-static int	count_group_keys(const CustomScan *plan);
+static int	count_keys(const CustomScan *plan);
 static Datum make_value(GjAggState *agg, const MadeColumn *made, const Datum *values,
 						char *buffer);
 static Datum pad(Datum value, int length);
-static int	item_of(const CustomScan *plan, int grouping);
+static int	item_of(const CustomScan *plan, int column);
 static GjStrayKind strays_of(int item);
 static void decode_columns(GjAggState *agg, TupleTableSlot *slot);
 static bool is_plain(List *target);
@@ -305,12 +303,12 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 static void
 encode_columns(GjAggState *agg, CustomScan *plan)
 {
-	List	   *groupings = get_private(plan, GJ_AGG_GROUPINGS);
+	List	   *inputs = get_private(plan, GJ_AGG_INPUTS);
 	ListCell   *lc;
 
 	agg->coded = get_private(plan, GJ_AGG_CODED);
 	foreach(lc, agg->coded)
-		GjReaderEncode(agg->reader, list_nth_int(groupings, agg->columns[lfirst_int(lc)].column));
+		GjReaderEncode(agg->reader, list_nth_int(inputs, lfirst_int(lc)));
 }
 
 /*
@@ -485,21 +483,20 @@ show_group(TupleTableSlot *slot)
 static void
 map_groups(GjAggState *agg, CustomScan *plan)
 {
-	int			ngroupings = list_length(get_private(plan, GJ_AGG_GROUPINGS));
+	int			nkeys = count_keys(plan);
+	int			form = list_length(get_private(plan, GJ_AGG_GROUPINGS));
 	int			column = 0;
-	int			form;
-	ListCell   *lc;
 
-	agg->ncolumns = agg->ngroups = count_group_keys(plan);
-	foreach(lc, plan->custom_scan_tlist)
-		agg->ncolumns += IsA(lfirst_node(TargetEntry, lc)->expr, Aggref);
+	agg->ncolumns = intVal(get_private(plan, GJ_AGG_COLUMNS_MADE));
 	agg->columns = palloc0_array(MadeColumn, agg->ncolumns);
-	form = ngroupings + agg->ncolumns - agg->ngroups;
 	for (int i = 0; i < agg->ncolumns; i++)
 	{
 		MadeColumn *made = &agg->columns[i];
-		int			item = i < agg->ngroups ? item_of(plan, column) : 0;
+		int			item;
 
+		if (i == nkeys)
+			column = form;
+		item = item_of(plan, column);
 		made->column = column++;
 		made->part = GJ_PART_OF(item);
 		made->display_scale = GJ_DISPLAY_SCALE_OF(item);
@@ -512,18 +509,25 @@ map_groups(GjAggState *agg, CustomScan *plan)
 		agg->has_strays |= strays_of(item) != GJ_STRAY_NONE;
 	}
 	if (agg->is_made)
-		agg->made = palloc(agg->ngroups * GJ_RESTORED_BYTES);
+		agg->made = palloc(agg->ncolumns * GJ_RESTORED_BYTES);
 }
 
 /*
- * Return the item of a group column in the list of types
+ * Return the item, in the list of types, of a column of the groups that has a column's values; 0
+ * for an aggregate
  */
 static int
-item_of(const CustomScan *plan, int grouping)
+item_of(const CustomScan *plan, int column)
 {
-	int			column = list_nth_int(get_private(plan, GJ_AGG_GROUPINGS), grouping);
+	List	   *groupings = get_private(plan, GJ_AGG_GROUPINGS);
+	List	   *aggregates = get_private(plan, GJ_AGG_AGGREGATES);
+	int			agg = column - list_length(groupings);
 
-	return list_nth_int(get_private(plan, GJ_AGG_TYPES), column);
+	if (agg >= 0 && list_nth_int(aggregates, 3 * agg) != GJ_AGG_ONE_ROW)
+		return 0;
+	return list_nth_int(get_private(plan, GJ_AGG_TYPES),
+						agg < 0 ? list_nth_int(groupings, column) :
+						list_nth_int(aggregates, 3 * agg + 1));
 }
 
 /*
@@ -542,7 +546,7 @@ strays_of(int item)
  * Return the number of group columns of the node's row.  A value of two words is one column there.
  */
 static int
-count_group_keys(const CustomScan *plan)
+count_keys(const CustomScan *plan)
 {
 	int			ngroupings = list_length(get_private(plan, GJ_AGG_GROUPINGS));
 	int			n = 0;
@@ -631,17 +635,16 @@ pad(Datum value, int length)
 static void
 decode_columns(GjAggState *agg, TupleTableSlot *slot)
 {
-	List	   *groupings = get_private((CustomScan *) agg->css.ss.ps.plan, GJ_AGG_GROUPINGS);
+	List	   *inputs = get_private((CustomScan *) agg->css.ss.ps.plan, GJ_AGG_INPUTS);
 	ListCell   *lc;
 
 	foreach(lc, agg->coded)
 	{
-		int			group = lfirst_int(lc);
-		Datum	   *value = &slot->tts_values[group];
+		int			at = lfirst_int(lc);
+		Datum	   *value = &slot->tts_values[at];
 
-		if (!slot->tts_isnull[group])
-			*value = GjReaderDecode(agg->reader,
-									list_nth_int(groupings, agg->columns[group].column), *value);
+		if (!slot->tts_isnull[at])
+			*value = GjReaderDecode(agg->reader, list_nth_int(inputs, at), *value);
 	}
 }
 
@@ -921,10 +924,10 @@ explain_agg(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	GjAggState *agg = (GjAggState *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
-	int			ngroupings = count_group_keys(plan);
+	int			nkeys = count_keys(plan);
 	GjAggReport report = {.is_partial = agg->is_partial};
 
-	for (int i = 0; i < ngroupings; i++)
+	for (int i = 0; i < nkeys; i++)
 		report.group_keys = lappend(report.group_keys,
 									list_nth_node(TargetEntry, plan->custom_scan_tlist, i)->expr);
 	if (agg->groups != NULL)

@@ -68,6 +68,7 @@ struct GjAggReducer
 	int64	   *high;
 };
 
+static bool add_column(GjReduceRequest *request, int ncolumns, const GjAggSpec *spec);
 static bool add_aggregate(GjAggReducer *reducer, const GjAggSpec *spec, Source *source);
 static int	add(GjReduceRequest *request, gjd_aggregate_kind kind, int column);
 static void prepare_states(GjAggReducer *reducer);
@@ -95,7 +96,7 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 	GjReduceRequest *request = &reducer->wanted;
 
 	reducer->naggs = naggs;
-	request->only_groups = naggs == 0;
+	request->only_groups = true;
 	request->expected = expected;
 	reducer->sources = palloc0_array(Source, naggs);
 	if (ngroupings > lengthof(request->groups))
@@ -105,6 +106,12 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 		if (groupings[i].column >= ncolumns || groupings[i].stray_kind != GJ_STRAY_NONE)
 			return NULL;
 		request->groups[request->ngroups++] = groupings[i].column;
+	}
+	for (int i = 0; i < naggs; i++)
+	{
+		request->only_groups &= aggs[i].kind == GJ_AGG_ONE_ROW;
+		if (aggs[i].kind == GJ_AGG_ONE_ROW && !add_column(request, ncolumns, &aggs[i]))
+			return NULL;
 	}
 	if (naggs == 1 && ngroupings == 0 &&
 		(aggs[0].kind == GJ_AGG_COUNT_DISTINCT || aggs[0].kind == GJ_AGG_COUNT_PAIRS) &&
@@ -129,6 +136,20 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 }
 
 /*
+ * Have the device group by a column of one row, too: then each of its groups has the values of some
+ * row.  Returns false if it cannot.
+ */
+static bool
+add_column(GjReduceRequest *request, int ncolumns, const GjAggSpec *spec)
+{
+	if (request->ngroups == lengthof(request->groups) || spec->column >= ncolumns ||
+		spec->type == GJ_VALUE_FLOAT4 || spec->type == GJ_VALUE_FLOAT8)
+		return false;
+	request->groups[request->ngroups++] = spec->column;
+	return true;
+}
+
+/*
  * Have the device compute an aggregate.  Returns false if it cannot.
  */
 static bool
@@ -138,7 +159,7 @@ add_aggregate(GjAggReducer *reducer, const GjAggSpec *spec, Source *source)
 	bool		is_float = spec->type == GJ_VALUE_FLOAT4 || spec->type == GJ_VALUE_FLOAT8;
 
 	*source = (Source) {-1, -1};
-	if (spec->kind == GJ_AGG_COUNT_ROWS)
+	if (spec->kind == GJ_AGG_COUNT_ROWS || spec->kind == GJ_AGG_ONE_ROW)
 		return true;
 	source->count = add(request, GJD_COUNT_VALUES, spec->column);
 	switch (spec->kind)

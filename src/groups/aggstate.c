@@ -37,7 +37,8 @@ static void choose_state(GjAgg *agg);
 static void choose_result(GjAgg *agg);
 static Size state_size(GjAggKind kind, GjValueType type);
 static void set_limit(GjAgg *agg);
-static void find_twins(GjAgg *aggs, int naggs);
+static void take_first(GjAgg *agg, const GjInput *input, const GjRuns *runs,
+					   const uint32 *numbers, uint32 nsettled, uint32 capacity);
 static bool add_runs(GjAgg *agg, const GjInput *input, const GjRuns *runs);
 static void spread_runs(GjRuns *runs, uint32 *numbers);
 static void select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers,
@@ -50,7 +51,6 @@ static void add_times(GjWideSum *sum, uint64 low, int64 high, uint32 weight);
 static void merge_limits(GjAgg *agg, const GjAggStates *from, int n, const uint32 *numbers);
 static void count_rows(void *states, const GjAggInput *input);
 static GjAggUpdate find_loop(GjAggKind kind, GjValueType type);
-static GjAggUpdateBoth find_min_max_loop(GjValueType type);
 static void read_states(GjValueType type, const char *states, int n, int stride, Datum *values);
 static Datum final_result(const GjAgg *agg, uint32 group, bool *isnull);
 static Datum partial_result(const GjAgg *agg, uint32 group, bool *isnull);
@@ -68,8 +68,6 @@ GjAggsInit(GjAgg *aggs, int naggs, MemoryContext context, GjSpillFile *file, boo
 {
 	for (int i = 0; i < naggs; i++)
 		init_agg(&aggs[i], context, file, is_grouped, sort_memory);
-	if (is_grouped)
-		find_twins(aggs, naggs);
 }
 
 static void
@@ -118,6 +116,9 @@ choose_state(GjAgg *agg)
 				break;
 			return;
 		case GJ_AGG_COUNT_PAIRS:
+			return;
+		case GJ_AGG_ONE_ROW:
+			agg->may_be_null = true;
 			return;
 		case GJ_AGG_AVG:
 			break;
@@ -168,6 +169,7 @@ state_size(GjAggKind kind, GjValueType type)
 		case GJ_AGG_BOOL_AND:
 		case GJ_AGG_BOOL_OR:
 		case GJ_AGG_FORM:
+		case GJ_AGG_ONE_ROW:
 			return GjValueWidth(type);
 		case GJ_AGG_MIN_PAIR:
 		case GJ_AGG_MAX_PAIR:
@@ -247,32 +249,6 @@ choose_result(GjAgg *agg)
 }
 
 /*
- * Find pairs of grouped min() and max() that can be updated together
- */
-static void
-find_twins(GjAgg *aggs, int naggs)
-{
-	for (int i = 0; i < naggs; i++)
-	{
-		GjAgg	   *min = &aggs[i];
-
-		if (min->spec.kind != GJ_AGG_MIN || min->twin != NULL)
-			continue;
-		min->update_both = find_min_max_loop(type_of_states(min->spec.type));
-		for (int j = 0; j < naggs && min->update_both != NULL && min->twin == NULL; j++)
-		{
-			GjAgg	   *max = &aggs[j];
-
-			if (max->spec.kind != GJ_AGG_MAX || max->twin != NULL ||
-				max->argument != min->argument || max->filter != min->filter)
-				continue;
-			min->twin = max;
-			max->twin = min;
-		}
-	}
-}
-
-/*
  * Allocate the states of `capacity` groups without initializing them.  Without a key there is one
  * group, which may have no rows.
  */
@@ -320,6 +296,11 @@ GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers, uint32
 {
 	GjAggInput	selected;
 
+	if (agg->spec.kind == GJ_AGG_ONE_ROW)
+	{
+		take_first(agg, input, runs, numbers, nsettled, capacity);
+		return;
+	}
 	if (runs->nruns > 0)
 	{
 		if (add_runs(agg, input, runs))
@@ -348,10 +329,36 @@ GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers, uint32
 		return;
 	if (agg->distinct != NULL)
 		GjDistinctAdd(agg->distinct, &selected, (int64 *) agg->states.start);
-	else if (agg->twin == NULL)
+	else
 		agg->update(agg->states.start, &selected);
-	else if (agg->update_both != NULL)	/* a max() is updated with its twin */
-		agg->update_both(agg->states.start, agg->twin->states.start, &selected);
+}
+
+/*
+ * Take the values of the first row of each group that had none before this batch.  All columns of
+ * this kind take those of the same row, NULLs as well.
+ */
+static void
+take_first(GjAgg *agg, const GjInput *input, const GjRuns *runs, const uint32 *numbers,
+		   uint32 nsettled, uint32 capacity)
+{
+	const GjInputColumn *column = &input->columns[agg->argument];
+	bool		in_runs = runs != NULL && runs->nruns > 0;
+
+	if (column->nulls != NULL && !agg->keeps_seen)
+		begin_seen(agg, nsettled, capacity);
+	/* backwards, so that the first row stays */
+	for (int i = in_runs ? runs->nruns : input->nrows; i-- > 0;)
+	{
+		int			row = in_runs ? runs->starts[i] : i;
+		uint32		group = in_runs ? runs->groups[i] : numbers[i];
+
+		if (group < nsettled)
+			continue;
+		memcpy(agg->states.start + group * agg->state_size, column->values + row * column->width,
+			   column->width);
+		if (agg->keeps_seen)
+			agg->seen.start[group] = column->nulls == NULL || column->nulls[row] == 0;
+	}
 }
 
 /*
@@ -418,12 +425,17 @@ begin_seen(GjAgg *agg, uint32 nsettled, uint32 capacity)
  * Add states that were made elsewhere to those of their groups, whose numbers are as in GjAggAdd()
  */
 void
-GjAggMerge(GjAgg *agg, const GjAggStates *from, const GjBatch *batch, const uint32 *numbers,
-		   uint32 nsettled, uint32 capacity)
+GjAggMerge(GjAgg *agg, const GjInput *input, const GjAggStates *from, const GjBatch *batch,
+		   const uint32 *numbers, uint32 nsettled, uint32 capacity)
 {
 	int			n = batch->nrows;
 	bool		has_values = true;
 
+	if (agg->spec.kind == GJ_AGG_ONE_ROW)
+	{
+		take_first(agg, input, NULL, numbers, nsettled, capacity);
+		return;
+	}
 	for (int i = 0; agg->may_be_null && i < n; i++)
 		has_values &= from->counts[i] > 0;
 	if (!has_values && !agg->keeps_seen)
@@ -934,31 +946,6 @@ find_loop(GjAggKind kind, GjValueType type)
 			return updates[i].update;
 	}
 	return NULL;
-}
-
-/*
- * Return the loop that updates grouped min() and max() of the same rows, or NULL
- */
-static GjAggUpdateBoth
-find_min_max_loop(GjValueType type)
-{
-	switch (type)
-	{
-		case GJ_VALUE_INT2:
-			return min_max_int2;
-		case GJ_VALUE_INT4:
-			return min_max_int4;
-		case GJ_VALUE_INT8:
-			return min_max_int8;
-		case GJ_VALUE_OID:
-			return min_max_oid;
-		case GJ_VALUE_FLOAT4:
-			return min_max_float4;
-		case GJ_VALUE_FLOAT8:
-			return min_max_float8;
-		default:
-			return NULL;
-	}
 }
 
 /*-------------------------------------------------------------------------

@@ -414,6 +414,8 @@ merge_agg(GjAgg *agg, const uint32 *from, const uint32 *to, int n)
 
 	switch (agg->spec.kind)
 	{
+		case GJ_AGG_ONE_ROW:
+			return;				/* the group's row came first */
 		case GJ_AGG_COUNT_ROWS:
 		case GJ_AGG_COUNT:
 			ADD(uint64,);

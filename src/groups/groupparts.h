@@ -486,9 +486,6 @@ extern void GjStraySumsCount(GjStraySums *sums, int64 *counts);
 
 typedef void (*GjAggUpdate) (void *states, const GjAggInput *input);
 
-/* Update min() and max() together */
-typedef void (*GjAggUpdateBoth) (void *min_states, void *max_states, const GjAggInput *input);
-
 /* A 128-bit sum */
 typedef struct GjWideSum
 {
@@ -551,10 +548,6 @@ typedef struct GjAgg
 	GjDistinct *distinct;		/* only for count(DISTINCT) */
 	GjStraySums *stray_sums;	/* NULL if the argument always has a word */
 
-	/* For grouped min() and max() of the same rows: the other aggregate of the pair */
-	struct GjAgg *twin;
-	GjAggUpdateBoth update_both;
-
 	/*
 	 * One byte per group, set once it has had a value.  Allocated at the first batch in which a row
 	 * has none; all groups that existed before have had one.
@@ -583,8 +576,9 @@ extern void GjAggForget(GjAgg *agg);
 extern void GjAggAllocate(GjAgg *agg, uint32 capacity, bool is_grouped);
 extern void GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers,
 					 uint32 nsettled, uint32 capacity, GjSelection *selection);
-extern void GjAggMerge(GjAgg *agg, const GjAggStates *from, const GjBatch *batch,
-					   const uint32 *numbers, uint32 nsettled, uint32 capacity);
+extern void GjAggMerge(GjAgg *agg, const GjInput *input, const GjAggStates *from,
+					   const GjBatch *batch, const uint32 *numbers, uint32 nsettled,
+					   uint32 capacity);
 extern void GjAggRead(const GjAgg *agg, uint32 first, int n, int stride, Datum *values,
 					  bool *isnull);
 extern Datum GjWideNumeric(GjWideSum sum);

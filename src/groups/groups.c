@@ -195,6 +195,8 @@ create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped
 		agg->argument = agg->second = agg->filter = -1;
 		if (spec->kind != GJ_AGG_COUNT_ROWS)
 			agg->argument = GjInputAdd(input, spec->column, spec->type, spec->stray_kind, false);
+		if (spec->kind == GJ_AGG_ONE_ROW)	/* GjGroupsMerge() needs it, too */
+			(void) GjInputAdd(input, spec->column, spec->type, GJ_STRAY_NONE, true);
 		if (spec->kind >= GJ_AGG_COUNT_PAIRS)
 			agg->second = GjInputAdd(input, spec->column + 1, spec->type, GJ_STRAY_NONE, false);
 		if (spec->filter >= 0)
@@ -491,7 +493,7 @@ GjGroupsMerge(GjGroups *groups, const GjBatch *batch, const GjAggStates *states)
 	groups->nsettled = table->nstarted;
 	start_groups(groups);
 	for (int i = 0; i < groups->naggs; i++)
-		GjAggMerge(&groups->aggs[i], &states[i], batch,
+		GjAggMerge(&groups->aggs[i], input, &states[i], batch,
 				   table->ncolumns > 0 ? groups->numbers : NULL, groups->nsettled,
 				   table->capacity);
 	groups->stats.peak_memory = Max(groups->stats.peak_memory, total_memory(groups));

@@ -168,9 +168,9 @@ extern bool GjGroupsReserve(GjGroups *groups, uint64 ngroups);
 
 /*
  * Add rows whose aggregates have been computed already, after room has been made for them.  The
- * batch has the columns of the groups only; states has an element for each aggregate.  The rows
- * that a row stands for count as often as its weight says.  Not for count(DISTINCT), nor for sums
- * of floats.
+ * batch has the columns of the groups, and those of one row; states has an element for each
+ * aggregate.  The rows that a row stands for count as often as its weight says.  Not for
+ * count(DISTINCT), nor for sums of floats.
  */
 extern void GjGroupsMerge(GjGroups *groups, const GjBatch *batch, const GjAggStates *states);
 

@@ -60,34 +60,6 @@ GJ_LOOP(max) (void *states, const GjAggInput *input)
 	}
 }
 
-/*
- * Update grouped min() and max() of the same rows.  Once a group has seen a few rows, hardly any
- * further row changes either state, so one branch tests both.
- */
-static void
-GJ_LOOP(min_max) (void *min_states, void *max_states, const GjAggInput *input)
-{
-	GJ_VALUE   *lowest = min_states;
-	GJ_VALUE   *highest = max_states;
-	const GJ_VALUE *values = input->values;
-	const uint32 *groups = input->groups;
-	int			nrows = input->nrows;
-
-	for (int i = 0; i < nrows; i++)
-	{
-		GJ_VALUE   *low = &lowest[groups[i]];
-		GJ_VALUE   *high = &highest[groups[i]];
-		bool		is_low = GJ_YIELDS_TO_MIN(*low, values[i]);
-		bool		is_high = GJ_YIELDS_TO_MAX(*high, values[i]);
-
-		if (unlikely(is_low | is_high))
-		{
-			*low = is_low ? values[i] : *low;
-			*high = is_high ? values[i] : *high;
-		}
-	}
-}
-
 #undef GJ_VALUE
 #undef GJ_SUFFIX
 

@@ -6,7 +6,8 @@
  * A GpuAgg has one child plan, whose rows it groups and aggregates.  They come in batches of
  * columns: first the needed columns of the child, then those computed from them by custom_exprs.
  * Its own row, described by custom_scan_tlist, has the grouping columns, then the aggregates,
- * then columns that only custom_exprs need.
+ * then other columns, whose values are those of one row of the group, and last those that only
+ * custom_exprs need.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -33,6 +34,8 @@ typedef enum GjAggKind
 	GJ_AGG_BOOL_OR,
 	GJ_AGG_FORM,				/* not of the query: the form of a group's value, see
 								 * GjColumnPart */
+	GJ_AGG_ONE_ROW,				/* not of the query: the value of the group's first row; all
+								 * columns of this kind have those of the same row */
 
 	/* Aggregates of values of two words; c has the first ones, the column after it the second */
 	GJ_AGG_COUNT_PAIRS,			/* count(DISTINCT c) */
@@ -94,15 +97,16 @@ typedef enum GjAggPrivate
 	GJ_AGG_GROUPINGS,			/* int list: columns of the batch by which rows are grouped; two if
 								 * they have the words of a uuid or text */
 	GJ_AGG_AGGREGATES,			/* int list, for each aggregate: kind, column and filter (columns
-								 * of the batch, or -1); at the end the forms of groupings, in
-								 * their order */
+								 * of the batch, or -1); before them the forms of groupings, in
+								 * their order; after them the columns of one row, uuids twice */
 	GJ_AGG_CONDITIONS,			/* int list: for each computed column, an earlier column that
 								 * must be true for it to be computed, or -1 */
 	GJ_AGG_INPUTS,				/* int list: for each column of the node's own row, the column of
 								 * the batch, or -1 */
+	GJ_AGG_COLUMNS_MADE,		/* Integer: number of these columns, but those for custom_exprs */
 	GJ_AGG_EXPECTED,			/* Integer: number of groups that the planner expects */
-	GJ_AGG_CODED,				/* int list: group columns, from 0, whose values a batch encodes
-								 * as numbers (agg/reader.c) */
+	GJ_AGG_CODED,				/* int list: columns of the node's own row, from 0, whose values
+								 * a batch encodes as numbers (agg/reader.c) */
 	GJ_AGG_PRIVATE_COUNT
 } GjAggPrivate;
 

@@ -73,12 +73,9 @@ static void add_path_for(PlannerInfo *root, RelOptInfo *input, RelOptInfo *outpu
 static Path *find_input(PlannerInfo *root, RelOptInfo *input);
 static Path *append_parts(PlannerInfo *root, RelOptInfo *rel);
 static List *list_parts(PlannerInfo *root, RelOptInfo *rel);
-static Path *choose_part(PlannerInfo *root, Path *path);
 static Path *strip_projection(Path *path);
 static bool gives_arrays(Path *path);
 static Path *for_arrays(PlannerInfo *root, CustomPath *path);
-static void show_read_cost(Path *path, Plan *plan);
-static void show_reduced_cost(const GjAggQuery *query, Path *path, Plan *plan);
 static void show_at_most(Plan *plan, Cost cost);
 static Cost array_cost(Path *path);
 static Cost scan_cost(const GjJoinScan *scan);
@@ -103,12 +100,11 @@ static bool list_divided_parts(PlannerInfo *root, RelOptInfo *rel, Parts *parts)
 static bool list_found_parts(PlannerInfo *root, AppendPath *append, Parts *parts);
 static bool add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts);
 static bool is_ours(const Path *path);
-static Path *cheaper(PlannerInfo *root, Path *path, bool is_partial);
+static Path *cheaper(PlannerInfo *root, Path *path, bool is_partial, bool in_parallel);
 static int	count_workers(const Parts *parts);
 static const char *find_problem(PlannerInfo *root, const GjAggQuery *query, Path *child);
 static GjAggQuery *make_partial(const GjAggQuery *query);
-static PathTarget *make_target(PlannerInfo *root, const PathTarget *grouped, List *clauses,
-							   const GjAggQuery *partial);
+static PathTarget *make_target(PlannerInfo *root, const GjAggQuery *partial);
 static Path *finish(PlannerInfo *root, const GjAggQuery *query, RelOptInfo *input,
 					RelOptInfo *output, PathTarget *target, Path *gather);
 static CustomPath *agg_make_path(PlannerInfo *root, GjAggQuery *query, RelOptInfo *output,
@@ -301,7 +297,7 @@ append_parts(PlannerInfo *root, RelOptInfo *rel)
 	{
 		target = found->path.pathtarget;
 		foreach(lc, found->subpaths)
-			parts = lappend(parts, choose_part(root, lfirst(lc)));
+			parts = lappend(parts, cheaper(root, lfirst(lc), false, false));
 	}
 	if (parts == NIL)
 		return NULL;
@@ -324,23 +320,9 @@ list_parts(PlannerInfo *root, RelOptInfo *rel)
 		if (IS_PARTITIONED_REL(part))
 			parts = list_concat(parts, list_parts(root, part));
 		else
-			parts = lappend(parts, choose_part(root, part->cheapest_total_path));
+			parts = lappend(parts, cheaper(root, part->cheapest_total_path, false, false));
 	}
 	return parts;
-}
-
-/*
- * Return a path for the same rows that is cheaper for an aggregate, if one was offered; else this
- * path
- */
-static Path *
-choose_part(PlannerInfo *root, Path *path)
-{
-	CustomPath *offered = GjOfferFind(path->parent, false);
-
-	if (offered != NULL && (gj_force || agg_read_cost(&offered->path) < agg_read_cost(path)))
-		return GjPathWithTarget(root, for_arrays(root, offered), path->pathtarget);
-	return path;
 }
 
 /*
@@ -454,38 +436,41 @@ agg_read_cost(Path *path)
 }
 
 /*
- * Set the costs of a plan below a GpuAgg to the charge for reading its rows, except those that a
- * device reduces, so that the costs in EXPLAIN add up
+ * Set the costs of a plan below a GpuAgg, and of those of its children that belong to it, to the
+ * charge for reading its rows, except those that a device reduces, so that the costs in EXPLAIN add
+ * up
  *
  * The plan has already been chosen, so this changes no choice.
  */
 void
 GjAggShowCost(const GjAggQuery *query, Path *path, Plan *plan)
 {
-	show_read_cost(path, plan);
-	show_reduced_cost(query, path, plan);
-}
-
-/*
- * Limit the costs of a plan, and of an Append's or join's children, to those of the reduction
- */
-static void
-show_reduced_cost(const GjAggQuery *query, Path *path, Plan *plan)
-{
 	Cost		reduced = reduced_cost(query, path);
 	ListCell   *lc;
 	ListCell   *lc2;
 
+	plan->total_cost = agg_read_cost(path);
 	show_at_most(plan, reduced);
 	path = strip_projection(path);
 	if (IsA(path, AppendPath) && IsA(plan, Append))
 	{
 		forboth(lc, ((AppendPath *) path)->subpaths, lc2, ((Append *) plan)->appendplans)
-			show_reduced_cost(query, lfirst(lc), lfirst(lc2));
+			GjAggShowCost(query, lfirst(lc), lfirst(lc2));
 	}
 	else if (gives_arrays(path) && ((CustomPath *) path)->methods == &GjJoinPathMethods)
 	{
-		foreach(lc, ((CustomScan *) plan)->custom_plans)
+		List	   *scans = candidate_of((CustomPath *) path)->scans;
+		List	   *plans = ((CustomScan *) plan)->custom_plans;	/* the small side's first */
+
+		Assert(list_length(plans) == list_length(scans) + 1);
+		for (int i = 0; i < list_length(scans) && !gj_force; i++)
+		{
+			Plan	   *scan_plan = list_nth(plans, i + 1);
+			Cost		saved = scan_cost(list_nth(scans, i)) * (1.0 - COLUMN_OPERATIONS);
+
+			scan_plan->total_cost = Max(scan_plan->total_cost - saved, scan_plan->startup_cost);
+		}
+		foreach(lc, plans)
 			show_at_most(lfirst(lc), reduced);
 	}
 }
@@ -495,40 +480,6 @@ show_at_most(Plan *plan, Cost cost)
 {
 	plan->total_cost = Min(plan->total_cost, cost);
 	plan->startup_cost = Min(plan->startup_cost, plan->total_cost);
-}
-
-/*
- * Do the same for a plan whose rows are all read, and for those below it
- */
-static void
-show_read_cost(Path *path, Plan *plan)
-{
-	ListCell   *lc;
-	ListCell   *lc2;
-
-	plan->total_cost = agg_read_cost(path);
-	path = strip_projection(path);
-	if (IsA(path, AppendPath) && IsA(plan, Append))
-	{
-		forboth(lc, ((AppendPath *) path)->subpaths, lc2, ((Append *) plan)->appendplans)
-			show_read_cost(lfirst(lc), lfirst(lc2));
-	}
-	else if (gives_arrays(path) && ((CustomPath *) path)->methods == &GjJoinPathMethods &&
-			 !gj_force)
-	{
-		List	   *scans = ((GjJoinCandidate *) list_nth(((CustomPath *) path)->custom_private,
-														  GJ_JOIN_PATH_CANDIDATE))->scans;
-		List	   *plans = ((CustomScan *) plan)->custom_plans;	/* the small side's first */
-
-		Assert(list_length(plans) == list_length(scans) + 1);
-		foreach(lc, scans)
-		{
-			Plan	   *scan_plan = list_nth(plans, foreach_current_index(lc) + 1);
-			Cost		saved = scan_cost(lfirst(lc)) * (1.0 - COLUMN_OPERATIONS);
-
-			scan_plan->total_cost = Max(scan_plan->total_cost - saved, scan_plan->startup_cost);
-		}
-	}
 }
 
 /*
@@ -648,6 +599,7 @@ reduced_share(const GjAggQuery *query, Path *path)
 	Relids		small = NULL;
 	Index		table;
 	int			ncolumns = 0;
+	List	   *columns;
 	ListCell   *lc;
 
 	if (IsA(custom, AppendPath))
@@ -668,7 +620,8 @@ reduced_share(const GjAggQuery *query, Path *path)
 		return 0.0;
 
 	table = named_table(custom, index_of(custom)->rel);
-	foreach(lc, query->groupings)
+	columns = list_concat_copy(query->groupings, query->others);
+	foreach(lc, columns)
 	{
 		if (!IsA(lfirst(lc), Var))
 			return 0.0;
@@ -678,7 +631,7 @@ reduced_share(const GjAggQuery *query, Path *path)
 			return 0.0;
 		ncolumns++;
 	}
-	if (ncolumns > 0 && list_length(query->groupings) > 1 &&
+	if (ncolumns > 0 && list_length(columns) > 1 &&
 		(ncolumns >= GJD_MAX_GROUP_COLUMNS || query->ngroups > path->rows / 2 ||
 		 (GjServiceCapabilities() & GJD_CAN_GROUP_BY_COLUMNS) == 0))
 		return 0.0;
@@ -847,9 +800,10 @@ cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
 {
 	double		rows = input->rows;
 	double		ngroups = agg_estimate_groups(root, query, rows);
-	int			ncolumns = list_length(query->groupings) + list_length(query->aggregates);
+	int			nvalues = list_length(query->groupings) + list_length(query->others);
+	int			ncolumns = nvalues + list_length(query->aggregates);
 	double		group_bytes = GROUP_OVERHEAD + STATE_BYTES * list_length(query->aggregates) +
-		sizeof(int64) * list_length(query->groupings);
+		sizeof(int64) * nvalues;
 	Cost		startup;
 	Cost		run;
 
@@ -929,7 +883,7 @@ add_parallel_agg_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 
 	partial = make_partial(query);
 	if (!query->is_distinct)
-		states = make_target(root, target, root->parse->groupClause, partial);
+		states = make_target(root, partial);
 	path = agg_make_path(root, partial, output, states, child);
 	rows = path->path.rows * path->path.parallel_workers;
 	gather = (Path *) create_gather_path(root, output, &path->path, states, NULL, &rows);
@@ -1062,9 +1016,9 @@ add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts)
 	if (divided == NULL && !is_whole)
 		return false;
 	if (divided != NULL)
-		divided = cheaper(root, divided, true);
+		divided = cheaper(root, divided, true, true);
 	if (is_whole)
-		whole = cheaper(root, whole, false);
+		whole = cheaper(root, whole, false, true);
 	if (divided == NULL ||
 		(is_whole && !(is_ours(divided) && is_ours(whole)) &&
 		 agg_read_cost(whole) < agg_read_cost(divided)))
@@ -1083,17 +1037,19 @@ is_ours(const Path *path)
 }
 
 /*
- * Return a path of ours for the same rows if it is cheaper for an aggregate; else this path
+ * Return a path of ours for the same rows if it is cheaper for an aggregate, in a parallel plan or
+ * not; else this path
  */
 static Path *
-cheaper(PlannerInfo *root, Path *path, bool is_partial)
+cheaper(PlannerInfo *root, Path *path, bool is_partial, bool in_parallel)
 {
 	CustomPath *offered = GjOfferFind(path->parent, is_partial);
 
-	if (offered == NULL || !offered->path.parallel_safe ||
+	if (offered == NULL || (in_parallel && !offered->path.parallel_safe) ||
 		(!gj_force && agg_read_cost(&offered->path) >= agg_read_cost(path)))
 		return path;
-	return GjPathWithTarget(root, &offered->path, path->pathtarget);
+	return GjPathWithTarget(root, in_parallel ? &offered->path : for_arrays(root, offered),
+							path->pathtarget);
 }
 
 /*
@@ -1154,23 +1110,23 @@ make_partial(const GjAggQuery *query)
 
 /*
  * Return the target of the processes: group columns, with the numbers by which GROUP BY refers to
- * them, and states
+ * them, columns of one row, and states
  */
 static PathTarget *
-make_target(PlannerInfo *root, const PathTarget *grouped, List *clauses,
-			const GjAggQuery *partial)
+make_target(PlannerInfo *root, const GjAggQuery *partial)
 {
 	PathTarget *target = create_empty_pathtarget();
 	ListCell   *lc;
 
-	foreach(lc, grouped->exprs)
+	foreach(lc, root->parse->groupClause)
 	{
-		Index		ref = get_pathtarget_sortgroupref(grouped, foreach_current_index(lc));
+		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 
-		if (ref != 0 && get_sortgroupref_clause_noerr(ref, clauses) != NULL)
-			add_column_to_pathtarget(target, lfirst(lc), ref);
+		add_column_to_pathtarget(target, (Expr *) get_sortgroupclause_expr(clause,
+																		   root->processed_tlist),
+								 clause->tleSortGroupRef);
 	}
-	add_new_columns_to_pathtarget(target, partial->groupings);
+	add_new_columns_to_pathtarget(target, partial->others);
 	add_new_columns_to_pathtarget(target, partial->aggregates);
 	return set_pathtarget_cost_width(root, target);
 }

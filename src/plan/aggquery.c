@@ -11,11 +11,12 @@
  * lists; min() and max() of texts only under a collation that compares bytes.  All other queries
  * are left to PostgreSQL.
  *
- * Rows are grouped by the GROUP BY columns, and by each other column that is used outside of
- * aggregates: PostgreSQL has verified that these depend on the primary key in GROUP BY, so they
- * split no group.  A column in an expression of GROUP BY does not: planning may have changed the
- * expression's other copies, such as NOT (a > 3) to a <= 3, so that they do not look like a group
- * column any more.  Such a query is refused.
+ * Rows are grouped by the columns of GROUP BY alone.  Any other column that is used outside of
+ * aggregates has the value that it has in one row of the group, and all of them in the same row, as
+ * in PostgreSQL's own nodes.  PostgreSQL has verified that this makes sense: a column depends on a
+ * primary key in GROUP BY; or it is part of a copy of a grouping expression that planning has
+ * changed, such as NOT (a > 3), which becomes a <= 3, so that it no longer looks like one.  Such a
+ * copy may be anything that is true of the whole row, so values of different rows would not do.
  *
  * Group columns and aggregates are identified by their expressions; equal expressions are computed
  * once.  So they must not contain volatile functions.  Conditions that decide which rows exist may
@@ -67,8 +68,8 @@ static void read_clauses(List *clauses, List *tlist, GjAggQuery *query);
 static void check_groupings(GjAggQuery *query);
 static bool refuse(GjAggQuery *query, const char *reason);
 static bool read_expr(Node *node, GjAggQuery *query);
-static bool is_in_grouping(const GjAggQuery *query, Node *column);
 static bool add_grouping(GjAggQuery *query, Expr *expr);
+static bool add_other(GjAggQuery *query, Var *column);
 static bool has_words(const Expr *expr);
 static bool is_text(const Expr *expr);
 static bool is_numeric(const Expr *expr);
@@ -100,7 +101,7 @@ static List *list_aggregates(Building *building);
 static GjAggKind kind_in_plan(const Building *building, const Aggref *aggref);
 static List *describe_row(const Building *building);
 static List *list_row_inputs(const Building *building, List *row);
-static List *list_coded(const Building *building);
+static List *list_coded(const Building *building, List *row);
 
 const CustomPathMethods GjAggPathMethods = {
 	.CustomName = GJ_AGG_NAME,
@@ -230,31 +231,10 @@ read_expr(Node *node, GjAggQuery *query)
 		return false;
 	}
 	if (IsA(node, Var))
-	{
-		if (is_in_grouping(query, node))
-			return refuse(query, "a column in an expression that rows are grouped by");
-		return ((Var *) node)->varlevelsup > 0 || !add_grouping(query, (Expr *) node);
-	}
+		return !add_other(query, (Var *) node);
 	if (IsA(node, PlaceHolderVar) || IsA(node, GroupingFunc))
 		return refuse(query, "a value that an outer join or grouping sets make");
 	return expression_tree_walker(node, read_expr, query);
-}
-
-/*
- * Return true if a column occurs in a grouping expression that is not a column itself
- */
-static bool
-is_in_grouping(const GjAggQuery *query, Node *column)
-{
-	ListCell   *lc;
-
-	foreach(lc, query->groupings)
-	{
-		if (!IsA(lfirst(lc), Var) &&
-			list_member(pull_var_clause(lfirst(lc), PVC_RECURSE_PLACEHOLDERS), column))
-			return true;
-	}
-	return false;
 }
 
 static bool
@@ -273,6 +253,25 @@ add_grouping(GjAggQuery *query, Expr *expr)
 		return false;
 	}
 	query->groupings = list_append_unique(query->groupings, expr);
+	return true;
+}
+
+/*
+ * Add a column that has the value of one row.  Its values are not compared, so it may be a float;
+ * but a value must have a word, or be replaced by a number, because it outlives its row.
+ */
+static bool
+add_other(GjAggQuery *query, Var *column)
+{
+	GjValueType type;
+
+	if (query->is_distinct || query->groupings == NIL)
+		return !refuse(query, "a column that is not one of the groups'");
+	if (is_encodable((Expr *) column) && !has_words((Expr *) column))
+		query->coded = list_append_unique(query->coded, column);
+	else if (!value_type_of(column->vartype, &type) && !has_words((Expr *) column))
+		return !refuse(query, "the type of a column that stands beside the groups");
+	query->others = list_append_unique(query->others, column);
 	return true;
 }
 
@@ -347,7 +346,8 @@ is_encodable(Expr *expr)
 
 /*
  * Return true if the columns whose values are replaced by numbers belong to the child's small side,
- * or are texts or numerics that have words
+ * or are group columns, texts or numerics, that have words.  Of another column each row can have
+ * another value, and not all of these have words.
  *
  * The small side must fit in memory, so that all of its values do.
  */
@@ -355,28 +355,23 @@ static bool
 encodes(PlannerInfo *root, const GjAggQuery *query, Path *child)
 {
 	const Building building = {.root = root,.child = child};
-	const GjJoinCandidate *cand;
-	List	   *coded = NIL;
+	const GjJoinCandidate *cand = NULL;
 	ListCell   *lc;
 
-	foreach(lc, query->coded)
-	{
-		if (first_part(&building, lfirst(lc)) == GJ_WHOLE)
-			coded = lappend(coded, lfirst(lc));
-	}
-	if (coded == NIL)
-		return true;
 	while (IsA(child, ProjectionPath))
 		child = ((ProjectionPath *) child)->subpath;
-	if (!IsA(child, CustomPath) || ((const CustomPath *) child)->methods != &GjJoinPathMethods)
-		return false;
-	cand = list_nth(((const CustomPath *) child)->custom_private, GJ_JOIN_PATH_CANDIDATE);
-	foreach(lc, coded)
+	if (IsA(child, CustomPath) && ((const CustomPath *) child)->methods == &GjJoinPathMethods)
+		cand = list_nth(((const CustomPath *) child)->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	foreach(lc, query->coded)
 	{
-		if (!bms_is_member(lfirst_node(Var, lc)->varno, cand->small->relids))
+		bool		has_word = first_part(&building, lfirst(lc)) != GJ_WHOLE;
+
+		if (has_word ? list_member(query->others, lfirst(lc)) :
+			cand == NULL || cand->nbatches > 1.0 ||
+			!bms_is_member(lfirst_node(Var, lc)->varno, cand->small->relids))
 			return false;
 	}
-	return cand->nbatches <= 1.0;
+	return true;
 }
 
 /*
@@ -565,17 +560,12 @@ GjAggRefuseInput(PlannerInfo *root, const GjAggQuery *query, Path *child)
 		return "what is grouped or aggregated is computed above an Append";
 	foreach(lc, query->aggregates)
 	{
-		const Var  *column = numeric_argument(lfirst_node(Aggref, lc));
-
-		if (column != NULL && !GjNumericScales(root, child, column, scales))
-			return say(lfirst_node(Aggref, lc), " has an argument that is not read from the index");
-	}
-	foreach(lc, query->aggregates)
-	{
+		const Var  *number = numeric_argument(lfirst_node(Aggref, lc));
 		const Expr *argument = GjAggregateArgument(lfirst_node(Aggref, lc));
 
-		if (argument != NULL && is_text(argument) &&
-			!GjTextHasWords(root, child, (const Var *) argument))
+		if ((number != NULL && !GjNumericScales(root, child, number, scales)) ||
+			(argument != NULL && is_text(argument) &&
+			 !GjTextHasWords(root, child, (const Var *) argument)))
 			return say(lfirst_node(Aggref, lc), " has an argument that is not read from the index");
 	}
 	if (!encodes(root, query, child))
@@ -584,18 +574,16 @@ GjAggRefuseInput(PlannerInfo *root, const GjAggQuery *query, Path *child)
 }
 
 /*
- * Return true if the target has all expressions that are grouped by and aggregated
+ * Return true if the target has all expressions that are grouped by, shown and aggregated
  */
 static bool
 takes_from(const GjAggQuery *query, const PathTarget *target)
 {
 	ListCell   *lc;
 
-	foreach(lc, query->groupings)
-	{
-		if (!list_member(target->exprs, lfirst(lc)))
-			return false;
-	}
+	if (list_difference(query->groupings, target->exprs) != NIL ||
+		list_difference(query->others, target->exprs) != NIL)
+		return false;
 	foreach(lc, query->aggregates)
 	{
 		Aggref	   *aggref = lfirst_node(Aggref, lc);
@@ -763,6 +751,8 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 		add_inputs(&building, GjAggregateArgument(lfirst_node(Aggref, lc)));
 		add_inputs(&building, lfirst_node(Aggref, lc)->aggfilter);
 	}
+	foreach(lc, query->others)
+		add_inputs(&building, lfirst(lc));
 	groupings = list_groupings(&building);
 	aggregates = list_aggregates(&building);
 
@@ -776,8 +766,13 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	scan->custom_private = lappend(scan->custom_private,
 								   list_row_inputs(&building, scan->custom_scan_tlist));
 	scan->custom_private = lappend(scan->custom_private,
+								   makeInteger(list_length(query->groupings) +
+											   list_length(query->aggregates) +
+											   list_length(query->others)));
+	scan->custom_private = lappend(scan->custom_private,
 								   makeInteger((int) Min(query->ngroups, INT_MAX)));
-	scan->custom_private = lappend(scan->custom_private, list_coded(&building));
+	scan->custom_private = lappend(scan->custom_private,
+								   list_coded(&building, scan->custom_scan_tlist));
 	Assert(list_length(scan->custom_private) == GJ_AGG_PRIVATE_COUNT);
 	scan->flags = path->flags;
 	scan->methods = GjNodeMethods(path->methods->CustomName);
@@ -948,7 +943,7 @@ list_groupings(Building *building)
 }
 
 /*
- * List the aggregates, and after them the forms of groups
+ * List the forms of groups, the aggregates, and the columns of one row
  */
 static List *
 list_aggregates(Building *building)
@@ -956,6 +951,15 @@ list_aggregates(Building *building)
 	List	   *aggregates = NIL;
 	ListCell   *lc;
 
+	foreach(lc, building->query->groupings)
+	{
+		GjColumnPart part = first_part(building, lfirst(lc));
+		int			form = find_part(building, lfirst(lc), part == GJ_NUMERIC_KEY ?
+									 GJ_NUMERIC_FORM : GJ_BPCHAR_FORM);
+
+		if (part == GJ_NUMERIC_KEY || part == GJ_BPCHAR_FIRST)
+			aggregates = list_concat(aggregates, list_make3_int(GJ_AGG_FORM, form, -1));
+	}
 	foreach(lc, building->query->aggregates)
 	{
 		Aggref	   *aggref = lfirst_node(Aggref, lc);
@@ -966,14 +970,13 @@ list_aggregates(Building *building)
 		aggregates = lappend_int(aggregates, argument);
 		aggregates = lappend_int(aggregates, filter);
 	}
-	foreach(lc, building->query->groupings)
+	foreach(lc, building->query->others)
 	{
-		GjColumnPart part = first_part(building, lfirst(lc));
-		int			form = find_part(building, lfirst(lc), part == GJ_NUMERIC_KEY ?
-									 GJ_NUMERIC_FORM : GJ_BPCHAR_FORM);
+		int			column = find_argument(building, lfirst(lc));
 
-		if (part == GJ_NUMERIC_KEY || part == GJ_BPCHAR_FIRST)
-			aggregates = list_concat(aggregates, list_make3_int(GJ_AGG_FORM, form, -1));
+		aggregates = list_concat(aggregates, list_make3_int(GJ_AGG_ONE_ROW, column, -1));
+		if (has_words(lfirst(lc)))
+			aggregates = list_concat(aggregates, list_make3_int(GJ_AGG_ONE_ROW, column + 1, -1));
 	}
 	return aggregates;
 }
@@ -996,8 +999,8 @@ kind_in_plan(const Building *building, const Aggref *aggref)
 }
 
 /*
- * Describe the node's own row: group columns, aggregates, and then other columns from which
- * columns of a batch are computed
+ * Describe the node's own row: group columns, aggregates, columns of one row, and then those from
+ * which columns of a batch are computed
  */
 static List *
 describe_row(const Building *building)
@@ -1006,6 +1009,7 @@ describe_row(const Building *building)
 	List	   *tlist = NIL;
 	ListCell   *lc;
 
+	exprs = list_concat(exprs, building->query->others);
 	exprs = list_concat_unique(exprs, pull_var_clause((Node *) building->computed, 0));
 	foreach(lc, exprs)
 		tlist = lappend(tlist, makeTargetEntry(copyObject((Expr *) lfirst(lc)),
@@ -1028,19 +1032,19 @@ list_row_inputs(const Building *building, List *row)
 }
 
 /*
- * List the group columns whose values are replaced by numbers
+ * List the columns of the node's own row whose values are replaced by numbers
  */
 static List *
-list_coded(const Building *building)
+list_coded(const Building *building, List *row)
 {
-	const GjAggQuery *query = building->query;
 	List	   *coded = NIL;
 	ListCell   *lc;
 
-	foreach(lc, query->groupings)
+	foreach(lc, row)
 	{
-		if (list_member(query->coded, lfirst(lc)) &&
-			first_part(building, lfirst(lc)) == GJ_WHOLE)
+		Expr	   *expr = lfirst_node(TargetEntry, lc)->expr;
+
+		if (list_member(building->query->coded, expr) && first_part(building, expr) == GJ_WHOLE)
 			coded = lappend_int(coded, foreach_current_index(lc));
 	}
 	return coded;

@@ -19,8 +19,10 @@
  *
  * The plan is correct as long as the index exists: removing the key invalidates the table's plans.
  * But a snapshot that is older than the key may see rows that were deleted before the key could be
- * created, or the partition attached.  So the transactions that created it must have ended before
- * any snapshot that is in use here.
+ * created, or the partition attached.  The plan may be executed later, under a snapshot that has
+ * been imported and is older than all that are in use here now.  So the transactions that created
+ * the key must have ended before any snapshot of any session was taken: a snapshot can only be
+ * imported while the session that exported it keeps it, so none that exists later is older.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -37,14 +39,17 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
+#include "storage/procarray.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
-#include "utils/snapmgr.h"
 #include "utils/syscache.h"
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "planner.h"
+
+/* No snapshot is older; found when it is first needed for a query */
+static TransactionId oldest_snapshot;
 
 static Path *find_distinct(PlannerInfo *root, RelOptInfo *input);
 static bool is_plain(const Query *parse);
@@ -67,17 +72,21 @@ static bool collations_agree(Oid one, Oid other);
 
 /*
  * Offer a path whose rows are distinct without further work; otherwise returns false
+ *
+ * add_path() may free the path that it is given, and this one belongs to the input.
  */
 bool
 GjAddDistinctPath(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output)
 {
-	Path	   *path = find_distinct(root, input);
+	Path	   *path;
 
+	oldest_snapshot = InvalidTransactionId;
+	path = find_distinct(root, input);
 	if (path == NULL)
 		return false;
 	if (gj_force)
 		output->pathlist = NIL;
-	add_path(output, path);
+	add_path(output, (Path *) create_projection_path(root, output, path, input->reltarget));
 	return true;
 }
 
@@ -100,7 +109,7 @@ find_distinct(PlannerInfo *root, RelOptInfo *input)
 		return NULL;
 	if (table != input && !as_semijoin(root, input, path))
 		return NULL;
-	return GjPathWithTarget(root, &path->path, input->reltarget);
+	return &path->path;
 }
 
 /*
@@ -273,12 +282,16 @@ is_key(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part,
 }
 
 /*
- * Return true if a transaction had ended before the oldest snapshot in use here was taken
+ * Return true if a transaction had ended before the oldest snapshot that any session uses was taken
  */
 static bool
 is_old(TransactionId since)
 {
-	return TransactionIdPrecedes(since, TransactionXmin);
+	if (!TransactionIdIsNormal(since))
+		return true;			/* frozen */
+	if (!TransactionIdIsValid(oldest_snapshot))
+		oldest_snapshot = GetOldestNonRemovableTransactionId(NULL);
+	return TransactionIdPrecedes(since, oldest_snapshot);
 }
 
 /*

@@ -161,12 +161,14 @@ typedef enum GjJoinPathPrivate
 typedef struct GjAggQuery
 {
 	List	   *groupings;		/* Expr: grouping expressions */
+	List	   *others;			/* Var: other columns outside of aggregates, which have values of
+								 * one row of each group */
 	List	   *aggregates;		/* Aggref, without duplicates */
 	List	   *having;			/* clauses, implicitly ANDed */
 	bool		is_distinct;	/* SELECT DISTINCT */
 	bool		is_partial;		/* the aggregates are states, for a node above Gather */
 	double		ngroups;		/* estimate, before HAVING */
-	List	   *coded;			/* Var: groupings whose values are replaced by numbers */
+	List	   *coded;			/* Var: columns whose values are replaced by numbers */
 	const char *refused;		/* reason why we cannot compute this, or NULL */
 } GjAggQuery;
 

@@ -175,6 +175,11 @@ GjExpect(const Test *test, const GjAggSpec *agg, int group, bool *isnull)
 	int64		count = 0;
 	int			n = 0;
 
+	if (agg->kind == GJ_AGG_ONE_ROW)
+	{
+		*isnull = column->nulls[test->order[test->firsts[group]]];
+		return value_datum(column, test->order[test->firsts[group]]);
+	}
 	for (int i = test->firsts[group]; i < test->firsts[group + 1]; i++)
 	{
 		int			row = test->order[i];

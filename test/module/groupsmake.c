@@ -199,7 +199,7 @@ make_agg(GjAggSpec *agg, const Test *test, pg_prng_state *prng)
 {
 	for (;;)
 	{
-		GjAggKind	kind = random_below(prng, GJ_AGG_BOOL_OR + 1);
+		GjAggKind	kind = random_below(prng, GJ_AGG_BOOL_OR + 2);
 		int			column = random_below(prng, test->ncolumns);
 		GjValueType type = test->columns[column]->type;
 		bool		is_float = type >= GJ_VALUE_FLOAT4;
@@ -213,6 +213,13 @@ make_agg(GjAggSpec *agg, const Test *test, pg_prng_state *prng)
 			continue;
 		if (kind == GJ_AGG_COUNT_DISTINCT && is_float)
 			continue;
+		if (kind > GJ_AGG_BOOL_OR)
+		{
+			if (test->ngroupings == 0)
+				continue;
+			*agg = (GjAggSpec) {GJ_AGG_ONE_ROW, type, column, -1};
+			return;
+		}
 		*agg = (GjAggSpec) {kind, type, kind == GJ_AGG_COUNT_ROWS ? -1 : column,
 		random_below(prng, 3) == 0 ? test->ncolumns - 1 : -1};
 		return;

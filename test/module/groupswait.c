@@ -60,6 +60,8 @@ static const GjAggSpec aggs[] = {
 	{GJ_AGG_MIN, GJ_VALUE_FLOAT8, FLOAT8, -1},
 	{GJ_AGG_MAX, GJ_VALUE_FLOAT8, FLOAT8, -1},
 	{GJ_AGG_BOOL_OR, GJ_VALUE_BOOL, FILTER, -1},
+	{GJ_AGG_ONE_ROW, GJ_VALUE_INT4, INT4, -1},
+	{GJ_AGG_ONE_ROW, GJ_VALUE_INT8, INT8, -1},
 	{GJ_AGG_COUNT_DISTINCT, GJ_VALUE_INT2, INT2, -1},
 	{GJ_AGG_SUM, GJ_VALUE_FLOAT8, FLOAT8, -1},
 	{GJ_AGG_AVG, GJ_VALUE_FLOAT8, FLOAT8, -1}
@@ -72,12 +74,12 @@ typedef struct Aggs
 	int			n;
 } Aggs;
 
-#define WAITING					((Aggs) {0, 12})
-#define AT_ONCE					((Aggs) {0, 13})
-#define FLOATS					((Aggs) {13, 2})
-#define FLOATS_AT_ONCE			((Aggs) {12, 3})
+#define WAITING					((Aggs) {0, 14})
+#define AT_ONCE					((Aggs) {0, 15})
+#define FLOATS					((Aggs) {15, 2})
+#define FLOATS_AT_ONCE			((Aggs) {14, 3})
 
-#define HAS_DISTINCT(some)		((some).first + (some).n > 12 && (some).first <= 12)
+#define HAS_DISTINCT(some)		((some).first + (some).n > 14 && (some).first <= 14)
 
 #define FIRST					((int) lengthof(groupings))
 

@@ -91,9 +91,27 @@ sub create_facts
 	$sql .= "ALTER TABLE facts ADD CONSTRAINT facts_id PRIMARY KEY (id);\n" if chance(0.3);
 	$sql .= facts_rows(1, $rows);
 	$sql .= "CREATE INDEX facts_gj ON facts USING gpujoin (k" . key_class() . ")$include;\n";
+	$sql .= facts_parts();
 	$sql .= pick('', 'VACUUM ANALYZE facts', 'VACUUM (FREEZE, ANALYZE) facts', 'ANALYZE facts')
 	  . ";\n";
 	return $sql;
+}
+
+# Return SQL that creates a view of the table, a small side with a primary key, and functions: some
+# are inlined, some are expensive or volatile, so that they are computed after sorting
+sub facts_parts
+{
+	return "CREATE VIEW seen AS SELECT *, a > 3 AS large, k2 % 3 AS z, coalesce(a, 0::int2) AS e, "
+	  . "a > 0 OR k2 > 50 AS one, a > 3 AND ok AS both, a > 4 AS o2 FROM facts;\n"
+	  . "CREATE TABLE keyed AS SELECT DISTINCT ON (w) k, w, 'name ' || w % 4 AS name, "
+	  . "w % 3 = 0 AS flag, w / 4.0::float8 AS x, md5(w::text)::uuid AS u FROM small;\n"
+	  . "ALTER TABLE keyed ADD PRIMARY KEY (w);\n"
+	  . "CREATE FUNCTION opposite(x bool) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT NOT x';\n"
+	  . "CREATE FUNCTION third(x int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT x % 3';\n"
+	  . "CREATE FUNCTION dear(x int) RETURNS int IMMUTABLE COST 10000 LANGUAGE plpgsql AS "
+	  . "'BEGIN RETURN x + 1; END';\n"
+	  . "CREATE FUNCTION moody(x int) RETURNS int VOLATILE LANGUAGE plpgsql AS "
+	  . "'BEGIN RETURN x - 1; END';\n";
 }
 
 sub change_facts
@@ -247,6 +265,160 @@ sub distinct
 	  . pick('', '', ' ORDER BY ' . join(', ', 1 .. @groups));
 }
 
+# ---------------------------------------------------------------------------------------------
+# Targets that contain a grouping expression, in forms that planning changes
+# ---------------------------------------------------------------------------------------------
+
+# Expressions to group by, over columns of "b"
+my @truths = ('b.a > 3', 'b.a IN (1, 2)', 'b.a IS NULL', 'b.a BETWEEN 0 AND 3', 'b.ok', 'NOT b.ok',
+	'ROW(b.a, b.k2) = ROW(1, 5)', 'ROW(b.a, b.k2) < ROW(2, 30)', 'b.a IS DISTINCT FROM 3',
+	'b.a > b.k2', 'b.d < b.s', "b.d > '1990-01-10'", 'b.a > 0 OR b.k2 > 50', 'b.a > 0 AND b.ok',
+	'b.f > 3', 'b.m > 1.005',
+	"b.st = 'status 3'", "b.l < 'b'", "b.u > '80000000-0000-0000-0000-000000000000'",
+	'b.a = ANY (ARRAY[1, 2]::int2[])', 'opposite(b.a > 2)', 'b.b = 7', 'b.c <= 1000000007',
+	'b.a > (SELECT min(w) FROM small)', 'coalesce(b.ok, false)', 'b.ok IS NOT TRUE');
+my @integers = ('b.a % 3', 'b.a + b.k2', 'b.k2 % 7', 'coalesce(b.a, 0)', 'b.k2', 'b.v', 'b.a + 1',
+	'length(b.st)', 'CASE WHEN b.a > 3 THEN 1 ELSE b.k2 % 2 END', 'third(b.k2)', 'abs(b.a)',
+	'coalesce((SELECT max(w) FROM small WHERE w % 7 = 3), b.k2)', 'nullif(b.k2 % 5, 1)', 'b.a::int',
+	'(b.k2 + (SELECT count(*) FROM small))::int', 'b.k2', '5');
+
+# Return a target that is a function of a truth value, or of an integer
+sub of_truth
+{
+	my ($e, @others) = @_;
+	my $other = pick(@others, 'false', 'NULL');
+
+	return pick($e, "NOT ($e)", "NOT ($e)", "NOT ($e)", "($e) = false", "($e) <> true",
+		"($e) IS NOT TRUE", "($e) IS NULL", "CASE WHEN NOT ($e) THEN 1 ELSE 2 END",
+		"coalesce(NOT ($e), false)", "opposite($e)", "($e) OR ($other)", "($e) AND ($other)",
+		"NOT (($e) AND ($other))", "NOT (($e) OR ($other))", "($e) IS DISTINCT FROM true",
+		"CASE WHEN true THEN NOT ($e) END", "ROW(NOT ($e), 1) = ROW(true, 1)", "(NOT ($e))::int",
+		# the parser accepts only columns there
+		$e =~ /^b\.\w+$/ ? "(SELECT count(*) FROM small WHERE w > 7 AND NOT ($e))" : ());
+}
+
+sub of_integer
+{
+	my $e = shift;
+
+	return pick($e, "($e) + 1", "-($e)", "NOT (($e) > 2)", "NOT (($e) IS NULL)", "coalesce($e, -1)",
+		"NOT (($e) IN (1, 2))", "NOT (($e) BETWEEN 1 AND 4)", "greatest($e, 0)", "third($e)",
+		"dear($e)", "moody($e)",
+		$e =~ /^b\.\w+$/ ? ("(SELECT max(w) FROM small WHERE w < ($e))") x 4 : (),
+		"CASE WHEN ($e) > 1 THEN 'more' ELSE 'less' END", "NOT (($e) IS DISTINCT FROM 1)",
+		"coalesce(coalesce($e, 3), 4)", "nullif($e, 2)");
+}
+
+# Return FROM and WHERE; grouping expressions of the table, of a subquery or a view, or of a small
+# side with a primary key, each with a function that makes targets of it; and columns that depend
+# on a key among them
+sub regrouped_source
+{
+	my $scan = "WHERE " . GpuJoinFuzz::key_condition('b') . filter();
+	my ($small, $join) = (GpuJoinFuzz::small_side('s'), pick(' JOIN ', ' LEFT JOIN '));
+	my ($from, $has_small) = @{ pick([ source() ],
+			[ source() ],
+			[ "(SELECT * FROM facts" . pick('', ' OFFSET 0') . ") b $scan", 0 ],
+			[ "seen b $scan", 0 ],
+			[ "$small${join}seen b ON b.k = s.k" . filter(), 1 ],
+			[ "keyed s${join}facts b ON b.k = s.k" . filter(), 1 ],
+			[ "keyed s${join}facts b ON b.k = s.k" . filter(), 1 ]) };
+	my $is_view = $from =~ /seen b/;
+	my @truths_here = (@truths, $is_view ? map { "b.$_" } (qw(large one both o2)) x 4 : (),
+		$has_small ? ('s.w > 20', 'b.k2 > s.w') x 3 : ());
+	my @integers_here = (@integers, $is_view ? map { "b.$_" } (qw(z e)) x 4 : ());
+	my @groups = map {
+		chance(0.5)
+		  ? [ pick(@truths_here), \&of_truth ]
+		  : [ pick(@integers_here), \&of_integer ]
+	} 1 .. pick(1, 1, 2, 3);
+	my @dependent;
+
+	if ($from =~ /^keyed s/ && chance(0.7))
+	{
+		unshift @groups, [ 's.w', \&of_integer ];
+		@dependent = ('s.name', 's.flag', 's.x', 's.u', 'NOT s.flag', 'upper(s.name)', 's.k',
+			's.x + s.w', "s.name > 'name 1'");
+	}
+	return ($from, \@groups, \@dependent);
+}
+
+# Return a target: a grouping expression in some form, or a dependent column
+sub target
+{
+	my ($groups, $dependent) = @_;
+	my @truths_of = map { $_->[0] } grep { $_->[1] == \&of_truth } @$groups;
+	my ($e, $form) = pick(@$groups)->@*;
+
+	return pick(@$dependent) if @$dependent && chance(0.4);
+	return $form->($e, @truths_of);
+}
+
+sub regrouped
+{
+	my ($from, $groups, $dependent) = regrouped_source();
+	my $any = sub { target($groups, $dependent) };
+	my $quiet = sub { my $t; do { $t = $any->() } while ($t =~ /moody/); $t };
+	my @targets = map { $any->() } 1 .. pick(1, 2, 3);
+	my $list = join(', ', map { "$targets[$_] AS t$_" } 0 .. $#targets);
+	my $by = join(', ', map { $_->[0] eq '5' ? "5 + 0" : $_->[0] } @$groups);
+	my $aggregates = join(', ', map { aggregate() } 1 .. pick(1, 1, 3));
+	my $having = pick('', '', ' HAVING ' . truth($quiet->()),
+		' HAVING count(*) > 1 AND ' . truth($quiet->()));
+	my $tail = "FROM $from GROUP BY $by$having";
+
+	return pick(
+		"SELECT $list, $aggregates $tail",
+		"SELECT $list, $aggregates $tail",
+		"SELECT $list, $aggregates $tail ORDER BY " . $quiet->() . ', 1',
+		"SELECT DISTINCT $list $tail",
+		"SELECT $list, count(*), sum(count(*)) OVER () $tail",
+		"SELECT $list, count(*) AS n, sum(count(*)) OVER (PARTITION BY " . $quiet->() . ") $tail",
+		"SELECT $list, rank() OVER (ORDER BY count(*), " . $quiet->() . ") $tail",
+		"SELECT $list, rank() OVER (PARTITION BY " . $quiet->() . " ORDER BY count(*)) $tail "
+		  . "ORDER BY count(*)",
+		"SELECT DISTINCT $list, max(count(*)) OVER (PARTITION BY " . $quiet->() . ") $tail",
+		"SELECT count(*) AS n, $list $tail ORDER BY " . join(', ', 1 .. @targets + 1)
+		  . " LIMIT " . (1 + upto(40)),
+		"SELECT t0, count(*), sum(n) FROM (SELECT $list, count(*) AS n $tail) q GROUP BY t0",
+		"SELECT t0, s.w FROM (SELECT $list, count(*) AS n $tail) q LEFT JOIN small s ON s.w = n",
+		"SELECT w, (SELECT max(n) FROM (SELECT $list, count(*) AS n $tail) q WHERE n < w + 5) "
+		  . "FROM (SELECT DISTINCT w % 3 AS w FROM small) w");
+}
+
+# Return a condition that is true of some values of an expression
+sub truth
+{
+	my $e = shift;
+	return pick("($e) IS NOT NULL", "($e) IS NULL", "($e)::text > '1'", "NOT (($e)::text < 'm')");
+}
+
+# All rows are those for which a condition is true, those for which it is false, and those for which
+# it is neither: return a query for the groups that say otherwise
+sub ternary
+{
+	my (undef, $groups) = regrouped_source();
+	my @of_table = grep { $_->[0] !~ /\bs\.w|b\.(large|one|both|o2|z|e)\b/ } @$groups;
+	@of_table = ([ 'b.a > 3', \&of_truth ]) if !@of_table;
+	my $small = GpuJoinFuzz::small_side('s');
+	my $from = pick("facts b WHERE " . GpuJoinFuzz::key_condition('b') . filter(),
+		"seen b WHERE " . GpuJoinFuzz::key_condition('b') . filter(),
+		"$small JOIN facts b ON b.k = s.k WHERE true" . filter(),
+		"$small LEFT JOIN facts b ON b.k = s.k" . filter() . ' WHERE true', semi_source());
+	my $by = join(', ', map { $_->[0] eq '5' ? '5 + 0' : $_->[0] } @of_table);
+	my $target = target(\@of_table, []) =~ s/moody/dear/r;
+	my ($p, $sum) = (pick(@truths, 'b.v < 40', 'b.k2 > 30'), pick(qw(b.b b.k2 b.v b.a)));
+	my $rows = "SELECT ($target)::text AS t, count(*) AS n, count(b.id) AS i, sum($sum) AS s, "
+	  . "min(b.v) AS least, max(b.k2) AS most FROM $from AND ";
+	my ($whole, $parts) = map {
+		"SELECT t, sum(n), sum(i), sum(s), min(least), max(most) FROM $_ GROUP BY t"
+	} qw(whole parts);
+
+	return "WITH whole AS (${rows}true GROUP BY $by), parts AS ("
+	  . join(' UNION ALL ', map { "$rows$_ GROUP BY $by" } "($p)", "NOT ($p)", "($p) IS NULL")
+	  . ") ($whole EXCEPT ALL $parts) UNION ALL ($parts EXCEPT ALL $whole)";
+}
+
 # Name the columns of a subquery, so that an outer query can read them
 sub some_groups
 {
@@ -273,6 +445,8 @@ my %shapes = (
 	agg_plain => \&plain,
 	agg_grouped => \&grouped,
 	agg_distinct => \&distinct,
+	agg_regrouped => \&regrouped,
+	agg_ternary => \&ternary,
 	agg_of_groups => sub { about_groups("(" . some_groups() . ") u") },
 	agg_cte => sub { "WITH u AS " . pick('', 'MATERIALIZED ', 'NOT MATERIALIZED ') . "("
 		  . some_groups() . ") " . about_groups('u' . pick('', ' WHERE q IS NOT NULL')) },
@@ -338,7 +512,7 @@ sub generic
 
 sub aggregate_query
 {
-	my $shape = chance(0.15) ? 'agg_generic' : pick(sort keys %shapes);
+	my $shape = chance(0.12) ? 'agg_generic' : pick(sort(keys %shapes), ('agg_regrouped') x 4);
 	my $how = pick(qw(whole whole loop scroll cursor parallel parallel));
 	my ($query, $args) = ('', '');
 
