@@ -7,8 +7,8 @@
  * returned.  Rows of groups that do not fit in memory are spilled, and grouped after the groups in
  * memory have been returned, so that a caller that stops early does not wait for them.
  *
- * The node's scan tuple has the group columns, the aggregates, and the other columns that HAVING
- * and the target list use, with the values of the group's first row; both are evaluated on it.
+ * HAVING and the target list are evaluated on the scan tuple, which has the group columns, the
+ * aggregates, and the other columns that are used, with the values of the group's first row.
  *
  * A partial GpuAgg runs in each process of a parallel plan, for the rows that its child returns
  * there, and returns transition states.  The PostgreSQL node above combines groups anyway, so
@@ -308,7 +308,8 @@ encode_columns(GjAggState *agg, CustomScan *plan)
 
 	agg->coded = get_private(plan, GJ_AGG_CODED);
 	foreach(lc, agg->coded)
-		GjReaderEncode(agg->reader, list_nth_int(inputs, lfirst_int(lc)));
+		GjReaderEncode(agg->reader, list_nth_int(inputs, lfirst_int(lc)),
+					   lfirst_int(lc) >= count_keys(plan));
 }
 
 /*
@@ -492,11 +493,8 @@ map_groups(GjAggState *agg, CustomScan *plan)
 	for (int i = 0; i < agg->ncolumns; i++)
 	{
 		MadeColumn *made = &agg->columns[i];
-		int			item;
+		int			item = item_of(plan, column);
 
-		if (i == nkeys)
-			column = form;
-		item = item_of(plan, column);
 		made->column = column++;
 		made->part = GJ_PART_OF(item);
 		made->display_scale = GJ_DISPLAY_SCALE_OF(item);
@@ -507,6 +505,8 @@ map_groups(GjAggState *agg, CustomScan *plan)
 			made->second = column++;
 		agg->is_made |= made->part != GJ_WHOLE;
 		agg->has_strays |= strays_of(item) != GJ_STRAY_NONE;
+		if (i == nkeys - 1)
+			column = form;
 	}
 	if (agg->is_made)
 		agg->made = palloc(agg->ncolumns * GJ_RESTORED_BYTES);

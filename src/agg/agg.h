@@ -42,9 +42,10 @@ extern GjReader *GjReaderCreate(PlanState *node, List *attnos, List *types, List
 
 /*
  * Replace a column's values in the batches by int4 codes.  Values that the type considers equal
- * get the same code.  The node must be a join, and the column must belong to its small side.
+ * get the same code, or by_image, only those that are the same.  The node must be a join, and the
+ * column must belong to its small side.
  */
-extern void GjReaderEncode(GjReader *reader, int column);
+extern void GjReaderEncode(GjReader *reader, int column, bool by_image);
 extern Datum GjReaderDecode(const GjReader *reader, int column, Datum code);
 
 /*

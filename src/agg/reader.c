@@ -32,7 +32,6 @@
 #include "executor/execPartition.h"
 #include "executor/instrument.h"
 #include "miscadmin.h"
-#include "nodes/memnodes.h"
 #include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "utils/acl.h"
@@ -151,10 +150,9 @@ static bool put_partners(GjReader *reader, int i, int first, const GjRowBatch *b
 static int32 encode(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, Datum value);
 static void note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int32 code);
 static void grow(GjReaderColumn *column, uint32 least);
-static GjCodes *codes_create(MemoryContext parent, Oid type, Oid collation);
+static GjCodes *codes_create(MemoryContext parent, Oid type, Oid collation, bool by_image);
 static void codes_clear(GjCodes *codes);
 static int32 codes_find(GjCodes *codes, Datum value);
-static Datum codes_value(const GjCodes *codes, int32 code);
 
 GjReader *
 GjReaderCreate(PlanState *node, List *attnos, List *types, List *groupings, GjStrays *strays,
@@ -947,20 +945,13 @@ put_made(GjReader *reader, GjReaderColumn *column, int first, const GjRowBatch *
  */
 
 void
-GjReaderEncode(GjReader *reader, int column)
+GjReaderEncode(GjReader *reader, int column, bool by_image)
 {
 	GjReaderColumn *to = &reader->columns[column];
 	Form_pg_attribute att = TupleDescAttr(ExecGetResultType(reader->node), to->slot_at);
 
-	Assert(to->width == sizeof(int32));
-	to->codes = codes_create(CurrentMemoryContext, att->atttypid, att->attcollation);
+	to->codes = codes_create(CurrentMemoryContext, att->atttypid, att->attcollation, by_image);
 	to->known = palloc(FIRST_KNOWN * sizeof(int32));
-}
-
-Datum
-GjReaderDecode(const GjReader *reader, int column, Datum code)
-{
-	return codes_value(reader->columns[column].codes, DatumGetInt32(code));
 }
 
 void
@@ -1054,8 +1045,8 @@ grow(GjReaderColumn *column, uint32 least)
  * Codes
  *
  * A code is a number that stands for a value.  Values that are equal by their type's own operator
- * have the same code.  A hash table that uses the type's functions has the codes, as in
- * PostgreSQL's grouping nodes.
+ * have the same code, as in PostgreSQL's grouping nodes; but if they form no groups, only values
+ * that are the same: 1.5 is not 1.50.
  *-------------------------------------------------------------------------
  */
 
@@ -1079,6 +1070,7 @@ struct GjCodes
 	FmgrInfo	equal;
 	int16		typlen;
 	bool		typbyval;
+	bool		by_image;		/* is only the same value equal? */
 	struct valuetable_hash *table;
 	Datum	   *values;			/* values by code */
 	int32		nvalues;
@@ -1088,15 +1080,14 @@ struct GjCodes
 static void check_permission(Oid function);
 static void start(GjCodes *codes);
 static int32 add_value(GjCodes *codes, Cell *cell, Datum value);
+static uint32 hash_value(GjCodes *codes, Datum value);
 static bool are_equal(GjCodes *codes, Datum a, Datum b);
 
 #define SH_PREFIX valuetable
 #define SH_ELEMENT_TYPE Cell
 #define SH_KEY_TYPE Datum
 #define SH_KEY value
-#define SH_HASH_KEY(tb, key) \
-	DatumGetUInt32(FunctionCall1Coll(&((GjCodes *) (tb)->private_data)->hash, \
-									 ((GjCodes *) (tb)->private_data)->collation, key))
+#define SH_HASH_KEY(tb, key) hash_value((GjCodes *) (tb)->private_data, key)
 #define SH_EQUAL(tb, a, b) are_equal((GjCodes *) (tb)->private_data, a, b)
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, cell) (cell)->hash
@@ -1106,7 +1097,7 @@ static bool are_equal(GjCodes *codes, Datum a, Datum b);
 #include "lib/simplehash.h"
 
 static GjCodes *
-codes_create(MemoryContext parent, Oid type, Oid collation)
+codes_create(MemoryContext parent, Oid type, Oid collation, bool by_image)
 {
 	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_EQ_OPR_FINFO |
 											  TYPECACHE_HASH_PROC_FINFO);
@@ -1116,8 +1107,10 @@ codes_create(MemoryContext parent, Oid type, Oid collation)
 
 	if (!OidIsValid(entry->eq_opr) || !OidIsValid(entry->hash_proc))
 		elog(ERROR, "type %u cannot be hashed", type);
-	check_permission(entry->eq_opr_finfo.fn_oid);
+	if (!by_image)
+		check_permission(entry->eq_opr_finfo.fn_oid);
 	codes->context = context;
+	codes->by_image = by_image;
 	codes->scratch = AllocSetContextCreate(context, "gpujoin codes scratch",
 										   ALLOCSET_SMALL_SIZES);
 	codes->collation = collation;
@@ -1187,14 +1180,22 @@ add_value(GjCodes *codes, Cell *cell, Datum value)
 	return codes->nvalues++;
 }
 
+static uint32
+hash_value(GjCodes *codes, Datum value)
+{
+	return codes->by_image ? datum_image_hash(value, codes->typbyval, codes->typlen) :
+		DatumGetUInt32(FunctionCall1Coll(&codes->hash, codes->collation, value));
+}
+
 static bool
 are_equal(GjCodes *codes, Datum a, Datum b)
 {
-	return DatumGetBool(FunctionCall2Coll(&codes->equal, codes->collation, a, b));
+	return codes->by_image ? datum_image_eq(a, b, codes->typbyval, codes->typlen) :
+		DatumGetBool(FunctionCall2Coll(&codes->equal, codes->collation, a, b));
 }
 
-static Datum
-codes_value(const GjCodes *codes, int32 code)
+Datum
+GjReaderDecode(const GjReader *reader, int column, Datum code)
 {
-	return codes->values[code];
+	return reader->columns[column].codes->values[DatumGetInt32(code)];
 }

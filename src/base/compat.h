@@ -133,6 +133,17 @@ GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
 #endif
 }
 
+/*
+ * The clauses by which rows are grouped, as planning has left them: 16 has them in another list.  If
+ * all columns are constants, 16 has left none: then all of them, as no rows make no group.
+ */
+#if PG_VERSION_NUM >= 160000
+#define GjGroupClause(root) \
+	((root)->processed_groupClause ? (root)->processed_groupClause : (root)->parse->groupClause)
+#else
+#define GjGroupClause(root)		((root)->parse->groupClause)
+#endif
+
 /* Privileges ----------------------------------------------------------------- */
 
 #if PG_VERSION_NUM >= 160000

@@ -1118,7 +1118,7 @@ make_target(PlannerInfo *root, const GjAggQuery *partial)
 	PathTarget *target = create_empty_pathtarget();
 	ListCell   *lc;
 
-	foreach(lc, root->parse->groupClause)
+	foreach(lc, GjGroupClause(root))
 	{
 		SortGroupClause *clause = lfirst_node(SortGroupClause, lc);
 
@@ -1149,6 +1149,6 @@ finish(PlannerInfo *root, const GjAggQuery *query, RelOptInfo *input, RelOptInfo
 	get_agg_clause_costs(root, AGGSPLIT_FINAL_DESERIAL, &costs);
 	return (Path *) create_agg_path(root, output, gather, target,
 									parse->groupClause != NIL ? AGG_HASHED : AGG_PLAIN,
-									AGGSPLIT_FINAL_DESERIAL, parse->groupClause,
+									AGGSPLIT_FINAL_DESERIAL, GjGroupClause(root),
 									query->having, &costs, ngroups);
 }

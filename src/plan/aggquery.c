@@ -27,6 +27,7 @@
  */
 #include "postgres.h"
 
+#include "access/nbtree.h"
 #include "access/transam.h"
 #include "catalog/pg_collation.h"
 #include "catalog/pg_database.h"
@@ -83,6 +84,7 @@ static bool compares_bytes(Oid collation);
 static const char *say(const Aggref *aggref, const char *problem);
 static const char *computation_problem(Expr *expr);
 static bool encodes(PlannerInfo *root, const GjAggQuery *query, Path *child);
+static bool shows_own_value(const GjAggQuery *query, const Var *column);
 static bool takes_from(const GjAggQuery *query, const PathTarget *target);
 static bool has_expr(const PathTarget *target, Expr *expr);
 static bool value_type_of(Oid type, GjValueType *value_type);
@@ -146,7 +148,7 @@ read_groups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery *qu
 		query->refused = "a set-returning function in the target list";
 	else
 	{
-		read_clauses(parse->groupClause, root->processed_tlist, query);
+		read_clauses(GjGroupClause(root), root->processed_tlist, query);
 		(void) (read_expr((Node *) grouped->reltarget->exprs, query) ||
 				read_expr((Node *) having, query));
 		check_groupings(query);
@@ -368,10 +370,34 @@ encodes(PlannerInfo *root, const GjAggQuery *query, Path *child)
 
 		if (has_word ? list_member(query->others, lfirst(lc)) :
 			cand == NULL || cand->nbatches > 1.0 ||
-			!bms_is_member(lfirst_node(Var, lc)->varno, cand->small->relids))
+			!bms_is_member(lfirst_node(Var, lc)->varno, cand->small->relids) ||
+			!shows_own_value(query, lfirst_node(Var, lc)))
 			return false;
 	}
 	return true;
+}
+
+/*
+ * Return true if each group shows the value of one of its rows for a column whose values are
+ * replaced by numbers.  A number of a group column stands for all values that are equal, such as 1.5
+ * and 1.50, and gives back the first: it may be of another group if there are more columns.
+ */
+static bool
+shows_own_value(const GjAggQuery *query, const Var *column)
+{
+	TypeCacheEntry *type = lookup_type_cache(column->vartype, TYPECACHE_BTREE_OPFAMILY);
+	Oid			proc = InvalidOid;
+
+	if (list_member(query->others, column) ||
+		(list_length(query->groupings) == 1 && query->others == NIL))
+		return true;
+	if (OidIsValid(type->btree_opf))
+		proc = get_opfamily_proc(type->btree_opf, type->btree_opintype, type->btree_opintype,
+								 BTEQUALIMAGE_PROC);
+	/* trailing blanks of char are ignored, and differ if there is no length */
+	return OidIsValid(proc) && (column->vartype != BPCHAROID || column->vartypmod >= 0) &&
+		DatumGetBool(OidFunctionCall1Coll(proc, column->varcollid,
+										  ObjectIdGetDatum(type->btree_opintype)));
 }
 
 /*

@@ -15,6 +15,10 @@ INSERT INTO big SELECT i, i % 50, CASE WHEN i % 11 > 0 THEN i % 11 END, i % 7, i
 CREATE INDEX big_key ON big USING gpujoin (key) INCLUDE (id, a, b, x, u);
 CREATE TABLE small AS SELECT i AS k, i % 3 AS w, 'name ' || i % 2 AS name FROM generate_series(1, 8) i;
 ALTER TABLE small ADD PRIMARY KEY (k);
+CREATE TABLE forms AS SELECT k, (1.5 || repeat('0', k))::numeric AS n, 'b' || repeat(' ', k) AS t,
+	('b' || repeat(' ', k))::bpchar AS c, make_interval(days => k % 2, hours => 24 - k % 2 * 24) AS i
+	FROM small;
+ALTER TABLE forms ADD PRIMARY KEY (k);
 VACUUM ANALYZE big, small;
 
 CREATE FUNCTION slow_next(i int) RETURNS int IMMUTABLE COST 10000 LANGUAGE plpgsql AS
@@ -81,6 +85,8 @@ INSERT INTO queries (of, q) VALUES
 	('folded', 'SELECT NOT (a IS DISTINCT FROM 3), count(*) FROM big WHERE key IN (1, 2)
 		GROUP BY a IS DISTINCT FROM 3'),
 	('folded', 'SELECT NOT (a > b), count(*) FROM big WHERE key IN (1, 2) GROUP BY a > b'),
+	('folded', 'SELECT NOT (COALESCE(a, 0) + b > 4), count(*) FROM big WHERE key = 20 AND id >= 220
+		GROUP BY COALESCE(a, 0) + b > 4'),
 	('folded', 'SELECT NOT (x > 1), count(*), sum(x) FROM big WHERE key IN (1, 2) GROUP BY x > 1'),
 	('folded', 'SELECT not_inlined(a > 3), count(*) FROM big WHERE key IN (1, 2) GROUP BY a > 3'),
 	('folded', 'SELECT inlined(a) + 1, count(*) FROM big WHERE key IN (1, 2) GROUP BY inlined(a)'),
@@ -167,6 +173,15 @@ INSERT INTO queries (of, q) VALUES
 	('dependent', 'SELECT k, name, count(*) FROM small LEFT JOIN big ON key = k AND a > 3 GROUP BY k'),
 	('dependent', 'SELECT k, upper(name), count(*), sum(count(*)) OVER () FROM small
 		JOIN big ON key = k GROUP BY k HAVING name > ''name 0'''),
+-- values that are equal and not the same: each group shows one of its own
+	('own', 'SELECT n, k, count(*) FROM forms JOIN big ON key = k GROUP BY n, k'),
+	('own', 'SELECT n, abs(k), count(*) FROM forms JOIN big ON key = k GROUP BY n, abs(k)'),
+	('own', 'SELECT c || ''.'', k, count(*) FROM forms JOIN big ON key = k GROUP BY c, k'),
+	('own', 'SELECT i, k, count(*) FROM forms JOIN big ON key = k GROUP BY i, k'),
+	('own', 'SELECT DISTINCT n, i, k FROM forms JOIN big ON key = k'),
+	('own', 'SELECT k, n, c || ''.'', t || ''.'', i, count(*) FROM forms JOIN big ON key = k GROUP BY k'),
+	('own', 'SELECT k, n, NOT (a > 3), count(*) FROM forms JOIN big ON key = k GROUP BY k, a > 3'),
+	('own', 'SELECT n = 1.5, count(*) FROM forms JOIN big ON key = k GROUP BY n'),
 -- a group column that is a constant is one: no rows make no group
 	('constant', 'SELECT count(*) FROM big WHERE key IN (1, 2) AND a = 1 GROUP BY a'),
 	('constant', 'SELECT count(*) FROM big WHERE key IN (1, 2) AND a = 100 GROUP BY a'),

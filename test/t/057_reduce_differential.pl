@@ -29,7 +29,9 @@ sql(q{
 	CREATE TABLE s AS SELECT i * 7 % 500 AS k, i % 9 AS w, 'n' || i % 4 AS n
 	FROM generate_series(1, 40) i;
 	INSERT INTO s SELECT k, w + 1, n FROM s WHERE w < 3;
-	VACUUM ANALYZE t, s});
+	CREATE TABLE keyed AS SELECT row_number() OVER () AS w, k, n FROM s;
+	ALTER TABLE keyed ADD PRIMARY KEY (w);
+	VACUUM ANALYZE t, s, keyed});
 sql(q{SELECT gpujoin_load('t_k')});
 
 # All forms of queries: columns of the groups, aggregates, and where the rows come from
@@ -43,6 +45,11 @@ my @forms = (
 			@keys, @joins } 'k', 'a', 'b', 'd', 'a, d', 'k, b, a', 'd, a, b, k'),
 	(map { my $by = $_; map { "SELECT $by, count(*), sum(id), count(b) FROM $_ GROUP BY $by" }
 			@joins } 'n', 'w, k', 'n, a', 'w, d, b'),
+	# other columns, which depend on a primary key, have the values of one row
+	(map { my $by = $_; map { "SELECT w, n, keyed.k, count(*), sum(id) FROM keyed JOIN t USING (k)"
+			  . " $_ GROUP BY w$by" } '', 'WHERE w <= :k % 11', 'WHERE b >= 0' } '', ', a', ', a, d'),
+	(map { "SELECT a + 1, d, count(*), sum(count(*)) OVER (PARTITION BY d) FROM $_ GROUP BY a, d" }
+		@keys, @joins),
 	(map { my $by = $_; map { ("SELECT DISTINCT $by FROM $_",
 				"SELECT count(*) FROM (SELECT DISTINCT $by FROM $_) d") }
 			@keys, @joins } 'a', 'k', 'b', 'a, b', 'id, a', 'k, a, b, d'),

@@ -169,6 +169,12 @@ my %shapes = (
 	negated => sub { "SELECT id, k FROM big b WHERE " . pick('NOT (', '(') . "b.k "
 		  . pick('IN', 'NOT IN') . " (" . list(like_key()) . ")) "
 		  . pick('', 'IS NOT TRUE', 'IS NULL') },
+	ternary => sub { # all rows are those for which a condition is true, false, or neither
+		my $rows = "SELECT id, v FROM big b WHERE " . key_condition('b') . " AND ";
+		my $p = filter('b');
+		my $parts = join(' UNION ALL ', map { "$rows$_" } "($p)", "NOT ($p)", "($p) IS NULL");
+		"(${rows}true EXCEPT ALL ($parts)) UNION ALL (($parts) EXCEPT ALL ${rows}true)";
+	},
 	or_lists => sub { "SELECT id, k, v FROM big b WHERE (" . key_condition('b') . " OR "
 		  . pick(key_condition('b'), 'b.v = 7', 'b.k IS NULL') . ")" . filters('b') },
 	aggregate => sub { "SELECT k, count(*), sum(v), min(t) FROM big b WHERE " . key_condition('b')

@@ -104,7 +104,10 @@ sub facts_parts
 	return "CREATE VIEW seen AS SELECT *, a > 3 AS large, k2 % 3 AS z, coalesce(a, 0::int2) AS e, "
 	  . "a > 0 OR k2 > 50 AS one, a > 3 AND ok AS both, a > 4 AS o2 FROM facts;\n"
 	  . "CREATE TABLE keyed AS SELECT DISTINCT ON (w) k, w, 'name ' || w % 4 AS name, "
-	  . "w % 3 = 0 AS flag, w / 4.0::float8 AS x, md5(w::text)::uuid AS u FROM small;\n"
+	  . "w % 3 = 0 AS flag, w / 4.0::float8 AS x, md5(w::text)::uuid AS u, "
+	  # equal, but not the same
+	  . "(1.5 || repeat('0', w % 4))::numeric AS n, make_interval(days => w % 2, "
+	  . "hours => 24 - w % 2 * 24) AS i, ('b' || repeat(' ', w % 3))::bpchar AS c FROM small;\n"
 	  . "ALTER TABLE keyed ADD PRIMARY KEY (w);\n"
 	  . "CREATE FUNCTION opposite(x bool) RETURNS bool IMMUTABLE LANGUAGE sql AS 'SELECT NOT x';\n"
 	  . "CREATE FUNCTION third(x int) RETURNS int IMMUTABLE LANGUAGE sql AS 'SELECT x % 3';\n"
@@ -338,7 +341,12 @@ sub regrouped_source
 	{
 		unshift @groups, [ 's.w', \&of_integer ];
 		@dependent = ('s.name', 's.flag', 's.x', 's.u', 'NOT s.flag', 'upper(s.name)', 's.k',
-			's.x + s.w', "s.name > 'name 1'");
+			's.x + s.w', "s.name > 'name 1'", 's.n', 's.n + s.w', 's.i', "s.c || '.'");
+	}
+	elsif ($from =~ /^keyed s/ && chance(0.5))
+	{
+		my $form = pick(qw(s.n s.i s.c));
+		unshift @groups, [ 'abs(s.w)', \&of_integer ], [ $form, sub { "$form\::text || '.'" } ];
 	}
 	return ($from, \@groups, \@dependent);
 }
