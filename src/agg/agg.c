@@ -291,8 +291,7 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	create_groups(agg, plan, estate);
 	map_groups(agg, plan);
 	encode_columns(agg, plan);
-	agg->is_plain = agg->coded == NIL && !agg->has_strays &&
-		is_plain(plan->scan.plan.targetlist);
+	agg->is_plain = agg->coded == NIL && !agg->has_strays && is_plain(plan->scan.plan.targetlist);
 	agg->is_bare = node->ss.ps.qual == NULL && node->ss.ps.ps_ProjInfo == NULL &&
 		agg->coded == NIL && !agg->is_made;
 }

@@ -1111,8 +1111,7 @@ codes_create(MemoryContext parent, Oid type, Oid collation, bool by_image)
 		check_permission(entry->eq_opr_finfo.fn_oid);
 	codes->context = context;
 	codes->by_image = by_image;
-	codes->scratch = AllocSetContextCreate(context, "gpujoin codes scratch",
-										   ALLOCSET_SMALL_SIZES);
+	codes->scratch = AllocSetContextCreate(context, "gpujoin codes scratch", ALLOCSET_SMALL_SIZES);
 	codes->collation = collation;
 	codes->typlen = entry->typlen;
 	codes->typbyval = entry->typbyval;

@@ -170,11 +170,9 @@ my %shapes = (
 		  . pick('IN', 'NOT IN') . " (" . list(like_key()) . ")) "
 		  . pick('', 'IS NOT TRUE', 'IS NULL') },
 	ternary => sub { # all rows are those for which a condition is true, false, or neither
-		my $rows = "SELECT id, v FROM big b WHERE " . key_condition('b') . " AND ";
-		my $p = filter('b');
-		my $parts = join(' UNION ALL ', map { "$rows$_" } "($p)", "NOT ($p)", "($p) IS NULL");
-		"(${rows}true EXCEPT ALL ($parts)) UNION ALL (($parts) EXCEPT ALL ${rows}true)";
-	},
+		my ($rows, $p) = ("SELECT id, v FROM big b WHERE " . key_condition('b'), filter('b'));
+		my $parts = join ' UNION ALL ', map { "$rows AND $_" } "($p)", "NOT ($p)", "($p) IS NULL";
+		"($rows EXCEPT ALL ($parts)) UNION ALL (($parts) EXCEPT ALL $rows)" },
 	or_lists => sub { "SELECT id, k, v FROM big b WHERE (" . key_condition('b') . " OR "
 		  . pick(key_condition('b'), 'b.v = 7', 'b.k IS NULL') . ")" . filters('b') },
 	aggregate => sub { "SELECT k, count(*), sum(v), min(t) FROM big b WHERE " . key_condition('b')
@@ -392,7 +390,6 @@ sub create_tables
 			  by_list deep inherited)));
 	$round{type} = $ENV{GPUJOIN_KEY} if $ENV{GPUJOIN_KEY};
 	my $class = $classes{ $round{type} };
-
 	$round{class} = ref $class ? pick(@$class) : $class && chance(0.3) ? $class : '';
 	$round{collate} =
 	  $has_icu && !$round{class} && family() eq 'text' && $round{kind} !~ /by_|deep/ && chance(0.4)
