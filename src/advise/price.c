@@ -15,10 +15,11 @@
  * Each key is tried without INCLUDE and, if the other columns that the query needs of the table
  * can be stored, with all of them, so that the heap may not be needed; otherwise with those of
  * them that filter or sort.  If the query names the table several times, the columns of each place
- * are tried by themselves first: an index serves only places that have a condition on its key.  Columns are included only if that saves another tenth of the cost,
- * because they make the index larger.  Columns that the statement updates are never included: its
- * updates would no longer be HOT.  If an index of ours has the same key, the new one also gets its
- * columns, and can replace it.
+ * are tried by themselves first: an index serves only places that have a condition on its key.
+ * Columns are included only if that saves another tenth of the cost, because they make the index
+ * larger.  Columns that the statement updates are never included: its updates would no longer be
+ * HOT.  If an index of ours has the same key, the new one also gets its columns, and can replace
+ * it.
  *
  * Of the indexes on several tables, the one that saves most comes first.  Each further one must
  * save more than a tenth of the remaining cost.  The reported costs are those with one index
