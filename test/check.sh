@@ -495,7 +495,8 @@ echo "0 0" >"$totals"
 cuda=NVCC=
 [ "${CHECK_DEVICE:-reference}" != cuda ] || cuda=''
 say "building with warnings as errors"
-if run_make -k -j"$jobs" $cuda COPT=-Werror all >"$log/warnings.log" 2>&1; then
+if run_make -k -j"$jobs" $cuda COPT=-Werror all cuda/build/device_test cuda/build/helper_test \
+    >"$log/warnings.log" 2>&1; then
     build_and_install $cuda COPT=-Werror
 else
     note "not clean: see lint"

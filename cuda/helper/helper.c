@@ -2,10 +2,11 @@
  * helper.c
  *	  The helper program: drives the device for PostgreSQL, in a process of its own.
  *
- * PostgreSQL's supervisor starts it with the arena and an eventfd as descriptors; it can reach
- * nothing else of PostgreSQL. So whatever goes wrong here (a crash in the driver, a wild write, a
- * call that never returns) only costs the waiting queries the device's answer. The supervisor
- * sees the helper end and starts another.
+ * PostgreSQL's supervisor starts it with the arena and an eventfd as descriptors; it has no other
+ * descriptor and no other memory of PostgreSQL. So whatever goes wrong here (a crash in the driver,
+ * a wild write, a call that never returns) only costs the waiting queries the device's answer. The
+ * supervisor sees the helper end and starts another. That protects the server from faults, not from
+ * an enemy: the helper is a process of the server's user, who may open the server's files.
  *
  * One thread runs everything. A request is a small state machine (request.c and others); the loop
  * takes in new requests, steps each active one in turn, and wakes sleeping processes. No step
@@ -20,11 +21,13 @@
 #include "helper.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -57,6 +60,9 @@
 
 /* Interval of asking for the card's free memory, only while there is nothing else to do */
 #define CARD_EVERY_NS (10000 * NS_PER_MS)
+
+/* Of the scale from -1000 (never chosen) to 1000 (chosen first) when memory runs out */
+#define OOM_SCORE_ADJ "500"
 
 /* ---- bells ----------------------------------------------------------------------------------- */
 
@@ -299,7 +305,25 @@ serve(void)
 	}
 }
 
-/* gpujoin_helper LIBRARY DEVICE BUDGET EPOCH PARENT */
+/*
+ * Leaves the data directory, where the supervisor works: a core file, or a file that a driver opens
+ * by a relative name, does not belong there. No program executed from here gets more rights than
+ * this one has. If the machine runs out of memory, the kernel ends this process rather than one of
+ * PostgreSQL, which would take all others with it.
+ */
+static void
+leave_server(void)
+{
+	int oom = open("/proc/self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+
+	if (chdir("/") != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		die(GJP_EXIT_USAGE, 0, "could not leave the server's environment: %s", strerror(errno));
+	/* Without /proc the score remains the server's. */
+	if (oom >= 0 && (write(oom, OOM_SCORE_ADJ, strlen(OOM_SCORE_ADJ)) < 0 || close(oom) != 0))
+		fprintf(stderr, "could not change the process's oom_score_adj: %s\n", strerror(errno));
+}
+
+/* gpujoin_helper LIBRARY DEVICE BUDGET EPOCH PARENT; the library's path is absolute */
 int
 main(int argc, char **argv)
 {
@@ -317,6 +341,7 @@ main(int argc, char **argv)
 
 	h.epoch = (uint32_t) strtoul(argv[4], NULL, 10);
 	map_arena();
+	leave_server();
 	load_library(argv[1]);
 	open_device(argv[2], strtoull(argv[3], NULL, 10));
 	register_chunks();

@@ -596,8 +596,8 @@ leave(int code, Datum arg)
  *
  * The helper is executed, not merely forked.  A GPU driver must not be initialized in a forked
  * copy of a PostgreSQL process, and a helper without any of PostgreSQL's descriptors, mappings or
- * code cannot harm it.  It gets four descriptors: the arena, the supervisor's eventfd, and a
- * pipe, used twice, for the output of the helper and its libraries.
+ * code cannot harm it by accident.  It gets four descriptors: the arena, the supervisor's eventfd,
+ * and a pipe, used twice, for the output of the helper and its libraries.
  *
  * It dies with the supervisor (PR_SET_PDEATHSIG), even if the supervisor is killed.  It has a
  * session of its own, so that signals which the postmaster sends to the supervisor's process

@@ -56,23 +56,39 @@ helper_lives(void)
 	return false;
 }
 
-/*
- * Returns the helper's address space in kB; memory that was requested and not touched counts, too
- */
+/* Returns a number from a file of the helper in /proc, the one after a name, or -1. */
+static long
+proc_number(const char *name, const char *format)
+{
+	char path[64], line[256];
+	long number = -1;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int) helper, name);
+	file = fopen(path, "r");
+	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
+		sscanf(line, format, &number);
+	if (file != NULL)
+		fclose(file);
+	return number;
+}
+
 long
 helper_memory(void)
 {
-	char path[64], line[256];
-	long kb = 0;
-	FILE *file;
+	return proc_number("status", "VmSize: %ld kB");
+}
 
-	snprintf(path, sizeof(path), "/proc/%d/status", (int) helper);
-	file = fopen(path, "r");
-	while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-		sscanf(line, "VmSize: %ld kB", &kb);
-	if (file != NULL)
-		fclose(file);
-	return kb;
+bool
+helper_has_left(void)
+{
+	char path[64], folder[PATH_MAX];
+	ssize_t length;
+
+	snprintf(path, sizeof(path), "/proc/%d/cwd", (int) helper);
+	length = readlink(path, folder, sizeof(folder));
+	return length == 1 && folder[0] == '/' && proc_number("status", "NoNewPrivs: %ld") == 1 &&
+		   proc_number("oom_score_adj", "%ld") >= 500;
 }
 
 bool

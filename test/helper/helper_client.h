@@ -31,6 +31,8 @@ void start_helper(char *program, char *library);
 bool helper_lives(void);
 void signal_helper(int signal);
 bool supervisor_is_rung(void); /* since the last call */
+bool helper_has_left(void);	   /* the folder of its parent, its right to get more rights, and its
+								* place among the processes that the kernel spares */
 long helper_memory(void); /* address space in kB: memory that was requested and not touched
 						   * counts, too */
 

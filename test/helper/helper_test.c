@@ -501,6 +501,7 @@ main(int argc, char **argv)
 	ok_and_well(ask_pages(0, good, PAGES, 1, 0) >= GJD_OK && ask_pages(0, good, 0, 1, 0) == GJD_OK,
 				"an honest client is served");
 	ok(supervisor_is_rung(), "and the supervisor was told that the helper is ready");
+	ok(helper_has_left(), "the helper has left the folder and the rights of its parent");
 	ok(control->report.memory_total > 0 &&
 		   control->report.memory_free <= control->report.memory_total,
 	   "and told of the card's memory");
