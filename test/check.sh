@@ -463,6 +463,9 @@ look_for_crashes() {
 # The run
 # ---------------------------------------------------------------------------------------------
 
+# Tests stop the server at steps that src/base/step.h names, and crash it there.
+export GPUJOIN_STEPS=1
+
 wants() { [[ " $suites " == *" $1 "* ]]; }
 
 without_preloading() {

@@ -210,6 +210,22 @@ trailing_space() {
     sources c h cu cuh sh pl pm | xargs -r grep -nE '[[:space:]]+$' Makefile || [ $? = 123 ]
 }
 
+# A server that is used must not have a setting by which it crashes: in a build without GPUJOIN_STEPS
+# nothing is left of a step.
+steps_are_nothing() {
+    local flags source
+    source='#include "postgres.h"
+#include "base/step.h"
+extern bool f(void); bool f(void) {GjStep("step"); return GjStepsAreShort();}'
+    flags="-I$("$pg_config" --includedir-server) -Isrc -I. $("$pg_config" --cppflags)"
+    # shellcheck disable=SC2086  # flags are words
+    { $cc $flags -O1 -S -o - -x c - <<<"$source" && $cc $flags -S -o - src/base/step.c; } |
+        finds -n gj_debug_step
+    # shellcheck disable=SC2086
+    $cc $flags -DGPUJOIN_STEPS -O1 -S -o - -x c - <<<"$source" | grep -q gj_debug_step ||
+        echo "with GPUJOIN_STEPS there is no step"
+}
+
 # Everything undefined in the extension must come from PostgreSQL or the C library.
 no_cuda_symbols() {
     [ -e gpujoin.so ] || { echo "gpujoin.so has not been built"; return; }
@@ -453,6 +469,7 @@ check "a line that is not aligned is found out" aligned_checked
 check "no copying, allocating or reporting under a spinlock" no_work_under_spinlock
 check "no unfinished marks" no_unfinished_marks
 check "no trailing white space" trailing_space
+check "a build that is not for tests has no steps to crash at" steps_are_nothing
 check "gpujoin.so needs no CUDA" no_cuda_symbols
 check "gpujoin.so exports only names with our prefix" exports_prefixed
 check "no source file where the Makefile does not look" objects_found

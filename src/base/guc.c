@@ -391,6 +391,7 @@ define_debugging(void)
 							NULL,
 							NULL);
 
+#ifdef GPUJOIN_STEPS
 	DefineCustomStringVariable("gpujoin.debug_step",
 							   "Lets a change to an index fail, wait or crash at one of its steps.",
 							   "The name of the step, and error, wait or crash.",
@@ -401,6 +402,7 @@ define_debugging(void)
 							   NULL,
 							   NULL,
 							   NULL);
+#endif
 }
 
 /*

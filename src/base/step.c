@@ -23,6 +23,8 @@
 
 #include "step.h"
 
+#ifdef GPUJOIN_STEPS
+
 /* Advisory lock that "wait" waits for */
 #define STEP_LOCK				INT64CONST(1313)
 
@@ -67,3 +69,5 @@ GjStepReached(const char *name)
 		(void) kill(MyProcPid, SIGKILL);
 	}
 }
+
+#endif							/* GPUJOIN_STEPS */

@@ -3,11 +3,16 @@
  * step.h
  *	  Named steps of changes to an index and of searches, at which tests can stop them.
  *
+ * Only in builds for tests, with GPUJOIN_STEPS: a setting that crashes a server has no place in a
+ * server that is used.  In others a step is nothing.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
 #ifndef GPUJOIN_BASE_STEP_H
 #define GPUJOIN_BASE_STEP_H
+
+#ifdef GPUJOIN_STEPS
 
 /* The setting gpujoin.debug_step: "name error", "name wait" or "name crash"; empty if unused */
 extern char *gj_debug_step;
@@ -15,7 +20,7 @@ extern char *gj_debug_step;
 extern void GjStepReached(const char *name);
 
 /*
- * Mark a step.  Callers may hold page locks; outside of tests this is one comparison.
+ * Mark a step.  Callers may hold page locks.
  */
 #define GjStep(name) \
 	do { \
@@ -25,5 +30,10 @@ extern void GjStepReached(const char *name);
 
 /* True in tests, where work that is done in steps takes as many as possible */
 #define GjStepsAreShort() (gj_debug_step != NULL && gj_debug_step[0] != '\0')
+
+#else
+#define GjStep(name) ((void) 0)
+#define GjStepsAreShort() false
+#endif
 
 #endif							/* GPUJOIN_BASE_STEP_H */

@@ -432,7 +432,6 @@ int			autovacuum_work_mem = -1;
 int			XactIsoLevel;
 BackendType MyBackendType;
 BufferUsage pgBufferUsage;
-char	   *gj_debug_step;
 
 /* The progress of a fold is not reported. */
 void
