@@ -7,10 +7,10 @@
  * The check may run concurrently with readers and writers: it holds AccessShareLock,
  * as a query does, and reads one page at a time under a share lock.  It compares the
  * contents of two pages only where the order of reading makes that safe.  If a fold has
- * changed the lists meanwhile, it starts over, as a query does, but only once without the
- * fold lock: it reads all pages, and folds may come faster than that.  It tries to get the
- * lock until it has it, because autovacuum, which holds the lock during a deletion, would be
- * canceled for a process that waits for it.  During recovery the lock means nothing.
+ * changed the lists meanwhile, it starts over, as a query does, and then tries to get the
+ * fold lock in share mode: it reads all pages, and folds may come faster than that.  If
+ * another process has the lock, it starts over without: a deletion does not disturb it, and a
+ * fold does so once, when it ends.  During recovery the lock means nothing.
  *
  * The check against the heap, for heapallindexed, is below ("The heap").
  *
@@ -32,7 +32,6 @@
 #include "nodes/execnodes.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
-#include "storage/latch.h"
 #include "utils/array.h"
 #include "utils/builtins.h"
 #include "utils/fmgrprotos.h"
@@ -53,9 +52,6 @@ PG_FUNCTION_INFO_V1(gpujoin_check);
 PG_FUNCTION_INFO_V1(gpujoin_index_info);
 
 #define INFO_COLUMNS			20	/* of an extension of version 1.0.0: 17 */
-
-/* Interval of attempts to get the fold lock */
-#define LOCK_POLL_MS			20
 
 /* Findings about a page from first_data on */
 typedef struct CheckedPage
@@ -107,7 +103,6 @@ extern void GjCheckPages(Relation index);
 
 static uint64 check_index(Oid index_oid, bool heapallindexed);
 static void check_pages(CheckState *state);
-static void lock_folds(Relation index);
 static void reset(CheckState *state);
 static void check_meta(CheckState *state);
 static void check_journal(CheckState *state);
@@ -315,15 +310,12 @@ check_pages(CheckState *state)
 {
 	bool		is_locked = false;
 	bool		is_again = false;
-	LOCKTAG		tag;
 
 	do
 	{
+		/* without the lock, another fold may disturb this round, too */
 		if (is_again && !is_locked && !RecoveryInProgress())
-		{
-			lock_folds(state->index);
-			is_locked = true;
-		}
+			is_locked = GjFoldTryLock(state->index, ShareLock);
 		is_again = true;
 		reset(state);
 		check_meta(state);
@@ -346,28 +338,7 @@ check_pages(CheckState *state)
 		pfree(state->pages);
 	} while (state->moved || GjListsMoved(state->index, &state->now));
 	if (is_locked)
-	{
-		GjFoldTag(GJ_LOCK_FOLD, RelationGetRelid(state->index), &tag);
-		(void) LockRelease(&tag, ShareLock, false);
-	}
-}
-
-/*
- * Get the fold lock in share mode
- */
-static void
-lock_folds(Relation index)
-{
-	LOCKTAG		tag;
-
-	GjFoldTag(GJ_LOCK_FOLD, RelationGetRelid(index), &tag);
-	while (LockAcquire(&tag, ShareLock, false, true) == LOCKACQUIRE_NOT_AVAIL)
-	{
-		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-						 LOCK_POLL_MS, GjWaitEventFoldLock());
-		ResetLatch(MyLatch);
-		CHECK_FOR_INTERRUPTS();
-	}
+		GjFoldUnlock(state->index, ShareLock);
 }
 
 /*

@@ -24,27 +24,63 @@
 #include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "utils/builtins.h"
+#include "utils/lsyscache.h"
 #include "utils/rel.h"
+#include "utils/timestamp.h"
 
 #include "am/am.h"
 #include "base/compat.h"
+#include "base/step.h"
 #include "mirror/mirror.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_load);
 PG_FUNCTION_INFO_V1(gpujoin_unload);
 
-/* Interval of checks whether the device is ready, or another process's load has ended */
-#define LOAD_POLL_MS			20
+/*
+ * Interval of checks whether the device is ready, another process's load has ended, or a lock of
+ * folds is free
+ */
+#define POLL_MS					20
 
 PG_FUNCTION_INFO_V1(gpujoin_fold);
 
+/* The fold of an index, between two units */
+typedef struct FoldTask
+{
+	Oid			index;
+	GjFoldMode	mode;
+	bool		is_folded;		/* the delta */
+	int			merges;			/* begun */
+	GjMerge    *merge;			/* begun and not left yet, or NULL */
+	bool		is_merged;		/* only pages are left to be freed */
+	int			steps;			/* of the merge */
+	int64		merge_us;		/* duration of its steps */
+	uint64		pages;			/* written */
+} FoldTask;
+
+/* Outcome of a unit */
+typedef enum FoldUnit
+{
+	UNIT_DONE,					/* there is more to do */
+	UNIT_BUSY,					/* another process has the fold lock */
+	UNIT_MERGING,				/* another process merges the runs */
+	UNIT_LAST
+} FoldUnit;
+
 static uint64 load_index(Oid index_oid);
-static void wait_a_moment(void);
+static void wait_a_moment(uint32 event);
 static bool unload_index(Oid index_oid);
 static void report_failure(Relation index, GjFallback why);
 static const char *advice(GjFallback why, const char *reason);
 static void report_no_memory(Relation index, GjFallback why);
 static uint64 fold_index(Oid index_oid, bool complete);
+static void fold_in_units(FoldTask *task);
+static FoldUnit perform_unit(FoldTask *task);
+static FoldUnit fold_delta(FoldTask *task, Relation index);
+static FoldUnit merge(FoldTask *task, Relation index);
+static FoldUnit merge_step(FoldTask *task, Relation index);
+static void leave_merge(FoldTask *task);
+static bool has_relation_lock(void);
 
 /*
  * gpujoin_load(regclass): load an index, or those of all partitions, onto the device and wait
@@ -76,11 +112,11 @@ load_index(Oid index_oid)
 	for (;;)
 	{
 		while (GjServiceIsStarting())
-			wait_a_moment();
+			wait_a_moment(GjWaitEventLoad());
 		result = GjMirrorLoad(index, mode);
 		if (result != GJ_FALLBACK_LOADING)
 			break;
-		wait_a_moment();
+		wait_a_moment(GjWaitEventLoad());
 	}
 	if (result != GJ_FALLBACK_NONE)
 		report_failure(index, result);
@@ -94,10 +130,9 @@ load_index(Oid index_oid)
 }
 
 static void
-wait_a_moment(void)
+wait_a_moment(uint32 event)
 {
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 LOAD_POLL_MS, GjWaitEventLoad());
+	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH, POLL_MS, event);
 	ResetLatch(MyLatch);
 	CHECK_FOR_INTERRUPTS();
 }
@@ -217,6 +252,20 @@ report_no_memory(Relation index, GjFallback why)
  *
  * Only the table's owner may call it.  Its locks on table and index conflict neither with VACUUM
  * nor with CREATE INDEX; but bulk deletions and folds of an index take turns.
+ *
+ * It works in units, as a worker does (am/worker.c): the delta is folded, a merge is begun, a step
+ * of it is performed, some freed pages are entered in the free space map.  Each unit locks the
+ * table and the index, and releases them at its end.  So a process that waits for a lock on the
+ * table gets it soon.  A unit only tries to get the fold lock, and the merge lock.  If another
+ * process has one of them, we sleep, without our locks, and try again:
+ *
+ *	- The holder of the fold lock has all locks of relations that it needs until it releases it
+ *	  (am/am.h).  So it does not wait for us, whatever this transaction has locked before.
+ *	- A process that merges needs a lock on the table for each step, so it may wait for one that
+ *	  waits for us.  We wait for its merge only if this process has no lock of any relation left;
+ *	  otherwise we say that another process merges.
+ *
+ * Nor do we ever wait in the lock manager for an autovacuum, which PostgreSQL would then cancel.
  *-------------------------------------------------------------------------
  */
 
@@ -238,19 +287,165 @@ gpujoin_fold(PG_FUNCTION_ARGS)
 static uint64
 fold_index(Oid index_oid, bool complete)
 {
-	Relation	index;
-	GjFoldStats stats;
+	FoldTask   *task = palloc0(sizeof(FoldTask));
 
 	if (RecoveryInProgress())
 		ereport(ERROR,
 				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
 				 errmsg("recovery is in progress"),
 				 errhint("An index can only be folded on the primary server.")));
+	task->index = index_oid;
+	task->mode = complete ? GJ_FOLD_ALL : GJ_FOLD_DELTA;
+	PG_TRY();
+	{
+		fold_in_units(task);
+	}
+	PG_CATCH();
+	{
+		leave_merge(task);
+		PG_RE_THROW();
+	}
+	PG_END_TRY();
+	return task->pages;
+}
 
-	index = GjOpenManagedIndex(index_oid);
-	LockRelationOid(index_oid, RowExclusiveLock);
+static void
+fold_in_units(FoldTask *task)
+{
+	for (;;)
+	{
+		FoldUnit	unit = perform_unit(task);
 
-	GjFoldIndex(index, complete ? GJ_FOLD_ALL : GJ_FOLD_DELTA, NULL, &stats);
-	relation_close(index, NoLock);
-	return stats.pages;
+		if (unit == UNIT_LAST)
+			break;
+		if (unit == UNIT_MERGING && has_relation_lock())
+		{
+			ereport(NOTICE,
+					(errmsg("another process merges index \"%s\"", get_rel_name(task->index)),
+					 errdetail("New rows have been sorted.  The rest is left to that process, because "
+							   "this transaction has locked tables, for which it may have to wait."),
+					 errhint("Call the function in a transaction of its own.")));
+			break;
+		}
+		if (unit != UNIT_DONE)
+			wait_a_moment(GjWaitEventFoldLock());
+		CHECK_FOR_INTERRUPTS();
+	}
+}
+
+/*
+ * Perform a unit, with locks on table and index that are released afterwards
+ */
+static FoldUnit
+perform_unit(FoldTask *task)
+{
+	Relation	index;
+	Oid			heap_oid;
+	FoldUnit	unit;
+
+	if (task->merge != NULL && !task->is_merged)
+	{
+		GjStep("merge paused");
+		if (task->steps++ == 2)
+			GjStep("two steps");
+	}
+	index = GjOpenManagedIndex(task->index);
+	heap_oid = index->rd_index->indrelid;
+	LockRelationOid(task->index, RowExclusiveLock);
+	unit = task->is_folded ? merge(task, index) : fold_delta(task, index);
+	UnlockRelationOid(task->index, RowExclusiveLock);
+	relation_close(index, AccessShareLock);
+	UnlockRelationOid(heap_oid, AccessShareLock);
+	return unit;
+}
+
+static FoldUnit
+fold_delta(FoldTask *task, Relation index)
+{
+	GjFoldStats stats;
+
+	if (!GjFoldIndex(index, GJ_FOLD_DELTA, NULL, &stats))
+		return UNIT_BUSY;
+	task->is_folded = true;
+	task->pages += stats.pages;
+	return UNIT_DONE;
+}
+
+/*
+ * Begin a merge if one is requested or worthwhile, or go on with it
+ */
+static FoldUnit
+merge(FoldTask *task, Relation index)
+{
+	bool		is_busy;
+
+	if (task->is_merged)
+	{
+		if (!GjMergeFree(task->merge, index))
+			leave_merge(task);
+		return UNIT_DONE;
+	}
+	if (task->merge != NULL)
+		return merge_step(task, index);
+	if (task->merges == GJ_MERGE_ROUNDS)
+		return UNIT_LAST;
+	if (!GjFoldTryLock(index, ExclusiveLock))
+		return UNIT_BUSY;
+	task->merge = GjMergeBegin(index, task->mode, NULL, &is_busy);
+	GjFoldUnlock(index, ExclusiveLock);
+	if (task->merge == NULL)
+		return is_busy && task->mode == GJ_FOLD_ALL ? UNIT_MERGING : UNIT_LAST;
+	task->merges++;
+	return UNIT_DONE;
+}
+
+static FoldUnit
+merge_step(FoldTask *task, Relation index)
+{
+	TimestampTz began = GetCurrentTimestamp();
+	const GjFoldStats *stats = GjMergeGetStats(task->merge);
+
+	if (GjMergeFindRoom(task->merge, index))
+		return UNIT_DONE;
+	if (!GjFoldTryLock(index, ExclusiveLock))
+		return UNIT_BUSY;
+	task->is_merged = !GjMergeStep(task->merge, index);
+	GjFoldUnlock(index, ExclusiveLock);
+	task->merge_us += GetCurrentTimestamp() - began;
+	if (task->is_merged && stats->folds > 0)
+	{
+		GjFoldCount(index, stats, task->merge_us);
+		task->pages += stats->pages;
+	}
+	return UNIT_DONE;
+}
+
+static void
+leave_merge(FoldTask *task)
+{
+	if (task->merge != NULL)
+		GjMergeLeave(task->merge);
+	task->merge = NULL;
+	task->is_merged = false;
+	task->merge_us = 0;
+	task->steps = 0;
+}
+
+/*
+ * Return true if this process has a lock on any relation
+ */
+static bool
+has_relation_lock(void)
+{
+	LockData   *locks = GetLockStatusData();
+
+	for (int i = 0; i < locks->nelements; i++)
+	{
+		const LockInstanceData *lock = &locks->locks[i];
+
+		if (lock->pid == MyProcPid && lock->holdMask != 0 &&
+			lock->locktag.locktag_type == LOCKTAG_RELATION)
+			return true;
+	}
+	return false;
 }

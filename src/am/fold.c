@@ -16,9 +16,9 @@
  * The fold lock: a fold holds it exclusively from its first step to its last one, and so does a
  * bulk deletion (vacuum.c).  So neither another fold nor a deletion runs at the same time,
  * including that of CREATE INDEX CONCURRENTLY; queries and insertions do.  But a flush that sorts
- * rows releases it meanwhile: see "Sorting without the fold lock".  VACUUM and ANALYZE do
- * not wait for the lock: if another process has it, they leave the fold to a later one.  The lock
- * of the table would not do, because VACUUM holds that while it reads the heap, too.  A VACUUM
+ * rows releases it meanwhile: see "Sorting without the fold lock".  No fold waits for the lock: if
+ * another process has it, VACUUM and ANALYZE leave the fold to a later one, and gpujoin_fold() tries
+ * again, after a sleep without locks (admin/command.c).  The lock of the table would not do, because VACUUM holds that while it reads the heap, too.  A VACUUM
  * whose cost is limited does not sleep while it holds the fold lock, but afterwards.
  *
  * The steps, each one or more WAL records of its own:
@@ -147,11 +147,10 @@ static void free_delta(GjFold *fold, Freed *freed);
 static void enter_freed(GjFold *fold, Freed *freed);
 
 /*
- * Fold an index, if it is worthwhile or requested
+ * Fold an index, if it is worthwhile or requested; returns false if another process has the fold
+ * lock
  *
- * The caller must hold AccessShareLock on the table and RowExclusiveLock on the index.  A fold
- * that a user has requested waits for the fold lock; others return false if another process has
- * it.
+ * The caller must hold AccessShareLock on the table and RowExclusiveLock on the index.
  */
 bool
 GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFoldStats *stats)
@@ -169,7 +168,7 @@ GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 	if (is_locked)
 	{
 		fold_locked(&fold, &sorted);
-		GjFoldUnlock(index);
+		GjFoldUnlock(index, ExclusiveLock);
 	}
 	if (sorted.sort != NULL)
 		GjRowSortEnd(sorted.sort);
@@ -178,7 +177,7 @@ GjFoldIndex(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 	if (!is_locked)
 		return false;
 	GjVacuumSleep();
-	if (mode != GJ_FOLD_FLUSH || RelationUsesLocalBuffers(index))
+	if (mode == GJ_FOLD_IF_WORTH_IT || (mode == GJ_FOLD_FLUSH && RelationUsesLocalBuffers(index)))
 		GjMergeRuns(index, mode, strategy, stats);
 	if (stats->folds > 0)
 		GjFoldCount(index, stats, GetCurrentTimestamp() - began);
@@ -211,12 +210,7 @@ lock_to_fold(GjFold *fold, SortedDelta *sorted)
 
 	GjIndexGetInfo(index, &fold->info);
 	fold->flush_pages = GjIndexFoldPages(index);
-	if (fold->mode == GJ_FOLD_DELTA || fold->mode == GJ_FOLD_ALL)
-	{
-		GjFoldLock(index);
-		return true;
-	}
-	if (!GjFoldTryLock(index))
+	if (!GjFoldTryLock(index, ExclusiveLock))
 		return false;
 	/* without INCLUDE columns, entries are usually words, which are sorted while being written */
 	if (fold->mode != GJ_FOLD_FLUSH || fold->info.nincluded == 0)
@@ -226,11 +220,11 @@ lock_to_fold(GjFold *fold, SortedDelta *sorted)
 		return true;
 	GjProgressBegin(RelationGetRelid(index));
 	take_delta(fold);
-	GjFoldUnlock(index);
+	GjFoldUnlock(index, ExclusiveLock);
 	sort_delta_ahead(fold, sorted);
 	GjStep("sorted ahead");
 	GjProgressEnd();
-	return GjFoldTryLock(index);
+	return GjFoldTryLock(index, ExclusiveLock);
 }
 
 /*

@@ -11,8 +11,12 @@
  *
  * The merge lock: a process that merges holds a user lock (pages/request.c) for the session,
  * because a worker uses one transaction for each step.  The lock shows that the process is alive:
- * it is released when the process ends, however that happens.  It is only tried, never waited for;
- * it comes before the fold lock.
+ * it is released when the process ends, however that happens.  It is only tried; it comes before
+ * the fold lock.
+ *
+ * Workers and gpujoin_fold() lock the table and the index for each step anew, and sleep without
+ * these locks.  So whoever waits for a lock on the table gets it after a step.  VACUUM, which keeps
+ * its lock, merges only what takes no longer than a flush, or what no worker merges.
  *
  *	  Begin		draw the number of the run, merge_run, and mark its sources, by one record.
  *				Nothing else merges or drops a source (fold.c).
@@ -54,7 +58,6 @@
 #include "miscadmin.h"
 #include "portability/instr_time.h"
 #include "storage/indexfsm.h"
-#include "storage/latch.h"
 #include "storage/lmgr.h"
 #include "storage/lock.h"
 #include "utils/memutils.h"
@@ -82,12 +85,6 @@
 /* Number of pages that are entered in the free space map at a time */
 #define FREE_SLICE				4096
 
-/* Delay between attempts to get the merge lock */
-#define LOCK_POLL_MS			20
-
-/* A requested merge of a full list leaves a run, and merges the rest in a second round */
-#define MOST_ROUNDS				2
-
 struct GjMerge
 {
 	MemoryContext context;
@@ -96,6 +93,8 @@ struct GjMerge
 	uint64		build_id;
 	uint32		run;			/* 0 when it has been listed, or if the merge is void */
 	GjRunWriter *writer;
+	bool		has_room;		/* the free space map lists the free pages, or lacks few */
+	BlockNumber next_block;		/* to be looked at for that */
 	bool		has_place;		/* false before the first page */
 	GjPlace		place;			/* of the last entry written */
 	uint64		total;			/* estimated number of entries */
@@ -119,7 +118,6 @@ static bool is_left_to_worker(Relation index, GjFoldMode mode);
 static void run_to_end(GjMerge *merge, Relation index);
 static void run_steps(GjMerge *merge, Relation index);
 static bool is_mostly_free(Relation index);
-static void wait_for_other(Relation index);
 
 /*
  * Begin a merge of runs, if it is worthwhile or requested
@@ -140,8 +138,7 @@ GjMergeBegin(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, boo
 	if (state.merge_run == 0 && choose_sources(&state, mode, is_source) == 0)
 		return NULL;
 	GjFoldTag(GJ_LOCK_MERGE, RelationGetRelid(index), &lock);
-	if (GjLockIsHeld(&lock, ExclusiveLock) ||
-		LockAcquire(&lock, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+	if (GjLockIsHeld(&lock, ExclusiveLock) || !GjLockTry(&lock, ExclusiveLock, true))
 	{
 		*is_busy = true;
 		return NULL;
@@ -202,6 +199,44 @@ GjMergeStep(GjMerge *merge, Relation index)
 }
 
 /*
+ * Before the first step, look for some of the free pages if most of the file is free: these would
+ * have been reused if the free space map had listed them, which may be incomplete after a crash.
+ * Returns false if no more are to be looked for.
+ *
+ * The caller need not hold the fold lock.
+ */
+bool
+GjMergeFindRoom(GjMerge *merge, Relation index)
+{
+	if (merge->has_room)
+		return false;
+	if (merge->next_block == 0 && !is_mostly_free(index))
+		merge->has_room = true;
+	else
+		merge->has_room = !GjFoldFindFree(index, &merge->next_block, FREE_SLICE, merge->strategy);
+	return !merge->has_room;
+}
+
+/*
+ * Return true if more than two thirds of the file is free
+ */
+static bool
+is_mostly_free(Relation index)
+{
+	BlockNumber length = GjIndexGetLength(index);
+	GjIndexInfo info;
+	GjIndexState state;
+	uint64		pages;
+	uint64		nfree;
+
+	GjIndexGetInfo(index, &info);
+	GjIndexGetState(index, &state);
+	pages = length - info.first_data;
+	nfree = GjListsCountFree(&state, &info, length);
+	return nfree > 2 * (pages - nfree);
+}
+
+/*
  * Enter some of the freed pages in the free space map; returns false if no more are left
  *
  * The caller need not hold the fold lock: the map is a hint.
@@ -259,33 +294,23 @@ GjMergeLeave(GjMerge *merge)
  * Merge runs, if it is worthwhile or requested, without a pause, unless this is VACUUM and a worker
  * can do it; adds to the statistics
  *
- * The caller holds AccessShareLock on the table and RowExclusiveLock on the index.  A requested
- * merge waits for locks, and for the merge of another process.
+ * The caller holds ShareUpdateExclusiveLock on the table, unless that is temporary, and
+ * RowExclusiveLock on the index.  If another process has the fold lock or merges, nothing is begun.
  */
 void
 GjMergeRuns(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFoldStats *stats)
 {
-	bool		waits = mode == GJ_FOLD_ALL;
-	int			rounds = 0;
-
 	if (is_left_to_worker(index, mode))
 		return;
-	while (rounds < MOST_ROUNDS)
+	for (int round = 0; round < GJ_MERGE_ROUNDS; round++)
 	{
 		GjMerge    *merge;
 		bool		is_busy;
 
-		if (waits)
-			GjFoldLock(index);
-		else if (!GjFoldTryLock(index))
+		if (!GjFoldTryLock(index, ExclusiveLock))
 			return;
 		merge = GjMergeBegin(index, mode, strategy, &is_busy);
-		GjFoldUnlock(index);
-		if (merge == NULL && is_busy && waits)
-		{
-			wait_for_other(index);
-			continue;
-		}
+		GjFoldUnlock(index, ExclusiveLock);
 		if (merge == NULL)
 			return;
 		run_to_end(merge, index);
@@ -293,7 +318,6 @@ GjMergeRuns(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, GjFo
 		stats->entries += merge->stats.entries;
 		stats->pages += merge->stats.pages;
 		GjMergeLeave(merge);
-		rounds++;
 	}
 }
 
@@ -342,59 +366,19 @@ static void
 run_steps(GjMerge *merge, Relation index)
 {
 	bool		has_more = true;
-	BlockNumber next = 0;
 
-	if (is_mostly_free(index))
+	while (GjMergeFindRoom(merge, index))
+		GjVacuumDelayPoint();
+	while (has_more)
 	{
-		while (GjFoldFindFree(index, &next, FREE_SLICE, merge->strategy))
-			GjVacuumDelayPoint();
-	}
-
-	for (int i = 0; has_more; i++)
-	{
-		GjStep("merge paused");
-		if (i == 2)
-			GjStep("two steps");
 		GjVacuumSleep();
 		CHECK_FOR_INTERRUPTS();
 		GjFoldLock(index);
 		has_more = GjMergeStep(merge, index);
-		GjFoldUnlock(index);
+		GjFoldUnlock(index, ExclusiveLock);
 	}
 	while (GjMergeFree(merge, index))
 		;
-}
-
-/*
- * Return true if more than two thirds of the file is free.  These pages would have been reused if
- * the free space map had listed them; it may be incomplete after a crash.
- */
-static bool
-is_mostly_free(Relation index)
-{
-	BlockNumber length = GjIndexGetLength(index);
-	GjIndexInfo info;
-	GjIndexState state;
-	uint64		pages;
-	uint64		nfree;
-
-	GjIndexGetInfo(index, &info);
-	GjIndexGetState(index, &state);
-	pages = length - info.first_data;
-	nfree = GjListsCountFree(&state, &info, length);
-	return nfree > 2 * (pages - nfree);
-}
-
-/*
- * Wait a moment for the merge of another process
- */
-static void
-wait_for_other(Relation index)
-{
-	(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
-					 LOCK_POLL_MS, GjWaitEventFoldLock());
-	ResetLatch(MyLatch);
-	CHECK_FOR_INTERRUPTS();
 }
 
 /* Begin ------------------------------------------------------------------------------ */

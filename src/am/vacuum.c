@@ -143,7 +143,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	GjStep("cleaned");
 	/* do this before the caller can free the dead tuples' line pointers: match/visible.c */
 	GjEpochRaise(info->index);
-	GjFoldUnlock(info->index);
+	GjFoldUnlock(info->index, ExclusiveLock);
 	GjVacuumSleep();
 
 	stats->num_pages = nblocks;

@@ -190,7 +190,7 @@ take_locks(Worker *worker)
 	LOCKTAG		tag;
 
 	GjFoldTag(GJ_LOCK_WORKER, worker->index, &tag);
-	while (LockAcquire(&tag, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+	while (!GjLockTry(&tag, ExclusiveLock, true))
 	{
 		if (++tries == LOCK_TRIES || !sleep_for(LOCK_RETRY_MS))
 		{
@@ -216,7 +216,7 @@ take_number(Worker *worker)
 		LOCKTAG		tag;
 
 		GjFoldTag(GJ_LOCK_NUMBER, number, &tag);
-		if (LockAcquire(&tag, ExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+		if (!GjLockTry(&tag, ExclusiveLock, true))
 			continue;
 		worker->number = number;
 		return true;
@@ -468,7 +468,7 @@ merge(Worker *worker, Relation index)
 	pgstat_report_activity(STATE_RUNNING, psprintf("merge of index %s",
 												   RelationGetRelationName(index)));
 	InvalidateCatalogSnapshot();
-	if (!GjFoldTryLock(index))
+	if (!GjFoldTryLock(index, ExclusiveLock))
 		return UNIT_BUSY;
 	if (worker->merge == NULL)
 	{
@@ -481,7 +481,7 @@ merge(Worker *worker, Relation index)
 	}
 	else
 		worker->is_merged = !GjMergeStep(worker->merge, index);
-	GjFoldUnlock(index);
+	GjFoldUnlock(index, ExclusiveLock);
 	worker->merge_us += GetCurrentTimestamp() - began;
 	if (worker->is_merged && GjMergeGetStats(worker->merge)->folds > 0)
 		GjFoldCount(index, GjMergeGetStats(worker->merge), worker->merge_us);

@@ -492,6 +492,21 @@ GjPathIsCheaper(const Path *path, const Path *other)
 #define GjLockIsHeld(tag, mode)		LockHeldByMe(tag, mode)
 #endif
 
+/*
+ * Try to get a lock; returns false if another process has or awaits one that conflicts, or if the
+ * lock table has no room: who only tries can do without.  18 can log failures.
+ */
+static inline bool
+GjLockTry(const LOCKTAG *tag, LOCKMODE mode, bool is_session)
+{
+#if PG_VERSION_NUM >= 180000
+	return LockAcquireExtended(tag, mode, is_session, true, false, NULL, false) !=
+		LOCKACQUIRE_NOT_AVAIL;
+#else
+	return LockAcquireExtended(tag, mode, is_session, true, false, NULL) != LOCKACQUIRE_NOT_AVAIL;
+#endif
+}
+
 /* Wait events: 17 lets an extension name its own ----------------------------------- */
 
 #include "storage/latch.h"

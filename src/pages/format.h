@@ -365,4 +365,16 @@ typedef struct GjList
 #define GjListEnd(page) \
 	((char *) &GjPageGetList(page)->blocks[GjPageGetOpaque(page)->used])
 
+/* A build of PostgreSQL may have pages of another size than 8 kB: these do not fit smaller ones */
+#define GJ_PAGE_ROOM \
+	(BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(GjPageOpaqueData)))
+
+StaticAssertDecl(offsetof(GjMetaPageData, lanes) + GJ_MAX_LANES * sizeof(GjLane) +
+				 sizeof(GjMetaMoreData) <= GJ_PAGE_ROOM, "the metapage does not fit a page");
+StaticAssertDecl(GJ_JOURNAL_ENTRIES * sizeof(GjJournalEntry) <= GJ_PAGE_ROOM,
+				 "the journal does not fit a page");
+StaticAssertDecl(sizeof(GjDirectory) <= GJ_PAGE_ROOM, "a directory does not fit a page");
+StaticAssertDecl(offsetof(GjList, blocks) + GJ_LIST_BLOCKS * sizeof(BlockNumber) <= GJ_PAGE_ROOM,
+				 "a list does not fit a page");
+
 #endif							/* GPUJOIN_PAGES_FORMAT_H */

@@ -6,13 +6,18 @@
  * A process that meets many unsorted pages asks: an insertion that has opened a page of the delta,
  * once the delta has GjIndexFoldPages(), and a search that has read twice as many, in case the
  * insertions' requests were lost.  VACUUM asks if a merge is due (am/merge.c).  A request registers
- * a dynamic background worker, also without preloading.  It never waits and never fails: if there
- * is no room for a worker, a counter tells, and VACUUM folds later.
+ * a dynamic background worker, also without preloading.  It never waits, and does not fail if the
+ * lock table is full: it only tries locks (GjLockTry()).  If there is no room for a worker, a
+ * counter tells, and VACUUM folds later.
  *
  * At most one worker folds an index: it holds the index's worker lock.  All workers of the server
  * have numbers, below gpujoin.fold_workers, which are locks, too.  A request is dropped if the
  * index has a worker, or no number is free.  To test that, it takes the lock in share mode for a
  * moment; a worker that starts just then tries again.
+ *
+ * It takes a worker some 10 ms to start and get its lock.  Of all sessions that meet the unsorted
+ * pages meanwhile, one registers a worker: the time of the last request is in shared memory, until
+ * a worker has come (stats/usage.c); without preloading, each session has only its own.
  *
  * A process repeats its request for the same delta after 1 s, 2 s, 4 s, and so on up to 60 s.
  * But there may be no further insertion.  So a request that is refused, because all numbers or all
@@ -105,10 +110,12 @@ request_worker(Relation index, bool merges)
 	GjIndexUse	use = {0};
 	bool		is_started;
 
+	GjUsageMakeRoom(RelationGetRelid(index));
+	if (!GjUsageAskOnce(RelationGetRelid(index)) && !merges)
+		return false;
 	use.n[GJ_USE_REQUESTS] = 1;
 	is_started = has_free_number(merges) && start_worker(MyDatabaseId, RelationGetRelid(index));
 	use.n[GJ_USE_REFUSED] = is_started ? 0 : 1;
-	GjUsageMakeRoom(RelationGetRelid(index));
 	GjUsageAdd(RelationGetRelid(index), &use);
 	if (!is_started && !merges)
 		GjUsageSetWaiting(RelationGetRelid(index), true);
@@ -190,7 +197,7 @@ GjDatabaseIsWanted(void)
 	LOCKTAG		tag;
 
 	SET_LOCKTAG_OBJECT(tag, InvalidOid, DatabaseRelationId, MyDatabaseId, 0);
-	if (LockAcquire(&tag, RowExclusiveLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+	if (!GjLockTry(&tag, RowExclusiveLock, true))
 		return true;
 	LockRelease(&tag, RowExclusiveLock, true);
 	return false;
@@ -233,8 +240,7 @@ static bool
 is_free(const LOCKTAG *tag)
 {
 	/* a process's locks do not conflict with each other */
-	if (GjLockIsHeld(tag, ExclusiveLock) ||
-		LockAcquire(tag, ShareLock, true, true) == LOCKACQUIRE_NOT_AVAIL)
+	if (GjLockIsHeld(tag, ExclusiveLock) || !GjLockTry(tag, ShareLock, true))
 		return false;
 	LockRelease(tag, ShareLock, true);
 	return true;

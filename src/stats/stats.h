@@ -120,6 +120,7 @@ extern void GjUsageReset(Oid index);
 extern void GjUsageSum(GjIndexUse *sum, TimestampTz *since);
 extern int	GjUsageCopy(GjUsage **copy);
 extern uint64 GjUsageEvicted(void);
+extern bool GjUsageAskOnce(Oid index);
 extern void GjUsageSetWaiting(Oid index, bool waits);
 extern bool GjUsageIsWaiting(void);
 extern bool GjUsageTakeWaiting(Oid *database, Oid *index);

@@ -22,8 +22,9 @@
  * zero.  If the drop is not seen, on a standby or after PREPARE TRANSACTION, the functions that
  * show the table hide the entry, and it is given up eventually.
  *
- * An entry also remembers since when its index has been waiting for a fold worker (request.c in
- * pages/).  While it waits it is not given up, unless the index is dropped.
+ * An entry also remembers when a fold worker was requested for its index (request.c in pages/), and
+ * since when the index has been waiting for one.  While it waits it is not given up, unless the
+ * index is dropped.
  *
  * At the end are names and texts of the reasons why a device did not answer.
  *
@@ -60,6 +61,9 @@
 #define RETRY_MS				5000
 #define GIVE_UP_MS				3600000
 
+/* Time for which a request counts: it takes less to start a worker */
+#define ASKED_MS				5000
+
 /* A full table gives up one in this many entries */
 #define EVICTED_PART			16
 
@@ -81,6 +85,7 @@ typedef struct UsageEntry
 	/* changed with the table's lock held exclusively */
 	TimestampTz waiting_since;	/* first refused request for a fold worker, or 0 */
 	TimestampTz tried_at;		/* last attempt to start one since then, or 0 */
+	TimestampTz asked_at;		/* last request, or 0 if a worker has come since */
 } UsageEntry;
 
 typedef struct UsageTable
@@ -287,7 +292,7 @@ find_or_enter(const UsageKey *key)
 	SpinLockInit(&entry->mutex);
 	entry->since = GetCurrentStatementStartTimestamp();
 	entry->last_used = entry->last_fold = 0;
-	entry->waiting_since = entry->tried_at = 0;
+	entry->waiting_since = entry->tried_at = entry->asked_at = 0;
 	memset(&entry->use, 0, sizeof(GjIndexUse));
 	return entry;
 }
@@ -529,7 +534,29 @@ GjUsageEvicted(void)
 }
 
 /*
- * Remember whether an index of this database waits for a fold worker
+ * Return true if no process has requested a fold worker for an index of this database just now, and
+ * remember that this process does; before this, GjUsageMakeRoom() has been called
+ */
+bool
+GjUsageAskOnce(Oid index)
+{
+	UsageKey	key = {.database = MyDatabaseId,.index = index};
+	TimestampTz now = GetCurrentTimestamp();
+	UsageEntry *entry;
+	bool		is_first;
+
+	lock_table(LW_EXCLUSIVE);
+	entry = find_or_enter(&key);
+	is_first = entry == NULL || TimestampDifferenceExceeds(entry->asked_at, now, ASKED_MS);
+	if (entry != NULL && is_first)
+		entry->asked_at = now;
+	unlock_table();
+	return is_first;
+}
+
+/*
+ * Remember whether an index of this database waits for a fold worker; if it does not, a worker has
+ * come
  */
 void
 GjUsageSetWaiting(Oid index, bool waits)
@@ -543,6 +570,8 @@ GjUsageSetWaiting(Oid index, bool waits)
 	entry = waits ? find_or_enter(&key) : hash_search(entries, &key, HASH_FIND, NULL);
 	if (entry != NULL && (!waits || entry->waiting_since == 0))
 		set_waiting(entry, waits ? now : 0);
+	if (entry != NULL && !waits)
+		entry->asked_at = 0;
 	unlock_table();
 }
 

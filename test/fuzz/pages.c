@@ -362,7 +362,8 @@ fold(void *arg)
 {
 	GjFoldStats stats;
 
-	GjFoldIndex(rel, GJ_FOLD_ALL, NULL, &stats);
+	GjFoldIndex(rel, GJ_FOLD_DELTA, NULL, &stats);
+	GjMergeRuns(rel, GJ_FOLD_ALL, NULL, &stats);
 }
 
 static void

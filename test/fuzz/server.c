@@ -504,6 +504,19 @@ LockAcquire(const LOCKTAG *tag, LOCKMODE mode, bool for_session, bool dont_wait)
 	return LOCKACQUIRE_OK;
 }
 
+LockAcquireResult
+LockAcquireExtended(const LOCKTAG *tag, LOCKMODE mode, bool for_session, bool dont_wait,
+					bool report_memory_error,
+#if PG_VERSION_NUM >= 180000
+					LOCALLOCK **local, bool log_failure)
+#else
+					LOCALLOCK **local)
+#endif
+{
+	require(dont_wait && !report_memory_error);
+	return LockAcquire(tag, mode, for_session, dont_wait);
+}
+
 bool
 LockRelease(const LOCKTAG *tag, LOCKMODE mode, bool of_session)
 {
