@@ -140,8 +140,8 @@ PG_CFLAGS = -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers 
 # compilers, takes for none.
 PG_CFLAGS += $(if $(filter 15,$(MAJORVERSION)),-std=gnu17)
 
-# Tests can stop a server at the steps of src/base/step.h, or crash it there, if GPUJOIN_STEPS is not
-# empty, as in `make check`. Without it `make installcheck` leaves out the tests that do so.
+# Tests can stop a server at the steps of src/base/step.h, or crash it there, if GPUJOIN_STEPS is
+# not empty, as in `make check`. Without it `make installcheck` leaves out the tests that do so.
 PG_CPPFLAGS += $(if $(GPUJOIN_STEPS),-DGPUJOIN_STEPS)
 stepping = $(if $(GPUJOIN_STEPS),,$(shell grep -lE 'debug_step' test/sql/*.sql test/specs/*.spec \
 	test/t/*.pl))

@@ -322,8 +322,8 @@ fold_in_units(FoldTask *task)
 		{
 			ereport(NOTICE,
 					(errmsg("another process merges index \"%s\"", get_rel_name(task->index)),
-					 errdetail("New rows have been sorted.  The rest is left to that process, because "
-							   "this transaction has locked tables, for which it may have to wait."),
+					 errdetail("New rows have been sorted.  The rest is left to that process, "
+							   "which may have to wait for tables locked by this transaction."),
 					 errhint("Call the function in a transaction of its own.")));
 			break;
 		}

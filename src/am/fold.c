@@ -16,10 +16,11 @@
  * The fold lock: a fold holds it exclusively from its first step to its last one, and so does a
  * bulk deletion (vacuum.c).  So neither another fold nor a deletion runs at the same time,
  * including that of CREATE INDEX CONCURRENTLY; queries and insertions do.  But a flush that sorts
- * rows releases it meanwhile: see "Sorting without the fold lock".  No fold waits for the lock: if
- * another process has it, VACUUM and ANALYZE leave the fold to a later one, and gpujoin_fold() tries
- * again, after a sleep without locks (admin/command.c).  The lock of the table would not do, because VACUUM holds that while it reads the heap, too.  A VACUUM
- * whose cost is limited does not sleep while it holds the fold lock, but afterwards.
+ * rows releases it meanwhile: see "Sorting without the fold lock".  No fold waits for the lock:
+ * if another process has it, VACUUM and ANALYZE leave the fold to a later one, and gpujoin_fold()
+ * tries again, after a sleep without locks (admin/command.c).  The lock of the table would not do,
+ * because VACUUM holds that while it reads the heap, too.  A VACUUM whose cost is limited does not
+ * sleep while it holds the fold lock, but afterwards.
  *
  * The steps, each one or more WAL records of its own:
  *

@@ -160,8 +160,6 @@ int			NBuffers = 1024;
 int			NLocBuffer = MAX_BLOCKS;
 static int	pins[MAX_BLOCKS];
 static int	locks[MAX_BLOCKS];	/* -1: exclusive */
-static int	nfold_locks;		/* the only user lock of a transaction */
-static int	nmerge_locks;		/* the only one of a session; an error does not release it */
 
 /* Only the table's length is read; the targets' rows are all within it. */
 #define TABLE_BLOCKS			1000
@@ -482,57 +480,6 @@ size_t
 get_hash_memory_limit(void)
 {
 	return 1024 * 1024;
-}
-
-void
-LockRelationForExtension(Relation rel, LOCKMODE mode)
-{
-}
-
-void
-UnlockRelationForExtension(Relation rel, LOCKMODE mode)
-{
-}
-
-LockAcquireResult
-LockAcquire(const LOCKTAG *tag, LOCKMODE mode, bool for_session, bool dont_wait)
-{
-	if (!for_session)
-		require(nfold_locks++ == 0);
-	else
-		require(dont_wait && nmerge_locks++ == 0);
-	return LOCKACQUIRE_OK;
-}
-
-LockAcquireResult
-LockAcquireExtended(const LOCKTAG *tag, LOCKMODE mode, bool for_session, bool dont_wait,
-					bool report_memory_error,
-#if PG_VERSION_NUM >= 180000
-					LOCALLOCK **local, bool log_failure)
-#else
-					LOCALLOCK **local)
-#endif
-{
-	require(dont_wait && !report_memory_error);
-	return LockAcquire(tag, mode, for_session, dont_wait);
-}
-
-bool
-LockRelease(const LOCKTAG *tag, LOCKMODE mode, bool of_session)
-{
-	require(of_session ? --nmerge_locks == 0 : --nfold_locks == 0);
-	return true;
-}
-
-#if PG_VERSION_NUM >= 170000
-bool
-LockHeldByMe(const LOCKTAG *tag, LOCKMODE mode, bool or_stronger)
-#else
-bool
-LockHeldByMe(const LOCKTAG *tag, LOCKMODE mode)
-#endif
-{
-	return nmerge_locks > 0;
 }
 
 bool

@@ -23,6 +23,10 @@ extern BlockNumber npages;
 /* Limit of memory at a time, more than anything in a small index justifies */
 extern Size most_memory;
 
+/* Locks that are held: locks.c */
+extern int nfold_locks;
+extern int nmerge_locks;
+
 /* The last error */
 extern int last_sqlstate;
 extern char last_message[512];

@@ -90,7 +90,7 @@ rehash(void)
  * Reduce gaps between change numbers to three: they are only compared, with others and with
  * neighbors
  */
-static void
+static inline void
 close_gaps(int8_t **numbers, int n)
 {
 	int8_t		from = 0;
