@@ -210,8 +210,8 @@ trailing_space() {
     sources c h cu cuh sh pl pm | xargs -r grep -nE '[[:space:]]+$' Makefile || [ $? = 123 ]
 }
 
-# A server that is used must not have a setting by which it crashes: without GPUJOIN_STEPS nothing is
-# left of a step.
+# A server that is used must not have a setting by which it crashes: nothing is left of a step
+# without GPUJOIN_STEPS.
 steps_are_nothing() {
     local flags source
     source='#include "postgres.h"

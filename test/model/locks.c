@@ -14,10 +14,10 @@
  * (admin/check.c), DDL locks the table, and perhaps another one, and a query reads it.  In some
  * worlds the transaction of gpujoin_fold() has locked the table before, or the other one.
  *
- * A process that sleeps until something changes has no step meanwhile.  One that waits in a circle of
- * the lock manager gets an error.  From each state a state must be reachable in which all have
- * ended: otherwise some of them wait for each other where PostgreSQL does not see it.  And none may wait in the lock manager for a
- * lock that the autovacuum has: PostgreSQL would cancel it.
+ * A process that sleeps until something changes has no step meanwhile.  One that waits in a circle
+ * of the lock manager gets an error.  From each state a state must be reachable in which all have
+ * ended: otherwise some of them wait for each other where PostgreSQL does not see it.  And none may
+ * wait in the lock manager for a lock that the autovacuum has: PostgreSQL would cancel it.
  *
  *	  locks				all rules, then all mutants; exit status 0 if each behaves as expected
  *	  locks -v			with the orders of steps

@@ -23,7 +23,8 @@ my $patience = 60 * ($ENV{CHECK_PATIENCE} || 1);
 
 my $node = new_server('primary', 'fsync = off', 'gpujoin.auto_load = off',
 	'deadlock_timeout = 100ms', 'max_worker_processes = 40', 'max_connections = 40',
-	'max_locks_per_transaction = 10', 'log_min_messages = debug1', 'log_autovacuum_min_duration = 0');
+	'max_locks_per_transaction = 10', 'log_min_messages = debug1',
+	'log_autovacuum_min_duration = 0');
 
 # Set parameters of the server
 sub configure
@@ -77,7 +78,7 @@ my $add_runs = q{
 	SELECT gpujoin_fold('big_k');
 	INSERT INTO big SELECT i, i % 1000 FROM generate_series(1, 70000) i;};
 
-# ---- gpujoin_fold() waits for the merge of a worker -----------------------------------------------
+# ---- gpujoin_fold() waits for the merge of a worker -------------------------------------------
 {
 	# steps of one page, with a pause of about a second after each
 	configure('gpujoin.fold_workers = 3', "gpujoin.debug_step = 'none'",
@@ -85,7 +86,7 @@ my $add_runs = q{
 	$node->safe_psql('postgres', 'INSERT INTO big
 		SELECT i, i % 1000 FROM generate_series(1, 150000) i');
 	ok($node->poll_query_until('postgres', $is_merging), 'a worker merges');
-	my ($run, $said) = start('fold', "SELECT gpujoin_fold('big_k', true) > 0",
+	my ($run, $said) = start('fold', "SELECT gpujoin_fold('big_k', true) >= 0",
 		"SELECT runs FROM gpujoin_index_info('big_k')");
 	ok(wait_for_query($node, 'fold', "wait_event_type = 'Extension'"), 'gpujoin_fold() waits');
 	is($node->safe_psql('postgres', "SELECT count(*) FROM pg_locks JOIN pg_stat_activity USING (pid)
@@ -105,7 +106,7 @@ my $add_runs = q{
 	is_right('beside a worker');
 }
 
-# ---- a merge of gpujoin_fold() gives way ----------------------------------------------------------
+# ---- a merge of gpujoin_fold() gives way ------------------------------------------------------
 {
 	configure('gpujoin.fold_workers = 0');
 	$node->safe_psql('postgres', $add_runs);
@@ -139,11 +140,12 @@ my $add_runs = q{
 	$node->safe_psql('postgres', "SET lock_timeout = '${patience}s'; DROP TABLE gone");
 	$holder->quit;
 	$run->finish;
-	like($$said, qr/ERROR: .*(does not exist|could not open|dropped)/, 'a dropped index is an error');
+	like($$said, qr/ERROR: .*(does not exist|could not open|dropped)/,
+		'a dropped index is an error');
 	is($node->safe_psql('postgres', $is_merging), 'f', 'which leaves the merge');
 }
 
-# ---- an autovacuum is not canceled ----------------------------------------------------------------
+# ---- an autovacuum is not canceled ------------------------------------------------------------
 {
 	my $offset = -s $node->logfile;
 	my $is_deleting = "SELECT count(*) = 1 FROM pg_stat_activity
@@ -163,7 +165,8 @@ my $add_runs = q{
 	configure('autovacuum_naptime = 1h');
 
 	my @runs;
-	foreach my $command ("SELECT gpujoin_fold('big_k') >= 0", "SELECT gpujoin_fold('big_k', true) >= 0")
+	foreach my $command ("SELECT gpujoin_fold('big_k') >= 0",
+		"SELECT gpujoin_fold('big_k', true) >= 0")
 	{
 		my ($run, $said) = start('fold', "SET gpujoin.debug_step = ''", $command);
 
@@ -174,7 +177,8 @@ my $add_runs = q{
 			SELECT gpujoin_check('big_k', true) > 0"), 't', 'a check does not wait');
 	# Ten times deadlock_timeout: who waits in the lock manager would have canceled it
 	is($node->safe_psql('postgres', "SELECT pg_sleep(1); SELECT count(*) FROM pg_locks
-			WHERE locktype = 'userlock' AND NOT granted"), "\n0", 'nobody waits in the lock manager');
+			WHERE locktype = 'userlock' AND NOT granted"), "\n0",
+		'nobody waits in the lock manager');
 	is($node->safe_psql('postgres', $is_deleting), 't', 'autovacuum still deletes');
 	$holder->quit;
 	foreach my $run (@runs)
@@ -191,13 +195,14 @@ my $add_runs = q{
 	is_right('beside autovacuum');
 }
 
-# ---- one worker is registered ---------------------------------------------------------------------
+# ---- one worker is registered -----------------------------------------------------------------
 {
 	my $nsessions = 12;
 	my $search = 'SET gpujoin.force = on; SELECT count(*) FROM big WHERE k IN (1, 5)';
-	my $postmaster = $node->safe_psql('postgres', "SELECT pg_read_file('postmaster.pid')") =~ s/\n.*//rs;
+	my $postmaster = slurp_file($node->data_dir . '/postmaster.pid') =~ s/\n.*//rs;
 
-	$node->safe_psql('postgres', 'INSERT INTO big SELECT i, i % 1000 FROM generate_series(1, 40000) i');
+	$node->safe_psql('postgres',
+		'INSERT INTO big SELECT i, i % 1000 FROM generate_series(1, 40000) i');
 	configure('gpujoin.fold_workers = 3');
 	$node->poll_query_until('postgres', 'SELECT current_setting(\'gpujoin.fold_workers\') = \'3\'');
 	my @sessions = map { $node->background_psql('postgres', on_error_stop => 0) } 1 .. $nsessions;
@@ -207,16 +212,17 @@ my $add_runs = q{
 	kill 'STOP', $postmaster;
 	$_->query_safe($search) foreach @sessions;
 	kill 'CONT', $postmaster;
-	ok($node->poll_query_until('postgres', "SELECT delta_pages < 8 FROM gpujoin_index_info('big_k')"),
-		'a worker comes');
+	ok($node->poll_query_until('postgres',
+			"SELECT delta_pages < 8 FROM gpujoin_index_info('big_k')"), 'a worker comes');
 	$_->quit foreach @sessions;
-	my $n = () = slurp_file($node->logfile, $offset) =~ /registering background worker "gpujoin fold/g;
+	my $log = slurp_file($node->logfile, $offset);
+	my $n = () = $log =~ /registering background worker "gpujoin fold/g;
 	is($n, 1, "$nsessions sessions register one worker");
 	ok($node->poll_query_until('postgres',
 			"SELECT count(*) = 0 FROM pg_stat_activity WHERE $is_worker"), 'the worker ends');
 }
 
-# ---- the lock table is full -----------------------------------------------------------------------
+# ---- the lock table is full -------------------------------------------------------------------
 {
 	my $search = 'EXECUTE search';
 	my $reader = $node->background_psql('postgres', on_error_stop => 0);
