@@ -146,7 +146,7 @@ some_die(ItemPointer tid, void *state)
 }
 
 static uint64
-vacuum(void)
+vacuum_all(void)
 {
 	IndexVacuumInfo info = {.index = rel};
 
@@ -173,10 +173,10 @@ make_images(int shape)
 	for (uint32 end = row + info.slots + 20; row < end; row++)
 		insert(row % 300, row);
 	keep(&images[shape][1]);
-	vacuum();
+	vacuum_all();
 	for (uint32 end = row + info.slots / 2; row < end; row++)
 		insert(row % 300, row);
-	nrows[shape] = vacuum();
+	nrows[shape] = vacuum_all();
 	keep(&images[shape][0]);
 
 	blocks_resize(0);
@@ -376,7 +376,7 @@ insert_some(void *arg)
 static void
 vacuum_it(void *arg)
 {
-	(void) vacuum();
+	(void) vacuum_all();
 }
 
 /* Return true if the reader ends in one of the permitted ways */

@@ -503,6 +503,12 @@ GjUsageAdd(Oid index, const GjIndexUse *use)
 {
 }
 
+bool
+GjUsageAskOnce(Oid index)
+{
+	return false;
+}
+
 void
 GjUsageSetWaiting(Oid index, bool waits)
 {
