@@ -101,15 +101,6 @@
  */
 #define MAX_LOADED_IN_PASSING	1024
 
-/*
- * Time in microseconds that the CPU takes for a key of a set, and for an entry that has it (an
- * H100's machine, 2026-11-27: 1,000 keys and 20,000 entries 0.4 ms, 4,000 and a million 15 ms),
- * and the maximum for a small search.  Larger ones go to the device, however many requests it has.
- */
-#define CPU_KEY_US				0.1
-#define CPU_ENTRY_US			0.015
-#define MAX_SMALL_US			5000.0
-
 /* Maximum number of device names and failure reasons that a process keeps */
 #define MAX_KEPT_TEXTS			64
 
@@ -118,7 +109,6 @@ static GjFallback check_index(GjDeviceMatch *match);
 static GjFallback find_mirror(GjDeviceMatch *match);
 static GjFallback get_mirror_made(GjDeviceMatch *match, const GjMirrorKey *key);
 static GjFallback catch_up(GjDeviceMatch *match);
-static bool is_queued(const GjDeviceMatch *match);
 static bool is_behind(const GjDeviceMatch *match);
 static GjFallback ask_device(GjDeviceMatch *match);
 static bool is_outdated(const GjDeviceMatch *match);
@@ -211,9 +201,6 @@ try_match(GjDeviceMatch *match)
 
 /*
  * Find a mirror, and bring it up to date if wanted: steps 3 to 5 of the head of this file
- *
- * The first call of a match, which may synchronize, also leaves a small match to the CPU if the
- * device has enough requests.
  */
 GjFallback
 GjMirrorReach(GjDeviceMatch *match, bool may_sync)
@@ -224,8 +211,6 @@ GjMirrorReach(GjDeviceMatch *match, bool may_sync)
 		result = find_mirror(match);
 	if (result != GJ_FALLBACK_NONE)
 		return result;
-	if (may_sync && !gj_force && is_queued(match))
-		return GJ_FALLBACK_QUEUED;
 	GjMirrorGetLag(match->index, match->info, &match->mirror, &match->journal, &match->lag);
 	if (may_sync && is_behind(match))
 		result = catch_up(match);
@@ -295,21 +280,6 @@ get_mirror_made(GjDeviceMatch *match, const GjMirrorKey *key)
 		return GjMirrorLoad(match->index, GJ_LOAD_BY_QUERY);
 	return GjMirrorWant(key, RelationGetRelid(match->index), GjIndexIsPreloaded(match->index),
 						false);
-}
-
-/*
- * Return true if the CPU should make the match, because it is small and the device has a queue.
- * If it declines a reduction for that reason, it also declines the plain match that follows.
- */
-static bool
-is_queued(const GjDeviceMatch *match)
-{
-	GjMatchStats *stats = match->stats;
-	double		key_us = CPU_KEY_US + GjMirrorKeyEntries(match->place) * CPU_ENTRY_US;
-
-	if (!stats->queued)
-		stats->queued = match->keys->nkeys * key_us <= MAX_SMALL_US && GjServiceIsQueued();
-	return stats->queued;
 }
 
 /*
@@ -389,7 +359,7 @@ is_outdated(const GjDeviceMatch *match)
 static void
 note_device(GjDeviceMatch *match, const GjServiceMatchInfo *info)
 {
-	GjMirrorUsed(match->place, match->keys->nkeys, info->matches);
+	GjMirrorUsed(match->place);
 	match->stats->device = keep_text(info->device, "device");
 	match->stats->reason = NULL;
 }

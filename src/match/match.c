@@ -105,7 +105,6 @@ GjMatchStatsBegin(GjMatchStats *stats)
 	stats->device = GjKernelName();
 	stats->reason = NULL;
 	stats->outdated = false;
-	stats->queued = false;
 }
 
 /*

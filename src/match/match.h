@@ -40,7 +40,6 @@ typedef struct GjMatchStats
 	uint64		device_entries; /* of these, by a device */
 	bool		stale;			/* TIDs may belong to other rows by now: always recheck the key */
 	bool		outdated;		/* last match is outdated, even if vacuum epoch is unchanged */
-	bool		queued;			/* last match was left to the CPU because the device has a queue */
 	uint64		pages;			/* index pages read on the CPU, except directories and lists */
 	uint64		delta_pages;	/* of these, pages of deltas */
 	uint64		run_pages_read; /* of these, pages of runs */

@@ -218,7 +218,6 @@ GjMirrorReduce(const GjEntryRequest *request, const GjIndexInfo *info, GjEntrySe
 			pfree(request->reduction->words);
 		request->reduction->words = NULL;
 		before.pages_pushed = stats->pages_pushed;
-		before.queued = stats->queued;
 		before.reduce_failures++;
 		*stats = before;
 		failures += outcome == FAILED_EARLY ? 1 : outcome == FAILED_LATE ? 2 : TOO_MANY_FAILURES;

@@ -134,8 +134,7 @@ extern int	GjMirrorTableSize(void);
 /* registry.c: entries of the table */
 extern bool GjMirrorGet(int place, GjMirror *mirror, GjMirrorUse *use);
 extern int	GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror);
-extern void GjMirrorUsed(int place, uint64 keys, uint64 found);
-extern double GjMirrorKeyEntries(int place);
+extern void GjMirrorUsed(int place);
 extern void GjMirrorStatsReset(void);
 extern bool GjMirrorDrop(const GjMirrorKey *key, bool any_build);
 

@@ -30,8 +30,6 @@
  */
 #include "postgres.h"
 
-#include <math.h>
-
 #include <sys/stat.h>
 
 #include "access/htup_details.h"
@@ -173,30 +171,15 @@ GjMirrorIsResident(Relation index)
 }
 
 /*
- * Count a match that used a mirror, its keys, and the entries that it found
+ * Count a match that used a mirror
  */
 void
-GjMirrorUsed(int place, uint64 keys, uint64 found)
+GjMirrorUsed(int place)
 {
 	GjMirrorEntry *entry = &gj_mirrors->entries[place];
 
 	pg_atomic_fetch_add_u64(&entry->matches, 1);
-	pg_atomic_fetch_add_u64(&entry->keys, keys);
-	pg_atomic_fetch_add_u64(&entry->found, found);
 	pg_atomic_write_u64(&entry->last_used, (uint64) GetCurrentTimestamp());
-}
-
-/*
- * Return the average number of entries that a key of the counted matches had, or infinity if no
- * match was counted
- */
-double
-GjMirrorKeyEntries(int place)
-{
-	GjMirrorEntry *entry = &gj_mirrors->entries[place];
-	uint64		keys = pg_atomic_read_u64(&entry->keys);
-
-	return keys == 0 ? INFINITY : (double) pg_atomic_read_u64(&entry->found) / keys;
 }
 
 /*
@@ -210,8 +193,6 @@ GjMirrorStatsReset(void)
 	for (int place = 0; place < gj_mirrors->size; place++)
 	{
 		pg_atomic_write_u64(&gj_mirrors->entries[place].matches, 0);
-		pg_atomic_write_u64(&gj_mirrors->entries[place].keys, 0);
-		pg_atomic_write_u64(&gj_mirrors->entries[place].found, 0);
 	}
 }
 
@@ -335,8 +316,6 @@ GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 b
 		mirror->state = GJ_MIRROR_READY;
 		mirror->loaded_at = GetCurrentTimestamp();
 		pg_atomic_write_u64(&gj_mirrors->entries[place].matches, 0);
-		pg_atomic_write_u64(&gj_mirrors->entries[place].keys, 0);
-		pg_atomic_write_u64(&gj_mirrors->entries[place].found, 0);
 		pg_atomic_write_u64(&gj_mirrors->entries[place].last_used,
 							(uint64) mirror->loaded_at);
 	}
@@ -817,8 +796,6 @@ startup_shmem(void)
 	for (int i = 0; i < gj_max_mirrors; i++)
 	{
 		pg_atomic_init_u64(&gj_mirrors->entries[i].matches, 0);
-		pg_atomic_init_u64(&gj_mirrors->entries[i].keys, 0);
-		pg_atomic_init_u64(&gj_mirrors->entries[i].found, 0);
 		pg_atomic_init_u64(&gj_mirrors->entries[i].last_used, 0);
 	}
 }

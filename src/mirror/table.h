@@ -20,8 +20,6 @@ typedef struct GjMirrorEntry
 {
 	GjMirror	mirror;			/* protected by the lock */
 	pg_atomic_uint64 matches;
-	pg_atomic_uint64 keys;		/* of these matches, */
-	pg_atomic_uint64 found;		/* and entries that have them */
 	pg_atomic_uint64 last_used; /* TimestampTz */
 
 	/* The contents of the copies, for the mirror's owner only: load.c */

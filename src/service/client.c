@@ -42,6 +42,9 @@
 #define GJ_SPIN_PART_US			100.0
 #define GJ_SPIN_ROUNDS			64
 
+/* Maximum number of clients that spin at a time */
+#define GJ_MAX_SPINNING			4
+
 /*
  * If a client that spins yields its processor and gets it back only after more than this, in
  * microseconds, other processes need it: the client spins again after GJ_SLEEPS sleeps.
@@ -945,7 +948,7 @@ has_news(const Exchange *x)
 
 /*
  * Return true if one more process may spin.  The helper needs a processor, as do processes with
- * work: in a queue there are enough of these.
+ * work, of which there are enough if many wait for the device.
  */
 static bool
 may_spin(uint32 nspinning)
@@ -954,7 +957,7 @@ may_spin(uint32 nspinning)
 
 	if (ncpus == 0)
 		ncpus = Max(sysconf(_SC_NPROCESSORS_ONLN), 1);
-	return nspinning < Min(Max(ncpus / 2, 1), GJ_MIN_QUEUE) && ncpus > 1;
+	return nspinning < Min(Max(ncpus / 2, 1), GJ_MAX_SPINNING) && ncpus > 1;
 }
 
 static double

@@ -164,9 +164,6 @@ extern bool GjServiceIsStarting(void);
 /* Get the reason why the last call did not return GJ_SERVICE_OK; valid until the next call */
 extern const char *GjServiceLastError(void);
 
-/* Return true if a device has enough requests, and the CPU should make a small search; in slot.c */
-extern bool GjServiceIsQueued(void);
-
 /* Return true if a user would expect a device to answer; in reason.c */
 extern bool GjServiceIsExpected(void);
 

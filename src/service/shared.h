@@ -82,21 +82,6 @@ typedef struct GjServiceSlot
 	int			next_free;
 } GjServiceSlot;
 
-/* Requests at once that are a queue */
-#define GJ_MIN_QUEUE			4
-
-/* Small searches, shared by a device (0) and the CPU (1): slot.c */
-typedef struct GjServiceQueue
-{
-	pg_atomic_uint64 until;		/* TimestampTz: requests are a queue until then */
-	pg_atomic_uint32 limit;		/* number of requests, in 256ths, from which on the CPU searches */
-	pg_atomic_uint64 began;		/* TimestampTz: start of the window */
-	pg_atomic_uint32 nsearches[2];	/* begun in the window */
-	pg_atomic_uint32 ncycles[2];	/* ended in the window */
-	pg_atomic_uint64 cycles_us[2];	/* their sum */
-	double		octave;			/* logarithm of the limit, base 2 */
-} GjServiceQueue;
-
 typedef struct GjServiceShared
 {
 	LWLock	   *lock;
@@ -116,8 +101,6 @@ typedef struct GjServiceShared
 	pg_atomic_uint64 still;		/* heartbeat of a helper that a client has given up; if it is the
 								 * current one, requests are pointless */
 	pg_atomic_uint32 nspinning; /* number of clients that spin */
-	pg_atomic_uint32 nrequests; /* number of slots that are not free; written under the lock */
-	GjServiceQueue queue;
 	pg_atomic_uint64 counters[GJ_COUNT_COUNTERS];
 
 	/* Fields protected by the lock */

@@ -28,7 +28,6 @@ typedef enum GjFallback
 	GJ_FALLBACK_TOO_BIG,
 	GJ_FALLBACK_TABLE_FULL,
 	GJ_FALLBACK_BUSY,
-	GJ_FALLBACK_QUEUED,			/* a small search, and the device has enough requests */
 	GJ_FALLBACK_GONE,
 	GJ_FALLBACK_FAILED,
 	GJ_FALLBACK_COMPLEMENT,		/* NOT IN: a device supports only lists */

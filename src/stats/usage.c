@@ -136,7 +136,6 @@ static const struct
 	{"too_big", "gpujoin.device_memory is too small for the index"},
 	{"table_full", "there are gpujoin.max_mirrors mirrors already"},
 	{"busy", "all request slots are in use"},
-	{"queued", "the device has other requests to answer first"},
 	{"gone", "the mirror was dropped in the meantime"},
 	{"failed", "the device did not answer"},
 	{"not_in", "the keys are those of no list"},
