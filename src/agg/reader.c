@@ -784,20 +784,19 @@ word_of_text(GjReader *reader, const GjReaderColumn *column, Datum value)
 {
 	bool		is_bpchar = column->part == GJ_BPCHAR_FIRST || column->part == GJ_BPCHAR_SECOND;
 	bool		is_first = column->part == GJ_BPCHAR_FIRST || column->part == GJ_TEXT_FIRST;
-	Datum		text = is_bpchar ? DirectFunctionCall1(rtrim1, value) : value;
 	int64		words[2];
 
-	GjWordsOfText(text, false, words);
+	if (is_bpchar)
+		GjWordsOfTrimmed(value, words);
+	else
+		GjWordsOfText(value, false, words);
 	if (words[0] == GJ_ABSENT)
 		words[1] = 0;
 	if (words[0] == GJ_ABSENT && is_first)
 		words[0] = GjStraysAdd(reader->strays, is_bpchar ? GJ_STRAY_BPCHAR : GJ_STRAY_TEXT, value,
 							   column->is_key);
 	if (is_bpchar)
-	{
 		words[1] &= ~GJ_TEXT_LENGTH_BITS;
-		pfree(DatumGetPointer(text));
-	}
 	return Int64GetDatum(words[is_first ? 0 : 1]);
 }
 

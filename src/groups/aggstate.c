@@ -28,7 +28,7 @@
 #include "base/compat.h"
 #include "groupparts.h"
 
-/* Additions for one row between checks for interrupts */
+/* Additions of floats between checks for interrupts */
 #define GJ_UNINTERRUPTED		(1 << 20)
 
 static void init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped,
@@ -831,8 +831,24 @@ bool_or(void *states, const GjAggInput *input)
  *-------------------------------------------------------------------------
  */
 
-/* Additions for one row between checks for interrupts */
-#define GJ_UNINTERRUPTED		(1 << 20)
+/*
+ * Additions since the last check for interrupts.  A batch has only 1024 rows, but each of them may
+ * stand for any number of rows, so it is additions that are counted, across rows and batches.
+ */
+static uint64 nadditions = 0;
+
+/*
+ * Count additions, and check for interrupts from time to time
+ */
+static inline void
+count_additions(uint32 n)
+{
+	nadditions += n;
+	if (nadditions < GJ_UNINTERRUPTED)
+		return;
+	nadditions = 0;
+	CHECK_FOR_INTERRUPTS();
+}
 
 /*
  * Perform a step of float8_accum().  The average needs the sum of squares only because its
@@ -865,11 +881,14 @@ accumulate(GjFloatAverage average, float8 value)
 static void
 accumulate_times(GjFloatAverage *average, float8 value, uint32 weight)
 {
-	for (; weight > 0; weight--)
+	while (weight > 0)
 	{
-		*average = accumulate(*average, value);
-		if (weight % GJ_UNINTERRUPTED == 0)
-			CHECK_FOR_INTERRUPTS();
+		uint32		n = Min(weight, GJ_UNINTERRUPTED);
+
+		for (uint32 i = 0; i < n; i++)
+			*average = accumulate(*average, value);
+		count_additions(n);
+		weight -= n;
 	}
 }
 

@@ -16,15 +16,20 @@
 static GJ_VALUE
 GJ_LOOP(add_times) (GJ_VALUE sum, GJ_VALUE value, uint32 weight)
 {
-	for (; weight > 0; weight--)
+	while (weight > 0)
 	{
-		GJ_VALUE	next = GJ_PLUS(sum, value);
+		uint32		n = Min(weight, GJ_UNINTERRUPTED);
 
-		if (next == sum || isnan(next))
-			return next;
-		sum = next;
-		if (weight % GJ_UNINTERRUPTED == 0)
-			CHECK_FOR_INTERRUPTS();
+		for (uint32 i = 0; i < n; i++)
+		{
+			GJ_VALUE	next = GJ_PLUS(sum, value);
+
+			if (next == sum || isnan(next))
+				return next;
+			sum = next;
+		}
+		count_additions(n);
+		weight -= n;
 	}
 	return sum;
 }

@@ -110,6 +110,7 @@ static bool init_pair(GjCodec *codec, Oid family, Oid type);
 static bool is_own_equality(Oid family, Oid type);
 static bool init_key(GjCodec *codec, Oid proc);
 static bool init_hash(GjCodec *codec, Oid proc, Oid image_proc);
+static int64 compute(GjCodec *codec, Datum value);
 static bool find_image(GjCodec *codec, Datum value, int64 *image);
 static int64 hash_code(GjCodec *codec, Datum value);
 static bool pack_text(Datum value, int64 *code, int64 *rest);
@@ -318,25 +319,42 @@ GjClassIsOfType(Oid class_type, Oid column_type)
 }
 
 /*
- * Convert a value to its code by the support functions.  A hash function may leave garbage.
+ * Convert a value to its code by the support functions.  Leaves nothing allocated.
  */
 int64
 GjCodeCompute(GjCodec *codec, Datum value)
 {
-	int64		image;
+	int64		rest;
 
-	if (GjCodecHasPairs(codec))
-		return GjPairCompute(codec, value, &image);
-	if (codec->kind != GJ_CODEC_HASH)
-		return DatumGetInt64(FunctionCall1Coll(&codec->proc, codec->collation, value));
-	if (OidIsValid(codec->image.fn_oid) && find_image(codec, value, &image))
-		return image;
-	return hash_code(codec, value);
+	return GjCodecHasPairs(codec) ? GjPairCompute(codec, value, &rest) : compute(codec, value);
 }
 
 /*
- * Return the code of a value, and its rest, for a codec that has pairs.  A hash function may leave
- * garbage.
+ * Call the support functions.  They may leave garbage, such as a detoasted value, for each row, so
+ * it goes to a context of the codec, which is reset at once.
+ */
+static int64
+compute(GjCodec *codec, Datum value)
+{
+	MemoryContext old;
+	int64		code;
+
+	if (codec->scratch == NULL)
+		codec->scratch = AllocSetContextCreate(codec->proc.fn_mcxt, "gpujoin codec",
+											   ALLOCSET_SMALL_SIZES);
+	old = MemoryContextSwitchTo(codec->scratch);
+	if (codec->kind == GJ_CODEC_KEY)
+		code = DatumGetInt64(FunctionCall1Coll(&codec->proc, codec->collation, value));
+	else if (!OidIsValid(codec->image.fn_oid) || !find_image(codec, value, &code))
+		code = hash_code(codec, value);
+	MemoryContextSwitchTo(old);
+	if (!codec->scratch->isReset)
+		MemoryContextReset(codec->scratch);
+	return code;
+}
+
+/*
+ * Return the code of a value, and its rest, for a codec that has pairs.  Leaves nothing allocated.
  */
 int64
 GjPairCompute(GjCodec *codec, Datum value, int64 *rest)
@@ -352,7 +370,7 @@ GjPairCompute(GjCodec *codec, Datum value, int64 *rest)
 	if (pack_text(value, &code, rest))
 		return code;
 	*rest = 0;
-	return hash_code(codec, value);
+	return compute(codec, value);
 }
 
 /*

@@ -343,6 +343,7 @@ extern void GjWordsOfUuid(const char *bytes, int64 *words);
 extern Datum GjWordOfUuid(Datum uuid, int word);
 extern void GjUuidOfWords(int64 first, int64 second, char *bytes);
 extern void GjWordsOfText(Datum text, bool is_bpchar, int64 *words);
+extern void GjWordsOfTrimmed(Datum bpchar, int64 *words);
 extern void GjTextOfWords(int64 first, int64 second, char *buffer);
 extern void GjBpcharOfWords(int64 first, int64 second, char *buffer);
 extern void GjReadWide(GjColumnKind kind, const char *firsts, const char *seconds, int n,
@@ -460,6 +461,7 @@ typedef struct GjCodec
 	Oid			collation;
 	FmgrInfo	proc;			/* support function 1, or 2; of a uuid 4 */
 	FmgrInfo	image;			/* support function 3, if it is used */
+	MemoryContext scratch;		/* for what these leave behind; NULL until it is needed */
 } GjCodec;
 
 extern bool GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation, bool has_rests);

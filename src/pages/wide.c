@@ -40,6 +40,7 @@
 
 #define EMPTY_TEXT		((int64) (SIGN_BIT | 1))
 
+static void words_of_bytes(const char *from, int stored, int length, int64 *words);
 static int	restore_stored(int64 first, int64 second, char *buffer);
 
 /*
@@ -121,7 +122,6 @@ GjPairIsEqual(const char *firsts, const char *seconds, int n, int64 first, int64
 void
 GjWordsOfText(Datum text, bool is_bpchar, int64 *words)
 {
-	char		bytes[GJ_TEXT_BYTES + 1] = {0};
 	struct varlena *value;
 	int			length = toast_raw_datum_size(text) - VARHDRSZ;
 	int			stored = length;
@@ -132,16 +132,42 @@ GjWordsOfText(Datum text, bool is_bpchar, int64 *words)
 	value = PG_DETOAST_DATUM_PACKED(text);
 	if (is_bpchar)
 		stored = bpchartruelen(VARDATA_ANY(value), length);
-	if (stored <= GJ_TEXT_BYTES)
-	{
-		memcpy(bytes, VARDATA_ANY(value), stored);
-		bytes[GJ_TEXT_BYTES] = length;
-		GjWordsOfUuid(bytes, words);
-		if (stored == 0)
-			words[0] = EMPTY_TEXT;
-	}
+	words_of_bytes(VARDATA_ANY(value), stored, length, words);
 	if ((Pointer) value != DatumGetPointer(text))
 		pfree(value);
+}
+
+/*
+ * Convert a bpchar of any length to the words of the text that it is without its trailing blanks.
+ * Leaves nothing allocated.
+ */
+void
+GjWordsOfTrimmed(Datum bpchar, int64 *words)
+{
+	struct varlena *value = PG_DETOAST_DATUM_PACKED(bpchar);
+	int			length = bpchartruelen(VARDATA_ANY(value), VARSIZE_ANY_EXHDR(value));
+
+	words_of_bytes(VARDATA_ANY(value), length, length, words);
+	if ((Pointer) value != DatumGetPointer(bpchar))
+		pfree(value);
+}
+
+/*
+ * Convert the stored bytes of a text, or of a bpchar of this length
+ */
+static void
+words_of_bytes(const char *from, int stored, int length, int64 *words)
+{
+	char		bytes[GJ_TEXT_BYTES + 1] = {0};
+
+	words[0] = words[1] = GJ_ABSENT;
+	if (stored > GJ_TEXT_BYTES)
+		return;
+	memcpy(bytes, from, stored);
+	bytes[GJ_TEXT_BYTES] = length;
+	GjWordsOfUuid(bytes, words);
+	if (stored == 0)
+		words[0] = EMPTY_TEXT;
 }
 
 /*

@@ -534,11 +534,11 @@ read_words(const GjColumnTest *test, Datum value, int64 *words)
 {
 	if (test->type == UUIDOID)
 		GjWordsOfUuid(DatumGetPointer(value), words);
+	else if (test->type == BPCHAROID)
+		GjWordsOfTrimmed(value, words);
 	else
 	{
-		struct varlena *text = test->type == BPCHAROID ?
-			(struct varlena *) DatumGetPointer(DirectFunctionCall1(rtrim1, value)) :
-			PG_DETOAST_DATUM_PACKED(value);
+		struct varlena *text = PG_DETOAST_DATUM_PACKED(value);
 		int			length = VARSIZE_ANY_EXHDR(text);
 
 		GjWordsOfText(PointerGetDatum(text), false, words);

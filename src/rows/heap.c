@@ -157,7 +157,6 @@ static int	recheck_keys(GjFetch *fetch, int ntuples);
 static void read_tuple_keys(GjFetch *fetch, int ntuples, int64 *codes, bool *isnull);
 static int	find_in_set(GjFetch *fetch, const GjRowKeys *keys);
 static int	drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls, int n);
-static inline int64 compute_code(GjKeyReader *reader, Datum value);
 static int	drop_unlisted(GjFetch *fetch, const int64 *codes, int n);
 static int	find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls);
 static bool read_parts(GjFetch *fetch, int row, int64 code, Datum *values, int stride);
@@ -1027,8 +1026,6 @@ GjInitKeyReader(GjKeyReader *reader, Relation index, AttrNumber attno, Expr *exp
 	reader->predicate = attno == 0 ? ExecInitQual(predicate, parent) : NULL;
 	GjCodecInitIndex(&reader->codec, index);
 	reader->place.attno = 0;
-	reader->scratch = !GjCodecMayHash(&reader->codec) ? NULL :
-		AllocSetContextCreate(CurrentMemoryContext, "gpujoin hash", ALLOCSET_DEFAULT_SIZES);
 	if (reader->codec.keeps_value)
 		GjTupleFindPlace(RelationGetDescr(((ScanState *) parent)->ss_currentRelation), attno,
 						 &reader->place);
@@ -1063,27 +1060,9 @@ GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot, int6
 		value = ExecEvalExprSwitchContext(reader->expr, econtext, isnull);
 	}
 	if (!*isnull)
-		*key = compute_code(reader, value);
+		*key = GjCodeOf(&reader->codec, value);
 	reader->value = value;
 	return true;
-}
-
-/*
- * Convert a value to its code.  Hash functions may leave garbage.
- */
-static inline int64
-compute_code(GjKeyReader *reader, Datum value)
-{
-	MemoryContext old;
-	int64		code;
-
-	if (likely(reader->scratch == NULL))
-		return GjCodeOf(&reader->codec, value);
-	old = MemoryContextSwitchTo(reader->scratch);
-	code = GjCodeOf(&reader->codec, value);
-	MemoryContextSwitchTo(old);
-	MemoryContextReset(reader->scratch);
-	return code;
 }
 
 /*
@@ -1208,6 +1187,6 @@ read_tuple_keys(GjFetch *fetch, int ntuples, int64 *codes, bool *isnull)
 		fetch->keys[i] = heap_getattr(&tuples[i], reader->attno, RelationGetDescr(fetch->heap),
 									  &isnull[i]);
 		if (!isnull[i])
-			codes[i] = compute_code(reader, fetch->keys[i]);
+			codes[i] = GjCodeOf(&reader->codec, fetch->keys[i]);
 	}
 }

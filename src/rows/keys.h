@@ -96,7 +96,6 @@ typedef struct GjKeyReader
 	ExprState  *expr;
 	ExprState  *predicate;		/* of a partial index: expr is only safe for rows that satisfy it */
 	GjCodec		codec;
-	MemoryContext scratch;		/* for hashing, if keys are hashed; else NULL */
 	Datum		value;			/* that GjReadKey() read last */
 	GjTuplePlace place;			/* of the attribute in most tuples, if its bits are the key */
 	int			nparts;			/* columns that an exact table also compares */

@@ -11,6 +11,7 @@ use GpuJoinTest;
 use IPC::Run;
 use PostgreSQL::Test::Utils;
 use Test::More;
+use Time::HiRes;
 
 my $node = new_server('main', 'fsync = off', 'jit = off', 'max_wal_size = 2GB',
 	'log_statement = none', 'max_parallel_workers_per_gather = 0');
@@ -213,6 +214,35 @@ foreach ([ 'pairs of entries', 'v', 1 ], [ 'pairs of tuples', 'w', 0 ])
 	like($err, qr/statement timeout/, "$name: can time out");
 	($status, $out, $err) = $node->psql('postgres', "$settings; " . sprintf($query, 1, 500000));
 	like($err, qr/division by zero/, "$name: the first one raises it");
+}
+
+# A row that stands for many pairs is added as often, if the sum is one of floats: an order of
+# additions that changes nothing would change the last digits. All rows are one batch, and its last
+# row overflows: unless the statement is cancelled within the batch, it ends with that error. The
+# timeout is long enough to collect the pairs, and far too short to add them.
+$node->safe_psql('postgres', q{
+	CREATE TABLE floats (k int, f float8, g float4, h float8);
+	INSERT INTO floats SELECT 1, 1, 1, CASE WHEN i = 1000 THEN 1e308 ELSE 1 END
+		FROM generate_series(1, 1000) i;
+	CREATE INDEX floats_k ON floats USING gpujoin (k) INCLUDE (f, g, h);
+	CREATE TABLE weights AS SELECT 1 AS k FROM generate_series(1, 900000);
+	ANALYZE weights});
+vacuum_until_visible($node, 'floats');
+foreach my $sums ('sum(f), sum(f + 1), sum(f + 2), sum(f + 3), sum(f + 4), sum(h)',
+	'avg(f), avg(g), avg(h)', 'avg(g) FILTER (WHERE f > 0), avg(h) FILTER (WHERE f > 0)')
+{
+	my $settings = "$force; SET work_mem = '256MB'";
+	my $pairs = 'FROM weights JOIN floats USING (k)';
+	my $start = [ Time::HiRes::gettimeofday() ];
+
+	like($node->safe_psql('postgres', "$settings; EXPLAIN (COSTS OFF) SELECT $sums $pairs"),
+		qr/GpuAgg.*GpuJoin.*Index Only: true/s, "$sums: is ours");
+	is($node->safe_psql('postgres', "$settings; SELECT count(*) $pairs"), '900000000', 'all pairs');
+	my $timeout = int(1000 * Time::HiRes::tv_interval($start)) + 100;
+	($status, $out, $err) = $node->psql('postgres',
+		"$settings; SET statement_timeout = $timeout; SELECT $sums $pairs");
+	like($err, qr/canceling statement due to (statement timeout|user request)/,
+		"$sums: is cancelled within a batch");
 }
 
 # Within one transaction: the session still works after a subtransaction is cancelled.
