@@ -103,12 +103,22 @@ GjTableMakeTags(GjGroupTable *table, uint64 nslots)
 	if (deferred)
 		memcpy(table->slots.start, old.start, GjTableRecords(table) * sizeof(uint32));
 	else
-	{
-		for (uint32 i = 0; i < table->ngroups; i++)
-			GjTableTags(table)[i] = (uint32) GjHashRecord(GjTableRecord(table, i),
-														  table->data_words, table->nwords);
-	}
+		GjTableHashAgain(table);
 	GjRegionFree(&old);
+}
+
+/*
+ * Set the tags of all records
+ */
+void
+GjTableHashAgain(GjGroupTable *table)
+{
+	for (uint32 i = 0; i < GjTableRecords(table); i++)
+	{
+		if (i % GJ_UNINTERRUPTED_SLOTS == 0)
+			CHECK_FOR_INTERRUPTS();
+		GjTableTags(table)[i] = (uint32) GjTableHash(table, i);
+	}
 }
 
 static Parts
@@ -306,8 +316,12 @@ find_in_partition(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **s
 	{
 		uint64		at = rows[i].tag & (wanted - 1);
 
-		while (used_slots[at] != 0 && !is_equal(table, &rows[used_slots[at] - 1], &rows[i]))
+		for (uint32 n = 1;
+			 used_slots[at] != 0 && !is_equal(table, &rows[used_slots[at] - 1], &rows[i]); n++)
+		{
+			GjSeedNote(&table->seed, n);
 			at = (at + 1) & (wanted - 1);
+		}
 		if (used_slots[at] == 0)
 			used_slots[at] = i + 1;
 		else

@@ -44,6 +44,7 @@
 struct GjDistinct
 {
 	MemoryContext context;
+	GjSeed		seed;			/* of the hash of entries; it does not change while some are spilled */
 	bool		is_grouped;
 	bool		is_wide;
 	bool		is_pair;		/* are values pairs of words? */
@@ -113,6 +114,7 @@ GjDistinctCreate(MemoryContext context, GjSpillFile *file, bool is_grouped, uint
 	GjDistinct *set = MemoryContextAllocZero(context, sizeof(GjDistinct));
 
 	set->context = context;
+	set->seed = GjSeedCreate();
 	set->is_grouped = is_grouped;
 	set->width = width;
 	set->is_pair = is_pair;
@@ -162,12 +164,26 @@ GjDistinctMemory(const GjDistinct *set)
 }
 
 /*
+ * Return how many seeds have been replaced
+ */
+int
+GjDistinctReseeds(const GjDistinct *set)
+{
+	return set->seed.nreplaced;
+}
+
+/*
  * Prepare to add nrows rows, using at most `room` bytes in all
  */
 void
 GjDistinctMakeRoom(GjDistinct *set, int nrows, Size room)
 {
 	set->room = room;
+	if (set->seed.is_bad && !set->is_full && 2 * set->slots.size <= room)
+	{
+		GjSeedReplace(&set->seed);
+		grow_to(set, set->nslots);
+	}
 	while (!set->has_bits && !set->is_full && (set->nused + nrows) * 2 > set->nslots)
 	{
 		if (grow(set))
@@ -192,9 +208,9 @@ distinct_fill(GjDistinct *set, Size room)
 }
 
 static inline uint64
-hash_entry(uint64 value, uint64 group)
+hash_entry(const GjDistinct *set, uint64 value, uint64 group)
 {
-	uint64		hash = GjHashStep(0, value);
+	uint64		hash = GjHashStep(set->seed.value, value);
 
 	return GjHashFinish(group != 0 ? GjHashStep(hash, group) : hash);
 }
@@ -207,10 +223,11 @@ add_narrow(GjDistinct *set, uint64 entry, uint64 hash)
 	uint64		mask = set->nslots - 1;
 	uint64		at = hash & mask;
 
-	while (slots[at] != 0)
+	for (uint32 n = 1; slots[at] != 0; n++)
 	{
 		if (slots[at] == entry)
 			return 0;
+		GjSeedNote(&set->seed, n);
 		at = (at + 1) & mask;
 	}
 	slots[at] = entry;
@@ -224,10 +241,11 @@ add_wide(GjDistinct *set, const uint64 *entry, uint64 hash)
 	uint64		mask = set->nslots - 1;
 	uint64		at = hash & mask;
 
-	while (slots[at * 2 + 1] != 0)
+	for (uint32 n = 1; slots[at * 2 + 1] != 0; n++)
 	{
 		if (slots[at * 2] == entry[0] && slots[at * 2 + 1] == entry[1])
 			return 0;
+		GjSeedNote(&set->seed, n);
 		at = (at + 1) & mask;
 	}
 	slots[at * 2] = entry[0];
@@ -236,9 +254,11 @@ add_wide(GjDistinct *set, const uint64 *entry, uint64 hash)
 }
 
 static inline uint64
-hash_pair(const uint64 *entry)
+hash_pair(const GjDistinct *set, const uint64 *entry)
 {
-	return GjHashFinish(GjHashStep(GjHashStep(GjHashStep(0, entry[0]), entry[1]), entry[2]));
+	uint64		hash = GjHashStep(set->seed.value, entry[0]);
+
+	return GjHashFinish(GjHashStep(GjHashStep(hash, entry[1]), entry[2]));
 }
 
 static inline bool
@@ -254,10 +274,11 @@ add_pair(GjDistinct *set, const uint64 *entry, uint64 hash)
 	uint64		mask = set->nslots - 1;
 	uint64		at = hash & mask;
 
-	while (slots[at * 3 + 2] != 0)
+	for (uint32 n = 1; slots[at * 3 + 2] != 0; n++)
 	{
 		if (!pairs_differ(&slots[at * 3], entry))
 			return 0;
+		GjSeedNote(&set->seed, n);
 		at = (at + 1) & mask;
 	}
 	memcpy(&slots[at * 3], entry, 3 * sizeof(uint64));
@@ -303,12 +324,12 @@ grow_to(GjDistinct *set, uint64 nslots)
 		if (set->is_pair)
 		{
 			if (from[i * 3 + 2] != 0)
-				add_pair(set, &from[i * 3], hash_pair(&from[i * 3]));
+				add_pair(set, &from[i * 3], hash_pair(set, &from[i * 3]));
 		}
 		else if (set->is_wide && from[i * 2 + 1] != 0)
-			add_wide(set, &from[i * 2], hash_entry(from[i * 2], from[i * 2 + 1]));
+			add_wide(set, &from[i * 2], hash_entry(set, from[i * 2], from[i * 2 + 1]));
 		else if (!set->is_wide && from[i] != 0)
-			add_narrow(set, from[i], hash_entry(from[i], 0));
+			add_narrow(set, from[i], hash_entry(set, from[i], 0));
 	}
 	GjRegionFree(&old);
 }
@@ -341,7 +362,7 @@ leave_bits(GjDistinct *set, int nrows)
 		if (entry == 0)
 			set->has_zero = true;
 		else
-			set->nused += add_narrow(set, entry, hash_entry(entry, 0));
+			set->nused += add_narrow(set, entry, hash_entry(set, entry, 0));
 	}
 	bits_free(set);
 	return true;
@@ -508,7 +529,7 @@ distinct_make_entries(GjDistinct *set, const GjAggInput *input, int first, int n
 		{
 			entries[i * 2] = ((const uint64 *) input->values)[first + i];
 			entries[i * 2 + 1] = (uint64) groups[i] + 1;
-			set->batch_hashes[i] = hash_entry(entries[i * 2], entries[i * 2 + 1]);
+			set->batch_hashes[i] = hash_entry(set, entries[i * 2], entries[i * 2 + 1]);
 		}
 		return;
 	}
@@ -530,7 +551,7 @@ distinct_make_entries(GjDistinct *set, const GjAggInput *input, int first, int n
 			break;
 	}
 	for (int i = 0; i < nrows; i++)
-		set->batch_hashes[i] = hash_entry(entries[i], 0);
+		set->batch_hashes[i] = hash_entry(set, entries[i], 0);
 }
 
 /* Hash entries that have already been built */
@@ -540,9 +561,9 @@ distinct_hash_entries(GjDistinct *set, int nrows)
 	const uint64 *entries = set->batch_entries;
 
 	for (int i = 0; i < nrows; i++)
-		set->batch_hashes[i] = set->is_pair ? hash_pair(&entries[i * 3]) :
-			set->is_wide ? hash_entry(entries[i * 2], entries[i * 2 + 1]) :
-			hash_entry(entries[i], 0);
+		set->batch_hashes[i] = set->is_pair ? hash_pair(set, &entries[i * 3]) :
+			set->is_wide ? hash_entry(set, entries[i * 2], entries[i * 2 + 1]) :
+			hash_entry(set, entries[i], 0);
 }
 
 /*
@@ -555,24 +576,25 @@ distinct_has(const GjDistinct *set, int row)
 	const uint64 *entry = set->batch_entries + row * set->nwords;
 	uint64		mask = set->nslots - 1;
 	uint64		at = set->batch_hashes[row] & mask;
+	uint32		n = 0;
 
 	if (set->nslots == 0)
 		return false;
 	if (!set->is_wide)
 	{
-		while (slots[at] != 0 && slots[at] != entry[0])
-			at = (at + 1) & mask;
+		for (; slots[at] != 0 && slots[at] != entry[0]; at = (at + 1) & mask)
+			GjProbeNote(++n);
 		return slots[at] != 0;
 	}
 	if (set->is_pair)
 	{
-		while (slots[at * 3 + 2] != 0 && pairs_differ(&slots[at * 3], entry))
-			at = (at + 1) & mask;
+		for (; slots[at * 3 + 2] != 0 && pairs_differ(&slots[at * 3], entry); at = (at + 1) & mask)
+			GjProbeNote(++n);
 		return slots[at * 3 + 2] != 0;
 	}
-	while (slots[at * 2 + 1] != 0 &&
-		   (slots[at * 2] != entry[0] || slots[at * 2 + 1] != entry[1]))
-		at = (at + 1) & mask;
+	for (; slots[at * 2 + 1] != 0 && (slots[at * 2] != entry[0] || slots[at * 2 + 1] != entry[1]);
+		 at = (at + 1) & mask)
+		GjProbeNote(++n);
 	return slots[at * 2 + 1] != 0;
 }
 

@@ -18,6 +18,7 @@
 #include "lib/stringinfo.h"
 #include "nodes/memnodes.h"
 
+#include "base/probe.h"
 #include "base/region.h"
 #include "groups.h"
 
@@ -224,6 +225,7 @@ typedef struct GjGroupTable
 {
 	GjTablePhase phase;
 	MemoryContext context;
+	GjSeed		seed;			/* of the hash of records */
 	int			ncolumns;
 	GjKeyColumn *columns;
 	int			data_words;		/* words that hold the values */
@@ -287,6 +289,7 @@ extern int	GjTableLookUp(const GjGroupTable *table, int nrows, uint16 *rows, uin
 extern uint64 GjTableSlots(uint32 capacity);
 extern void GjTableGrow(GjGroupTable *table, uint32 capacity, uint64 nslots);
 extern void GjTableMakeSlots(GjGroupTable *table, uint64 nslots);
+extern void GjTableReseed(GjGroupTable *table);
 extern void GjOrderEnd(GjGroupTable *table);
 
 static inline uint64 *
@@ -336,9 +339,9 @@ GjHashFinish(uint64 hash)
  * keep theirs when NULL bits are added.
  */
 static pg_attribute_always_inline uint64
-GjHashRecord(const uint64 *record, int data_words, int nwords)
+GjHashRecord(uint64 seed, const uint64 *record, int data_words, int nwords)
 {
-	uint64		hash = 0;
+	uint64		hash = seed;
 
 	for (int word = 0; word < data_words; word++)
 		hash = GjHashStep(hash, record[word]);
@@ -357,8 +360,17 @@ typedef struct GjRuns
 	bool		is_spread;		/* has each row been assigned its number? */
 } GjRuns;
 
+/* Return the hash of a group's or a pending row's record */
+static inline uint64
+GjTableHash(const GjGroupTable *table, uint32 group)
+{
+	return GjHashRecord(table->seed.value, GjTableRecord(table, group), table->data_words,
+						table->nwords);
+}
+
 /* defer.c */
 extern void GjTableMakeTags(GjGroupTable *table, uint64 nslots);
+extern void GjTableHashAgain(GjGroupTable *table);
 extern bool GjTableDefer(GjGroupTable *table, int row, int nrows, uint32 *numbers);
 extern bool GjTableTrySettling(GjGroupTable *table);
 extern bool GjTableSettle(GjGroupTable *table);
@@ -401,6 +413,7 @@ extern void GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *count
 extern bool GjDistinctAddBits(GjDistinct *set, int64 low, const uint64 *words, uint64 nwords,
 							  Size room, int64 *count);
 extern Size GjDistinctMemory(const GjDistinct *set);
+extern int	GjDistinctReseeds(const GjDistinct *set);
 
 /* When all rows have been added: count the spilled values */
 extern void GjDistinctFinish(GjDistinct *set, Size room, int64 *counts);
@@ -444,6 +457,7 @@ struct GjStrays
 {
 	MemoryContext context;
 	MemoryContext scratch;		/* for functions */
+	GjSeed		seed;			/* of the hash of keys; it does not change */
 	bool		exist;			/* has any been added? */
 	bool		closed;			/* no further key is kept */
 	Size		room;			/* for keys; a few are kept whatever it is */

@@ -321,6 +321,10 @@ GjGroupsFinish(GjGroups *groups)
 	Assert(is_adding(groups));
 	GjSpillEnd(groups->spill);
 	groups_finish_sets(groups);
+	groups->stats.reseeds = groups->table.seed.nreplaced;
+	for (int i = 0; i < groups->naggs; i++)
+		groups->stats.reseeds += groups->aggs[i].distinct == NULL ? 0 :
+			GjDistinctReseeds(groups->aggs[i].distinct);
 	groups->stats.disk_size = Max(groups->stats.disk_size, GjSpillFileSize(groups->file) +
 								  (groups->input.strays == NULL ? 0 :
 								   GjStraysFileSize(groups->input.strays)));
@@ -577,6 +581,8 @@ find_groups(GjGroups *groups, const GjInput *keys, uint32 *numbers)
 	int			row = 0;
 
 	table->is_packed = false;
+	if (table->seed.is_bad && groups->phase == GJ_GROUPS_ADDING)
+		GjTableReseed(table);
 	if (table->phase != GJ_TABLE_DIRECT)
 		GjTablePack(table, keys);
 	while (groups->phase == GJ_GROUPS_ADDING &&
@@ -679,7 +685,7 @@ hash_strays(const GjGroups *groups, const uint16 *rows, uint64 *hashes, int n)
 
 	for (int i = 0; i < n; i++)
 	{
-		uint64		hash = 0;
+		uint64		hash = table->seed.value;
 		bool		has_any = false;
 
 		for (int column = 0; column < table->ncolumns; column++)

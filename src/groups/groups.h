@@ -63,6 +63,7 @@ typedef struct GjGroupsStats
 	uint64		rows;			/* rows added, weights included */
 	uint64		groups;			/* groups delivered */
 	uint64		passes;
+	uint64		reseeds;		/* number of times that a table got another seed */
 	Size		peak_memory;	/* in bytes */
 	uint64		disk_size;		/* peak size on disk, in bytes */
 } GjGroupsStats;

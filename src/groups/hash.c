@@ -12,6 +12,9 @@
  * The lower half of the hash selects the slot; the upper bits select the part of a spilled row.
  * If both used the same bits, the groups of one part would share a small range of the slots.
  *
+ * The hash is seeded, and runs of slots are bounded (base/probe.h).  The seed changes only between
+ * two batches, and not while rows are being spilled: rows of one group must go to one part.
+ *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
@@ -45,6 +48,7 @@
 
 static int	find_now(GjGroupTable *table, int row, int nrows, uint32 *numbers);
 static void insert_slot(GjGroupTable *table, uint64 hash, uint32 group);
+static void fill_slots(GjGroupTable *table);
 static bool should_defer(const GjGroupTable *table, uint64 nslots);
 static void lay_out(GjGroupTable *table);
 static void put_columns(GjGroupTable *table, const GjInput *input, bool are_first);
@@ -197,6 +201,7 @@ find_one(GjGroupTable *table, int row, uint32 *numbers, const int nwords)
 	const uint64 *record = table->batch_records + row * nwords;
 	uint32		tag = (uint32) table->batch_hashes[row];
 	uint64		mask = table->nslots - 1;
+	uint32		nslots = 0;
 
 	for (uint64 at = tag & mask;; at = (at + 1) & mask)
 	{
@@ -219,6 +224,7 @@ find_one(GjGroupTable *table, int row, uint32 *numbers, const int nwords)
 			numbers[row] = slot.group - 1;
 			return true;
 		}
+		GjSeedNote(&table->seed, ++nslots);
 	}
 }
 
@@ -311,9 +317,11 @@ look_up_one(const GjGroupTable *table, int row, uint32 *number)
 	const uint64 *record = table->batch_records + row * table->nwords;
 	uint32		tag = (uint32) table->batch_hashes[row];
 	uint64		mask = table->nslots - 1;
+	uint32		nslots = 0;
 
 	for (uint64 at = tag & mask; slots[at].group != 0; at = (at + 1) & mask)
 	{
+		GjProbeNote(++nslots);
 		*number = slots[at].group - 1;
 		if (slots[at].tag == tag &&
 			!is_different(GjTableRecord(table, *number), record, table->nwords))
@@ -386,8 +394,11 @@ insert_slot(GjGroupTable *table, uint64 hash, uint32 group)
 	uint64		mask = table->nslots - 1;
 	uint64		at = (uint32) hash & mask;
 
-	while (slots[at].group != 0)
+	for (uint32 nslots = 1; slots[at].group != 0; nslots++)
+	{
+		GjSeedNote(&table->seed, nslots);
 		at = (at + 1) & mask;
+	}
 	slots[at] = (GjGroupSlot) {(uint32) hash, group + 1};
 }
 
@@ -430,12 +441,46 @@ GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
 		GjRegionFree(&old);
 		return;
 	}
+	fill_slots(table);
+}
+
+/*
+ * Enter all groups into slots that are free
+ */
+static void
+fill_slots(GjGroupTable *table)
+{
 	for (uint32 group = 0; group < table->ngroups; group++)
 	{
 		if (group % GJ_UNINTERRUPTED_SLOTS == 0)
 			CHECK_FOR_INTERRUPTS();
-		insert_slot(table, GjHashRecord(GjTableRecord(table, group), table->data_words,
-										table->nwords), group);
+		insert_slot(table, GjTableHash(table, group), group);
+	}
+}
+
+/*
+ * Replace a seed that has led to a long run.  No hash of a row may be in use.
+ */
+void
+GjTableReseed(GjGroupTable *table)
+{
+	GjSeedReplace(&table->seed);
+	table->is_packed = false;
+	switch (table->phase)
+	{
+		case GJ_TABLE_SLOTS:
+			memset(table->slots.start, 0, table->slots.size);
+			fill_slots(table);
+			break;
+		case GJ_TABLE_ORDERED:
+			make_run_slots(table, table->run_slots);
+			break;
+		case GJ_TABLE_PENDING:
+			GjTableHashAgain(table);
+			break;
+		case GJ_TABLE_UNMAPPED:
+		case GJ_TABLE_DIRECT:
+			break;
 	}
 }
 
@@ -468,6 +513,7 @@ GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns, GjKeyColum
 {
 	memset(table, 0, sizeof(GjGroupTable));
 	table->context = context;
+	table->seed = GjSeedCreate();
 	table->ncolumns = ncolumns;
 	table->columns = columns;
 	lay_out(table);
@@ -669,10 +715,10 @@ put_nulls(uint64 *to, int nwords, int bit, const uint8 *nulls, int nrows)
 }
 
 static pg_attribute_always_inline void
-hash_all(const uint64 *record, uint64 *hashes, int nrows, int data_words, int nwords)
+hash_all(uint64 seed, const uint64 *record, uint64 *hashes, int nrows, int data_words, int nwords)
 {
 	for (int i = 0; i < nrows; i++, record += nwords)
-		hashes[i] = GjHashRecord(record, data_words, nwords);
+		hashes[i] = GjHashRecord(seed, record, data_words, nwords);
 }
 
 /*
@@ -683,15 +729,16 @@ hash_records(GjGroupTable *table, int nrows)
 {
 	const uint64 *records = table->batch_records;
 	uint64	   *hashes = table->batch_hashes;
+	uint64		seed = table->seed.value;
 
 	if (table->nwords == table->data_words && table->nwords == 1)
-		hash_all(records, hashes, nrows, 1, 1);
+		hash_all(seed, records, hashes, nrows, 1, 1);
 	else if (table->nwords == table->data_words && table->nwords == 2)
-		hash_all(records, hashes, nrows, 2, 2);
+		hash_all(seed, records, hashes, nrows, 2, 2);
 	else if (table->nwords == table->data_words && table->nwords == 3)
-		hash_all(records, hashes, nrows, 3, 3);
+		hash_all(seed, records, hashes, nrows, 3, 3);
 	else
-		hash_all(records, hashes, nrows, table->data_words, table->nwords);
+		hash_all(seed, records, hashes, nrows, table->data_words, table->nwords);
 }
 
 static inline bool
@@ -959,12 +1006,14 @@ insert(GjGroupTable *table, uint32 group)
 {
 	GjGroupSlot *slots = (GjGroupSlot *) table->slots.start;
 	uint64		mask = table->run_slots - 1;
-	uint32		tag = (uint32) GjHashRecord(GjTableRecord(table, group), table->data_words,
-											table->nwords);
+	uint32		tag = (uint32) GjTableHash(table, group);
 	uint64		at = tag & mask;
 
-	while (slots[at].group != 0)
+	for (uint32 nslots = 1; slots[at].group != 0; nslots++)
+	{
+		GjSeedNote(&table->seed, nslots);
 		at = (at + 1) & mask;
+	}
 	slots[at] = (GjGroupSlot) {tag, group + 1};
 }
 
@@ -1005,10 +1054,13 @@ find_in_run(GjGroupTable *table, int row, int nrows, uint32 *numbers, const int 
 		uint32		tag = (uint32) hashes[row];
 		uint64		at = tag & mask;
 
-		while (slots[at].group > run_first &&
-			   (slots[at].tag != tag ||
-				!is_same(records + (Size) slots[at].group * nwords, record, nwords)))
+		for (uint32 nslots = 1; slots[at].group > run_first &&
+			 (slots[at].tag != tag ||
+			  !is_same(records + (Size) slots[at].group * nwords, record, nwords)); nslots++)
+		{
+			GjSeedNote(&table->seed, nslots);
 			at = (at + 1) & mask;
+		}
 		if (slots[at].group <= run_first)
 		{
 			if (ngroups == most)

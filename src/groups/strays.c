@@ -86,7 +86,7 @@ typedef struct KeyCell
 	char		status;
 } KeyCell;
 
-static uint64 hash_value(const GjStray *stray);
+static uint64 hash_value(const GjStrays *strays, const GjStray *stray);
 static bool are_equal(const GjStray *a, const GjStray *b);
 
 #define SH_PREFIX keytable
@@ -94,7 +94,8 @@ static bool are_equal(const GjStray *a, const GjStray *b);
 #define SH_KEY_TYPE int32
 #define SH_KEY key
 #define KEY_OF(tb, key) (&((GjStrays *) (tb)->private_data)->keys.strays[key])
-#define SH_HASH_KEY(tb, key) ((uint32) hash_value(KEY_OF(tb, key)))
+#define SH_HASH_KEY(tb, key) \
+	((uint32) hash_value((const GjStrays *) (tb)->private_data, KEY_OF(tb, key)))
 #define SH_EQUAL(tb, a, b) are_equal(KEY_OF(tb, a), KEY_OF(tb, b))
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, cell) (cell)->hash
@@ -120,11 +121,13 @@ typedef struct SumCell
 	StraySum	sum;
 } SumCell;
 
+static inline uint32 hash_group(const GjStraySums *sums, uint32 group);
+
 #define SH_PREFIX sumtable
 #define SH_ELEMENT_TYPE SumCell
 #define SH_KEY_TYPE uint32
 #define SH_KEY group
-#define SH_HASH_KEY(tb, key) murmurhash32(key)
+#define SH_HASH_KEY(tb, key) hash_group((const GjStraySums *) (tb)->private_data, key)
 #define SH_EQUAL(tb, a, b) ((a) == (b))
 #define SH_SCOPE static inline
 #define SH_DECLARE
@@ -135,6 +138,7 @@ struct GjStraySums
 {
 	MemoryContext context;
 	MemoryContext parent;
+	GjSeed		seed;
 	sumtable_hash *table;		/* NULL if no group has strays */
 
 	/* Strays that count(DISTINCT) has seen, each with its group's number */
@@ -184,6 +188,7 @@ GjStraysCreate(MemoryContext parent)
 	GjStrays   *strays = MemoryContextAllocZero(context, sizeof(GjStrays));
 
 	strays->context = context;
+	strays->seed = GjSeedCreate();
 	strays->scratch = AllocSetContextCreate(context, "gpujoin strays scratch",
 											ALLOCSET_SMALL_SIZES);
 	strays->keys.context = AllocSetContextCreate(context, "gpujoin stray keys",
@@ -253,6 +258,7 @@ find_key(GjStrays *strays, const GjStray *stray)
 	KeyCell    *cell;
 	bool		found;
 
+	CHECK_FOR_INTERRUPTS();
 	if (strays->table == NULL)
 		strays->table = keytable_create(keys->context, FIRST_STRAYS, strays);
 	append(keys, stray);
@@ -351,19 +357,21 @@ compare_bytes(Datum a, Datum b, GjStrayKind kind)
 }
 
 /*
- * Return the hash of a value, the same for equal ones
+ * Return the hash of a value, the same for equal ones.  It is seeded, like all hashes here, because
+ * values that were chosen to collide would make long runs of cells (base/probe.h).
  */
 static uint64
-hash_value(const GjStray *stray)
+hash_value(const GjStrays *strays, const GjStray *stray)
 {
 	const char *bytes;
 	int			length;
 
 	if (stray->kind == GJ_STRAY_NUMERIC)
 		return DatumGetUInt64(DirectFunctionCall2(hash_numeric_extended, stray->value,
-												  Int64GetDatum(0)));
+												  UInt64GetDatum(strays->seed.value)));
 	bytes = get_bytes(stray->value, stray->kind, &length);
-	return DatumGetUInt64(hash_any_extended((const unsigned char *) bytes, length, 0));
+	return DatumGetUInt64(hash_any_extended((const unsigned char *) bytes, length,
+											strays->seed.value));
 }
 
 static bool
@@ -381,7 +389,7 @@ GjStraysHash(const GjStrays *strays, int64 code, uint64 *hash)
 {
 	if (!GjIsStray(code) || (uint64) code - (uint64) GJ_STRAY_CODE < BATCH_CODES)
 		return false;
-	*hash = hash_value(find_stray(strays, code));
+	*hash = hash_value(strays, find_stray(strays, code));
 	return true;
 }
 
@@ -566,6 +574,7 @@ GjStraySumsCreate(MemoryContext parent, Size sort_memory)
 	GjStraySums *sums = MemoryContextAllocZero(parent, sizeof(GjStraySums));
 
 	sums->parent = parent;
+	sums->seed = GjSeedCreate();
 	sums->sort_memory = sort_memory;
 	return sums;
 }
@@ -638,6 +647,12 @@ GjStraySumsTake(GjStraySums *sums, const GjAggSpec *spec, GjAggInput *input)
 	input->nrows = n;
 }
 
+static inline uint32
+hash_group(const GjStraySums *sums, uint32 group)
+{
+	return murmurhash32(group ^ (uint32) sums->seed.value);
+}
+
 /*
  * Add a stray to the state of its group
  */
@@ -658,7 +673,7 @@ add_value(GjStraySums *sums, const GjAggSpec *spec, uint32 group, const GjStray 
 		return;
 	}
 	if (sums->table == NULL)
-		sums->table = sumtable_create(sums->context, FIRST_STRAYS, NULL);
+		sums->table = sumtable_create(sums->context, FIRST_STRAYS, sums);
 	sum = &sumtable_insert(sums->table, group, &found)->sum;
 	if (!found)
 		memset(sum, 0, sizeof(StraySum));

@@ -103,7 +103,8 @@ struct GjSmallSide
 	MemoryContext row_context;	/* holds the rows and their data */
 	char	   *room;			/* memory for the next rows, */
 	Size		room_size;		/* and its size */
-	struct keytable_hash *table;	/* not used if keys have parts, but batch.tuples */
+	GjKeyMap   *firsts_of_keys; /* of each key, the first row; not used if keys have parts, but
+									 * batch.tuples and firsts */
 	GjSmallRow **firsts;		/* of each element of batch.tuples, the first row */
 	uint32		nfirsts;		/* allocated length of firsts */
 	GjSmallRow *last;
@@ -146,42 +147,6 @@ struct SmallSort
 	TupleTableSlot *in;			/* the key, then the columns */
 	TupleTableSlot *out;
 };
-
-/* A key of the batch.  Every integer is a valid key, so cells have a status. */
-typedef struct KeyCell
-{
-	int64		key;
-	GjSmallRow *first;
-	char		status;
-} KeyCell;
-
-/*
- * Spread a key over the 32 bits that the table masks.  Keys that differ only in their upper bits
- * must not collide, as they would after a Fibonacci multiplication alone, so the upper half is
- * folded in twice.
- */
-static inline uint32
-hash_key(int64 key)
-{
-	uint64		h = (uint64) key;
-
-	h ^= h >> 32;
-	h *= UINT64CONST(0x9E3779B97F4A7C15);
-	h ^= h >> 32;
-	h *= UINT64CONST(0xD6E8FEB86659FD93);
-	return (uint32) (h >> 32);
-}
-
-#define SH_PREFIX keytable
-#define SH_ELEMENT_TYPE KeyCell
-#define SH_KEY_TYPE int64
-#define SH_KEY key
-#define SH_HASH_KEY(tb, key) hash_key(key)
-#define SH_EQUAL(tb, a, b) ((a) == (b))
-#define SH_SCOPE static inline
-#define SH_DECLARE
-#define SH_DEFINE
-#include "lib/simplehash.h"
 
 static void run_plan(GjSmallSide *side, GjJoinState *state, PlanState *plan);
 static bool read_key(GjJoinState *state, TupleTableSlot *slot, int64 *key);
@@ -271,7 +236,7 @@ start_batch(GjSmallSide *side)
 	side->row_context = GenerationContextCreate(side->batch_context, "gpujoin batch rows",
 												ALLOCSET_DEFAULT_SIZES);
 	side->room_size = 0;
-	side->table = NULL;
+	side->firsts_of_keys = NULL;
 	side->batch.tuples = side->batch.entries = NULL;
 	side->firsts = NULL;
 	side->nfirsts = 0;
@@ -280,7 +245,7 @@ start_batch(GjSmallSide *side)
 			GjExactCreate(side->batch_context, side->nparts, side->parts, side->code_is_hash,
 						  initial_keys(side));
 	else
-		side->table = keytable_create(side->batch_context, initial_keys(side), NULL);
+		side->firsts_of_keys = GjKeyMapCreate(side->batch_context, initial_keys(side));
 	if (side->tests_hashes)
 		side->batch.entries = GjExactCreate(side->batch_context, side->nparts - 1, side->parts + 1,
 											false, initial_keys(side));
@@ -293,7 +258,7 @@ start_batch(GjSmallSide *side)
 static uint32
 initial_keys(const GjSmallSide *side)
 {
-	Size		most = side->memory_limit / INITIAL_PART / sizeof(KeyCell);
+	Size		most = side->memory_limit / INITIAL_PART / (2 * sizeof(GjKeyCell));
 	double		wanted = Min(side->policy.expected, MOST_INITIAL_KEYS);
 
 	return (uint32) Max(Min(wanted, (double) most), INITIAL_KEYS);
@@ -446,6 +411,7 @@ add_pending(PendingList *list)
 
 	for (int i = 0; i < list->npending; i++)
 		add_row(list->side, &list->values[i], &isnull, false, list->keys[i]);
+	CHECK_FOR_INTERRUPTS();
 	list->nadded += list->npending;
 	list->npending = 0;
 }
@@ -482,7 +448,7 @@ add_to_batch(GjSmallSide *side, const Datum *values, const bool *isnull,
 	if (side->nparts > 0 && !key_is_null)
 		first = find_first(side, values, key);
 	if (side->policy.one_per_key && !key_is_null &&
-		(first != NULL ? *first != NULL : keytable_lookup(side->table, key) != NULL))
+		(first != NULL ? *first != NULL : GjKeyMapFind(side->firsts_of_keys, key) != NULL))
 		return;
 
 	row = copy_row(side, values, isnull);
@@ -504,11 +470,10 @@ add_to_batch(GjSmallSide *side, const Datum *values, const bool *isnull,
 static void
 link_to_key(GjSmallSide *side, GjSmallRow *row, int64 key)
 {
-	bool		found;
-	KeyCell    *cell = keytable_insert(side->table, key, &found);
+	GjKeyCell  *cell = GjKeyMapAdd(side->firsts_of_keys, key);
 
-	link_to_chain(side, row, found ? cell->first : NULL);
-	cell->first = row;
+	link_to_chain(side, row, cell->value);
+	cell->value = row;
 }
 
 /*
@@ -600,7 +565,8 @@ static bool
 batch_is_full(GjSmallSide *side)
 {
 	Size		memory = MemoryContextMemAllocated(side->batch_context, true);
-	uint32		nkeys = side->nparts > 0 ? GjExactCount(side->batch.tuples) : side->table->members;
+	uint32		nkeys = side->nparts > 0 ? GjExactCount(side->batch.tuples) :
+		(uint32) side->firsts_of_keys->nkeys;
 	Size		per_key = KEYSET_BYTES_PER_KEY + (side->nparts > 0 ? TESTS_BYTES_PER_KEY : 0);
 
 	side->stats->peak_memory = Max(side->stats->peak_memory, memory);
@@ -626,17 +592,13 @@ static void
 spill_batch(GjSmallSide *side)
 {
 	int			natts = side->columns->natts;
-	keytable_iterator iter;
-	KeyCell    *cell;
+	const GjKeyCell *cell;
+	uint64		at = 0;
 
 	for (uint32 i = 0; side->nparts > 0 && i < GjExactCount(side->batch.tuples); i++)
 		spill_chain(side, side->firsts[i], GjExactCode(side->batch.tuples, i));
-	if (side->nparts == 0)
-	{
-		keytable_start_iterate(side->table, &iter);
-		while ((cell = keytable_iterate(side->table, &iter)) != NULL)
-			spill_chain(side, cell->first, cell->key);
-	}
+	while (side->nparts == 0 && (cell = GjKeyMapNext(side->firsts_of_keys, &at)) != NULL)
+		spill_chain(side, cell->value, cell->key);
 
 	/* rows in no chain have no key */
 	for (GjSmallRow *row = side->batch.first; row != NULL; row = row->next)
@@ -762,16 +724,13 @@ GjSmallFree(GjSmallSide *side)
 GjSmallRow *
 GjSmallLookup(GjSmallSide *side, int64 key, const Datum *parts)
 {
-	KeyCell    *cell;
-
 	if (side->nparts > 0)
 	{
 		uint32		number = GjExactFind(side->batch.tuples, key, parts);
 
 		return number == GJ_EXACT_NONE ? NULL : side->firsts[number];
 	}
-	cell = keytable_lookup(side->table, key);
-	return cell == NULL ? NULL : cell->first;
+	return GjKeyMapFind(side->firsts_of_keys, key);
 }
 
 /*
@@ -787,7 +746,8 @@ GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partner
 	GjSmallSide *side = arg;
 	const int64 *codes = keys->codes;
 	const bool *nulls = keys->nulls;
-	uint32		hashes[LOOKUP_KEYS];
+	const GjKeyMap *map = side->firsts_of_keys;
+	uint64		starts[LOOKUP_KEYS];
 	int			nfound = 0;
 
 	if (side->nparts > 0)
@@ -800,21 +760,21 @@ GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partner
 		{
 			if (nulls != NULL && nulls[i])
 				continue;
-			hashes[i - start] = hash_key(codes[i]);
-			GjPrefetch(&side->table->data[hashes[i - start] & side->table->sizemask]);
+			starts[i - start] = GjKeyMapStart(map, codes[i]);
+			GjKeyMapPrefetch(map, starts[i - start]);
 		}
 		for (int i = start; i < end; i++)
 		{
-			KeyCell    *cell;
+			GjSmallRow *first;
 
 			if (nulls != NULL && nulls[i])
 				continue;
-			cell = keytable_lookup_hash(side->table, codes[i], hashes[i - start]);
-			if (cell == NULL)
+			first = GjKeyMapFindFrom(map, codes[i], starts[i - start]);
+			if (first == NULL)
 				continue;
-			GjPrefetch(cell->first);
+			GjPrefetch(first);
 			rows[nfound] = rows[i];
-			partners[nfound++] = cell->first;
+			partners[nfound++] = first;
 		}
 	}
 	return nfound;
@@ -882,15 +842,12 @@ copy_strict(const GjSmallSide *side, const GjRowKeys *keys, uint16 *rows, int64 
 void
 GjSmallAddKeys(GjSmallSide *side, GjKeySet *keys)
 {
-	keytable_iterator iter;
-	KeyCell    *cell;
+	const GjKeyCell *cell;
+	uint64		at = 0;
 
 	for (uint32 i = 0; side->nparts > 0 && i < GjExactCount(side->batch.tuples); i++)
 		GjKeySetAdd(keys, GjExactCode(side->batch.tuples, i));
-	if (side->nparts > 0)
-		return;
-	keytable_start_iterate(side->table, &iter);
-	while ((cell = keytable_iterate(side->table, &iter)) != NULL)
+	while (side->nparts == 0 && (cell = GjKeyMapNext(side->firsts_of_keys, &at)) != NULL)
 		GjKeySetAdd(keys, cell->key);
 }
 

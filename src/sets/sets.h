@@ -13,6 +13,7 @@
 #include "batch.h"
 #include "entryset.h"
 #include "exact.h"
+#include "keymap.h"
 #include "keyset.h"
 #include "share.h"
 #include "tidset.h"

@@ -135,6 +135,7 @@ static void rank_strays(GjTop *top);
 static bool has_word(const GjSortColumn *column, Datum value, int64 *word);
 static uint64 find_rank(const Ranks *ranks, Datum value);
 static int	compare_numerics(const void *a, const void *b);
+static int	compare_ranked(const void *a, const void *b, void *arg);
 
 static inline const GjEntryColumn *
 set_column(const GjEntrySet *set, int column)
@@ -582,7 +583,7 @@ rank_strays(GjTop *top)
 			if (!stray->isnull[i] && !has_word(&top->columns[i], stray->values[i], &word))
 				ranks->values[ranks->n++] = stray->values[i];
 		}
-		qsort(ranks->values, ranks->n, sizeof(Datum), compare_numerics);
+		qsort_interruptible(ranks->values, ranks->n, sizeof(Datum), compare_ranked, NULL);
 		ranks->n = qunique(ranks->values, ranks->n, sizeof(Datum), compare_numerics);
 	}
 	MemoryContextSwitchTo(old);
@@ -626,6 +627,12 @@ find_rank(const Ranks *ranks, Datum value)
 			high = middle;
 	}
 	return low + 1;
+}
+
+static int
+compare_ranked(const void *a, const void *b, void *arg)
+{
+	return compare_numerics(a, b);
 }
 
 static int

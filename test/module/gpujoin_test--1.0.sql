@@ -56,6 +56,12 @@ COMMENT ON FUNCTION gpujoin_test_int8_state(bigint[])
 	IS 'partial state of the average of some bigints';
 REVOKE ALL ON FUNCTION gpujoin_test_int8_state(bigint[]) FROM PUBLIC;
 
+CREATE FUNCTION gpujoin_collision_selftest() RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_collision_selftest()
+	IS 'enter keys that collide into hash tables; returns the number of tests';
+REVOKE ALL ON FUNCTION gpujoin_collision_selftest() FROM PUBLIC;
+
 CREATE FUNCTION gpujoin_top_selftest() RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_top_selftest()

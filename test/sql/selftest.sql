@@ -6,6 +6,7 @@ CREATE EXTENSION gpujoin_test;
 SELECT gpujoin_kernel_selftest() > 100000 AS kernels_agree;
 SELECT gpujoin_tidset_selftest() > 100000 AS tid_sets_agree;
 SELECT gpujoin_groups_selftest() > 100000 AS groups_agree;
+SELECT gpujoin_collision_selftest() AS collision_tests;
 SELECT gpujoin_top_selftest() > 100000 AS orders_agree;
 SELECT gpujoin_sort_selftest() > 500 AS sorts_agree;
 SELECT gpujoin_entries_selftest() > 100000 AS entries_agree;
