@@ -10,13 +10,14 @@ use warnings;
 use File::Basename;
 
 # Limits.  They become lower; only a release with new capabilities may raise them, as 1.1.0 did
-# (keys, fold workers, merges in steps, reductions).  Any other change should be divided
+# (keys, fold workers, merges in steps, reductions), and 1.2.0 (plain scans, PostgreSQL 19, seeded
+# tables, batches).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 164,
-	'lines' => 80997,
-	'lines of code' => 56968,
-	'global functions' => 777,
+	'files' => 167,
+	'lines' => 82530,
+	'lines of code' => 58060,
+	'global functions' => 784,
 	'used by no other file' => 0,
 	'used across folders' => 417,
 	'single callers in the folder' => 225,

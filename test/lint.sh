@@ -100,7 +100,7 @@ line_length() {
 file_length() {
     local file most
     sources c h cu cuh sh pl pm | while IFS= read -r file; do
-        case $file in src/*) most=1200 ;; *) most=600 ;; esac
+        case $file in src/*) most=1250 ;; *) most=600 ;; esac
         awk -v f="$file" -v most="$most" 'END {if (NR > most) print f ": " NR " lines"}' "$file"
     done
 }
@@ -306,7 +306,7 @@ reports_listed() {
 }
 
 document_length() {
-    wc -l docs/*.md | awk '$2 != "total" && $1 > ($2 ~ /reference/ ? 450 : 400) {
+    wc -l docs/*.md | awk '$2 != "total" && $1 > ($2 ~ /reference/ ? 470 : 400) {
         print $2 ": " $1 " lines"}'
 }
 
@@ -455,7 +455,7 @@ check "doors below the planner do not show its nodes" doors_without_planner
 check "folders use only what is below them, by its door, and in no circle" perl test/layers.pl
 check "headers that cuda/ and src/ share compile alone as C99 and C++17" border_alone
 check "lines of at most 100 columns" line_length
-check "files of at most 600 lines, 1,200 in src/" file_length
+check "files of at most 600 lines, 1,250 in src/" file_length
 check "src/ is divided as test/house.pl requires" perl test/house.pl --check
 check "a house with faults is found out" house_checked
 check "plain English in src/" perl test/english.pl --check src
@@ -481,7 +481,7 @@ check "links in documents lead somewhere" document_links
 check "the index of reports is complete" reports_listed
 check "pictures are as the script draws them" pictures_drawn
 check "a picture of old figures is found out" pictures_checked
-check "documents of at most 400 lines, the reference 450" document_length
+check "documents of at most 400 lines, the reference 470" document_length
 check "META.json is valid" meta_json
 check "a META.json that is not valid is found out" meta_json_checked
 check "the version is the same everywhere" version_agrees

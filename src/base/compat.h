@@ -40,7 +40,8 @@
 #if PG_VERSION_NUM >= 190000
 #define GjAmRoutine(routine)	unconstify(IndexAmRoutine *, routine)
 #else
-#define GjAmRoutine(routine)	memcpy(palloc(sizeof(IndexAmRoutine)), routine, sizeof(IndexAmRoutine))
+#define GjAmRoutine(routine) \
+	memcpy(palloc(sizeof(IndexAmRoutine)), routine, sizeof(IndexAmRoutine))
 #endif
 
 /* Count a search of an index by a scan of PostgreSQL's: 18 also shows it in EXPLAIN */
@@ -55,7 +56,7 @@
 #define GjCountIndexSearch(scan)	pgstat_count_index_scan((scan)->indexRelation)
 #endif
 
-/* The records of all settings (utils/guc_tables.h) */
+/* The records of all settings */
 #if PG_VERSION_NUM >= 160000
 #define GjGetSettings(n)		get_guc_variables(n)
 #else
@@ -134,8 +135,8 @@ GjRelationPath(Oid database, Oid tablespace, Oid file, char *path)
 }
 
 /*
- * The clauses by which rows are grouped, as planning has left them: 16 has them in another list.  If
- * all columns are constants, 16 has left none: then all of them, as no rows make no group.
+ * The clauses by which rows are grouped, as planning has left them: 16 has them in another list.
+ * If all columns are constants, 16 has left none: then all of them, as no rows make no group.
  */
 #if PG_VERSION_NUM >= 160000
 #define GjGroupClause(root) \
@@ -627,7 +628,8 @@ GjHashMalloc(Size size, void *arg)
 #define GjInitScanTupleSlot(estate, node, desc, ops) \
 	ExecInitScanTupleSlot(estate, node, desc, ops, 0)
 #define GjCreateAppendPath(root, rel, whole, divided, workers, parallel_aware) \
-	create_append_path(root, rel, (AppendPathInput) {.subpaths = whole,.partial_subpaths = divided}, \
+	create_append_path(root, rel, \
+					   (AppendPathInput) {.subpaths = whole,.partial_subpaths = divided}, \
 					   NIL, NULL, workers, parallel_aware, -1)
 #define GJ_TABLE_HOOK(install, look) \
 static build_simple_rel_hook_type prev_table_hook = NULL; \

@@ -44,7 +44,7 @@
 struct GjDistinct
 {
 	MemoryContext context;
-	GjSeed		seed;			/* of the hash of entries; it does not change while some are spilled */
+	GjSeed		seed;			/* of the hash of entries; kept while some are spilled */
 	bool		is_grouped;
 	bool		is_wide;
 	bool		is_pair;		/* are values pairs of words? */

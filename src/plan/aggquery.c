@@ -379,8 +379,8 @@ encodes(PlannerInfo *root, const GjAggQuery *query, Path *child)
 
 /*
  * Return true if each group shows the value of one of its rows for a column whose values are
- * replaced by numbers.  A number of a group column stands for all values that are equal, such as 1.5
- * and 1.50, and gives back the first: it may be of another group if there are more columns.
+ * replaced by numbers.  A number of a group column stands for all values that are equal, such as
+ * 1.5 and 1.50, and gives back the first: it may be of another group if there are more columns.
  */
 static bool
 shows_own_value(const GjAggQuery *query, const Var *column)

@@ -80,7 +80,7 @@ GjNewIndexPlan(const GjTrial *trial, const List *indexes)
 		planning = trial->params;
 		new_indexes = indexes;
 		plan = GjPlanQuery(copyObject(unconstify(Query *, trial->query)), trial->text,
-							 CURSOR_OPT_PARALLEL_OK, planning);
+						   CURSOR_OPT_PARALLEL_OK, planning);
 	}
 	PG_FINALLY();
 	{

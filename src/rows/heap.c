@@ -301,8 +301,8 @@ search_chain(Relation heap, Buffer buffer, Snapshot snapshot, ItemPointer tid, H
 }
 
 /*
- * Let PostgreSQL prune a pinned block, and mark it in the visibility map if the query only reads the
- * table
+ * Let PostgreSQL prune a pinned block, and mark it in the visibility map if the query only reads
+ * the table
  */
 static void
 prune(GjFetch *fetch, Buffer buffer)

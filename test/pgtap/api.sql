@@ -187,10 +187,10 @@ SELECT is(amtype, 'i'::"char", 'the access method is one for indexes') FROM pg_a
 WHERE amname = 'gpujoin';
 SELECT is(pg_indexam_has_property(oid, property), expected, 'access method: ' || property)
 FROM pg_am, (VALUES ('can_order', false), ('can_unique', false), ('can_multi_col', false),
-	('can_exclude', false), ('can_include', true)) v(property, expected)
+	('can_exclude', true), ('can_include', true)) v(property, expected)
 WHERE amname = 'gpujoin' ORDER BY property;
 SELECT is(pg_index_has_property('big_k', property), expected, 'index: ' || property)
-FROM (VALUES ('clusterable', false), ('index_scan', false), ('bitmap_scan', true),
+FROM (VALUES ('clusterable', false), ('index_scan', true), ('bitmap_scan', true),
 	('backward_scan', false)) v(property, expected) ORDER BY property;
 SELECT is(pg_index_column_has_property('big_k', 1, property), expected, 'column: ' || property)
 FROM (VALUES ('search_array', true), ('search_nulls', false), ('orderable', false),

@@ -66,8 +66,8 @@ run_as('app', q{
 	SELECT count(*) FROM mine WHERE k = 1;
 });
 run_as($superuser, 'SELECT count(*) FROM gone WHERE k = 1; DROP TABLE gone');
-run_as($superuser, q{SELECT count(*) FROM facts JOIN (VALUES (1, 'a'), (2, 'b')) pairs (k, n) ON pairs.k = facts.k
-	AND pairs.n = facts.note});
+run_as($superuser, q{SELECT count(*) FROM facts JOIN (VALUES (1, 'a'), (2, 'b')) pairs (k, n)
+	ON pairs.k = facts.k AND pairs.n = facts.note});
 
 my ($rows, $said) = advice($node, $superuser);
 like($rows, qr/^3\|4\|CREATE INDEX ON public\.facts USING gpujoin \(k\) INCLUDE \(v, y\)$/m,
@@ -78,7 +78,8 @@ like($node->safe_psql('postgres', q{SELECT relation IS NULL, statements, calls, 
 	FROM gpujoin_advise() WHERE query LIKE '%FROM gone%'}),
 	qr/^t\|1\|1\|SELECT count.*FROM gone.*\|the statement could not be planned: relation "gone"/,
 	'and named, with the reason');
-like($node->safe_psql('postgres', q{SELECT note FROM gpujoin_advise() WHERE query LIKE '%pairs (k, n)%'}),
+like($node->safe_psql('postgres', q{SELECT note FROM gpujoin_advise()
+	WHERE query LIKE '%pairs (k, n)%'}),
 	qr/could not be planned: operator does not exist.* \(the types of some constants are unknown/,
 	'so are constants that have lost their types');
 is($node->safe_psql('postgres', q{SELECT bool_and(queryid IS NOT NULL AND time_share BETWEEN 0 AND 1

@@ -508,8 +508,8 @@ sub wait_replaced_at_rest
 {
 	my ($pid, $what) = @_;
 
-	watch_after($node, '1h');
 	wait_replaced($node, $pid);
+	watch_after($node, '1h');
 	ok($node->poll_query_until('postgres',
 			'SELECT slots_used + slots_abandoned = 0 FROM gpujoin_status()'),
 		"$what: another process, and no slot is lost");

@@ -47,7 +47,8 @@ my @forms = (
 			@joins } 'n', 'w, k', 'n, a', 'w, d, b'),
 	# other columns, which depend on a primary key, have the values of one row
 	(map { my $by = $_; map { "SELECT w, n, keyed.k, count(*), sum(id) FROM keyed JOIN t USING (k)"
-			  . " $_ GROUP BY w$by" } '', 'WHERE w <= :k % 11', 'WHERE b >= 0' } '', ', a', ', a, d'),
+			  . " $_ GROUP BY w$by" } '', 'WHERE w <= :k % 11', 'WHERE b >= 0' }
+		'', ', a', ', a, d'),
 	(map { "SELECT a + 1, d, count(*), sum(count(*)) OVER (PARTITION BY d) FROM $_ GROUP BY a, d" }
 		@keys, @joins),
 	(map { my $by = $_; map { ("SELECT DISTINCT $by FROM $_",

@@ -67,7 +67,7 @@ foreach my $query ($scan, $join, $three)
 	$stored{$query} = [ $node->safe_psql('postgres', "EXPLAIN (COSTS OFF) $query"), $query_id,
 		$advice ];
 }
-$node->safe_psql('postgres', 
+$node->safe_psql('postgres',
 	'CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (v); VACUUM ANALYZE big');
 $node->safe_psql('postgres', "SELECT pg_create_advice_stash('kept')");
 foreach my $query ($scan, $join, $three)
