@@ -14,12 +14,12 @@ use File::Basename;
 # tables, batches).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 167,
-	'lines' => 82530,
-	'lines of code' => 58060,
+	'files' => 168,
+	'lines' => 82800,
+	'lines of code' => 58300,
 	'global functions' => 784,
 	'used by no other file' => 0,
-	'used across folders' => 417,
+	'used across folders' => 420,
 	'single callers in the folder' => 225,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,
