@@ -58,5 +58,6 @@ bool
 LockHeldByMe(const LOCKTAG *tag, LOCKMODE mode)
 #endif
 {
-	return nmerge_locks > 0;
+	/* VACUUM has locked the table */
+	return tag->locktag_type == LOCKTAG_RELATION || nmerge_locks > 0;
 }

@@ -43,6 +43,7 @@ typedef struct Image
 } Image;
 
 static RelationData rel_data;
+static FormData_pg_index index_form = {.indrelid = 1};
 static FormData_pg_class index_class;
 static FmgrInfo key_proc;
 static Oid no_oid[1];
@@ -88,6 +89,7 @@ set_shape(int shape)
 	index_class.relpersistence = RELPERSISTENCE_TEMP;	/* buffers of temporary relations can be
 														 * named by number */
 	rel->rd_rel = &index_class;
+	rel->rd_index = &index_form;
 	rel->rd_att = descs[shape];
 	rel->rd_indexcxt = CurrentMemoryContext;
 	rel->rd_amcache = NULL;

@@ -29,6 +29,7 @@ static uint32 wait_event_info;
 uint32	   *my_wait_event_info = &wait_event_info;
 volatile sig_atomic_t postmaster_possibly_dead = false;
 int			gj_device;
+int			gj_device_timeout = 10000;
 char	   *gj_gpu = "";
 char		pkglib_path[MAXPGPATH];
 
