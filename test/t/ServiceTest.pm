@@ -10,8 +10,8 @@ use PostgreSQL::Test::Utils;
 use Test::More;
 
 our @EXPORT = qw(PATIENT STAGING COLUMN_LIST service wait_ready restart_now run_service
-  start_service finish_service wait_for_request watch_after inject no_leaks comes_to_rest signal_helper
-  wait_replaced service_sql open_bystander ask_bystander);
+  start_service finish_service wait_for_request watch_after inject no_leaks comes_to_rest
+  signal_helper wait_replaced service_sql open_bystander ask_bystander);
 
 # A line for the configuration. On a busy machine a healthy device process may be silent for
 # seconds; only tests of the watchdog shorten this, when the watchdog has to act.
