@@ -3,11 +3,11 @@
  *	  Batches: launches of several requests that are postponed, and then made together.
  *
  * The host needs microseconds for each launch, and a small request is four to six of them. While a
- * batch is open, those that begin a request are only noted: the kernel, its job, and the stage, the
- * place in the order of a request's kernels. At the end of the batch the stages are launched in
- * order, and all jobs of a stage for the same kernel are one launch: blockIdx.y is the job's
- * number, and the grid is as wide as the widest of them needs. The code of a job is the same in both
- * kernels, the one for a job and the one for several.
+ * batch is open, those that begin a request are only noted: the kernel, its job, and the stage,
+ * the place in the order of a request's kernels. At the end of the batch the stages are
+ * launched in order, and all jobs of a stage for the same kernel are one launch: blockIdx.y is
+ * the job's number, and the grid is as wide as the widest of them needs. The code of a job is
+ * the same in both kernels, the one for a job and the one for several.
  *
  * This changes nothing but the order of requests. Each one has memory of its own, which it got
  * before and keeps until it has ended, so no request can see whether kernels of others come before,

@@ -402,8 +402,8 @@ copy_advice(const List *advice)
  * Parameters get the types that their contexts require.  Some contexts require none, although the
  * constants that pg_stat_statements has replaced had types: ARRAY[$1, $2], VALUES ($1), ($2),
  * SELECT $1, generate_series($1, $2), unnest($1) and current_date - $1.  If the text cannot be
- * analyzed otherwise, we assume that these parameters are integers.  If that does not help, as with pairs of
- * an integer and a text, the reason says that types are unknown.
+ * analyzed otherwise, we assume that these parameters are integers.  If that does not help, as
+ * with pairs of an integer and a text, the reason says that types are unknown.
  *-------------------------------------------------------------------------
  */
 

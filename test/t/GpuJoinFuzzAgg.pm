@@ -375,20 +375,23 @@ sub regrouped
 		' HAVING count(*) > 1 AND ' . truth($quiet->()));
 	my $tail = "FROM $from GROUP BY $by$having";
 
+	# which of several equal numerics, such as 1.5 and 1.50, a group shows is up to PostgreSQL
+	my ($distinct, $t0) = $list =~ /\bs\.n\b/ ? ('', 't0 IS NULL') : ('DISTINCT', 't0');
+
 	return pick(
 		"SELECT $list, $aggregates $tail",
 		"SELECT $list, $aggregates $tail",
 		"SELECT $list, $aggregates $tail ORDER BY " . $quiet->() . ', 1',
-		"SELECT DISTINCT $list $tail",
+		"SELECT $distinct $list $tail",
 		"SELECT $list, count(*), sum(count(*)) OVER () $tail",
 		"SELECT $list, count(*) AS n, sum(count(*)) OVER (PARTITION BY " . $quiet->() . ") $tail",
 		"SELECT $list, rank() OVER (ORDER BY count(*), " . $quiet->() . ") $tail",
 		"SELECT $list, rank() OVER (PARTITION BY " . $quiet->() . " ORDER BY count(*)) $tail "
 		  . "ORDER BY count(*)",
-		"SELECT DISTINCT $list, max(count(*)) OVER (PARTITION BY " . $quiet->() . ") $tail",
+		"SELECT $distinct $list, max(count(*)) OVER (PARTITION BY " . $quiet->() . ") $tail",
 		"SELECT count(*) AS n, $list $tail ORDER BY " . join(', ', 1 .. @targets + 1)
 		  . " LIMIT " . (1 + upto(40)),
-		"SELECT t0, count(*), sum(n) FROM (SELECT $list, count(*) AS n $tail) q GROUP BY t0",
+		"SELECT $t0, count(*), sum(n) FROM (SELECT $list, count(*) AS n $tail) q GROUP BY $t0",
 		"SELECT t0, s.w FROM (SELECT $list, count(*) AS n $tail) q LEFT JOIN small s ON s.w = n",
 		"SELECT w, (SELECT max(n) FROM (SELECT $list, count(*) AS n $tail) q WHERE n < w + 5) "
 		  . "FROM (SELECT DISTINCT w % 3 AS w FROM small) w");
