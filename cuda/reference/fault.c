@@ -1,7 +1,7 @@
 /*
  * fault.c
- *	  Faults while the reference library starts, for tests: inject_fault() needs an open
- *	  device.
+ *	  Errors, and faults while the reference library starts, for tests: inject_fault() needs an
+ *	  open device.
  *
  * The environment variable GPUJOIN_REFERENCE_FAULTS names a file, which is read at each of these
  * points, so that a test can change it while the server runs. Each line has the point ("open" or
@@ -9,6 +9,7 @@
  */
 #include "reference.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,22 @@ static const struct
 	{"in_use", GJD_DEVICE_IN_USE},
 	{"unsupported", GJD_UNSUPPORTED},
 };
+
+gjd_status
+fail(gjd_error *error, gjd_status status, int code, const char *format, ...)
+{
+	if (error)
+	{
+		va_list args;
+
+		error->status = status;
+		error->device_code = code;
+		va_start(args, format);
+		vsnprintf(error->message, sizeof(error->message), format, args);
+		va_end(args);
+	}
+	return status;
+}
 
 gjd_status
 planned_failure(const char *point, gjd_error *error)

@@ -14,30 +14,13 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
-/* ---- errors, time, faults, memory ---------------------------------------------------------- */
-
-gjd_status
-fail(gjd_error *error, gjd_status status, int code, const char *format, ...)
-{
-	if (error)
-	{
-		va_list args;
-
-		error->status = status;
-		error->device_code = code;
-		va_start(args, format);
-		vsnprintf(error->message, sizeof(error->message), format, args);
-		va_end(args);
-	}
-	return status;
-}
+/* ---- time, faults, memory ---------------------------------------------------------- */
 
 static int64_t
 now_ms(void)

@@ -118,8 +118,18 @@ struct gjd_match
 	due done;
 };
 
+/* The places of all rows in an order */
+typedef struct word_list
+{
+	gjd_match *match;
+	sort_word *words;
+	uint64_t n, room;
+	bool failed;
+} word_list;
+
+typedef void (*visit_fn)(void *context, const char *image, uint64_t position, gjd_tid tid);
+
 /* reference.c */
-gjd_status fail(gjd_error *error, gjd_status status, int code, const char *format, ...);
 due due_in(uint32_t millis);
 bool is_due(due *d);
 gjd_status play_fault(gjd_device *device, gjd_fault_point point, uint32_t *delay,
@@ -129,6 +139,7 @@ bool is_held(const gjd_match *match);
 gjd_status charge(gjd_device *device, uint64_t bytes, uint64_t own, gjd_error *error);
 
 /* fault.c */
+gjd_status fail(gjd_error *error, gjd_status status, int code, const char *format, ...);
 gjd_status planned_failure(const char *point, gjd_error *error);
 
 /* column.c */
@@ -154,6 +165,16 @@ bool is_marked(const gjd_shape *shape, uint32_t marked, const char *image, uint3
 bool passes(const gjd_filter *filter, const gjd_shape *shape, uint32_t marked, const char *image,
 			uint32_t slot);
 
+/* keyset.c */
+gjd_status keyset_create(gjd_device *device, const gjd_keyset_params *params, gjd_keyset **out,
+						 gjd_error *error);
+gjd_status keyset_info(gjd_keyset *keyset, gjd_keyset_info *info, gjd_error *error);
+gjd_status keyset_destroy(gjd_keyset *keyset, gjd_error *error);
+void release_keyset(gjd_keyset *keyset); /* frees a set that is destroyed and not in use */
+
+/* Returns the number of a row's key, with its rest, in the set; count if it is not in the set. */
+uint64_t rank_of(const gjd_match *match, const char *image, uint32_t slot);
+
 /* reduce.c */
 gjd_status begin_reduction(gjd_match *match, const gjd_reduction *asked, gjd_error *error);
 void end_reduction(gjd_match *match);
@@ -169,24 +190,12 @@ gjd_status match_groups(gjd_match *match, void *buffer, uint64_t capacity, gjd_c
 
 /* top.c */
 bool is_within(const gjd_match *match, const char *image, uint32_t slot);
-gjd_status find_last(gjd_match *match, gjd_error *error); /* of the rows within the limit */
+void add_word(void *context, const char *image, uint64_t position, gjd_tid tid);
+
+/* Sorts the words that add_word() collected, finds the last one wanted, and frees them. */
+gjd_status set_last(gjd_match *match, word_list *list, gjd_error *error);
 
 /* match.c */
-gjd_status keyset_create(gjd_device *device, const gjd_keyset_params *params, gjd_keyset **out,
-						 gjd_error *error);
-gjd_status keyset_info(gjd_keyset *keyset, gjd_keyset_info *info, gjd_error *error);
-gjd_status keyset_destroy(gjd_keyset *keyset, gjd_error *error);
-
-/*
- * Calls visit for rows that match and pass the filter, in order of positions: if reduced is set,
- * for those that are reduced, otherwise for the others. Rows on pages that are left out are
- * neither. Returns the number of rows before the filter.
- */
-typedef void (*visit_fn)(void *context, const char *image, uint64_t position, gjd_tid tid);
-uint64_t visit_hits(const gjd_match *match, bool reduced, visit_fn visit, void *context);
-
-/* Returns the number of a row's key, with its rest, in the set; count if it is not in the set. */
-uint64_t rank_of(const gjd_match *match, const char *image, uint32_t slot);
 gjd_status match_begin(gjd_column *column, gjd_keyset *keyset, const gjd_match_params *params,
 					   gjd_match **out, gjd_error *error);
 gjd_status match_poll(gjd_match *match, gjd_match_state *state, gjd_error *error);

@@ -44,15 +44,7 @@ is_within(const gjd_match *match, const char *image, uint32_t slot)
 	return compare_words(&word, &match->last) <= 0;
 }
 
-typedef struct word_list
-{
-	gjd_match *match;
-	sort_word *words;
-	uint64_t n, room;
-	bool failed;
-} word_list;
-
-static void
+void
 add_word(void *context, const char *image, uint64_t position, gjd_tid tid)
 {
 	word_list *list = context;
@@ -76,22 +68,18 @@ add_word(void *context, const char *image, uint64_t position, gjd_tid tid)
 }
 
 gjd_status
-find_last(gjd_match *match, gjd_error *error)
+set_last(gjd_match *match, word_list *list, gjd_error *error)
 {
-	word_list list = {.match = match};
+	gjd_status status = GJD_OK;
 
-	visit_hits(match, false, add_word, &list);
-	if (list.failed)
+	if (list->failed)
+		status = fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
+	else if (list->n > match->top.limit)
 	{
-		free(list.words);
-		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
-	}
-	if (list.n > match->top.limit)
-	{
-		qsort(list.words, list.n, sizeof(*list.words), compare_words);
-		match->last = list.words[match->top.limit - 1];
+		qsort(list->words, list->n, sizeof(*list->words), compare_words);
+		match->last = list->words[match->top.limit - 1];
 		match->limited = true;
 	}
-	free(list.words);
-	return GJD_OK;
+	free(list->words);
+	return status;
 }
