@@ -42,7 +42,7 @@ static void begin_join(CustomScanState *node, EState *estate, int eflags);
 static void begin_small(GjJoinState *state, EState *estate, int eflags);
 static void begin_parts(GjJoinState *state);
 static bool tests_entries(const CustomScan *plan);
-static int	find_value_column(GjJoinState *state, Expr *value);
+static int	find_value_column(const GjJoinState *state, Expr *value);
 static ExprState *init_list(const GjJoinState *state, PlanState *small_plan);
 static void begin_scans(GjJoinState *state, EState *estate, int eflags);
 static void begin_joined(GjJoinState *state);
@@ -143,8 +143,8 @@ begin_small(GjJoinState *state, EState *estate, int eflags)
 	if (!GjCodecInit(&state->codec, linitial_oid(codec), lsecond_oid(codec), lthird_oid(codec),
 					 OidIsValid(lfourth_oid(codec))))
 		elog(ERROR, "missing key extraction function for type %u", lsecond_oid(codec));
+	state->conversion = intVal(list_nth(scan->custom_private, GJ_JOIN_CONVERSION));
 	state->value_column = find_value_column(state, value);
-	state->value_expr = ExecInitExpr(value, &state->css.ss.ps);
 	state->list = init_list(state, small_plan);
 	state->small = GjSmallCreate(estate->es_query_cxt, ExecGetResultType(small_plan),
 								 policy, GjWorkMemory(), &state->small_stats);
@@ -176,7 +176,7 @@ begin_parts(GjJoinState *state)
 	if (state->nparts > 0)
 		GjSmallSetParts(state->small, list_nth(scan->custom_private, GJ_JOIN_PART_COLUMNS), parts,
 						GjCodecHasPairs(&state->codec) ? &state->codec : NULL,
-						state->nparts == 1 &&
+						state->conversion, state->nparts == 1 &&
 						(GjCodecHasPairs(&state->codec) || GjCodecMayHash(&state->codec)),
 						state->codec.kind == GJ_CODEC_HASH && tests_entries(scan));
 }
@@ -201,10 +201,10 @@ tests_entries(const CustomScan *plan)
 }
 
 /*
- * Return the column that is the small side's value, or -1 if it is not a plain column
+ * Return the column of the small plan's output that is the small side's value
  */
 static int
-find_value_column(GjJoinState *state, Expr *value)
+find_value_column(const GjJoinState *state, Expr *value)
 {
 	Var		   *var;
 
@@ -213,7 +213,7 @@ find_value_column(GjJoinState *state, Expr *value)
 
 	var = (Var *) value;
 	if (!IsA(var, Var) || var->varno != INDEX_VAR || var->varattno <= state->nbig)
-		return -1;
+		elog(ERROR, "the value of a join's key is not a column of the small side");
 	return var->varattno - state->nbig - 1;
 }
 
@@ -348,15 +348,13 @@ rescan_scans(GjJoinState *state)
 }
 
 /*
- * Return true if the small side must be collected again.  The expression that computes its keys
- * may have a parameter that the plan below does not have.  Within EvalPlanQual, rows and
- * parameters are replaced without setting chgParam.
+ * Return true if the small side must be collected again.  Within EvalPlanQual, rows and parameters
+ * are replaced without setting chgParam.
  */
 static bool
 small_is_stale(GjJoinState *state, PlanState *small_plan)
 {
-	return small_plan->chgParam != NULL || state->css.ss.ps.state->es_epq_active != NULL ||
-		(state->css.ss.ps.chgParam != NULL && state->value_column < 0);
+	return small_plan->chgParam != NULL || state->css.ss.ps.state->es_epq_active != NULL;
 }
 
 static void

@@ -114,8 +114,8 @@ typedef struct GjJoinState
 	GjSmallSide *small;
 	const GjSmallBatch *batch;	/* current batch */
 	GjCodec		codec;			/* of the small side's values */
-	int			value_column;	/* column of the small plan's output, or -1: evaluate value_expr */
-	ExprState  *value_expr;
+	GjConversion conversion;	/* of these values */
+	int			value_column;	/* column of the small plan's output that has the value */
 	ExprState  *list;			/* the array whose elements are the small rows; or NULL */
 	int			nparts;			/* columns that are parts of the key */
 	GjSmallRow *pair;			/* next partner of the big row */
@@ -173,7 +173,8 @@ GjJoinScanHasEntries(const GjJoinScanState *scan)
 extern GjSmallSide *GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 								  Size memory_limit, GjSmallStats *stats);
 extern void GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts,
-							GjCodec *rest, bool code_is_hash, bool tests_hashes);
+							GjCodec *rest, GjConversion conversion, bool code_is_hash,
+							bool tests_hashes);
 extern void GjSmallRun(GjSmallSide *side, GjJoinState *state);
 extern const GjSmallBatch *GjSmallNextBatch(GjSmallSide *side);
 extern void GjSmallRewind(GjSmallSide *side);

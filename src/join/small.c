@@ -25,6 +25,11 @@
  * enough: a batch that has all rows of a key has all rows of each of its tuples.  A row with a NULL
  * part matches nothing, as if its key were NULL.
  *
+ * If the big side's key is cast, the value is converted to the keys that are cast to it
+ * (match/values.c): usually one or none.  A row that no key equals has no key, like one with a
+ * NULL.  A float8 may equal several keys; the row is then collected once for each, so that a big
+ * row still meets it once.  The planner offers no join that marks such rows.
+ *
  * If keys are hashes, entries do not have the part that proves a key.  But their hash and the other
  * columns can be tested, in another exact table.  That only spares visits to the heap: an entry
  * that it does not list has no partner, because equal keys have equal hashes.
@@ -119,6 +124,7 @@ struct GjSmallSide
 	int			nparts;
 	const GjExactPart *parts;
 	GjCodec    *rest;			/* if the first part is the rest of its column; or NULL */
+	GjConversion conversion;	/* of that column */
 	bool		code_is_hash;	/* are keys hashes of the only part? */
 	bool		tests_hashes;	/* are entries tested without the first part? */
 	int		   *part_columns;
@@ -133,8 +139,8 @@ struct GjSmallSide
 typedef struct PendingList
 {
 	GjSmallSide *side;
-	GjCodec    *codec;
-	int			nadded;
+	GjJoinState *state;
+	int			nadded;			/* number of elements that are not NULL */
 	int			npending;
 	Datum		values[LIST_ELEMENTS];
 	int64		keys[LIST_ELEMENTS];
@@ -149,10 +155,12 @@ struct SmallSort
 };
 
 static void run_plan(GjSmallSide *side, GjJoinState *state, PlanState *plan);
-static bool read_key(GjJoinState *state, TupleTableSlot *slot, int64 *key);
+static inline bool read_keys(GjJoinState *state, Datum value, int64 *first, int64 *last);
 static void run_list(GjSmallSide *side, GjJoinState *state, PlanState *plan);
-static void add_list(GjSmallSide *side, GjCodec *codec, ArrayType *array, int n);
+static void add_list(GjSmallSide *side, GjJoinState *state, ArrayType *array, int n);
 static void add_element(void *arg, Datum element);
+static void add_converted(void *arg, Datum element);
+static inline void add_key(PendingList *list, Datum element, int64 key);
 static void add_pending(PendingList *list);
 static void add_row(GjSmallSide *side, const Datum *values, const bool *isnull, bool key_is_null,
 					int64 key);
@@ -207,18 +215,19 @@ GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 
 /*
  * Have keys consist of parts, too, which are these columns of rows; if rest is a codec, the first
- * part is the rest of its column.  code_is_hash says that keys are hashes of the only part,
- * tests_hashes that entries are tested by such a hash and all parts but the first.  Must be called
- * before rows are added.
+ * part is the rest of its column, after this conversion.  code_is_hash says that keys are hashes of
+ * the only part, tests_hashes that entries are tested by such a hash and all parts but the first.
+ * Must be called before rows are added.
  */
 void
 GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts, GjCodec *rest,
-				bool code_is_hash, bool tests_hashes)
+				GjConversion conversion, bool code_is_hash, bool tests_hashes)
 {
 	ListCell   *lc;
 
 	side->parts = parts;
 	side->rest = rest;
+	side->conversion = conversion;
 	side->code_is_hash = code_is_hash;
 	side->tests_hashes = tests_hashes;
 	side->part_columns = MemoryContextAlloc(side->context, list_length(columns) * sizeof(int));
@@ -299,46 +308,41 @@ run_plan(GjSmallSide *side, GjJoinState *state, PlanState *plan)
 	{
 		TupleTableSlot *slot = ExecProcNode(plan);
 		int64		key = 0;
+		int64		last = 0;
 		bool		has_key;
 
 		if (TupIsNull(slot))
 			break;
 		slot_getallattrs(slot);
-		has_key = read_key(state, slot, &key);
+		has_key = !slot->tts_isnull[state->value_column] &&
+			read_keys(state, slot->tts_values[state->value_column], &key, &last);
+		for (; has_key && key < last; key++)
+			add_row(side, slot->tts_values, slot->tts_isnull, false, key);
 		add_row(side, slot->tts_values, slot->tts_isnull, !has_key, key);
 	}
 }
 
 /*
- * Read the key of a small row.  Returns false if it is NULL.
- *
- * The value is an expression over the joined row that uses only the small part.
+ * Find the keys that equal a small row's value: from *first to *last.  Returns false if there are
+ * none.
  */
-static bool
-read_key(GjJoinState *state, TupleTableSlot *slot, int64 *key)
+static inline bool
+read_keys(GjJoinState *state, Datum value, int64 *first, int64 *last)
 {
 	ExprContext *econtext = state->css.ss.ps.ps_ExprContext;
-	Datum		value;
-	bool		isnull;
+	MemoryContext old;
+	bool		found;
 
-	if (state->value_column >= 0)
+	if (state->conversion == GJ_CONVERT_CODEC)
 	{
-		value = slot->tts_values[state->value_column];
-		isnull = slot->tts_isnull[state->value_column];
+		*first = *last = GjCodeOf(&state->codec, value);
+		return true;
 	}
-	else
-	{
-		int			natts = slot->tts_tupleDescriptor->natts;
-
-		ResetExprContext(econtext);
-		ExecStoreAllNullTuple(state->joined);
-		memcpy(&state->joined->tts_values[state->nbig], slot->tts_values, natts * sizeof(Datum));
-		memcpy(&state->joined->tts_isnull[state->nbig], slot->tts_isnull, natts * sizeof(bool));
-		value = ExecEvalExprSwitchContext(state->value_expr, econtext, &isnull);
-	}
-	if (!isnull)
-		*key = GjCodeOf(&state->codec, value);
-	return !isnull;
+	ResetExprContext(econtext);
+	old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
+	found = GjCodesOfValue(state->conversion, &state->codec, value, first, last);
+	MemoryContextSwitchTo(old);
+	return found;
 }
 
 /*
@@ -370,13 +374,13 @@ run_list(GjSmallSide *side, GjJoinState *state, PlanState *plan)
 	if (plan->instrument != NULL)
 		InstrStopNode(plan->instrument, n);
 	if (n > 0)
-		add_list(side, &state->codec, array, n);
+		add_list(side, state, array, n);
 }
 
 static void
-add_list(GjSmallSide *side, GjCodec *codec, ArrayType *array, int n)
+add_list(GjSmallSide *side, GjJoinState *state, ArrayType *array, int n)
 {
-	PendingList list = {.side = side,.codec = codec};
+	PendingList list = {.side = side,.state = state};
 	Datum		value = (Datum) 0;
 	bool		isnull = true;
 
@@ -384,7 +388,8 @@ add_list(GjSmallSide *side, GjCodec *codec, ArrayType *array, int n)
 	side->policy.expected = n;
 	drop_batch(side);
 	start_batch(side);
-	(void) GjForEachElement(array, add_element, &list);
+	(void) GjForEachElement(array, state->conversion == GJ_CONVERT_CODEC ? add_element :
+							add_converted, &list);
 	add_pending(&list);
 	for (int i = list.nadded; i < n && side->policy.keep_null_keys; i++)
 		add_row(side, &value, &isnull, true, 0);
@@ -394,8 +399,34 @@ static void
 add_element(void *arg, Datum element)
 {
 	PendingList *list = arg;
-	int64		key = GjCodeOf(list->codec, element);
 
+	list->nadded++;
+	add_key(list, element, GjCodeOf(&list->state->codec, element));
+}
+
+/* The same for an element that equals several keys, or none */
+static void
+add_converted(void *arg, Datum element)
+{
+	PendingList *list = arg;
+	bool		isnull = false;
+	int64		key;
+	int64		last;
+
+	list->nadded++;
+	if (!read_keys(list->state, element, &key, &last))
+	{
+		add_row(list->side, &element, &isnull, true, 0);
+		return;
+	}
+	for (; key < last; key++)
+		add_key(list, element, key);
+	add_key(list, element, key);
+}
+
+static inline void
+add_key(PendingList *list, Datum element, int64 key)
+{
 	if (list->side->nparts > 0 && is_borrowed(list->side))
 		GjExactPrefetch(list->side->batch.tuples, key);
 	list->keys[list->npending] = key;
@@ -412,7 +443,6 @@ add_pending(PendingList *list)
 	for (int i = 0; i < list->npending; i++)
 		add_row(list->side, &list->values[i], &isnull, false, list->keys[i]);
 	CHECK_FOR_INTERRUPTS();
-	list->nadded += list->npending;
 	list->npending = 0;
 }
 
@@ -494,11 +524,18 @@ static GjSmallRow **
 find_first(GjSmallSide *side, const Datum *values, int64 key)
 {
 	Datum		parts[INDEX_MAX_KEYS];
+	pg_uuid_t	uuid;
 	uint32		number;
 	bool		found;
 
 	for (int i = 0; i < side->nparts; i++)
 		parts[i] = values[side->part_columns[i]];
+	if (side->conversion == GJ_CONVERT_TEXT_UUID)
+	{
+		if (!GjUuidOfText(parts[0], &uuid))
+			elog(ERROR, "a row with a key has no uuid");
+		parts[0] = UUIDPGetDatum(&uuid);
+	}
 	if (side->rest != NULL)
 		parts[0] = GjProofOf(side->rest, key, parts[0]);
 	if (side->tests_hashes)

@@ -22,6 +22,7 @@
 #include "storage/block.h"
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
+#include "utils/uuid.h"
 
 #include "base/gpujoin.h"
 #include "mirror/mirror.h"
@@ -111,6 +112,9 @@ typedef struct GjConverter
 
 extern void GjAddDatumKeys(GjKeySet *set, GjConverter *converter, Datum value, bool isnull,
 						   bool is_array);
+extern bool GjCodesOfValue(GjConversion how, GjCodec *codec, Datum value, int64 *first,
+						   int64 *last);
+extern bool GjUuidOfText(Datum datum, pg_uuid_t *uuid);
 
 /* snapshot.c: before a search */
 extern bool GjIndexIsComplete(Relation index, Snapshot snapshot);

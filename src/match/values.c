@@ -2,7 +2,8 @@
  *
  * values.c
  *	  Converting values of a condition to keys: exactly the keys that the condition's
- *	  operator considers equal to the value.
+ *	  operator considers equal to the value.  The values are a list's, or those of a join's small
+ *	  rows.
  *
  * A comparison within the operator family uses the family's support function.  For
  * others, PostgreSQL casts the key: "k IN (1.0, 2.5)" is k::numeric = ANY (numeric[]).
@@ -13,7 +14,8 @@
  *				integer is cast to a given float8.  From there to 2^63, the integers within half of
  *				the distance to the neighboring float8 may be: 512 at most on either side.  We cast
  *				and compare each, so the rounding is that of the cast itself.  An index with 4-byte
- *				keys drops what it cannot hold.
+ *				keys drops what it cannot hold.  A cast preserves order, so these integers are
+ *				consecutive.
  *
  *	  text		Drivers send all parameters as text, and then cast the column.  Under a
  *				deterministic collation a text is equal to the text of an integer or a uuid if
@@ -72,13 +74,14 @@ static void convert_to_keys(Destination *to, Datum value);
 static void add_proved(Destination *to, Datum value, bool is_element);
 static void make_exact(Destination *to);
 static Datum keep_array(Destination *to, Datum element);
+static bool find_integers(GjConversion how, Datum value, int64 *first, int64 *last);
 static bool is_text_of_integer(const text *value, int64 *key);
-static bool is_text_of_uuid(const text *value, pg_uuid_t *uuid);
+static bool read_uuid(const char *digits, pg_uuid_t *uuid);
 static int	hex_digit(char c);
 static bool is_text_of_bpchar(const text *value);
 static bool numeric_key(Datum value, int64 *key);
 static bool numeric_is_within_int8(Datum value);
-static void add_float8_keys(GjKeySet *set, float8 value);
+static bool float8_keys(float8 value, int64 *first, int64 *last);
 
 /*
  * Add the keys of a value, or of each element of an array.  A NULL, as the value,
@@ -184,9 +187,9 @@ add_element_keys(void *destination, Datum element)
 static void
 convert_to_keys(Destination *to, Datum value)
 {
-	GjKeySet   *set = to->set;
 	GjConverter *converter = to->converter;
 	int64		key;
+	int64		last;
 	pg_uuid_t	uuid;
 
 	switch (converter->how)
@@ -194,26 +197,70 @@ convert_to_keys(Destination *to, Datum value)
 		case GJ_CONVERT_CODEC:
 			add_proved(to, value, false);
 			break;
-		case GJ_CONVERT_TEXT_INTEGER:
-			if (is_text_of_integer(DatumGetTextPP(value), &key))
-				GjKeySetAdd(set, key);
-			break;
 		case GJ_CONVERT_TEXT_UUID:
-			if (is_text_of_uuid(DatumGetTextPP(value), &uuid))
+			if (GjUuidOfText(value, &uuid))
 				add_proved(to, UUIDPGetDatum(&uuid), false);
 			break;
 		case GJ_CONVERT_TEXT_BPCHAR:
 			if (is_text_of_bpchar(DatumGetTextPP(value)))
 				add_proved(to, value, to->array != NULL);
 			break;
-		case GJ_CONVERT_NUMERIC:
-			if (numeric_key(value, &key))
-				GjKeySetAdd(set, key);
-			break;
-		case GJ_CONVERT_FLOAT8:
-			add_float8_keys(set, DatumGetFloat8(value));
+		default:
+			if (!find_integers(converter->how, value, &key, &last))
+				break;
+			for (; key < last; key++)
+				GjKeySetAdd(to->set, key);
+			GjKeySetAdd(to->set, key);
 			break;
 	}
+}
+
+/*
+ * Find the codes of the keys that equal a value, which is not NULL: those from *first to *last.
+ * Returns false if no key equals it.  Keys that are not int8 equal a value beyond 2^53 in no case,
+ * so a value has one code.
+ *
+ * May leak allocations into the caller's memory context.
+ */
+bool
+GjCodesOfValue(GjConversion how, GjCodec *codec, Datum value, int64 *first, int64 *last)
+{
+	pg_uuid_t	uuid;
+
+	switch (how)
+	{
+		case GJ_CONVERT_CODEC:
+			break;
+		case GJ_CONVERT_TEXT_UUID:
+			if (!GjUuidOfText(value, &uuid))
+				return false;
+			value = UUIDPGetDatum(&uuid);
+			break;
+		case GJ_CONVERT_TEXT_BPCHAR:
+			if (!is_text_of_bpchar(DatumGetTextPP(value)))
+				return false;
+			break;
+		default:
+			return find_integers(how, value, first, last) &&
+				(codec->kind == GJ_CODEC_INT8 || *first == (int32) *first);
+	}
+	*first = *last = GjCodeOf(codec, value);
+	return true;
+}
+
+/*
+ * Find the integers that equal a value when they are cast
+ */
+static bool
+find_integers(GjConversion how, Datum value, int64 *first, int64 *last)
+{
+	if (how == GJ_CONVERT_FLOAT8)
+		return float8_keys(DatumGetFloat8(value), first, last);
+	if (how == GJ_CONVERT_NUMERIC ? !numeric_key(value, first) :
+		!is_text_of_integer(DatumGetTextPP(value), first))
+		return false;
+	*last = *first;
+	return true;
 }
 
 /*
@@ -306,13 +353,22 @@ is_text_of_integer(const text *value, int64 *key)
 /*
  * Return true if a text is what a uuid is printed as, and set *uuid to it
  */
-static bool
-is_text_of_uuid(const text *value, pg_uuid_t *uuid)
+bool
+GjUuidOfText(Datum datum, pg_uuid_t *uuid)
 {
-	const char *digits = VARDATA_ANY(value);
+	text	   *value = DatumGetTextPP(datum);
+	bool		found = VARSIZE_ANY_EXHDR(value) == UUID_TEXT_LENGTH &&
+		read_uuid(VARDATA_ANY(value), uuid);
 
-	if (VARSIZE_ANY_EXHDR(value) != UUID_TEXT_LENGTH)
-		return false;
+	/* free at once: a join does not */
+	if ((Pointer) value != DatumGetPointer(datum))
+		pfree(value);
+	return found;
+}
+
+static bool
+read_uuid(const char *digits, pg_uuid_t *uuid)
+{
 	for (int i = 0; i < UUID_LEN; i++)
 	{
 		int			high;
@@ -399,33 +455,28 @@ numeric_is_within_int8(Datum value)
 }
 
 /*
- * Add all integers whose cast to float8 gives this value
+ * Find the integers whose cast to float8 gives this value
  */
-static void
-add_float8_keys(GjKeySet *set, float8 value)
+static bool
+float8_keys(float8 value, int64 *first, int64 *last)
 {
-	int64		first;
-	int64		last;
-
 	if (isnan(value) || value < -FLOAT8_INT8_END || value > FLOAT8_INT8_END ||
 		value != rint(value))
-		return;
+		return false;
 	if (fabs(value) < FLOAT8_EXACT)
 	{
-		GjKeySetAdd(set, (int64) value);
-		return;
+		*first = *last = (int64) value;
+		return true;
 	}
 
 	/* the neighbors on either side are integers, or outside the range of int64 */
-	first = value <= -FLOAT8_INT8_END ? PG_INT64_MIN : (int64) nextafter(value, -HUGE_VAL);
-	last = nextafter(value, HUGE_VAL) >= FLOAT8_INT8_END ?
+	*first = value <= -FLOAT8_INT8_END ? PG_INT64_MIN : (int64) nextafter(value, -HUGE_VAL);
+	*last = nextafter(value, HUGE_VAL) >= FLOAT8_INT8_END ?
 		PG_INT64_MAX : (int64) nextafter(value, HUGE_VAL);
 
-	for (int64 key = first;; key++)
-	{
-		if ((float8) key == value)
-			GjKeySetAdd(set, key);
-		if (key == last)
-			break;
-	}
+	while ((float8) *first != value)
+		(*first)++;
+	while ((float8) *last != value)
+		(*last)--;
+	return true;
 }

@@ -43,9 +43,10 @@ typedef enum GjJoinPrivate
 	GJ_JOIN_KIND,				/* Integer: GjJoinKind */
 	GJ_JOIN_BIG_COLUMNS,		/* Integer: number of columns of custom_scan_tlist, from the
 								 * first on, that belong to the big side; at least one */
-	GJ_JOIN_CODEC,				/* Oid list: operator family, type of the small side's values,
-								 * the index's collation, the support function of rests, or
-								 * invalid if the index has none */
+	GJ_JOIN_CODEC,				/* Oid list: operator family, type of the small side's values or
+								 * what they are converted to, the index's collation, the support
+								 * function of rests, or invalid if the index has none */
+	GJ_JOIN_CONVERSION,			/* Integer: GjConversion of the small side's values */
 	GJ_JOIN_PARTITIONS,			/* where keys determine the partition of the first level: for
 								 * each table an Oid list like GJ_SCAN_PARTITIONS */
 	GJ_JOIN_PART_OPERATORS,		/* Oid list: equality of each part, with the big side on the left */
@@ -59,7 +60,8 @@ typedef enum GjJoinExprs
 {
 	GJ_JOIN_KEY_QUALS,			/* list: the clause that the indexes answer, then further
 								 * equalities, whose sides are parts of the key */
-	GJ_JOIN_VALUE_EXPR,			/* the small side's operand of that clause */
+	GJ_JOIN_VALUE_EXPR,			/* the small side's operand of that clause: one of its columns,
+								 * perhaps relabeled */
 	GJ_JOIN_QUALS,				/* list: conditions for a pair to match */
 	GJ_JOIN_OTHER_QUALS,		/* list: conditions for a result row, even one without a match,
 								 * to be returned */

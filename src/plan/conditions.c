@@ -34,7 +34,7 @@
  *
  * The key may be cast if the cast is one to one: int4 to int8, to numeric as in key IN (1.0, 2.5),
  * or an integer, a uuid or a char(n) to text, because some drivers send all parameters as text.
- * match/values.c finds the keys that become a given value.
+ * match/values.c finds the keys that become a given value, of a list or a join's small side.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -92,7 +92,6 @@ static GjKeyNode *fold_array(Fold *cx, ScalarArrayOpExpr *op);
 static bool is_exclusion(Fold *cx);
 static bool is_empty_array(Node *array);
 static bool match_key(Fold *cx, Node *expr, Oid *cast);
-static Node *read_cast(Node *expr, Oid *cast);
 static bool cast_is_exact(Oid cast);
 static bool is_cast_to_text(Oid cast);
 static bool look_up_operator(Fold *cx, Oid equality, Oid collation, GjSource *source);
@@ -157,8 +156,7 @@ GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictIn
 /*
  * Fold a join's clause; returns false if it is not "key = value", with a value of the small side
  *
- * The key must not be cast: the join computes the key of a small row by a key extraction function,
- * not by the conversions that a scan has for its list of values.  *refused is as above.
+ * *refused is as above.
  */
 bool
 GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo,
@@ -170,6 +168,9 @@ GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Restri
 
 	if (IsA(rinfo->clause, OpExpr) && may_go_first(rel, index, rinfo))
 		node = fold_comparison(&cx, (OpExpr *) rinfo->clause);
+	if (node != NULL && node->source.conversion == GJ_CONVERT_TEXT_UUID &&
+		!OidIsValid(node->source.rest_proc))
+		node = NULL;			/* the converted uuid would have to be kept */
 	if (node == NULL || node->source.kind != GJ_SOURCE_VALUE)
 	{
 		say_why(&cx, rinfo, refused);
@@ -497,8 +498,7 @@ is_empty_array(Node *array)
 }
 
 /*
- * Return true if an expression is the index's key or an exact cast of it.  Joins accept the key
- * only.
+ * Return true if an expression is the index's key or an exact cast of it
  */
 static bool
 match_key(Fold *cx, Node *expr, Oid *cast)
@@ -509,15 +509,15 @@ match_key(Fold *cx, Node *expr, Oid *cast)
 	if (match_index_to_operand(expr, 0, cx->index))
 		return true;
 
-	arg = cx->small == NULL ? read_cast(expr, cast) : NULL;
+	arg = GjReadCast(expr, cast);
 	return arg != NULL && match_index_to_operand(arg, 0, cx->index);
 }
 
 /*
  * Return the argument of a cast that preserves equality, or NULL
  */
-static Node *
-read_cast(Node *expr, Oid *cast)
+Node *
+GjReadCast(Node *expr, Oid *cast)
 {
 	FuncExpr   *func;
 	CoerceViaIO *coerce;

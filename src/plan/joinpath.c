@@ -62,6 +62,7 @@
 #include "optimizer/paths.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
+#include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
 
@@ -69,9 +70,6 @@
 #include "base/gpujoin.h"
 #include "sets/sets.h"
 #include "planner.h"
-
-/* Maximum number of further equalities that are looked up with the key */
-#define MAX_PARTS				8
 
 /* Bytes of a collected row in addition to its columns */
 #define SMALL_ROW_OVERHEAD		80
@@ -86,17 +84,8 @@ static void consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *bi
 						  const char *refused);
 static const char *refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand);
 static void add_join_paths(PlannerInfo *root, GjJoinCandidate *cand);
-static List *find_parts(PlannerInfo *root, const GjJoinCandidate *cand);
-static Var *strip_relabel(Node *node);
-static bool part_is_column(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo);
-static Var *part_of(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo,
-					RelOptInfo *table);
-static void find_tuples(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
-static void test_entries(GjJoinScan *scan, GjTuples *tuples);
-static bool are_words(const IndexOptInfo *index, List *parts);
 static bool has_record_column(const RelOptInfo *rel);
 static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big);
-static bool clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
 static bool choose_scans(PlannerInfo *root, GjJoinCandidate *cand);
 static void add_join_path(PlannerInfo *root, GjJoinCandidate *cand);
 static Path *parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand);
@@ -109,6 +98,7 @@ static List *copy_scans(List *scans);
 static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
 static Selectivity pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand,
 									List *clauses);
+static void correct_for_cast(PlannerInfo *root, GjJoinCandidate *cand);
 static Cost dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand);
 static void count_keys(PlannerInfo *root, GjJoinCandidate *cand);
 static double expect_keys(const GjJoinCandidate *cand, double ntuples);
@@ -273,7 +263,7 @@ add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
 	{
 		cand->rinfo = lfirst_node(RestrictInfo, lc);
 
-		if (!clause_joins_sides(cand, cand->rinfo))
+		if (!GjClauseJoinsSides(cand, cand->rinfo))
 			continue;
 		if (cand->tables == NIL)
 			cand->tables = list_tables(root, cand->big);
@@ -281,175 +271,15 @@ add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
 			return;
 		if (!choose_scans(root, cand))
 			continue;
-		cand->parts = find_parts(root, cand);
+		GjFindJoinValue(cand);
+		cand->parts = GjFindJoinParts(root, cand);
 		if (GjIndexIsHashed(((GjJoinScan *) linitial(cand->scans))->index) &&
 			!list_member_ptr(cand->parts, cand->rinfo))
 			continue;
 		foreach(scan, cand->scans)
-			find_tuples(root, cand, lfirst(scan));
+			GjFindJoinTuples(root, cand, lfirst(scan));
 		add_join_path(root, cand);
 	}
-}
-
-/*
- * List the further equalities that can be parts of the key.  If the index has hashes of its keys,
- * the equality of the keys is the first of them, because a hash proves nothing.  Other equalities
- * of such a key are left out, because entries do not have the value.
- */
-static List *
-find_parts(PlannerInfo *root, const GjJoinCandidate *cand)
-{
-	bool		is_hashed = GjIndexIsHashed(((GjJoinScan *) linitial(cand->scans))->index);
-	List	   *parts = NIL;
-	GjJoinPart	key = {0};
-	GjJoinPart	part;
-	ListCell   *lc;
-
-	if (is_hashed && GjReadJoinPart(cand, cand->rinfo, &key) &&
-		part_is_column(root, cand, cand->rinfo))
-		parts = list_make1(cand->rinfo);
-
-	foreach(lc, cand->restrictlist)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-
-		if (rinfo != cand->rinfo && list_length(parts) < MAX_PARTS &&
-			clause_joins_sides(cand, rinfo) &&
-			restriction_is_securely_promotable(rinfo, cand->big) &&
-			GjReadJoinPart(cand, rinfo, &part) && part_is_column(root, cand, rinfo) &&
-			!(is_hashed && equal(part.column, key.column)))
-			parts = lappend(parts, rinfo);
-	}
-	return parts;
-}
-
-/*
- * Read a clause as an equality that can be a part of the key.  Returns false if it is not.
- */
-bool
-GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjJoinPart *part)
-{
-	OpExpr	   *op = (OpExpr *) rinfo->clause;
-	bool		is_turned = bms_equal(rinfo->right_relids, cand->big->relids);
-	GjExactPart exact;
-
-	if (!IsA(op, OpExpr) || list_length(op->args) != 2)
-		return false;
-	part->column = strip_relabel(is_turned ? lsecond(op->args) : linitial(op->args));
-	part->value = strip_relabel(is_turned ? linitial(op->args) : lsecond(op->args));
-	part->opno = is_turned ? get_commutator(op->opno) : op->opno;
-	part->collation = op->inputcollid;
-	return IsA(part->column, Var) && part->column->varattno > 0 &&
-		IsA(part->value, Var) && part->value->varlevelsup == 0 && OidIsValid(part->opno) &&
-		GjExactPartInit(&exact, part->opno, part->collation, InvalidOid) &&
-		(!GjPassesBarrier(rinfo, cand->big) || GjHashIsHarmless(exact.row_hash.fn_oid));
-}
-
-static Var *
-strip_relabel(Node *node)
-{
-	while (IsA(node, RelabelType))
-		node = (Node *) ((RelabelType *) node)->arg;
-	return (Var *) node;
-}
-
-/*
- * Return true if the part compares a plain column of each table of the big side; in a UNION ALL it
- * may be an expression
- */
-static bool
-part_is_column(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo)
-{
-	ListCell   *lc;
-
-	foreach(lc, cand->tables)
-	{
-		RelOptInfo *table = lfirst_node(RelOptInfo, lc);
-		Var		   *column = part_of(root, cand, rinfo, table);
-
-		if (!IsA(column, Var) || column->varno != table->relid || column->varattno <= 0)
-			return false;
-	}
-	return true;
-}
-
-/*
- * Return the table's side of a part
- */
-static Var *
-part_of(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo, RelOptInfo *table)
-{
-	RestrictInfo *translated = GjJoinClauseOf(root, rinfo, table, cand->big);
-	OpExpr	   *op = castNode(OpExpr, translated->clause);
-	bool		is_turned = bms_equal(rinfo->right_relids, cand->big->relids);
-
-	return strip_relabel(is_turned ? lsecond(op->args) : linitial(op->args));
-}
-
-/*
- * Find the columns of a table that are the parts of the key, and how entries of each index that may
- * be scanned are tested by them
- */
-static void
-find_tuples(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
-{
-	GjTuples   *tuples = palloc0(sizeof(GjTuples));
-	ListCell   *lc;
-
-	tuples->key_is_part = list_member_ptr(cand->parts, cand->rinfo);
-	foreach(lc, cand->parts)
-	{
-		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-		GjJoinPart	part;
-
-		(void) GjReadJoinPart(cand, rinfo, &part);
-		tuples->columns = lappend(tuples->columns, part_of(root, cand, rinfo, scan->table));
-		tuples->operators = lappend_oid(tuples->operators, part.opno);
-		tuples->collations = lappend_oid(tuples->collations, part.collation);
-	}
-
-	test_entries(scan, tuples);
-	if (scan->other == NULL)
-		return;
-	test_entries(scan->other, tuples);
-	if (!scan->other->index_only)
-		scan->other = NULL;
-}
-
-/*
- * Decide how entries are tested by tuples.  The key's rest or hash alone spares few visits to the
- * heap.
- */
-static void
-test_entries(GjJoinScan *scan, GjTuples *tuples)
-{
-	scan->tuples = tuples;
-	scan->index_only &= are_words(scan->index, tuples->columns);
-	if (list_length(tuples->columns) > tuples->key_is_part)
-		scan->entry_parts = GjFilterParts(scan->index, tuples);
-}
-
-/*
- * Return true if entries have the parts as values that can be compared: by value, uuids, texts,
- * bpchars, or the key's rest
- */
-static bool
-are_words(const IndexOptInfo *index, List *parts)
-{
-	ListCell   *lc;
-
-	foreach(lc, parts)
-	{
-		const Var  *column = lfirst_node(Var, lc);
-		Oid			type = getBaseType(column->vartype);
-		bool		is_rest = column->varattno == index->indexkeys[0] &&
-			foreach_current_index(lc) == 0;
-
-		if (!is_rest && !get_typbyval(type) && type != UUIDOID && type != TEXTOID &&
-			type != VARCHAROID && type != BPCHAROID)
-			return false;
-	}
-	return true;
 }
 
 /*
@@ -500,8 +330,8 @@ needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big)
  * Return true if a clause compares an expression over the big side with one over the small side.
  * Indexes are examined for such clauses only.
  */
-static bool
-clause_joins_sides(const GjJoinCandidate *cand, RestrictInfo *rinfo)
+bool
+GjClauseJoinsSides(const GjJoinCandidate *cand, RestrictInfo *rinfo)
 {
 	if (GjJoinKeepsUnmatched(cand->kind) &&
 		RINFO_IS_PUSHED_DOWN(rinfo, cand->joinrel->relids))
@@ -542,7 +372,7 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 {
 	Cost		alone;
 
-	cand->small_path = cand->small->cheapest_total_path;
+	cand->small_path = GjJoinSmallPath(root, cand, cand->small->cheapest_total_path);
 	cand->workers = 0;
 	alone = add_path_with_workers(root, cand, 0.0);
 
@@ -564,13 +394,16 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 static Path *
 parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
 {
+	Path	   *path;
+
 	if (GjJoinMarksSmall(cand->kind) || cand->nbatches > 1.0 ||
 		!cand->joinrel->consider_parallel || !cand->big->consider_parallel ||
 		!GjRowsAreSameEverywhere(root, cand->small) || !filters_are_same(root, cand))
 		return NULL;
-	if (cand->small->cheapest_total_path->parallel_safe)
-		return cand->small->cheapest_total_path;
-	return get_cheapest_parallel_safe_total_inner(cand->small->pathlist);
+	path = cand->small->cheapest_total_path;
+	if (!path->parallel_safe)
+		path = get_cheapest_parallel_safe_total_inner(cand->small->pathlist);
+	return path == NULL ? NULL : GjJoinSmallPath(root, cand, path);
 }
 
 static bool
@@ -639,6 +472,8 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost alone)
 	cand->scans = copy_scans(cand->scans);
 	cand->selectivity = pair_selectivity(root, cand, list_make1(cand->rinfo));
 	cand->tuple_selectivity = pair_selectivity(root, cand, GjJoinTested(cand));
+	if (OidIsValid(cand->key.cast))
+		correct_for_cast(root, cand);
 	count_keys(root, cand);
 	join_cost(root, cand, &startup, &run);
 	if (joins_are_disabled())
@@ -892,7 +727,8 @@ keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const Gj
 
 /*
  * Return true if the index answers the clause with the same operator and codec as the other
- * tables' indexes.  The keys of the small side are computed only once.
+ * tables' indexes.  The keys of the small side are computed only once.  A float8 may equal several
+ * keys, but a small row has one mark (joinpart.c).
  */
 static bool
 scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
@@ -901,6 +737,7 @@ scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index
 	const char *refused;
 
 	return GjFoldJoinClause(root, table, index, rinfo, cand->small->relids, key, &refused) &&
+		!(GjJoinMarksSmall(cand->kind) && key->cast == F_FLOAT8_INT8) &&
 		(cand->scans == NIL || is_same_key(&cand->key, key));
 }
 
@@ -908,6 +745,7 @@ static bool
 is_same_key(const GjSource *a, const GjSource *b)
 {
 	return a->opno == b->opno && a->family == b->family && a->value_type == b->value_type &&
+		a->conversion == b->conversion && a->cast == b->cast &&
 		a->collation == b->collation && a->rest_proc == b->rest_proc;
 }
 
@@ -1070,6 +908,24 @@ pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand, List *clauses)
 	sjinfo.jointype = JOIN_INNER;
 
 	return clauselist_selectivity(root, clauses, 0, JOIN_INNER, &sjinfo);
+}
+
+/*
+ * Estimate the fractions again if the key is cast.  PostgreSQL has no statistics on the cast and
+ * assumes 200 values, but the key has as many different ones, because the cast preserves equality.
+ */
+static void
+correct_for_cast(PlannerInfo *root, GjJoinCandidate *cand)
+{
+	Selectivity guessed = cand->selectivity;
+	VariableStatData key;
+	Oid			cast;
+	bool		is_default;
+
+	examine_variable(root, GjReadCast((Node *) GjJoinKeyExpr(cand), &cast), 0, &key);
+	cand->selectivity = Min(guessed, 1.0 / get_variable_numdistinct(&key, &is_default));
+	cand->tuple_selectivity *= cand->selectivity / Max(guessed, DBL_MIN);
+	ReleaseVariableStats(key);
 }
 
 /*

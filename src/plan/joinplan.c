@@ -41,14 +41,15 @@ static Plan *plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Lis
 					   List *clauses, List *custom_plans);
 static Expr *key_qual(const GjJoinCandidate *cand);
 static List *part_quals(const GjJoinCandidate *cand);
-static List *plan_parts(const GjJoinCandidate *cand, List *big_columns, List *scan_tlist);
+static List *plan_codec(const GjJoinCandidate *cand);
+static List *plan_parts(const GjJoinCandidate *cand, int nbig, List *columns);
+static bool is_same_column(const Var *a, const Var *b);
 static List *partitions(PlannerInfo *root, const GjJoinCandidate *cand);
 static void split_join_clauses(PlannerInfo *root, const GjJoinCandidate *cand,
 							   List **joinquals, List **otherquals);
 static List *big_columns(const GjJoinCandidate *cand, List *needed);
 static List *build_scan_tlist(List *columns, Plan *small_plan);
 static bool has_column(List *columns, const Var *var);
-static Node *match_scan_tlist(Node *node, List *scan_tlist);
 static bool goes_before(PlannerInfo *root, RestrictInfo *a, RestrictInfo *b);
 static List *order_clauses(PlannerInfo *root, List *rinfos);
 static Node *translate(PlannerInfo *root, Node *node, Index relid, RelOptInfo *big);
@@ -74,6 +75,7 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	CustomScan *scan = makeNode(CustomScan);
 	GjJoinCandidate *cand = list_nth(path->custom_private, GJ_JOIN_PATH_CANDIDATE);
 	List	   *columns;
+	List	   *scan_columns;
 	List	   *exprs;
 	List	   *joinquals;
 	List	   *otherquals;
@@ -81,7 +83,7 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 
 	GjChoiceTaken(path);
 	split_join_clauses(root, cand, &joinquals, &otherquals);
-	exprs = list_make4(lcons(key_qual(cand), part_quals(cand)), cand->key.value, joinquals,
+	exprs = list_make4(lcons(key_qual(cand), part_quals(cand)), cand->value, joinquals,
 					   otherquals);
 	Assert(list_length(exprs) == GJ_JOIN_EXPRS_COUNT);
 
@@ -92,15 +94,15 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 		custom_plans = lappend(custom_plans, plan_join_scan(root, cand, lfirst(lc), columns));
 
 	scan->scan.plan.targetlist = tlist;
-	scan->custom_exprs = (List *) match_scan_tlist((Node *) exprs, scan->custom_scan_tlist);
+	scan_columns = get_tlist_exprs(scan->custom_scan_tlist, true);
+	scan->custom_exprs = (List *) GjMatchColumns((Node *) exprs, scan_columns);
 	scan->custom_plans = custom_plans;
 	scan->custom_private = list_make4(makeInteger(cand->kind),
 									  makeInteger(list_length(columns)),
-									  list_make4_oid(cand->key.family, cand->key.value_type,
-													 cand->key.collation, cand->key.rest_proc),
-									  partitions(root, cand));
+									  plan_codec(cand), makeInteger(cand->key.conversion));
+	scan->custom_private = lappend(scan->custom_private, partitions(root, cand));
 	scan->custom_private = list_concat(scan->custom_private,
-									   plan_parts(cand, columns, scan->custom_scan_tlist));
+									   plan_parts(cand, list_length(columns), scan_columns));
 	Assert(list_length(scan->custom_private) == GJ_JOIN_PRIVATE_COUNT);
 	scan->flags = path->flags;
 	scan->methods = GjNodeMethods(GJ_JOIN_NAME);
@@ -149,34 +151,49 @@ part_quals(const GjJoinCandidate *cand)
 }
 
 /*
- * Return the last items of the private data: the operators, collations and small columns of the
- * parts
+ * Return how the small side's values, or what they are converted to, become codes
  */
 static List *
-plan_parts(const GjJoinCandidate *cand, List *big_columns, List *scan_tlist)
+plan_codec(const GjJoinCandidate *cand)
+{
+	const IndexOptInfo *index = ((GjJoinScan *) linitial(cand->scans))->index;
+
+	if (cand->key.conversion == GJ_CONVERT_CODEC)
+		return list_make4_oid(cand->key.family, cand->key.value_type, cand->key.collation,
+							  cand->key.rest_proc);
+	return list_make4_oid(index->opfamily[0], index->opcintype[0], index->indexcollations[0],
+						  GjIndexRestProc(index));
+}
+
+/*
+ * Return the last items of the private data: the operators, collations and small columns of the
+ * parts.  Of the joined row's columns, the first nbig are the big side's.
+ */
+static List *
+plan_parts(const GjJoinCandidate *cand, int nbig, List *columns)
 {
 	List	   *operators = NIL;
 	List	   *collations = NIL;
-	List	   *columns = NIL;
+	List	   *numbers = NIL;
 	ListCell   *lc;
 
 	foreach(lc, cand->parts)
 	{
 		GjJoinPart	part;
-		Var		   *value;
-		TargetEntry *target;
+		int			number = nbig;
 
 		if (!GjReadJoinPart(cand, lfirst_node(RestrictInfo, lc), &part))
 			elog(ERROR, "a clause is not a part of a join's key");
-		value = (Var *) match_scan_tlist((Node *) part.value, scan_tlist);
-		target = tlist_member((Expr *) value, scan_tlist);
-		if (target == NULL || target->resno <= list_length(big_columns))
+		part.value = (Expr *) GjMatchColumns((Node *) part.value, columns);
+		while (number < list_length(columns) && !equal(list_nth(columns, number), part.value))
+			number++;
+		if (number == list_length(columns))
 			elog(ERROR, "a part of a join's key is not a column of the small side");
 		operators = lappend_oid(operators, part.opno);
 		collations = lappend_oid(collations, part.collation);
-		columns = lappend_int(columns, target->resno - list_length(big_columns) - 1);
+		numbers = lappend_int(numbers, number - nbig);
 	}
-	return list_make3(operators, collations, columns);
+	return list_make3(operators, collations, numbers);
 }
 
 /*
@@ -272,32 +289,34 @@ build_scan_tlist(List *columns, Plan *small_plan)
 }
 
 /*
- * Replace Vars by those of the joined row's description
+ * Replace Vars by those of a row's columns, and expressions by columns that have their values
  *
  * Since PostgreSQL 16 a Var says which outer joins may have made it NULL.  In ON clauses it lacks
  * the mark of their own join, in the target it has it; a scan's expressions must match its
  * description exactly, which contains each column once.
  */
-static Node *
-match_scan_tlist(Node *node, List *scan_tlist)
+Node *
+GjMatchColumns(Node *node, List *columns)
 {
+	ListCell   *lc;
+
 	if (node == NULL)
 		return NULL;
-	if (IsA(node, Var))
+	foreach(lc, columns)
 	{
-		Var		   *var = (Var *) node;
-		ListCell   *lc;
+		Node	   *column = lfirst(lc);
 
-		foreach(lc, scan_tlist)
-		{
-			Var		   *other = (Var *) lfirst_node(TargetEntry, lc)->expr;
-
-			if (IsA(other, Var) && other->varno == var->varno &&
-				other->varattno == var->varattno && var->varlevelsup == 0)
-				return copyObject((Node *) other);
-		}
+		if (IsA(node, Var) ? IsA(column, Var) && is_same_column((Var *) node, (Var *) column) :
+			equal(node, column))
+			return copyObject(column);
 	}
-	return expression_tree_mutator(node, match_scan_tlist, (void *) scan_tlist);
+	return expression_tree_mutator(node, GjMatchColumns, (void *) columns);
+}
+
+static bool
+is_same_column(const Var *a, const Var *b)
+{
+	return a->varno == b->varno && a->varattno == b->varattno && a->varlevelsup == 0;
 }
 
 /*

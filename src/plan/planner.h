@@ -121,6 +121,8 @@ typedef struct GjJoinCandidate
 	List	   *restrictlist;	/* all clauses of the join */
 	bool		by_key;			/* true if the big side is partitioned by the key alone */
 	Path	   *small_path;
+	Expr	   *value;			/* the key's value, as a column of the small side, */
+	bool		is_computed;	/* or an expression for which small_path has a column */
 	int			workers;		/* number of workers sharing the big side, without the leader */
 	double		nkeys;			/* estimated number of distinct keys of the small side */
 	double		nbatches;		/* number of batches of the small side */
@@ -220,6 +222,7 @@ extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *i
 							 const char **refused);
 extern List *GjMakeKeyPlan(List *conditions, List **values);
 extern bool GjHashIsHarmless(Oid function);
+extern Node *GjReadCast(Node *expr, Oid *cast);
 
 extern Expr *GjMakeArray(Oid type, List *values);
 
@@ -286,17 +289,23 @@ extern Cost GjJoinCostOf(PlannerInfo *root, const GjJoinCandidate *cand, double 
 extern RestrictInfo *GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table,
 									RelOptInfo *big);
 extern List *GjBareClauses(List *rinfos);
+extern bool GjClauseJoinsSides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
+extern Node *GjMatchColumns(Node *node, List *columns);
 
-/* A further equality of a join, with the big side's column on the left */
+/* joinpart.c: the parts of a join's key: equalities, with the big side's column on the left */
 typedef struct GjJoinPart
 {
 	Var		   *column;			/* of the big side */
-	Var		   *value;			/* of the small side */
+	Expr	   *value;			/* of the small side: a Var, unless it is the key */
 	Oid			opno;
 	Oid			collation;
 } GjJoinPart;
 
+extern List *GjFindJoinParts(PlannerInfo *root, const GjJoinCandidate *cand);
 extern bool GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjJoinPart *part);
+extern void GjFindJoinTuples(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
+extern void GjFindJoinValue(GjJoinCandidate *cand);
+extern Path *GjJoinSmallPath(PlannerInfo *root, const GjJoinCandidate *cand, Path *path);
 
 /* aggquery.c: the computations of a GpuAgg, and its plan */
 extern const CustomPathMethods GjAggPathMethods;

@@ -86,6 +86,7 @@ SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k = f.k + 1');
 SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k < f.k');
 SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k + f.v = f.k');
 SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON s.k::text = f.k::text');
+SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON abs(s.k) = abs(f.k)');
 SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON f.k = s.k + (random() * 5)::int');
 SELECT * FROM choices('SELECT * FROM facts f JOIN keys s ON f.v = s.k');
 CREATE TABLE facts_too AS SELECT * FROM facts;

@@ -45,7 +45,7 @@ SELECT number, c AS column, compare_join(replace(form, '#', c)) FROM forms, unne
 SELECT compare_join('SELECT b.* FROM big b JOIN (VALUES (''text number 3''), (''text number 10''), (NULL)) s (t) USING (t)');
 SELECT compare_join('SELECT b.* FROM big b JOIN unnest(''{3,10,17,NULL}''::int8[]) s (k) USING (k)');
 SELECT compare_join('SELECT b.* FROM big b JOIN unnest(''{3,10}''::int8[], ''{3,4}''::int[]) s (k, v) USING (k, v)');
--- the small side's value is not a column
+-- the small side's value is an expression: join_value.sql
 SELECT compare_join('SELECT b.* FROM big b JOIN small s ON b.t = lower(s.t)');
 -- spilled
 SET work_mem = '64kB';
