@@ -582,7 +582,7 @@ sub random_query
 		$how = pick(qw(whole whole loop scroll cursor parallel parallel));
 		$how = 'loop' if $shape =~ /locked/;
 		$args = pick(random_change(), random_change(), folds()) =~ s/;\n$//r if $how eq 'cursor';
-		$query = $shapes{$shape}->();
+		$query = compute_value($shapes{$shape}->());
 		$query .= ' ON true' if $shape eq 'lateral' && $query =~ /LEFT JOIN LATERAL/;
 	}
 	my $settings = join(' ', (map { pick(@settings) } 1 .. pick(0, 1, 2)),

@@ -10,7 +10,7 @@ use GpuJoinRandom;
 
 our @EXPORT = qw(%types @int_types %classes %round $has_icu like_key family is_int value number
   list array part_value tuple_condition create_tuples tuple_join create_types key_type key_class
-  key_span key_value key_has_order);
+  key_span key_value key_has_order compute_value);
 
 # Return the string for a number; the image of every second one fits a code.
 sub string { return "(CASE WHEN ($_[0]) % 2 = 0 THEN 'k' ELSE 'a longer key ' END || ($_[0]))"; }
@@ -266,5 +266,19 @@ sub key_class { return $round{class}; }
 sub key_has_order { return family() !~ /uuid|bytea/; }
 sub key_span { return $round{span}; }
 sub key_value { return $types{ $round{type} }{value}->($_[0]); }
+
+# Let some queries compare the key, perhaps cast, with an expression in place of the small side's
+# column.
+sub compute_value
+{
+	my $query = shift;
+	my $on = pick(
+		'b.k = coalesce(s.k, s.k)', 'b.k = CASE WHEN s.w % 7 <> 3 THEN s.k END',
+		'b.k::text = s.k::text', 's.k::text = b.k::text',
+		"b.k::text = s.k::text || left('0', s.w % 2)",
+		is_int() ? ('b.k::numeric = s.k::numeric', 'b.k = s.k * 1.0', 's.k::float8 = b.k',
+			'b.k = s.k + 0.5 * (s.w % 2)', 'b.k = s.k::float8 * 1.5') : ());
+	return chance(0.25) ? $query =~ s/\b(?:b\.k = s\.k|s\.k = b\.k)\b/$on/r : $query;
+}
 
 1;
