@@ -14,10 +14,10 @@ use File::Basename;
 # tables, batches).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 168,
-	'lines' => 82800,
-	'lines of code' => 58300,
-	'global functions' => 794,
+	'files' => 169,
+	'lines' => 83840,
+	'lines of code' => 58980,
+	'global functions' => 796,
 	'used by no other file' => 0,
 	'used across folders' => 430,
 	'single callers in the folder' => 229,

@@ -702,4 +702,34 @@ typedef struct GjJsonState
 	((state)->result = pushJsonbValue(&(state)->parse, token, value))
 #endif
 
+/* Query trees: 16 keeps privileges apart from the tables, 18 has a relation of groups -- */
+
+#include "nodes/parsenodes.h"
+#if PG_VERSION_NUM >= 180000
+#include "optimizer/optimizer.h"
+#endif
+
+/*
+ * Make a table of another query the only one of a query
+ */
+static inline void
+GjCopyTable(Query *query, const Query *other, const RangeTblEntry *table)
+{
+	RangeTblEntry *copy = copyObject(unconstify(RangeTblEntry *, table));
+
+#if PG_VERSION_NUM >= 160000
+	if (copy->perminfoindex > 0)
+		query->rteperminfos = list_make1(copyObject(list_nth(other->rteperminfos,
+															 copy->perminfoindex - 1)));
+	copy->perminfoindex = list_length(query->rteperminfos);
+#endif
+	query->rtable = list_make1(copy);
+}
+
+#if PG_VERSION_NUM >= 180000
+#define GjGroupedExpr(query, expr)	flatten_group_exprs(NULL, query, expr)
+#else
+#define GjGroupedExpr(query, expr)	(expr)
+#endif
+
 #endif							/* GPUJOIN_BASE_COMPAT_H */

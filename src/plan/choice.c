@@ -851,6 +851,18 @@ GjChoiceStop(void)
 	return result;
 }
 
+/*
+ * Continue with other notes; returns those taken so far
+ */
+List *
+GjChoiceSwap(List *other)
+{
+	List	   *result = notes;
+
+	notes = other;
+	return result;
+}
+
 bool
 GjChoiceIsNoted(void)
 {

@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * hooks.c
- *	  The planner's hooks: add our paths and remember them, and apply gpujoin.enabled and
- *	  gpujoin.force.
+ *	  The planner's hooks but one (rewrite.c): add our paths and remember them, and apply
+ *	  gpujoin.enabled and gpujoin.force.
  *
  * gpujoin.enabled = off removes our indexes from the planner's list of a table's indexes, so that
  * no path of any kind, not even a bitmap path, can use one.  A prohibitive cost would not do: an
@@ -126,6 +126,7 @@ GjPlanInit(void)
 	prev_create_upper_paths_hook = create_upper_paths_hook;
 	create_upper_paths_hook = add_upper_paths;
 	GjListStatsInit();
+	GjRewriteInit();
 }
 
 /*

@@ -315,6 +315,9 @@ extern PathTarget *GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, Re
 extern const char *GjAggRefuseInput(PlannerInfo *root, const GjAggQuery *query, Path *child);
 extern Expr *GjAggregateArgument(const Aggref *aggref);
 
+/* rewrite.c: changes of queries before they are planned */
+extern void GjRewriteInit(void);
+
 /* liststats.c */
 extern void GjListStatsInit(void);
 
@@ -340,6 +343,7 @@ extern bool GjAddDistinctPath(PlannerInfo *root, RelOptInfo *input, RelOptInfo *
  * they do nothing unless notes are taken.
  */
 extern bool GjChoiceIsNoted(void);
+extern List *GjChoiceSwap(List *other);
 extern const char *GjChoiceNoCondition(PlannerInfo *root, IndexOptInfo *index);
 extern void GjChoiceRefused(Oid relation, Oid index, const char *reason);
 extern void GjChoiceJoinRefused(PlannerInfo *root, RelOptInfo *big, RelOptInfo *small,

@@ -97,7 +97,7 @@ own_steps_of() {
         kysely) echo in:ids:GpuScan:1 any:ids:GpuScan:1 json:few:GpuScan:1 ;;
         drizzle) echo in:ids:GpuScan:1 prepared:ids:GpuScan:5 relational:few:GpuScan:1 ;;
         prisma) echo in:ids:GpuScan:1 any:ids:GpuScan:1 query:children:GpuScan:1 \
-            join:few:GpuScan:1 counts:counts:none:0 count:count:Gpu:1 ;;
+            join:few:GpuScan:1 counts:counts:GpuAgg:1 count:count:GpuAgg:1 ;;
         mikro-orm) echo in:ids:GpuScan:1 select:children:GpuScan:1 joined:children:GpuJoin:1 ;;
         knex) echo in:ids:GpuScan:1 eager:children:GpuScan:1 subquery:children:GpuJoin:1 ;;
         sequelize) echo in:ids:GpuScan:1 separate:children:GpuScan:1 include:children:GpuJoin:1 ;;

@@ -45,7 +45,7 @@ PREPARE in_all_ways AS SELECT c.* FROM (VALUES
 	('SELECT sum(behind), count(behind) FROM facts WHERE k IN (1, 2, 3)'),
 	('SELECT t.h, f.behind, sum(f.id) FROM facts f JOIN twice t USING (k) GROUP BY t.h, f.behind'),
 	-- a limit, a filter, an expression below
-	('SELECT count(*) FROM (SELECT f.id FROM facts f JOIN twice USING (k) OFFSET 0) q'),
+	('SELECT count(*) FROM (SELECT f.id FROM facts f JOIN twice USING (k) LIMIT ALL) q'),
 	('SELECT sum(id) FROM facts WHERE k IN (1, 2, 3) AND s <> ''x'''),
 	('SELECT k % 2, sum(id) FROM facts WHERE k IN (1, 2, 3) GROUP BY k % 2')
 ) q (text), compare_arrays(q.text) c;

@@ -41,7 +41,7 @@ SELECT rows_of('Function Scan', 'SELECT * FROM unnest(''{3,10,NULL,3}''::int[]) 
 CREATE TABLE forms (number int GENERATED ALWAYS AS IDENTITY, form text);
 INSERT INTO forms (form) VALUES ('SELECT b.*, e FROM unnest($) e JOIN big b ON b.# = e'),
 	('SELECT b.*, e FROM unnest($) e JOIN big b ON b.# = e AND b.v < 5'),
-	('SELECT b.* FROM big b WHERE b.# IN (SELECT * FROM unnest($))'),
+	('SELECT b.* FROM big b WHERE EXISTS (SELECT FROM unnest($) e WHERE b.# = e)'),
 	('SELECT e, b.id FROM unnest($) e LEFT JOIN big b ON b.# = e'),
 	('SELECT e FROM unnest($) e WHERE EXISTS (SELECT FROM big b WHERE b.# = e)'),
 	('SELECT e FROM unnest($) e WHERE NOT EXISTS (SELECT FROM big b WHERE b.# = e AND b.v = 3)'),

@@ -27,7 +27,7 @@ SELECT * FROM compare('SELECT b.*, b AS w FROM big b WHERE EXISTS
 	(SELECT FROM small s WHERE s.k = b.key AND s.x > b.v OFFSET 0)');
 SELECT * FROM compare('SELECT count(*), sum(id) FROM big WHERE key IN
 	(SELECT a FROM (VALUES (6, 1), (6, 2), (9, 3), (NULL, 4)) v(a, b))');
-SELECT * FROM compare('SELECT id FROM big WHERE key IN (SELECT unnest(ARRAY[6, 9, NULL, 6]))');
+SELECT * FROM compare('SELECT id FROM big WHERE key IN (SELECT unnest(ARRAY[6, 9, NULL, 6]) OFFSET 0)');
 SELECT * FROM compare('SELECT id FROM big WHERE key = ANY (SELECT k * 2 FROM small)');
 SELECT * FROM compare('SELECT id FROM big WHERE key IN (SELECT s.k FROM small s JOIN small s2 USING (x))');
 SELECT * FROM compare('SELECT id FROM big WHERE key IN (SELECT k FROM small)

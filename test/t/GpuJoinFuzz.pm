@@ -62,16 +62,6 @@ sub key_condition
 		sub { folded_condition($b, $key, $type, 2) })->();
 }
 
-# Return texts, some of which are those of keys.
-sub texts
-{
-	my $type = shift;
-	return join(', ', map {
-			my $text = '(' . value($type, number()) . ')::text';
-			pick($text, $text, $text, "upper($text)", "$text || ' '", "'0' || $text", "''", 'NULL')
-		} 1 .. pick(1, 2, 12));
-}
-
 # Return a condition that must be folded into a set: wrapped, chained, negated, with the key cast.
 sub folded_condition
 {
@@ -100,23 +90,13 @@ sub folded_condition
 		sub { "$key NOT IN (" . list($type) . ")" },
 		sub { "$key <> ALL ($array)" },
 		sub { "$key <> " . value($type, number()) },
+		sub { "$key IN (SELECT " . pick("unnest($array)", "e FROM unnest($array) e") . ')' },
 		sub { "NOT (" . $nested->() . ")" },
 		sub { "(" . $nested->() . " AND " . filter($b) . ")" },
 		sub { is_int() ? "$cast IN (" . decimals() . ")" : $nested->() },
 		sub { is_int() ? "$cast <> ALL (ARRAY[" . decimals() . "])" : $nested->() },
 		sub { "($key = ANY ($array) OR ($key IS NULL AND "
 			  . "array_position($array, NULL) IS NOT NULL))" })->();
-}
-
-# Numbers with and without a fraction, and special values that are not numbers
-sub decimals
-{
-	my $float = chance(0.3) ? '::float8' : '::numeric';
-	return join(', ', map {
-			my $number = number();
-			pick("$number.0", "$number.000", "$number.5", $number, "'NaN'", '1e30', 'NULL',
-				'9007199254740993', '-9223372036854775808', "'-Infinity'") . $float
-		} 1 .. pick(1, 2, 12));
 }
 
 # Return a small relation with columns k and w, as an item of FROM.
@@ -262,6 +242,8 @@ my %shapes = (
 	# without table scans, which all cost the same, the plan may be a nested loop over all pairs
 	self_join => sub { "SELECT id, c.v FROM big b JOIN big c USING (id) WHERE " . key_condition('b')
 		  . filters('c') . ($round{rows} > 2000 && ' AND b.id % 9 = 4 AND c.id % 9 = 4') },
+	joined_groups => sub { joined_groups(pick('', filters('b'))) },
+	fenced => sub { fenced(key_condition('b') . pick('', filters('b'))) },
 	nested => sub { "SELECT s.w, x.n FROM (SELECT k, count(*) AS n FROM big b WHERE "
 		  . key_condition('b') . " GROUP BY k) x JOIN " . small_side('s') . " ON s.k = x.k" },
 	united => sub { "SELECT u.*, s.w FROM " . small_side('s') . pick(' JOIN ', ' LEFT JOIN ')
@@ -296,8 +278,9 @@ my %changes = (
 		  . pick('', " WHEN NOT MATCHED THEN INSERT (id, k, v) VALUES (950000, s.k, s.w)") },
 	insert_select => sub { "INSERT INTO big (id, k, v, t) SELECT 900000 + b.id, b.k, 5, 'n' "
 		  . "FROM big b WHERE " . key_condition('b') . " RETURNING id, k, v" },
-	update_in => sub { "UPDATE big SET v = 77 WHERE k IN (SELECT k FROM small WHERE w < 9) "
-		  . "RETURNING id, v" });
+	update_in => sub { "UPDATE big SET v = 77 WHERE k IN (SELECT "
+		  . pick('k FROM small WHERE w < 9', 'unnest(ARRAY[' . list(like_key()) . '])')
+		  . ") RETURNING id, v" });
 
 # Return statements with parameters, and their arguments.
 sub generic_query
@@ -347,6 +330,12 @@ sub generic_query
 		},
 		sub { [ "SELECT b.id, b.t FROM unnest(\$1::${type}[]) u(k) JOIN big b ON b.k = u.k",
 				"($array)" ] },
+		sub { [ "SELECT count(*), sum(v) FROM (SELECT v FROM big b WHERE b.k IN "
+			  . "(SELECT unnest(\$1::${type}[])) OFFSET \$2) s",
+				"($array, " . pick('0', 'NULL') . ")" ] },
+		sub { [ "SELECT s.k, s.w, x.n FROM small s LEFT JOIN (SELECT k, count(*) AS n FROM big b "
+			  . "GROUP BY k) x ON x.k = s.k WHERE s.w < \$1::int AND s.k = ANY (\$2::${type}[])",
+				"(" . upto(60) . ", $array)" ] },
 		sub { [ "SELECT b.id FROM big b "
 			  . "WHERE b.k = ANY (ARRAY(SELECT k FROM small WHERE w < \$1::int))",
 				"(" . upto(60) . ")" ] })->();
@@ -581,6 +570,7 @@ sub random_query
 		$shape = pick(sort(keys %shapes), 'join_tuple', 'join_tuple');
 		$how = pick(qw(whole whole loop scroll cursor parallel parallel));
 		$how = 'loop' if $shape =~ /locked/;
+		$how = pick(qw(loop scroll cursor)) if $shape eq 'joined_groups';
 		$args = pick(random_change(), random_change(), folds()) =~ s/;\n$//r if $how eq 'cursor';
 		$query = compute_value($shapes{$shape}->());
 		$query .= ' ON true' if $shape eq 'lateral' && $query =~ /LEFT JOIN LATERAL/;

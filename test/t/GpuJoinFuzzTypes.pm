@@ -10,7 +10,8 @@ use GpuJoinRandom;
 
 our @EXPORT = qw(%types @int_types %classes %round $has_icu like_key family is_int value number
   list array part_value tuple_condition create_tuples tuple_join create_types key_type key_class
-  key_span key_value key_has_order compute_value);
+  key_span key_value key_has_order compute_value texts decimals
+  joined_groups fenced);
 
 # Return the string for a number; the image of every second one fits a code.
 sub string { return "(CASE WHEN ($_[0]) % 2 = 0 THEN 'k' ELSE 'a longer key ' END || ($_[0]))"; }
@@ -266,6 +267,54 @@ sub key_class { return $round{class}; }
 sub key_has_order { return family() !~ /uuid|bytea/; }
 sub key_span { return $round{span}; }
 sub key_value { return $types{ $round{type} }{value}->($_[0]); }
+
+# Return texts, some of which are those of keys.
+sub texts
+{
+	my $type = shift;
+	return join(', ', map {
+			my $text = '(' . value($type, number()) . ')::text';
+			pick($text, $text, $text, "upper($text)", "$text || ' '", "'0' || $text", "''", 'NULL')
+		} 1 .. pick(1, 2, 12));
+}
+
+# Numbers with and without a fraction, and special values that are not numbers
+sub decimals
+{
+	my $float = chance(0.3) ? '::float8' : '::numeric';
+	return join(', ', map {
+			my $number = number();
+			pick("$number.0", "$number.000", "$number.5", $number, "'NaN'", '1e30', 'NULL',
+				'9007199254740993', '-9223372036854775808', "'-Infinity'") . $float
+		} 1 .. pick(1, 2, 12));
+}
+
+# Return a join with groups by the key; $filters are conditions on the grouped table.
+sub joined_groups
+{
+	my $filters = shift;
+	my $keys = list(like_key());
+	my $on = pick('x.k = s.k', 's.k = x.k', 'x.k = s.k AND x.n > 1');
+	my $where = pick("s.k IN ($keys)", 's.w < 20', "s.k = ANY (ARRAY[$keys]) AND s.w % 3 <> 1",
+		's.k IS NOT NULL AND s.w < 9', "s.w = 3 OR s.k IN ($keys)", 'length(s.name) < 3');
+	($on, $where) = (pick('x.k < s.k', 'x.k <> s.k', 'x.k = s.k OR x.n = 3'), 's.w = 3')
+	  if chance(0.2);
+	return 'SELECT s.k, s.w, x.* FROM small s ' . pick('', 'LEFT ')
+	  . 'JOIN (SELECT k, count(*) AS n, ' . pick('sum(v)', 'min(t), max(id)')
+	  . " FROM big b WHERE true$filters GROUP BY k"
+	  . pick('', ', v % 3', ' HAVING count(*) > 1') . ") x ON $on WHERE $where";
+}
+
+# Return aggregates over a subquery with an OFFSET or LIMIT that limits nothing.
+sub fenced
+{
+	my $condition = shift;
+	return 'SELECT ' . pick('count(*)', 'count(k), count(v)', 'count(*) + 1')
+	  . pick(' ', ', sum(v) ') . 'FROM (SELECT ' . pick('k, v', 'id, k, v', 'b.*', 'k, v + 1 AS v')
+	  . " FROM big b WHERE $condition"
+	  . pick(' OFFSET 0', ' OFFSET NULL', ' LIMIT ALL OFFSET 0') . ') s'
+	  . pick('', '', ' WHERE v < 30', ' GROUP BY v', ' HAVING count(*) > 3');
+}
 
 # Let some queries compare the key, perhaps cast, with an expression in place of the small side's
 # column.
