@@ -375,8 +375,9 @@ sub regrouped
 		' HAVING count(*) > 1 AND ' . truth($quiet->()));
 	my $tail = "FROM $from GROUP BY $by$having";
 
-	# which of several equal numerics, such as 1.5 and 1.50, a group shows is up to PostgreSQL
-	my ($distinct, $t0) = $list =~ /\bs\.n\b/ ? ('', 't0 IS NULL') : ('DISTINCT', 't0');
+	# which of several equal values, such as 1.5 and 1.50, or a day and 24 hours, a group shows is
+	# up to PostgreSQL
+	my ($distinct, $t0) = $list =~ /\bs\.[ni]\b/ ? ('', 't0 IS NULL') : ('DISTINCT', 't0');
 
 	return pick(
 		"SELECT $list, $aggregates $tail",
