@@ -105,6 +105,7 @@
 #define MAX_KEPT_TEXTS			64
 
 static GjFallback try_match(GjDeviceMatch *match);
+static GjFallback reach_mirror(GjDeviceMatch *match, bool may_sync);
 static GjFallback check_index(GjDeviceMatch *match);
 static GjFallback find_mirror(GjDeviceMatch *match);
 static GjFallback get_mirror_made(GjDeviceMatch *match, const GjMirrorKey *key);
@@ -181,9 +182,14 @@ GjMirrorCount(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 static GjFallback
 try_match(GjDeviceMatch *match)
 {
-	GjFallback	result = GjMirrorReach(match, true);
 	GjMatchStats before = *match->stats;
+	GjFallback	result = check_index(match);
 
+	if (result == GJ_FALLBACK_NONE && !gj_force && before.searches > 0 &&
+		match->keys->nkeys <= GJ_FEW_KEYS)
+		return GJ_FALLBACK_FEW_KEYS;
+	if (result == GJ_FALLBACK_NONE)
+		result = reach_mirror(match, true);
 	if (result == GJ_FALLBACK_NONE)
 		result = ask_device(match);
 	if (result != GJ_FALLBACK_NONE)
@@ -207,8 +213,14 @@ GjMirrorReach(GjDeviceMatch *match, bool may_sync)
 {
 	GjFallback	result = check_index(match);
 
-	if (result == GJ_FALLBACK_NONE)
-		result = find_mirror(match);
+	return result == GJ_FALLBACK_NONE ? reach_mirror(match, may_sync) : result;
+}
+
+static GjFallback
+reach_mirror(GjDeviceMatch *match, bool may_sync)
+{
+	GjFallback	result = find_mirror(match);
+
 	if (result != GJ_FALLBACK_NONE)
 		return result;
 	GjMirrorGetLag(match->index, match->info, &match->mirror, &match->journal, &match->lag);

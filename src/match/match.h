@@ -71,6 +71,12 @@ typedef struct GjMatchStats
 											 * for none; a search in parts may add several */
 } GjMatchStats;
 
+/*
+ * A scan that searches again, for no more keys than this, does not ask a device: the CPU finds them
+ * before a request would reach it
+ */
+#define GJ_FEW_KEYS				8
+
 /* match.c */
 extern void GjMatch(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 					GjMatchStats *stats);

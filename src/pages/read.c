@@ -684,7 +684,7 @@ bool
 GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNumber **blocks,
 				 BlockNumber *nblocks)
 {
-	BlockNumber length = check_length(index, state->min_blocks);
+	BlockNumber length = 0;
 	uint64		count = 0;
 
 	for (int i = 0; i < lengthof(state->deltas); i++)
@@ -692,6 +692,8 @@ GjDeltaGetBlocks(Relation index, const GjIndexState *state, BlockNumber **blocks
 		if (state->deltas[i].run != 0)
 			count += state->deltas[i].data_pages;
 	}
+	if (count > 0)
+		length = check_length(index, state->min_blocks);
 	*blocks = MemoryContextAllocHuge(CurrentMemoryContext, Max(count, 1) * sizeof(BlockNumber));
 	*nblocks = 0;
 	for (int i = 0; i < lengthof(state->deltas); i++)

@@ -110,6 +110,25 @@
  *			  + further batches (match + M cpu_operator_cost)
  *			  + (if more rows are needed) match, heap and a sort of the others
  *
+ * A scan whose keys depend on a row of the query around it, as in a correlated subquery or LATERAL,
+ * is rescanned for each such row.  PostgreSQL charges the subquery's whole cost each time.  So the
+ * scan's cost is that of a rescan, for which nothing is opened, and metapage and unordered pages
+ * have just been read; the first search costs setup_cost once more, which we leave out:
+ *
+ *	  again	 =	set + gpujoin.setup_cost / 10
+ *			  + U cached + Q run_cost + ...			as above, on the CPU, for few keys
+ *	  scattered	= page_cost (1 + 2/5 (F - 1))
+ *
+ * The heap's pages after the first one are prefetched together.  With 2 M rows in memory, a
+ * rescan for 1, 5 and 50 rows in random order took 6, 9.5 and 59 us, and with a btree, which
+ * fetches them one by one, 2.9, 12 and 133 us: 1.1 us a row against 2.6.  So a btree is chosen for
+ * one or two rows, our index for more, and for index-only answers from some hundred rows on
+ * (test/bench/results/2026-11-28-rescans.md).  Other scans fetch their rows in the same way; but
+ * they are compared with scans for as many keys, which are costed as above.
+ *
+ * PostgreSQL's own index scans in nested loops are charged likewise, for loop_count searches: the
+ * pages of runs that these read together, divided among them, as for a btree.
+ *
  * In a parallel plan one process does the match.  But all processes share a match of entries, on
  * the CPU or, if the keys are divided (match/divide.c), with some requests of each process to the
  * device.  The work for each tuple is divided, but reading pages is not, as for PostgreSQL's own
@@ -209,6 +228,12 @@
 /* Cost of a cached page in operators, as for the upper pages of a btree */
 #define CACHED_PAGE_OPERATIONS	50.0
 
+/* Fraction of the set-up cost that each further search of a scan costs */
+#define AGAIN_SETUP				0.1
+
+/* Cost of a heap page of a rescan after the first one, in pages */
+#define AGAIN_PAGE				0.4
+
 /* Number of entries in the first piece of an index-only answer */
 #define FIRST_ENTRIES			50000.0
 
@@ -256,9 +281,11 @@ static bool is_slow_to_recheck(Expr *clause);
 static HTAB *notes = NULL;
 
 static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool all,
-					   bool device, double divisor);
+					   bool device, double divisor, double loops);
 static Cost cost_reading(const IndexOptInfo *index, double nkeys, double nmatches, bool all,
-						 double *npages, double *nentries);
+						 double loops, double *npages, double *nentries);
+static double part_of_run(double pages, double visits);
+static bool asks_device(const GjCostInput *input);
 static Cost cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device,
 						 int workers);
 static double share_of_heap(const GjCostInput *input);
@@ -280,20 +307,33 @@ static void count_pages(Relation index, IndexPages *pages);
 static const IndexPages *get_pages(const IndexOptInfo *index);
 
 /*
- * Return the cost of a match
+ * Return a lower bound of the cost of a match, whatever the index is
  */
 Cost
-GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches)
+GjCostLeastMatch(bool again)
 {
-	return cost_match(index, nkeys, nmatches, false, GjIndexIsResident(index), 1.0);
+	return Min(gj_setup_cost * (again ? AGAIN_SETUP : 1.0), gj_device_setup_cost);
+}
+
+/*
+ * Return the cost of a match; again is true for one more search of a scan, for few keys
+ */
+Cost
+GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches, bool again)
+{
+	return cost_match(index, nkeys, nmatches, false, !again && GjIndexIsResident(index), 1.0,
+					  again ? 1.0 : 0.0);
 }
 
 /*
  * Return the cost of a match by a device or on the CPU, divided among divisor processes
+ *
+ * loops is 0 for the only search of a scan, otherwise the number of searches that find each other's
+ * pages in memory, as far as we know.
  */
 static Cost
 cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool all, bool device,
-		   double divisor)
+		   double divisor, double loops)
 {
 	Cost		cost = cost_set(nkeys);
 	Cost		reading;
@@ -303,8 +343,8 @@ cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool all, b
 	if (device)
 		return cost + nmatches * gj_tid_cost / divisor + GjRequestCost(index->tuples);
 
-	reading = cost_reading(index, nkeys, nmatches, all, &npages, &nentries);
-	return cost + gj_setup_cost + reading +
+	reading = cost_reading(index, nkeys, nmatches, all, loops, &npages, &nentries);
+	return cost + gj_setup_cost * (loops > 0.0 ? AGAIN_SETUP : 1.0) + reading +
 		(nmatches * gj_tid_cost + nentries * gj_search_cost) / divisor;
 }
 
@@ -315,13 +355,15 @@ cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool all, b
  * deleted ones.
  */
 static Cost
-cost_reading(const IndexOptInfo *index, double nkeys, double nmatches, bool all, double *npages,
-			 double *nentries)
+cost_reading(const IndexOptInfo *index, double nkeys, double nmatches, bool all, double loops,
+			 double *npages, double *nentries)
 {
 	const IndexPages *pages = get_pages(index);
 	double		cached_page = CACHED_PAGE_OPERATIONS * cpu_operator_cost;
+	double		times = Max(loops, 1.0);
 	double		total = pages->unsorted;
 	double		parts[GJ_MAX_RUNS];
+	double		together[GJ_MAX_RUNS];	/* of all searches */
 	double		least = 1.0;
 	double		random_page;
 	double		seq_page;
@@ -333,23 +375,33 @@ cost_reading(const IndexOptInfo *index, double nkeys, double nmatches, bool all,
 		double		run = Max(pages->runs[i], 1.0);
 		double		visits = Max(Max(nkeys, 1.0), run * nmatches / Max(index->tuples, 1.0));
 
-		parts[i] = all ? 1.0 : Min(2.0 * visits / (2.0 * run + visits), 1.0);
-		least = Min(least, parts[i]);
+		parts[i] = all ? 1.0 : part_of_run(run, visits);
+		together[i] = all ? 1.0 : part_of_run(run, visits * times);
+		least = Min(least, together[i]);
 	}
 
 	*npages = pages->unsorted;
-	cost = pages->unsorted * seq_page;
+	cost = pages->unsorted * (loops > 0.0 ? cached_page : seq_page);
 	for (int i = 0; i < pages->nruns; i++)
 	{
 		double		run = Max(pages->runs[i], 1.0);
-		Cost		page = random_page - (random_page - seq_page) * sqrt(parts[i]);
+		Cost		page = random_page - (random_page - seq_page) * sqrt(together[i]);
 
 		total += run;
 		*npages += run * parts[i];
-		cost += run * (parts[i] * cached_page + least * (page - cached_page));
+		cost += run * (parts[i] * cached_page + least / times * (page - cached_page));
 	}
 	*nentries = *npages / Max(total, 1.0) * pages->entries;
 	return cost;
+}
+
+/*
+ * Return the fraction of a run's pages that this many visits lead to
+ */
+static double
+part_of_run(double pages, double visits)
+{
+	return Min(2.0 * visits / (2.0 * pages + visits), 1.0);
 }
 
 /*
@@ -365,14 +417,15 @@ cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool devic
 	double		nranges = 0.0;
 
 	if (!device)
-		return cost_match(index, nkeys, nmatches, input->complement, false, divisor);
+		return cost_match(index, nkeys, nmatches, input->complement, false, divisor,
+						  input->again ? 1.0 : 0.0);
 
 	if (workers > 0 && input->rel->allvisfrac >= 1.0 - GJ_MAX_HEAP_PART)
 		nranges = GjCountRanges(nkeys, nmatches, index->tuples, workers + 1);
 	if (nranges > 0.0)
-		return cost_match(index, nkeys, nmatches, false, true, divisor) +
+		return cost_match(index, nkeys, nmatches, false, true, divisor, 0.0) +
 			Max(nranges, pieces / divisor) * GjRequestCost(index->tuples);
-	return cost_match(index, nkeys, nmatches, false, true, 1.0) +
+	return cost_match(index, nkeys, nmatches, false, true, 1.0, 0.0) +
 		(pieces > 1.0 ? pieces : 0.0) * GjRequestCost(index->tuples);
 }
 
@@ -397,8 +450,16 @@ share_of_heap(const GjCostInput *input)
 void
 GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *run)
 {
-	GjCostSearchBy(root, input,
-				   !input->complement && GjIndexIsResident(input->index), startup, run);
+	GjCostSearchBy(root, input, asks_device(input), startup, run);
+}
+
+/*
+ * Return true if a device is expected to search (match/device.c)
+ */
+static bool
+asks_device(const GjCostInput *input)
+{
+	return !input->complement && !input->again && GjIndexIsResident(input->index);
 }
 
 /*
@@ -416,7 +477,8 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 		input->quals.per_tuple;
 	Cost		match = input->index_only || input->filtered > 0.0 ?
 		cost_entries(input, nkeys, nmatches, device, input->index_only ? input->workers : 0) :
-		cost_match(input->index, nkeys, nmatches, input->complement, device, 1.0);
+		cost_match(input->index, nkeys, nmatches, input->complement, device, 1.0,
+				   input->again ? 1.0 : 0.0);
 	Cost		set = cost_set(nkeys);
 	Cost		first;
 
@@ -496,7 +558,7 @@ static void
 cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 				   OrderedCosts *costs)
 {
-	bool		device = !input->complement && GjIndexIsResident(input->index);
+	bool		device = asks_device(input);
 	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
 	double		heap_share = share_of_heap(input);
 	double		random_page;
@@ -512,7 +574,8 @@ cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 	costs->select = nmatches * cpu_operator_cost +
 		costs->matched * input->strays * (random_page + cpu_tuple_cost);
 	costs->again = nmatches * cpu_operator_cost + (device ? 0.0 : costs->match);
-	(void) cost_reading(input->index, nkeys, nmatches, input->complement, &npages, &nentries);
+	(void) cost_reading(input->index, nkeys, nmatches, input->complement, 0.0, &npages,
+						&nentries);
 	costs->searched = device ? 0.0 : nentries;
 
 	costs->fetch = cpu_tuple_cost + input->quals.per_tuple +
@@ -596,7 +659,7 @@ GjCountWorkers(const GjCostInput *input)
 	workers = compute_parallel_worker(rel, heap_pages, -1, max_parallel_workers_per_gather);
 	if (input->index_only)
 	{
-		(void) cost_reading(input->index, input->nkeys, input->nmatches, input->complement,
+		(void) cost_reading(input->index, input->nkeys, input->nmatches, input->complement, 0.0,
 							&index_pages, &index_entries);
 		workers = Max(workers, compute_parallel_worker(rel, -1, index_pages,
 													   max_parallel_workers_per_gather));
@@ -687,7 +750,8 @@ cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches)
 	get_tablespace_page_costs(rel->reltablespace, &random_page, &seq_page);
 
 	fetched = count_heap_pages(rel, nmatches);
-	scattered = fetched * (random_page - (random_page - seq_page) * sqrt(fetched / total));
+	scattered = (input->again ? 1.0 + AGAIN_PAGE * Max(fetched - 1.0, 0.0) : fetched) *
+		(random_page - (random_page - seq_page) * sqrt(fetched / total));
 	clustered = random_page +
 		Max(ceil(total * nmatches / Max(rel->tuples, 1.0)) - 1.0, 0.0) * seq_page;
 	return scattered + correlation * correlation * (Min(clustered, scattered) - scattered);
@@ -752,7 +816,9 @@ gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
 	*selectivity = clauselist_selectivity(root, quals, index->rel->relid, JOIN_INNER, NULL);
 
 	/* the bitmap, or the list of TIDs, is complete only after the search */
-	*startup += GjCostMatch(index, nkeys, *selectivity * index->rel->tuples) +
+	*startup += cost_match(index, nkeys, *selectivity * index->rel->tuples, false,
+						   loop_count <= 1.0 && GjIndexIsResident(index), 1.0,
+						   loop_count > 1.0 ? loop_count : 0.0) +
 		*selectivity * index->rel->tuples * cpu_tuple_cost;
 	*total = *startup;
 }
@@ -830,9 +896,11 @@ would_be_resident(const IndexOptInfo *index)
 static IndexNote *
 find_note(Oid index_oid)
 {
-	IndexNote  *note;
+	static IndexNote *note = NULL;	/* the last one: entries do not move and are not removed */
 	bool		found;
 
+	if (note != NULL && note->index == index_oid)
+		return note;
 	if (notes == NULL)
 	{
 		HASHCTL		control = {.keysize = sizeof(Oid),.entrysize = sizeof(IndexNote)};

@@ -54,7 +54,9 @@ typedef struct KeyUse
 {
 	Index		varno;
 	AttrNumber	attno;
-	bool		alone;			/* in a condition on the table alone, or in an OR */
+	bool		has_other;		/* another index answers equalities with it */
+	bool		alone;			/* in a condition on the table alone, or in an OR, which that index
+								 * does not answer as well */
 	bool		in_chain;		/* in a long OR chain */
 } KeyUse;
 
@@ -85,6 +87,7 @@ static void force_paths(RelOptInfo *rel);
 static void set_costs(CustomPath *path, Cost startup, Cost run);
 static List *list_our_paths(List *paths);
 static void hide_scans(PlannerInfo *root, RelOptInfo *rel);
+static void show_keys(RelOptInfo *rel);
 static bool has_other_index(const RelOptInfo *rel, const IndexOptInfo *ours);
 static bool find_in_query(PlannerInfo *root, KeyUse *use);
 static void read_quals(PlannerInfo *root, Node *jointree, KeyUse *use);
@@ -196,6 +199,7 @@ add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 {
 	if (prev_set_rel_pathlist_hook)
 		prev_set_rel_pathlist_hook(root, rel, rti, rte);
+	show_keys(rel);
 	if (GjNoteTableHook)
 		GjNoteTableHook(root, rel);
 
@@ -498,13 +502,17 @@ has_its_index(const RelOptInfo *rel, const CustomPath *path)
  * Bitmap scans are for conditions on the table alone, which they combine with other indexes, and
  * for any OR.  For the clauses of joins PostgreSQL would also make a bitmap scan wherever it makes
  * a plain one, which does the same search, for each partition.  So if the key is in no other
- * condition, the index has no bitmap scans.
+ * condition, the index has no bitmap scans.  Beside a btree, "key = value" is none, either.
  *
  * Nor has it any if the key is in a long OR chain.  Some tools write chains of hundreds of "key =
  * value" with OR between them.  Core considers a bitmap scan for each arm and each index that
  * answers it.  GpuScan makes one set of all arms (conditions.c); a search of the whole index for
  * each arm would be the worst plan of all, and considering a thousand of them takes a fifth of the
  * planning time.
+ *
+ * An index that has neither has no key columns, either, until PostgreSQL has made its index paths:
+ * it would find all clauses that match the key, also those that follow from others, before it looks
+ * at the kinds of scans.  That takes as long for each partition as for a second btree.
  *
  * Both cost at most a BitmapAnd or BitmapOr with other conditions: also where PostgreSQL derives a
  * condition on the key from a join, as from key = s.id AND s.id = 5.
@@ -531,18 +539,36 @@ hide_scans(PlannerInfo *root, RelOptInfo *rel)
 	{
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
 		KeyUse		use = {.varno = rel->relid,.attno = index->indexkeys[0]};
-		bool		has_other;
 
 		if (!GjIndexIsOurs(index))
 			continue;
-		has_other = has_other_index(rel, index);
-		if (index->indpred != NIL || has_other)
+		use.has_other = has_other_index(rel, index);
+		if (index->indpred != NIL || use.has_other)
 			index->amhasgettuple = false;
 		if (!find_in_query(root, &use))
 			continue;
 		read_quals(root, (Node *) root->parse->jointree, &use);
-		if (use.in_chain || ((index->amhasgettuple || has_other) && !use.alone))
+		if (use.in_chain || ((index->amhasgettuple || use.has_other) && !use.alone))
 			index->amhasgetbitmap = false;
+		if (!index->amhasgettuple && !index->amhasgetbitmap)
+			index->nkeycolumns = 0;
+	}
+}
+
+/*
+ * Show the keys of our indexes again, after PostgreSQL has made its index paths of a table
+ */
+static void
+show_keys(RelOptInfo *rel)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->indexlist)
+	{
+		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
+
+		if (index->nkeycolumns == 0 && GjIndexIsOurs(index))
+			index->nkeycolumns = 1;
 	}
 }
 
@@ -621,7 +647,7 @@ read_qual(PlannerInfo *root, Node *qual, KeyUse *use)
 
 	if (is_long_chain(qual, use->varno, use->attno))
 		use->in_chain = true;
-	if (use->alone || use->in_chain)
+	if (use->alone || use->in_chain || (use->has_other && IsA(qual, OpExpr)))
 		return;
 	pull_varattnos(qual, use->varno, &attnos);
 	use->alone = bms_is_member(use->attno - FirstLowInvalidHeapAttributeNumber, attnos) &&

@@ -1043,8 +1043,9 @@ cost_way(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan)
 	scan->filtered = input.filtered;
 	input.searched = searched;
 	GjCostSearch(root, &input, &scan->startup, &scan->run);
-	scan->run += searched * (cand->nbatches - 1.0) *
-		GjCostMatch(scan->index, cand->nkeys / cand->nbatches,
-					input.nmatches / cand->nbatches);
+	if (cand->nbatches > 1.0)
+		scan->run += searched * (cand->nbatches - 1.0) *
+			GjCostMatch(scan->index, cand->nkeys / cand->nbatches,
+						input.nmatches / cand->nbatches, false);
 	scan->rows = clamp_row_est(table->rows * share / GjParallelDivisor(cand->workers));
 }

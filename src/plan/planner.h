@@ -81,6 +81,8 @@ typedef struct GjCostInput
 	Cost		filter_cost;	/* cost of these filters for each entry */
 	double		per_row;		/* number of the remaining entries for each result row */
 	bool		complement;		/* true for keys not in a list: only the CPU can search */
+	bool		again;			/* the cost of one more search, for few keys, which the query around
+								 * it wants for each of its rows */
 	QualCost	quals;			/* evaluated on each fetched tuple */
 	bool		index_only;		/* true if all-visible pages need not be read, */
 	double		lacking;		/* except for this fraction of the TIDs */
@@ -247,7 +249,8 @@ extern void GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, List
 /* cost.c: the formulas */
 extern void GjNoteIndexes(RelOptInfo *rel);
 extern bool GjIndexIsResident(const IndexOptInfo *index);
-extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches);
+extern Cost GjCostLeastMatch(bool again);
+extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches, bool again);
 extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
 						 Cost *startup, Cost *run);
 extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device,

@@ -33,6 +33,7 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/nodes.h"
+#include "match/match.h"
 #include "node/scanplan.h"
 #include "pages/pages.h"
 #include "sets/sets.h"
@@ -64,8 +65,10 @@ typedef struct KeyStatistics
 } KeyStatistics;
 
 static const char *consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
-static bool is_hopeless(RelOptInfo *rel, IndexOptInfo *index);
+static bool is_hopeless(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
 static bool has_array_to_count(List *rinfos);
+static bool is_run_again(const PlannerInfo *root, const Param *param);
+static bool has_outer_value(Node *node, void *root);
 static List *fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  const char **refused);
 static GjKeyCondition *find_tuples(List *conditions);
@@ -152,7 +155,7 @@ consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
 	const char *refused = GjRefuseIndex(index);
 	List	   *conditions;
 
-	if (refused != NULL || is_hopeless(rel, index))
+	if (refused != NULL || is_hopeless(root, rel, index))
 		return refused;
 
 	refused = GjChoiceNoCondition(root, index);
@@ -170,23 +173,24 @@ consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
  * any others.  Return false if both paths may be combined in a GpuAlternative.
  */
 static bool
-is_hopeless(RelOptInfo *rel, IndexOptInfo *index)
+is_hopeless(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
 {
-	Cost		least;
+	bool		again = is_run_again(root, NULL);
+	Cost		least = DBL_MAX;
 	ListCell   *lc;
 
 	if (gj_force || GjChoiceIsNoted() || has_array_to_count(rel->baserestrictinfo))
 		return false;
 
-	least = GjCostMatch(index, 1.0, 0.0);
 	foreach(lc, rel->pathlist)
 	{
 		Path	   *path = lfirst(lc);
 
-		if (path->param_info == NULL && path->total_cost < least && !GjPathIsDisabled(path))
-			return true;
+		if (path->param_info == NULL && !GjPathIsDisabled(path))
+			least = Min(least, path->total_cost);
 	}
-	return false;
+	/* the first test does not read the index */
+	return least < GjCostLeastMatch(again) || least < GjCostMatch(index, 1.0, 0.0, again);
 }
 
 static bool
@@ -202,6 +206,40 @@ has_array_to_count(List *rinfos)
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Return true if a query is planned as a part of another one that runs it for each of its rows;
+ * given a parameter, only if its value is of such a row
+ */
+static bool
+is_run_again(const PlannerInfo *root, const Param *param)
+{
+	ListCell   *lc;
+
+	/* while a subquery is planned, the queries around it list what it needs of their rows */
+	for (root = root->parent_root; root != NULL; root = root->parent_root)
+	{
+		foreach(lc, root->plan_params)
+		{
+			if (param == NULL || lfirst_node(PlannerParamItem, lc)->paramId == param->paramid)
+				return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * Return true if an expression has a value of a row of the queries around it
+ */
+static bool
+has_outer_value(Node *node, void *root)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param))
+		return ((Param *) node)->paramkind == PARAM_EXEC && is_run_again(root, (Param *) node);
+	return expression_tree_walker(node, has_outer_value, root);
 }
 
 /*
@@ -289,6 +327,8 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	input.complement = true;
 	foreach(lc, conditions)
 		input.complement &= node_is_complement(((GjKeyCondition *) lfirst(lc))->node);
+	input.again = input.nkeys <= GJ_FEW_KEYS &&
+		has_outer_value((Node *) GjBareClauses(get_rinfos(conditions, false)), root);
 	cost_qual_eval(&input.quals, filters, root);
 	input.index_only = GjIndexOnlyCovers(root, rel, index, filters, has_images(root, index),
 										 &attnos);

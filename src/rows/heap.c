@@ -10,7 +10,7 @@
  *	- the key is rechecked,
  *	- the TID set returns each TID once, and its HOT chain is followed to the member that the
  *	  snapshot sees,
- *	- the heap's length is read after the match.
+ *	- the heap's length is read after the match, where a block may be past the end.
  *
  * The key need not be rechecked if each TID is of an entry whose code and rest were found in the
  * exact table.  Such entries are tested only if they are certain, so one with the TID of a row that
@@ -117,7 +117,7 @@ struct GjBlocks
 {
 	Relation	heap;
 	GjTidSet   *tids;			/* NULL once all of its blocks have been in the ring */
-	BlockNumber nblocks;		/* length of the heap after the match */
+	BlockNumber nblocks;		/* lower bound of the heap's length */
 
 	/*
 	 * The ring of the next blocks.  The first npinned of them are pinned, and the first nrecalled
@@ -176,6 +176,7 @@ static int	collect_whole_block(Relation heap, Buffer buffer, Snapshot snapshot,
 								BlockNumber block, bool all_visible, HeapTuple tuples);
 static bool is_visible(Relation heap, Buffer buffer, Snapshot snapshot, HeapTuple tuple);
 static GjBlocks *blocks_create(MemoryContext parent, Relation heap);
+static bool is_past_end(GjBlocks *blocks, BlockNumber block);
 static void blocks_start(GjBlocks *blocks, GjTidSet *tids);
 static const GjTidBlock *blocks_next(GjBlocks *blocks, int room, Buffer *buffer);
 static void blocks_reset(GjBlocks *blocks);
@@ -591,8 +592,7 @@ blocks_create(MemoryContext parent, Relation heap)
 }
 
 /*
- * Start with the blocks of a set.  Must be called after the match, because it reads the heap's
- * length.
+ * Start with the blocks of a set, after the match
  */
 static void
 blocks_start(GjBlocks *blocks, GjTidSet *tids)
@@ -600,7 +600,6 @@ blocks_start(GjBlocks *blocks, GjTidSet *tids)
 	blocks_reset(blocks);
 
 	blocks->tids = tids;
-	blocks->nblocks = RelationGetNumberOfBlocks(blocks->heap);
 	blocks->target = 0;
 	blocks->limit = max_pinned(blocks->heap, MAX_PINNED);
 	GjTidSetRewind(tids);
@@ -608,17 +607,14 @@ blocks_start(GjBlocks *blocks, GjTidSet *tids)
 }
 
 /*
- * Return how many of these blocks may be pinned
- *
- * No process should pin more than its share of the buffers, and a query may have many scans.
- * Temporary tables have few buffers, so only the necessary one is pinned.
+ * Return how many of these blocks may be pinned.  No process should pin more than its share of the
+ * buffers, and a query may have many scans.  Temporary tables have few buffers.
  */
 static int
 max_pinned(Relation heap, int most)
 {
-	if (RelationUsesLocalBuffers(heap))
-		return 1;
-	return Max(1, Min(most, NBuffers / MaxBackends / MAX_PINNED));
+	return RelationUsesLocalBuffers(heap) ? 1 :
+		Max(1, Min(most, NBuffers / MaxBackends / MAX_PINNED));
 }
 
 /*
@@ -715,7 +711,7 @@ take_block(GjBlocks *blocks)
 
 	/* Blocks ascend, so all blocks after the first one past the end are also past it */
 	if (blocks->tids == NULL || !GjTidSetNextBlock(blocks->tids, tids) ||
-		tids->block >= blocks->nblocks)
+		is_past_end(blocks, tids->block))
 	{
 		blocks->tids = NULL;
 		return false;
@@ -727,6 +723,18 @@ take_block(GjBlocks *blocks)
 	follow_prefetch(blocks);
 	GjBufferExpect(blocks->heap, tids->block);
 	return true;
+}
+
+/*
+ * Return true if the heap has no such block.  A length that was read before the match is a lower
+ * bound, since the executor has locked the table.
+ */
+static bool
+is_past_end(GjBlocks *blocks, BlockNumber block)
+{
+	if (block >= blocks->nblocks)
+		blocks->nblocks = RelationGetNumberOfBlocks(blocks->heap);
+	return block >= blocks->nblocks;
 }
 
 /*
@@ -802,7 +810,7 @@ prefetch(GjBlocks *blocks)
 	{
 		BlockNumber ahead;
 
-		if (!GjTidSetPeekBlock(blocks->tids, &ahead) || ahead >= blocks->nblocks)
+		if (!GjTidSetPeekBlock(blocks->tids, &ahead) || is_past_end(blocks, ahead))
 		{
 			/* the end: stop reading ahead, and stop following */
 			blocks->prefetch_maximum = 0;

@@ -21,6 +21,7 @@ typedef enum GjFallback
 	GJ_FALLBACK_SERVICE,		/* the service has no device, or not now */
 	GJ_FALLBACK_TEMPORARY,
 	GJ_FALLBACK_SMALL,
+	GJ_FALLBACK_FEW_KEYS,		/* for these the CPU is faster */
 	GJ_FALLBACK_NO_MIRROR,
 	GJ_FALLBACK_LOADING,
 	GJ_FALLBACK_BEHIND,

@@ -177,9 +177,9 @@ FROM gpujoin_devices WHERE state IS NOT NULL;
 SELECT is(count(*), 1::bigint, 'so has all that is not listed') FROM pg_stat_gpujoin_indexes
 WHERE indexrelid IS NULL AND datname IS NULL;
 SELECT set_eq($$SELECT reason FROM pg_stat_gpujoin_fallbacks$$, ARRAY['not_preloaded', 'service',
-	'temporary', 'small', 'no_mirror', 'loading', 'behind', 'no_memory', 'too_big', 'table_full',
-	'busy', 'gone', 'failed', 'not_in', 'partial', 'too_many', 'vacuumed', 'incomplete',
-	'null_keys'], 'why the CPU answers');
+	'temporary', 'small', 'few_keys', 'no_mirror', 'loading', 'behind', 'no_memory', 'too_big',
+	'table_full', 'busy', 'gone', 'failed', 'not_in', 'partial', 'too_many', 'vacuumed',
+	'incomplete', 'null_keys'], 'why the CPU answers');
 
 -- Access method and operator classes --------------------------------------------------------------
 
