@@ -487,6 +487,8 @@ GjPathIsCheaper(const Path *path, const Path *other)
 
 /* Whether this process holds a lock: 17 can ask for stronger ones, too ------------------ */
 
+#include "storage/lock.h"
+
 #if PG_VERSION_NUM >= 170000
 #define GjLockIsHeld(tag, mode)		LockHeldByMe(tag, mode, false)
 #else
