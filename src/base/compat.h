@@ -438,6 +438,9 @@ GjPathIsCheaper(const Path *path, const Path *other)
  * mask lacks a kind that the query's settings allow: advice names another one.
  */
 #if PG_VERSION_NUM >= 190000
+#include "optimizer/extendplan.h"
+#include "optimizer/planner.h"
+
 #define GjMaskLacks(root, mask, kinds)	(((root)->glob->default_pgs_mask & ~(mask) & (kinds)) != 0)
 #define GjOtherScanIsWanted(root, rel)	GjMaskLacks(root, (rel)->pgs_mask, PGS_SCAN_ANY)
 #define GjOtherIndexIsWanted(index)		((index)->disabled)
@@ -447,10 +450,21 @@ GjPathIsCheaper(const Path *path, const Path *other)
 
 /*
  * Return true if a join of ours may be one of the query's joins.  pg_plan_advice of 19rc1 looks at
- * finished plans, and raises an error if a custom join is an input of another join.
+ * the finished plans of queries that it gives advice for or collects it from, which it marks when
+ * their planning begins; it raises an error if a custom join is an input of another join.
  */
-#define GjJoinMayBeHere(root, joinrel) \
-	(planner_shutdown_hook == NULL || bms_is_subset((root)->all_query_rels, (joinrel)->relids))
+static inline bool
+GjJoinMayBeHere(PlannerInfo *root, RelOptInfo *joinrel)
+{
+	static int	advice = -1;
+
+	if (planner_shutdown_hook == NULL ||
+		bms_is_subset(root->all_query_rels, joinrel->relids))
+		return true;
+	if (advice < 0)
+		advice = GetPlannerExtensionId("pg_plan_advice");
+	return GetPlannerGlobalExtensionState(root->glob, advice) == NULL;
+}
 #else
 #define GjJoinMayBeHere(root, joinrel)	true
 #define GjOtherScanIsWanted(root, rel)	false
@@ -462,7 +476,6 @@ GjPathIsCheaper(const Path *path, const Path *other)
 /* Where an extension keeps what it knows of a relation: 19 has a place for that --------- */
 
 #if PG_VERSION_NUM >= 190000
-#include "optimizer/extendplan.h"
 #define GJ_HAVE_RELATION_STATE	1
 #endif
 

@@ -102,7 +102,7 @@ static bool add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts
 static bool is_ours(const Path *path);
 static Path *cheaper(PlannerInfo *root, Path *path, bool is_partial, bool in_parallel);
 static int	count_workers(const Parts *parts);
-static const char *find_problem(PlannerInfo *root, const GjAggQuery *query, Path *child);
+static const char *find_problem(PlannerInfo *root, GjAggQuery *query, Path *child);
 static GjAggQuery *make_partial(const GjAggQuery *query);
 static PathTarget *make_target(PlannerInfo *root, const GjAggQuery *partial);
 static Path *finish(PlannerInfo *root, const GjAggQuery *query, RelOptInfo *input,
@@ -114,7 +114,7 @@ static bool agg_gives_batches(Path *path);
 static Cost agg_read_cost(Path *path);
 static double agg_estimate_groups(PlannerInfo *root, const GjAggQuery *query, double rows);
 static void add_parallel_agg_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
-								  PathTarget *target, const GjAggQuery *query);
+								  PathTarget *target, GjAggQuery *query);
 
 /*
  * Offer a GpuAgg for a step of the query above scans and joins: the body of the hook
@@ -859,7 +859,7 @@ cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path)
  */
 static void
 add_parallel_agg_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
-					  PathTarget *target, const GjAggQuery *query)
+					  PathTarget *target, GjAggQuery *query)
 {
 	const char *node = GjPartialAggPathMethods.CustomName;
 	PathTarget *states = target;
@@ -1075,7 +1075,7 @@ count_workers(const Parts *parts)
  * Return the reason why partial groups are not possible, or NULL
  */
 static const char *
-find_problem(PlannerInfo *root, const GjAggQuery *query, Path *child)
+find_problem(PlannerInfo *root, GjAggQuery *query, Path *child)
 {
 	if (query->refused != NULL)
 		return query->refused;
@@ -1126,6 +1126,7 @@ make_target(PlannerInfo *root, const GjAggQuery *partial)
 																		   root->processed_tlist),
 								 clause->tleSortGroupRef);
 	}
+	add_new_columns_to_pathtarget(target, partial->groupings);
 	add_new_columns_to_pathtarget(target, partial->others);
 	add_new_columns_to_pathtarget(target, partial->aggregates);
 	return set_pathtarget_cost_width(root, target);

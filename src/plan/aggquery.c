@@ -83,6 +83,7 @@ static bool is_text_limit(const Aggref *aggref);
 static bool compares_bytes(Oid collation);
 static const char *say(const Aggref *aggref, const char *problem);
 static const char *computation_problem(Expr *expr);
+static void group_by_words(PlannerInfo *root, GjAggQuery *query, Path *child);
 static bool encodes(PlannerInfo *root, const GjAggQuery *query, Path *child);
 static bool shows_own_value(const GjAggQuery *query, const Var *column);
 static bool takes_from(const GjAggQuery *query, const PathTarget *target);
@@ -347,6 +348,30 @@ is_encodable(Expr *expr)
 }
 
 /*
+ * Group by the columns with words that GROUP BY names and PostgreSQL leaves out, because they are
+ * equal to others or depend on them: the value of one row need not have a word.
+ */
+static void
+group_by_words(PlannerInfo *root, GjAggQuery *query, Path *child)
+{
+	const Building building = {.root = root,.child = child};
+	ListCell   *lc;
+
+	foreach(lc, root->parse->groupClause)
+	{
+		Node	   *expr = get_sortgroupclause_expr(lfirst_node(SortGroupClause, lc),
+													root->processed_tlist);
+
+		if (list_member(query->others, expr) &&
+			first_part(&building, (Expr *) expr) != GJ_WHOLE)
+		{
+			query->others = list_delete(query->others, expr);
+			query->groupings = lappend(query->groupings, expr);
+		}
+	}
+}
+
+/*
  * Return true if the columns whose values are replaced by numbers belong to the child's small side,
  * or are group columns, texts or numerics, that have words.  Of another column each row can have
  * another value, and not all of these have words.
@@ -577,7 +602,7 @@ GjAggregateArgument(const Aggref *aggref)
  * Return the reason why a child's rows cannot be grouped for this query, or NULL
  */
 const char *
-GjAggRefuseInput(PlannerInfo *root, const GjAggQuery *query, Path *child)
+GjAggRefuseInput(PlannerInfo *root, GjAggQuery *query, Path *child)
 {
 	int			scales[2];
 	ListCell   *lc;
@@ -594,6 +619,7 @@ GjAggRefuseInput(PlannerInfo *root, const GjAggQuery *query, Path *child)
 			 !GjTextHasWords(root, child, (const Var *) argument)))
 			return say(lfirst_node(Aggref, lc), " has an argument that is not read from the index");
 	}
+	group_by_words(root, query, child);
 	if (!encodes(root, query, child))
 		return "a group column's type, whose equality is not that of bits";
 	return NULL;

@@ -315,7 +315,7 @@ extern const CustomPathMethods GjAggPathMethods;
 extern const CustomPathMethods GjPartialAggPathMethods;
 extern PathTarget *GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 								  RelOptInfo *output, void *extra, GjAggQuery *query);
-extern const char *GjAggRefuseInput(PlannerInfo *root, const GjAggQuery *query, Path *child);
+extern const char *GjAggRefuseInput(PlannerInfo *root, GjAggQuery *query, Path *child);
 extern Expr *GjAggregateArgument(const Aggref *aggref);
 
 /* rewrite.c: changes of queries before they are planned */

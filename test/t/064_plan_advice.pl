@@ -126,10 +126,25 @@ like(plan_of($three, 'JOIN_ORDER(s t b)', 'SET gpujoin.force = on'),
 	qr/GpuJoin.*(Hash Join|Nested Loop|Merge Join).*(small s.*third t|third t.*small s)/s,
 	'the join of the small tables first');
 
-# pg_plan_advice of 19rc1 raises an error for a custom join that is an input of another join
+# pg_plan_advice of 19rc1 raises an error for a custom join that is an input of another join. So
+# there is none in queries that it gives advice for or collects it from, but in all others.
 like(plan_of($three, 'JOIN_ORDER(s b t)', 'SET gpujoin.force = on'),
 	qr/(Hash Join|Nested Loop|Merge Join).*(Hash Join|Nested Loop|Merge Join)/s,
 	'the join with the big table first is not ours');
+
+my @first = ('SET gpujoin.force = on', 'SET join_collapse_limit = 1');
+my $input = qr/(Hash Join|Nested Loop|Merge Join).*GpuJoin/s;
+
+like(plan_of($three, '', @first), $input, 'without advice, a join of ours is an input of another');
+foreach my $collect ([ '', 'EXPLAIN (COSTS OFF, PLAN_ADVICE)' ],
+	[ 'SET pg_plan_advice.always_store_advice_details = on', 'EXPLAIN (COSTS OFF)' ])
+{
+	my ($status, $out, $err) = $node->psql('postgres',
+		join(';', @first, $collect->[0], "$collect->[1] $three"));
+
+	is($err, '', "no message while advice is collected: @$collect");
+	unlike($out, $input, "then it is not: @$collect");
+}
 
 # The reason is told
 my $told = $node->safe_psql('postgres', qq{SET pg_plan_advice.advice = 'SEQ_SCAN(b)';
