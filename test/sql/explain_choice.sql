@@ -174,7 +174,7 @@ CREATE TABLE lists AS SELECT g AS id, ARRAY[g, g + 1] AS ks FROM generate_series
 VACUUM ANALYZE spread, lists;
 SELECT * FROM choices('SELECT * FROM lists l JOIN spread s ON s.k = ANY (l.ks)');
 SELECT * FROM choices('SELECT * FROM lists l LEFT JOIN spread s ON s.k = ANY (l.ks)');
-SELECT * FROM choices('SELECT * FROM lists l JOIN spread s ON s.k = l.id OR s.k = l.id + 1');
+SELECT relation, index, node, chosen FROM choices('SELECT * FROM lists l JOIN spread s ON s.k = l.id OR s.k = l.id + 1');
 SELECT * FROM choices('SELECT * FROM lists l WHERE EXISTS (SELECT FROM spread s WHERE s.k = ANY (l.ks) AND s.v > l.id)');
 SELECT * FROM choices('SELECT * FROM spread WHERE k IN (1, 2, 3) OR v < 100');
 SELECT * FROM choices('SELECT * FROM spread WHERE k = ANY ($1) OR v < 100');

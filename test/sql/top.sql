@@ -294,6 +294,9 @@ INSERT INTO chain SELECT i, i % 2, i, 'x' FROM generate_series(1, 1000) i;
 CREATE INDEX chain_k ON chain USING gpujoin (k) INCLUDE (v);
 UPDATE pg_index SET indislive = false WHERE indexrelid = 'chain_k'::regclass;
 \c -
+BEGIN;
+SELECT pg_current_xact_id() IS NOT NULL AS keeps_pages_from_being_all_visible;
+PREPARE TRANSACTION 'top';
 UPDATE chain SET v = 2000 - v WHERE id % 50 = 1;
 UPDATE pg_index SET indislive = true WHERE indexrelid = 'chain_k'::regclass;
 \c -
@@ -306,6 +309,7 @@ FROM (SELECT v, lag(v) OVER () AS before
 SELECT w, (SELECT v FROM chain WHERE k = ANY (ARRAY[x, 1]) AND v <> w ORDER BY v LIMIT 1) AS first
 FROM (VALUES (1, 3), (5, 4), (7, 3)) o(x, w);
 
+COMMIT PREPARED 'top';
 DROP TABLE post, part, author, chain, counted;
 DROP FUNCTION top_rows, top_plan, top_same, top_types;
 DROP FUNCTION explain;
