@@ -824,15 +824,30 @@ gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
 }
 
 /*
- * Return true if PostgreSQL compares each row with all of a condition's values in turn, which it
- * does when it rechecks the rows of a bitmap: it hashes only the elements of constant arrays
+ * Return true if PostgreSQL compares each row with any number of values in turn, which it does when
+ * it rechecks the rows of a bitmap: it hashes only the elements of constant arrays.  The cost of
+ * values that the query itself lists, in an ARRAY[] or an OR, is part of its estimates.
  */
 static bool
 is_slow_to_recheck(Expr *clause)
 {
-	return !IsA(clause, OpExpr) &&
-		!(IsA(clause, ScalarArrayOpExpr) &&
-		  IsA(lsecond(((ScalarArrayOpExpr *) clause)->args), Const));
+	ListCell   *lc;
+
+	if (IsA(clause, ScalarArrayOpExpr))
+	{
+		Node	   *array = lsecond(((ScalarArrayOpExpr *) clause)->args);
+
+		return !IsA(array, Const) && !IsA(array, ArrayExpr);
+	}
+	if (!IsA(clause, BoolExpr))
+		return !IsA(clause, OpExpr);
+
+	foreach(lc, ((BoolExpr *) clause)->args)
+	{
+		if (is_slow_to_recheck(lfirst(lc)))
+			return true;
+	}
+	return false;
 }
 
 /*-------------------------------------------------------------------------
