@@ -30,7 +30,7 @@ my @newer = grep {
 	chomp($bin, $pgxs, $headers);
 	-x "$bin/pg_upgrade" && -e $pgxs && -e "$headers/postgres.h"
 	  && version(`$config --version`) > $old_version;
-} $ENV{UPGRADE_TO} ? $ENV{UPGRADE_TO} : map { "/usr/lib/postgresql/$_/bin/pg_config" } 16 .. 18;
+} $ENV{UPGRADE_TO} ? $ENV{UPGRADE_TO} : map { "/usr/lib/postgresql/$_/bin/pg_config" } 16 .. 19;
 
 plan skip_all => "there is no PostgreSQL newer than $old_version with pg_upgrade and headers"
   if !@newer;
