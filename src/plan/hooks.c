@@ -222,9 +222,13 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	if (prev_set_join_pathlist_hook)
 		prev_set_join_pathlist_hook(root, joinrel, outerrel, innerrel, jointype, extra);
 
-	if (!gj_enabled || GjIsOfGroups(joinrel) || GjOtherJoinIsWanted(root, extra) ||
-		!GjJoinMayBeHere(root, joinrel))
+	if (!gj_enabled || GjOtherJoinIsWanted(root, extra) || !GjJoinMayBeHere(root, joinrel))
 		return;
+	if (GjIsOfGroups(joinrel))
+	{
+		GjAddJoinPathsOfGroups(root, joinrel, outerrel, innerrel, jointype, extra);
+		return;
+	}
 
 	GjAddJoinPaths(root, joinrel, outerrel, innerrel, jointype, extra);
 	GjAddJoinAlternative(root, joinrel);

@@ -169,6 +169,26 @@ GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 }
 
 /*
+ * Offer a path for a join with groups of rows of the small side, which PostgreSQL 19 makes before
+ * the join if that saves pairs.  Their aggregates are columns of the small plan like any other.
+ *
+ * Groups of the big side are no rows of its table.  Nor do we offer parallel paths, in which each
+ * process would group all small rows.  gpujoin.force asks for a join of all rows.
+ */
+void
+GjAddJoinPathsOfGroups(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
+					   RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
+{
+	GjJoinCandidate cand = {.joinrel = joinrel,.big = innerrel,.small = outerrel,
+	.kind = GJ_JOIN_INNER,.restrictlist = extra->restrictlist};
+
+	if (jointype == JOIN_INNER && extra->sjinfo->jointype == JOIN_INNER && !gj_force &&
+		!GjIsOfGroups(innerrel) && refuse_join(root, joinrel, extra->restrictlist) == NULL &&
+		refuse_sides(root, &cand) == NULL)
+		add_join_paths(root, &cand);
+}
+
+/*
  * Return the reason why this node cannot run the join, whichever side is the big one; NULL if it
  * can
  */
@@ -396,7 +416,7 @@ parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand)
 {
 	Path	   *path;
 
-	if (GjJoinMarksSmall(cand->kind) || cand->nbatches > 1.0 ||
+	if (GjJoinMarksSmall(cand->kind) || cand->nbatches > 1.0 || GjIsOfGroups(cand->joinrel) ||
 		!cand->joinrel->consider_parallel || !cand->big->consider_parallel ||
 		!GjRowsAreSameEverywhere(root, cand->small) || !filters_are_same(root, cand))
 		return NULL;
