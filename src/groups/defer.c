@@ -316,10 +316,9 @@ find_in_partition(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **s
 	{
 		uint64		at = rows[i].tag & (wanted - 1);
 
-		for (uint32 n = 1;
-			 used_slots[at] != 0 && !is_equal(table, &rows[used_slots[at] - 1], &rows[i]); n++)
+		while (used_slots[at] != 0 && !is_equal(table, &rows[used_slots[at] - 1], &rows[i]))
 		{
-			GjSeedNote(&table->seed, n);
+			GjSeedNote(&table->seed, (at - rows[i].tag) & (wanted - 1));
 			at = (at + 1) & (wanted - 1);
 		}
 		if (used_slots[at] == 0)

@@ -44,7 +44,7 @@
 struct GjDistinct
 {
 	MemoryContext context;
-	GjSeed		seed;			/* of the hash of entries; kept while some are spilled */
+	GjSeed		seed;			/* of the hash; it does not change while entries are spilled */
 	bool		is_grouped;
 	bool		is_wide;
 	bool		is_pair;		/* are values pairs of words? */
@@ -223,11 +223,11 @@ add_narrow(GjDistinct *set, uint64 entry, uint64 hash)
 	uint64		mask = set->nslots - 1;
 	uint64		at = hash & mask;
 
-	for (uint32 n = 1; slots[at] != 0; n++)
+	while (slots[at] != 0)
 	{
 		if (slots[at] == entry)
 			return 0;
-		GjSeedNote(&set->seed, n);
+		GjSeedNote(&set->seed, (at - hash) & mask);
 		at = (at + 1) & mask;
 	}
 	slots[at] = entry;
@@ -241,11 +241,11 @@ add_wide(GjDistinct *set, const uint64 *entry, uint64 hash)
 	uint64		mask = set->nslots - 1;
 	uint64		at = hash & mask;
 
-	for (uint32 n = 1; slots[at * 2 + 1] != 0; n++)
+	while (slots[at * 2 + 1] != 0)
 	{
 		if (slots[at * 2] == entry[0] && slots[at * 2 + 1] == entry[1])
 			return 0;
-		GjSeedNote(&set->seed, n);
+		GjSeedNote(&set->seed, (at - hash) & mask);
 		at = (at + 1) & mask;
 	}
 	slots[at * 2] = entry[0];
@@ -274,11 +274,11 @@ add_pair(GjDistinct *set, const uint64 *entry, uint64 hash)
 	uint64		mask = set->nslots - 1;
 	uint64		at = hash & mask;
 
-	for (uint32 n = 1; slots[at * 3 + 2] != 0; n++)
+	while (slots[at * 3 + 2] != 0)
 	{
 		if (!pairs_differ(&slots[at * 3], entry))
 			return 0;
-		GjSeedNote(&set->seed, n);
+		GjSeedNote(&set->seed, (at - hash) & mask);
 		at = (at + 1) & mask;
 	}
 	memcpy(&slots[at * 3], entry, 3 * sizeof(uint64));
@@ -576,25 +576,24 @@ distinct_has(const GjDistinct *set, int row)
 	const uint64 *entry = set->batch_entries + row * set->nwords;
 	uint64		mask = set->nslots - 1;
 	uint64		at = set->batch_hashes[row] & mask;
-	uint32		n = 0;
 
 	if (set->nslots == 0)
 		return false;
 	if (!set->is_wide)
 	{
 		for (; slots[at] != 0 && slots[at] != entry[0]; at = (at + 1) & mask)
-			GjProbeNote(++n);
+			GjProbeNote((at - set->batch_hashes[row]) & mask);
 		return slots[at] != 0;
 	}
 	if (set->is_pair)
 	{
 		for (; slots[at * 3 + 2] != 0 && pairs_differ(&slots[at * 3], entry); at = (at + 1) & mask)
-			GjProbeNote(++n);
+			GjProbeNote((at - set->batch_hashes[row]) & mask);
 		return slots[at * 3 + 2] != 0;
 	}
 	for (; slots[at * 2 + 1] != 0 && (slots[at * 2] != entry[0] || slots[at * 2 + 1] != entry[1]);
 		 at = (at + 1) & mask)
-		GjProbeNote(++n);
+		GjProbeNote((at - set->batch_hashes[row]) & mask);
 	return slots[at * 2 + 1] != 0;
 }
 

@@ -201,7 +201,6 @@ find_one(GjGroupTable *table, int row, uint32 *numbers, const int nwords)
 	const uint64 *record = table->batch_records + row * nwords;
 	uint32		tag = (uint32) table->batch_hashes[row];
 	uint64		mask = table->nslots - 1;
-	uint32		nslots = 0;
 
 	for (uint64 at = tag & mask;; at = (at + 1) & mask)
 	{
@@ -224,7 +223,7 @@ find_one(GjGroupTable *table, int row, uint32 *numbers, const int nwords)
 			numbers[row] = slot.group - 1;
 			return true;
 		}
-		GjSeedNote(&table->seed, ++nslots);
+		GjSeedNote(&table->seed, (at - tag) & mask);
 	}
 }
 
@@ -317,11 +316,10 @@ look_up_one(const GjGroupTable *table, int row, uint32 *number)
 	const uint64 *record = table->batch_records + row * table->nwords;
 	uint32		tag = (uint32) table->batch_hashes[row];
 	uint64		mask = table->nslots - 1;
-	uint32		nslots = 0;
 
 	for (uint64 at = tag & mask; slots[at].group != 0; at = (at + 1) & mask)
 	{
-		GjProbeNote(++nslots);
+		GjProbeNote((at - tag) & mask);
 		*number = slots[at].group - 1;
 		if (slots[at].tag == tag &&
 			!is_different(GjTableRecord(table, *number), record, table->nwords))
@@ -394,9 +392,9 @@ insert_slot(GjGroupTable *table, uint64 hash, uint32 group)
 	uint64		mask = table->nslots - 1;
 	uint64		at = (uint32) hash & mask;
 
-	for (uint32 nslots = 1; slots[at].group != 0; nslots++)
+	while (slots[at].group != 0)
 	{
-		GjSeedNote(&table->seed, nslots);
+		GjSeedNote(&table->seed, (at - hash) & mask);
 		at = (at + 1) & mask;
 	}
 	slots[at] = (GjGroupSlot) {(uint32) hash, group + 1};
@@ -1009,9 +1007,9 @@ insert(GjGroupTable *table, uint32 group)
 	uint32		tag = (uint32) GjTableHash(table, group);
 	uint64		at = tag & mask;
 
-	for (uint32 nslots = 1; slots[at].group != 0; nslots++)
+	while (slots[at].group != 0)
 	{
-		GjSeedNote(&table->seed, nslots);
+		GjSeedNote(&table->seed, (at - tag) & mask);
 		at = (at + 1) & mask;
 	}
 	slots[at] = (GjGroupSlot) {tag, group + 1};
@@ -1054,11 +1052,11 @@ find_in_run(GjGroupTable *table, int row, int nrows, uint32 *numbers, const int 
 		uint32		tag = (uint32) hashes[row];
 		uint64		at = tag & mask;
 
-		for (uint32 nslots = 1; slots[at].group > run_first &&
-			 (slots[at].tag != tag ||
-			  !is_same(records + (Size) slots[at].group * nwords, record, nwords)); nslots++)
+		while (slots[at].group > run_first &&
+			   (slots[at].tag != tag ||
+				!is_same(records + (Size) slots[at].group * nwords, record, nwords)))
 		{
-			GjSeedNote(&table->seed, nslots);
+			GjSeedNote(&table->seed, (at - tag) & mask);
 			at = (at + 1) & mask;
 		}
 		if (slots[at].group <= run_first)

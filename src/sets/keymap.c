@@ -93,11 +93,12 @@ make_cells(GjKeyMap *map, uint64 ncells)
 static GjKeyCell *
 find_cell(GjKeyMap *map, int64 key)
 {
-	uint64		at = GjKeyMapStart(map, key);
+	uint64		start = GjKeyMapStart(map, key);
+	uint64		at = start;
 
-	for (uint32 n = 1; map->cells[at].value != NULL && map->cells[at].key != key; n++)
+	while (map->cells[at].value != NULL && map->cells[at].key != key)
 	{
-		GjSeedNote(&map->seed, n);
+		GjSeedNote(&map->seed, (at - start) & map->mask);
 		at = (at + 1) & map->mask;
 	}
 	return &map->cells[at];

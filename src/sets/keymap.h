@@ -71,12 +71,13 @@ static inline void *
 GjKeyMapFindFrom(const GjKeyMap *map, int64 key, uint64 at)
 {
 	const GjKeyCell *cell = &map->cells[at];
+	uint64		start = at;
 
-	for (uint32 n = 1; cell->value != NULL; n++)
+	while (cell->value != NULL)
 	{
 		if (cell->key == key)
 			return cell->value;
-		GjProbeNote(n);
+		GjProbeNote((at - start) & map->mask);
 		at = (at + 1) & map->mask;
 		cell = &map->cells[at];
 	}
