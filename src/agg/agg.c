@@ -148,7 +148,7 @@ static Node *create_partial_state(CustomScan *plan);
 static void begin_agg(CustomScanState *node, EState *estate, int eflags);
 static void check_permissions(const CustomScan *plan);
 static void create_groups(GjAggState *agg, CustomScan *plan, EState *estate);
-static void encode_columns(GjAggState *agg, CustomScan *plan);
+static GjStrayKind *encode_columns(GjAggState *agg, CustomScan *plan);
 static GjValueType column_type(CustomScan *plan, int column);
 static TupleTableSlot *exec_agg(CustomScanState *node);
 static TupleTableSlot *next_ahead(GjAggState *agg);
@@ -290,25 +290,9 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 		   node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
 	create_groups(agg, plan, estate);
 	map_groups(agg, plan);
-	encode_columns(agg, plan);
 	agg->is_plain = agg->coded == NIL && !agg->has_strays && is_plain(plan->scan.plan.targetlist);
 	agg->is_bare = node->ss.ps.qual == NULL && node->ss.ps.ps_ProjInfo == NULL &&
 		agg->coded == NIL && !agg->is_made;
-}
-
-/*
- * Group by codes instead of values, for columns whose equality is not bitwise
- */
-static void
-encode_columns(GjAggState *agg, CustomScan *plan)
-{
-	List	   *inputs = get_private(plan, GJ_AGG_INPUTS);
-	ListCell   *lc;
-
-	agg->coded = get_private(plan, GJ_AGG_CODED);
-	foreach(lc, agg->coded)
-		GjReaderEncode(agg->reader, list_nth_int(inputs, lfirst_int(lc)),
-					   lfirst_int(lc) >= count_keys(plan));
 }
 
 /*
@@ -342,13 +326,13 @@ create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 	int			naggs = list_length(aggregates) / 3;
 	GjGroupSpec *group_specs = palloc0_array(GjGroupSpec, list_length(groupings));
 	GjAggSpec  *agg_specs = palloc0_array(GjAggSpec, naggs);
+	GjStrayKind *kinds = encode_columns(agg, plan);
 	ListCell   *lc;
 
 	foreach(lc, groupings)
 		group_specs[foreach_current_index(lc)] = (GjGroupSpec) {
 			.type = column_type(plan, lfirst_int(lc)),.column = lfirst_int(lc),
-			.stray_kind = strays_of(item_of(plan, foreach_current_index(lc))),
-			.strays = agg->strays
+			.stray_kind = kinds[lfirst_int(lc)],.strays = agg->strays
 		};
 	for (int i = 0; i < naggs; i++)
 	{
@@ -366,7 +350,7 @@ create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 
 			agg_specs[i].display_scale = GJ_DISPLAY_SCALE_OF(item);
 			agg_specs[i].stored_scale = GJ_STORED_SCALE_OF(item);
-			agg_specs[i].stray_kind = strays_of(item);
+			agg_specs[i].stray_kind = kinds[column];
 			agg_specs[i].restore = GjTextOfWords;
 		}
 	}
@@ -377,6 +361,30 @@ create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 		agg->reducer = GjAggReducerCreate(list_length(get_private(plan, GJ_AGG_COLUMNS)),
 										  list_length(groupings), group_specs, naggs, agg_specs,
 										  intVal(get_private(plan, GJ_AGG_EXPECTED)));
+}
+
+/*
+ * Have columns of the small side encoded whose values have no words.  Returns for each column of
+ * the batches which values without a word it may have.
+ */
+static GjStrayKind *
+encode_columns(GjAggState *agg, CustomScan *plan)
+{
+	List	   *types = get_private(plan, GJ_AGG_TYPES);
+	List	   *inputs = get_private(plan, GJ_AGG_INPUTS);
+	GjStrayKind *kinds = palloc_array(GjStrayKind, list_length(types));
+	ListCell   *lc;
+
+	foreach(lc, types)
+		kinds[foreach_current_index(lc)] = strays_of(lfirst_int(lc));
+	agg->coded = get_private(plan, GJ_AGG_CODED);
+	foreach(lc, agg->coded)
+	{
+		int			column = list_nth_int(inputs, lfirst_int(lc));
+
+		kinds[column] = GjReaderEncode(agg->reader, column, lfirst_int(lc) >= count_keys(plan));
+	}
+	return kinds;
 }
 
 static GjValueType
@@ -634,16 +642,15 @@ pad(Datum value, int length)
 static void
 decode_columns(GjAggState *agg, TupleTableSlot *slot)
 {
-	List	   *inputs = get_private((CustomScan *) agg->css.ss.ps.plan, GJ_AGG_INPUTS);
 	ListCell   *lc;
 
 	foreach(lc, agg->coded)
 	{
 		int			at = lfirst_int(lc);
-		Datum	   *value = &slot->tts_values[at];
 
 		if (!slot->tts_isnull[at])
-			*value = GjReaderDecode(agg->reader, list_nth_int(inputs, at), *value);
+			slot->tts_values[at] = GjStraysText(agg->strays, DatumGetInt64(slot->tts_values[at]),
+												0, NULL, NULL);
 	}
 }
 
@@ -838,6 +845,7 @@ begin_groups(GjAggState *agg, bool only_count)
 	MemoryContext old = MemoryContextSwitchTo(agg->css.ss.ps.state->es_query_cxt);
 	uint64		ncounted = 0;
 
+	GjReaderRestart(agg->reader);
 	GjGroupsBegin(agg->groups);
 	agg->begun = true;
 	if (agg->reducer != NULL)
@@ -900,7 +908,6 @@ rescan_agg(CustomScanState *node)
 			return;
 		ExecReScan(agg->child);
 	}
-	GjReaderRestart(agg->reader);
 	agg->begun = agg->filled = agg->ended = agg->is_counted = false;
 }
 

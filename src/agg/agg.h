@@ -41,12 +41,11 @@ extern GjReader *GjReaderCreate(PlanState *node, List *attnos, List *types, List
 								GjStrays *strays, GjReaderStats *stats);
 
 /*
- * Replace a column's values in the batches by int4 codes.  Values that the type considers equal
- * get the same code, or by_image, only those that are the same.  The node must be a join, and the
- * column must belong to its small side.
+ * Replace a column's values in the batches by codes of strays, and return their kind.  Values that
+ * the type considers equal get the same code, or by_image, only those that are the same.  The node
+ * must be a join, and the column must belong to its small side.
  */
-extern void GjReaderEncode(GjReader *reader, int column, bool by_image);
-extern Datum GjReaderDecode(const GjReader *reader, int column, Datum code);
+extern GjStrayKind GjReaderEncode(GjReader *reader, int column, bool by_image);
 
 /*
  * Get the next rows, or NULL at the end.  They are valid until the next call, or until the node
@@ -66,7 +65,10 @@ extern int	GjReaderParts(GjReader *reader);
 extern bool GjReaderReduce(GjReader *reader, GjReduceRequest *request, int part);
 extern const GjBatch *GjReaderNextStates(GjReader *reader, GjReduceRequest *request);
 
-/* Start over, after the node has been rescanned; codes are forgotten */
+/*
+ * Forget which codes small rows have, as groups, and thus the strays, are begun again, perhaps
+ * after the node has been rescanned
+ */
 extern void GjReaderRestart(GjReader *reader);
 
 /* reduced.c: groups made by a device */

@@ -47,8 +47,6 @@
 #include "join/join.h"
 #include "agg.h"
 
-typedef struct GjCodes GjCodes;
-
 /* A wanted column */
 typedef struct GjReaderColumn
 {
@@ -61,8 +59,8 @@ typedef struct GjReaderColumn
 	uint8		stored_scale;
 	GjColumnPart part;
 	bool		is_key;			/* does it form groups? */
-	GjCodes    *codes;			/* codes to use instead of the values, or NULL */
-	int32	   *known;			/* codes of small rows, by row number; -1: not known yet */
+	GjStrayKind coded;			/* values have codes of this kind in their place, or none */
+	int64	   *known;			/* codes of small rows, by row number; 0: not known yet */
 	uint32		nknown;
 	char	   *values;			/* buffer for one batch of rows, and then for one of states */
 	uint8	   *nulls;
@@ -83,9 +81,11 @@ struct GjReader
 	GjReaderColumn *columns;
 	uint32		last_number;	/* last number assigned to a small row */
 	uint32		old_numbers;	/* numbers up to this one are no longer valid */
+	Size		most_known;		/* number of codes that are kept for a column */
 	uint32	   *weights;
 	bool	   *has_nulls;		/* for each column: has the current batch of tuples any NULL? */
 	GjStrays   *strays;			/* values that have no word */
+	GjStrayUse	key_use;		/* of small rows' values */
 	GjBatch		batch;
 	GjBatch		states;			/* groups made by a device, possibly in the middle of a batch */
 	GjReaderStats *stats;
@@ -108,6 +108,9 @@ own_column(const GjReaderColumn *column)
 }
 
 #define FIRST_KNOWN				((uint32) 256)
+
+/* The codes of small rows take no more than this part of the memory for each column */
+#define KNOWN_PART				16
 
 static bool read_arrays(GjReader *reader);
 static int	list_nodes(GjReader *reader, PlanState **nodes);
@@ -146,13 +149,11 @@ static void take_tuples(GjReader *reader, GjRowBatch *batch);
 static int	take_block(GjReader *reader, GjRowBatch *batch);
 static bool put_made(GjReader *reader, GjReaderColumn *column, int first,
 					 const GjRowBatch *batch, const uint16 *rows, int n);
+static void forget_codes(GjReader *reader);
 static bool put_partners(GjReader *reader, int i, int first, const GjRowBatch *batch, int n);
-static int32 encode(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, Datum value);
-static void note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int32 code);
+static int64 encode(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, Datum value);
+static void note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int64 code);
 static void grow(GjReaderColumn *column, uint32 least);
-static GjCodes *codes_create(MemoryContext parent, Oid type, Oid collation, bool by_image);
-static void codes_clear(GjCodes *codes);
-static int32 codes_find(GjCodes *codes, Datum value);
 
 GjReader *
 GjReaderCreate(PlanState *node, List *attnos, List *types, List *groupings, GjStrays *strays,
@@ -165,6 +166,7 @@ GjReaderCreate(PlanState *node, List *attnos, List *types, List *groupings, GjSt
 	reader->node = node;
 	reader->stats = stats;
 	reader->strays = strays;
+	reader->key_use = GJ_STRAY_KEY;
 	reader->ncolumns = list_length(attnos);
 	reader->columns = palloc0_array(GjReaderColumn, reader->ncolumns);
 	reader->batch.columns = palloc0_array(GjBatchColumn, reader->ncolumns);
@@ -340,7 +342,7 @@ map_columns(GjReader *reader, PlanState **nodes, int nnodes)
 			return false;
 		column->partner = methods != NULL && methods->partner_column != NULL ?
 			methods->partner_column(source, column->at) : -1;
-		if (column->codes != NULL && column->partner < 0)
+		if (column->coded != GJ_STRAY_NONE && column->partner < 0)
 			return false;
 		reader->wants_partners |= column->partner >= 0;
 	}
@@ -386,14 +388,14 @@ static void
 take_entries(GjReader *reader, GjRowBatch *batch)
 {
 	const uint16 *rows = batch->rows + batch->next;
-	int			n = batch->nrows - batch->next;
+	int			n = Min(batch->nrows - batch->next, GjStraysBatchRows(reader->strays));
 	bool		in_place = batch->partners == NULL && rows[n - 1] - rows[0] == n - 1;
 
 	for (int i = 0; i < reader->ncolumns; i++)
 		reader->batch.columns[i] = take_column(reader, i, batch, rows, n, in_place);
 	reader->batch.nrows = n;
 	reader->batch.weights = batch->weights == NULL ? NULL : batch->weights + batch->next;
-	batch->next = batch->nrows;
+	batch->next += n;
 	count_rows(reader, reader->batch.weights, n);
 }
 
@@ -676,7 +678,12 @@ GjReaderNextStates(GjReader *reader, GjReduceRequest *request)
 		states->values += GJ_BATCH_ROWS * column->width;
 		states->nulls += GJ_BATCH_ROWS;
 		if (column->partner >= 0)
+		{
+			/* merged groups cannot be spilled */
+			reader->key_use = GJ_STRAY_KEPT_KEY;
 			(void) put_partners(reader, request->columns[i], GJ_BATCH_ROWS, &partners, rows->n);
+			reader->key_use = GJ_STRAY_KEY;
+		}
 		else
 		{
 			for (int row = 0; row < rows->n; row++)
@@ -704,7 +711,7 @@ read_slots(GjReader *reader)
 {
 	int			nrows = 0;
 
-	while (nrows < GJ_BATCH_ROWS && !reader->ended && !GjStraysFillBatch(reader->strays))
+	while (nrows < GJ_BATCH_ROWS && !reader->ended && GjStraysBatchRows(reader->strays) > 0)
 	{
 		TupleTableSlot *slot = ExecProcNode(reader->node);
 
@@ -742,8 +749,8 @@ put_row(GjReader *reader, TupleTableSlot *slot, int row)
 		Datum		value = slot->tts_values[column->slot_at];
 		bool		isnull = slot->tts_isnull[column->slot_at];
 
-		if (column->codes != NULL && !isnull)
-			value = Int32GetDatum(codes_find(column->codes, value));
+		if (column->coded != GJ_STRAY_NONE && !isnull)
+			value = Int64GetDatum(GjStraysAdd(reader->strays, column->coded, value, GJ_STRAY_KEY));
 		else if (!isnull)
 			value = part_of(reader, column, value, &isnull);
 		put_value(column, row, value, isnull);
@@ -794,7 +801,7 @@ word_of_text(GjReader *reader, const GjReaderColumn *column, Datum value)
 		words[1] = 0;
 	if (words[0] == GJ_ABSENT && is_first)
 		words[0] = GjStraysAdd(reader->strays, is_bpchar ? GJ_STRAY_BPCHAR : GJ_STRAY_TEXT, value,
-							   column->is_key);
+							   column->is_key ? GJ_STRAY_KEY : GJ_STRAY_ARGUMENT);
 	if (is_bpchar)
 		words[1] &= ~GJ_TEXT_LENGTH_BITS;
 	return Int64GetDatum(words[is_first ? 0 : 1]);
@@ -853,7 +860,7 @@ take_tuples(GjReader *reader, GjRowBatch *batch)
 			break;
 		batch = reader->methods->next_batch(reader->source, reader->wants_partners);
 	} while (batch != NULL && batch->shape == shape && batch->tuples != NULL &&
-			 !GjStraysFillBatch(reader->strays) &&
+			 GjStraysBatchRows(reader->strays) > 0 &&
 			 (batch->weights != NULL) == has_weights &&
 			 (batch->partners != NULL) == has_partners);
 
@@ -936,34 +943,42 @@ put_made(GjReader *reader, GjReaderColumn *column, int first, const GjRowBatch *
  *
  * Read the columns of a join's small side, and keep codes for their values.
  *
- * Looking up a value with its type's functions takes some 100 ns, and the same few small rows are
- * used again and again.  So each small row gets a number when it is first used, and its code is
- * stored under that number for each column.  The numbers are not used again when codes are
- * forgotten, because rows may outlive their codes: a rescan need not collect the small side again.
+ * A value whose equality is not bitwise is a key among the strays (groups/strays.c), whose code
+ * takes its place.  So is one that outlives its row, as it is one of a group's first row.  Looking
+ * it up with its type's functions takes some 100 ns, and the same few small rows are used again and
+ * again.  So each small row gets a number when it is first used, and its code is stored under that
+ * number for each column.  The numbers are not used again when codes are forgotten, because rows
+ * may outlive their codes: a rescan need not collect the small side again.  A code that is only
+ * that of a batch is not stored.
  *-------------------------------------------------------------------------
  */
 
-void
+GjStrayKind
 GjReaderEncode(GjReader *reader, int column, bool by_image)
 {
 	GjReaderColumn *to = &reader->columns[column];
 	Form_pg_attribute att = TupleDescAttr(ExecGetResultType(reader->node), to->slot_at);
 
-	to->codes = codes_create(CurrentMemoryContext, att->atttypid, att->attcollation, by_image);
-	to->known = palloc(FIRST_KNOWN * sizeof(int32));
+	Assert(to->width == sizeof(int64));
+	to->coded = GjStraysAddType(reader->strays, att->atttypid, att->attcollation, by_image);
+	to->known = palloc(FIRST_KNOWN * sizeof(int64));
+	reader->most_known = Max(GjWorkMemory() / KNOWN_PART / sizeof(int64), FIRST_KNOWN);
+	return to->coded;
 }
 
 void
 GjReaderRestart(GjReader *reader)
 {
 	reader->ended = false;
+	forget_codes(reader);
+}
+
+static void
+forget_codes(GjReader *reader)
+{
 	reader->old_numbers = reader->last_number;
 	for (int i = 0; i < reader->ncolumns; i++)
-	{
 		reader->columns[i].nknown = 0;
-		if (reader->columns[i].codes != NULL)
-			codes_clear(reader->columns[i].codes);
-	}
 }
 
 /*
@@ -985,8 +1000,8 @@ put_partners(GjReader *reader, int i, int first, const GjRowBatch *batch, int n)
 		Datum		value = GjSmallRowValues(partner)[column];
 		bool		isnull = GjSmallRowNulls(partner, natts)[column];
 
-		if (to->codes != NULL && !isnull)
-			value = Int32GetDatum(encode(reader, to, partner, value));
+		if (to->coded != GJ_STRAY_NONE && !isnull)
+			value = Int64GetDatum(encode(reader, to, partner, value));
 		else if (!isnull)
 			value = part_of(reader, to, value, &isnull);
 		put_value(to, first + p, value, isnull);
@@ -995,29 +1010,33 @@ put_partners(GjReader *reader, int i, int first, const GjRowBatch *batch, int n)
 	return any_null;
 }
 
-static int32
+static int64
 encode(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, Datum value)
 {
 	uint32		at = row->number - reader->old_numbers - 1;
-	int32		code;
+	int64		code;
 
-	if (row->number > reader->old_numbers && at < column->nknown && column->known[at] >= 0)
+	if (row->number > reader->old_numbers && at < column->nknown && column->known[at] != 0)
 		return column->known[at];
-	code = codes_find(column->codes, value);
-	note(reader, column, row, code);
+	code = GjStraysAdd(reader->strays, column->coded, value, reader->key_use);
+	if (GjStraysKept(code))
+		note(reader, column, row, code);
 	return code;
 }
 
 /*
- * Record a row's code, unless the row numbers are exhausted
+ * Record a row's code, unless the row numbers are exhausted.  If there are too many, those of other
+ * rows are forgotten: they may be of small rows that are no longer in memory.
  */
 static void
-note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int32 code)
+note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int64 code)
 {
 	uint32		at;
 
 	if (row->number <= reader->old_numbers)
 	{
+		if (reader->last_number - reader->old_numbers >= reader->most_known)
+			forget_codes(reader);
 		if (reader->last_number == GJ_SMALL_MAX_NUMBER)
 			return;
 		row->number = ++reader->last_number;
@@ -1035,165 +1054,7 @@ grow(GjReaderColumn *column, uint32 least)
 
 	while (n < least)
 		n = n > PG_UINT32_MAX / 2 ? PG_UINT32_MAX : 2 * n;
-	column->known = repalloc_huge(column->known, n * sizeof(int32));
-	memset(column->known + column->nknown, -1, (n - column->nknown) * sizeof(int32));
+	column->known = repalloc_huge(column->known, n * sizeof(int64));
+	memset(column->known + column->nknown, 0, (n - column->nknown) * sizeof(int64));
 	column->nknown = n;
-}
-
-/*-------------------------------------------------------------------------
- * Codes
- *
- * A code is a number that stands for a value.  Values that are equal by their type's own operator
- * have the same code, as in PostgreSQL's grouping nodes; but if they form no groups, only values
- * that are the same: 1.5 is not 1.50.
- *-------------------------------------------------------------------------
- */
-
-#define FIRST_VALUES			64
-
-typedef struct Cell
-{
-	Datum		value;
-	uint32		hash;
-	int32		code;
-	char		status;
-} Cell;
-
-struct GjCodes
-{
-	MemoryContext context;
-	MemoryContext values_context;	/* holds the table and the values' data */
-	MemoryContext scratch;		/* for the type's functions */
-	Oid			collation;
-	FmgrInfo	hash;
-	FmgrInfo	equal;
-	int16		typlen;
-	bool		typbyval;
-	bool		by_image;		/* is only the same value equal? */
-	struct valuetable_hash *table;
-	Datum	   *values;			/* values by code */
-	int32		nvalues;
-	int32		capacity;
-};
-
-static void check_permission(Oid function);
-static void start(GjCodes *codes);
-static int32 add_value(GjCodes *codes, Cell *cell, Datum value);
-static uint32 hash_value(GjCodes *codes, Datum value);
-static bool are_equal(GjCodes *codes, Datum a, Datum b);
-
-#define SH_PREFIX valuetable
-#define SH_ELEMENT_TYPE Cell
-#define SH_KEY_TYPE Datum
-#define SH_KEY value
-#define SH_HASH_KEY(tb, key) hash_value((GjCodes *) (tb)->private_data, key)
-#define SH_EQUAL(tb, a, b) are_equal((GjCodes *) (tb)->private_data, a, b)
-#define SH_STORE_HASH
-#define SH_GET_HASH(tb, cell) (cell)->hash
-#define SH_SCOPE static inline
-#define SH_DECLARE
-#define SH_DEFINE
-#include "lib/simplehash.h"
-
-static GjCodes *
-codes_create(MemoryContext parent, Oid type, Oid collation, bool by_image)
-{
-	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_EQ_OPR_FINFO |
-											  TYPECACHE_HASH_PROC_FINFO);
-	MemoryContext context = AllocSetContextCreate(parent, "gpujoin codes",
-												  ALLOCSET_DEFAULT_SIZES);
-	GjCodes    *codes = MemoryContextAllocZero(context, sizeof(GjCodes));
-
-	if (!OidIsValid(entry->eq_opr) || !OidIsValid(entry->hash_proc))
-		elog(ERROR, "type %u cannot be hashed", type);
-	if (!by_image)
-		check_permission(entry->eq_opr_finfo.fn_oid);
-	codes->context = context;
-	codes->by_image = by_image;
-	codes->scratch = AllocSetContextCreate(context, "gpujoin codes scratch", ALLOCSET_SMALL_SIZES);
-	codes->collation = collation;
-	codes->typlen = entry->typlen;
-	codes->typbyval = entry->typbyval;
-	fmgr_info_cxt(entry->hash_proc, &codes->hash, context);
-	fmgr_info_cxt(entry->eq_opr_finfo.fn_oid, &codes->equal, context);
-	start(codes);
-	return codes;
-}
-
-/* Check that the user may execute the function, as PostgreSQL's own grouping nodes do */
-static void
-check_permission(Oid function)
-{
-	AclResult	result = GjCheckMayExecute(function);
-
-	if (result != ACLCHECK_OK)
-		aclcheck_error(result, OBJECT_FUNCTION, get_func_name(function));
-	InvokeFunctionExecuteHook(function);
-}
-
-static void
-start(GjCodes *codes)
-{
-	codes->values_context = AllocSetContextCreate(codes->context, "gpujoin codes values",
-												  ALLOCSET_DEFAULT_SIZES);
-	codes->table = valuetable_create(codes->values_context, FIRST_VALUES, codes);
-	codes->capacity = FIRST_VALUES;
-	codes->values = MemoryContextAlloc(codes->values_context, FIRST_VALUES * sizeof(Datum));
-	codes->nvalues = 0;
-}
-
-static void
-codes_clear(GjCodes *codes)
-{
-	MemoryContextDelete(codes->values_context);
-	start(codes);
-}
-
-static int32
-codes_find(GjCodes *codes, Datum value)
-{
-	MemoryContext old_context = MemoryContextSwitchTo(codes->scratch);
-	bool		found;
-	Cell	   *cell = valuetable_insert(codes->table, value, &found);
-	int32		code = found ? cell->code : add_value(codes, cell, value);
-
-	MemoryContextSwitchTo(old_context);
-	MemoryContextReset(codes->scratch);
-	return code;
-}
-
-static int32
-add_value(GjCodes *codes, Cell *cell, Datum value)
-{
-	if (codes->nvalues == codes->capacity)
-	{
-		codes->values = repalloc_huge(codes->values,
-									  (Size) 2 * codes->capacity * sizeof(Datum));
-		codes->capacity *= 2;
-	}
-	MemoryContextSwitchTo(codes->values_context);
-	cell->value = datumCopy(value, codes->typbyval, codes->typlen);
-	cell->code = codes->nvalues;
-	codes->values[codes->nvalues] = cell->value;
-	return codes->nvalues++;
-}
-
-static uint32
-hash_value(GjCodes *codes, Datum value)
-{
-	return codes->by_image ? datum_image_hash(value, codes->typbyval, codes->typlen) :
-		DatumGetUInt32(FunctionCall1Coll(&codes->hash, codes->collation, value));
-}
-
-static bool
-are_equal(GjCodes *codes, Datum a, Datum b)
-{
-	return codes->by_image ? datum_image_eq(a, b, codes->typbyval, codes->typlen) :
-		DatumGetBool(FunctionCall2Coll(&codes->equal, codes->collation, a, b));
-}
-
-Datum
-GjReaderDecode(const GjReader *reader, int column, Datum code)
-{
-	return reader->columns[column].codes->values[DatumGetInt32(code)];
 }

@@ -85,6 +85,16 @@ static void read_states(GjAggReducer *reducer);
 static void read_values(GjAggReducer *reducer, int i, int at, bool is_wide);
 
 /*
+ * Return true if a device's columns may lack values.  (Those of a small side's rows are not the
+ * device's.)
+ */
+static inline bool
+has_strays(GjStrayKind kind)
+{
+	return kind != GJ_STRAY_NONE && kind < GJ_STRAY_TYPED;
+}
+
+/*
  * Prepare to have aggregates reduced, over a batch whose first ncolumns columns come from the
  * child.  Returns NULL if no device can compute them.
  */
@@ -103,7 +113,7 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 		return NULL;
 	for (int i = 0; i < ngroupings; i++)
 	{
-		if (groupings[i].column >= ncolumns || groupings[i].stray_kind != GJ_STRAY_NONE)
+		if (groupings[i].column >= ncolumns || has_strays(groupings[i].stray_kind))
 			return NULL;
 		request->groups[request->ngroups++] = groupings[i].column;
 	}
@@ -127,7 +137,7 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 	for (int i = 0; i < naggs; i++)
 	{
 		if (aggs[i].filter >= 0 || aggs[i].column >= ncolumns ||
-			aggs[i].stray_kind != GJ_STRAY_NONE ||
+			has_strays(aggs[i].stray_kind) ||
 			!add_aggregate(reducer, &aggs[i], &reducer->sources[i]))
 			return NULL;
 	}

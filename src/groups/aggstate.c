@@ -79,7 +79,9 @@ init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped, 
 		agg->distinct = GjDistinctCreate(context, file, is_grouped, GjValueWidth(agg->spec.type),
 										 agg->spec.kind == GJ_AGG_COUNT_PAIRS);
 	choose_result(agg);
-	if (agg->spec.stray_kind != GJ_STRAY_NONE && agg->spec.kind != GJ_AGG_COUNT)
+	/* the values of one row are keys */
+	if (agg->spec.stray_kind != GJ_STRAY_NONE && agg->spec.kind != GJ_AGG_COUNT &&
+		agg->spec.kind != GJ_AGG_ONE_ROW)
 		agg->stray_sums = GjStraySumsCreate(context, sort_memory);
 }
 

@@ -423,8 +423,6 @@ extern void GjDistinctFinish(GjDistinct *set, Size room, int64 *counts);
  *-------------------------------------------------------------------------
  */
 
-/* Codes of strays, which are below all words but GJ_ABSENT */
-#define GJ_STRAY_CODE			(PG_INT64_MIN + 2)
 #define GJ_MAX_STRAYS			(UINT64CONST(1) << 48)
 
 /*
@@ -444,6 +442,18 @@ typedef struct GjStray
 	GjStrayKind kind;
 } GjStray;
 
+/* A type whose values are compared by its functions */
+typedef struct GjStrayType
+{
+	Oid			collation;
+	FmgrInfo	hash;			/* the extended function, which takes a seed, if there is one */
+	bool		takes_seed;
+	bool		by_image;		/* are only values equal that are the same? */
+	FmgrInfo	equal;
+	int16		length;
+	bool		byval;
+} GjStrayType;
+
 typedef struct GjStrayList
 {
 	MemoryContext context;		/* of the values */
@@ -461,6 +471,10 @@ struct GjStrays
 	bool		exist;			/* has any been added? */
 	bool		closed;			/* no further key is kept */
 	Size		room;			/* for keys; a few are kept whatever it is */
+	uint64		nkept;			/* values that have been copied so far */
+	uint64		kept_size;		/* their size, in bytes */
+	int			ntypes;
+	GjStrayType *types;			/* of the kinds from GJ_STRAY_TYPED on */
 	struct keytable_hash *table;	/* NULL before the first key */
 	GjStrayList keys;
 	GjStrayList batch;			/* arguments, and keys for which there is no room */

@@ -88,7 +88,7 @@ struct GjGroups
 #define GJ_DIRECT_ROW_SHARE		128
 #define GJ_MERGED_PART			16
 
-/* The keys among the strays may use this part of the memory */
+/* The keys among the strays may use this part of the memory, and those of merged groups more */
 #define GJ_KEYS_PART			4
 
 /* Room for groups grows fourfold up to this number */
@@ -173,7 +173,6 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 	groups->file = GjSpillFileCreate(context);
 	groups->input.context = context;
 	create_aggs(groups, naggs, aggs, ngroupings > 0);
-
 	create_table(groups, ngroupings, groupings);
 	prepare(groups);
 	return groups;
@@ -195,8 +194,8 @@ create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped
 		agg->argument = agg->second = agg->filter = -1;
 		if (spec->kind != GJ_AGG_COUNT_ROWS)
 			agg->argument = GjInputAdd(input, spec->column, spec->type, spec->stray_kind, false);
-		if (spec->kind == GJ_AGG_ONE_ROW)	/* GjGroupsMerge() needs it, too */
-			(void) GjInputAdd(input, spec->column, spec->type, GJ_STRAY_NONE, true);
+		if (spec->kind == GJ_AGG_ONE_ROW)	/* GjGroupsMerge() needs it; strays are kept */
+			(void) GjInputAdd(input, spec->column, spec->type, spec->stray_kind, true);
 		if (spec->kind >= GJ_AGG_COUNT_PAIRS)
 			agg->second = GjInputAdd(input, spec->column + 1, spec->type, GJ_STRAY_NONE, false);
 		if (spec->filter >= 0)
@@ -321,10 +320,6 @@ GjGroupsFinish(GjGroups *groups)
 	Assert(is_adding(groups));
 	GjSpillEnd(groups->spill);
 	groups_finish_sets(groups);
-	groups->stats.reseeds = groups->table.seed.nreplaced;
-	for (int i = 0; i < groups->naggs; i++)
-		groups->stats.reseeds += groups->aggs[i].distinct == NULL ? 0 :
-			GjDistinctReseeds(groups->aggs[i].distinct);
 	groups->stats.disk_size = Max(groups->stats.disk_size, GjSpillFileSize(groups->file) +
 								  (groups->input.strays == NULL ? 0 :
 								   GjStraysFileSize(groups->input.strays)));
@@ -538,13 +533,17 @@ add_input(GjGroups *groups)
 }
 
 /*
- * Strays belong to groups by number, so no row may be deferred any more.  Without room for keys no
- * more groups are made.
+ * An aggregate's strays belong to groups by number, so no row may be deferred any more.  Without
+ * room for keys no more groups are made.
  */
 static void
 handle_strays(GjGroups *groups)
 {
-	GjTableEndDeferring(&groups->table);
+	for (int i = 0; i < groups->naggs; i++)
+	{
+		if (groups->aggs[i].stray_sums != NULL)
+			GjTableEndDeferring(&groups->table);
+	}
 	if (groups->phase == GJ_GROUPS_ADDING && groups->input.strays->closed)
 		groups_begin_spill(groups);
 }
@@ -919,16 +918,19 @@ GjGroupsReserve(GjGroups *groups, uint64 ngroups)
 	GjGroupTable *table = &groups->table;
 	uint64		capacity = GjTableRecords(table) + ngroups + GJ_BATCH_ROWS;
 	uint64		nslots;
-	Size		needed;
+	Size		needed = 0;
 
 	if (table->ncolumns == 0)
 		return true;
-	if (groups->phase != GJ_GROUPS_ADDING || capacity > groups->most_groups)
+	if (groups->phase != GJ_GROUPS_ADDING || capacity > groups->most_groups ||
+		(groups->input.strays != NULL && groups->input.strays->closed))
 		return false;
 	if (capacity <= Min(table->capacity, GJ_GROUPS_FLOOR))
 		return true;
 	nslots = GjTableSlots((uint32) capacity);
-	needed = groups_memory(groups) + largest_region(groups) + groups->memory_limit / 4 +
+	if (groups->input.strays != NULL)
+		needed = groups->memory_limit / GJ_KEYS_PART;
+	needed += groups_memory(groups) + largest_region(groups) + groups->memory_limit / 4 +
 		(Size) nslots * sizeof(GjGroupSlot) + (Size) capacity * group_size(groups);
 	if (needed > groups_limit(groups))
 		return false;
@@ -1021,12 +1023,14 @@ groups_make_sets_room(GjGroups *groups)
 static void
 groups_finish_sets(GjGroups *groups)
 {
+	groups->stats.reseeds = groups->table.seed.nreplaced;
 	for (int i = 0; i < groups->naggs; i++)
 	{
 		GjAgg	   *agg = &groups->aggs[i];
 
 		if (agg->distinct == NULL)
 			continue;
+		groups->stats.reseeds += GjDistinctReseeds(agg->distinct);
 		GjDistinctFinish(agg->distinct, sets_room(groups) + GjDistinctMemory(agg->distinct),
 						 (int64 *) agg->states.start);
 		if (agg->stray_sums != NULL)
@@ -1172,16 +1176,13 @@ groups_memory(const GjGroups *groups)
 		groups->table.direct.size;
 
 	if (groups->input.strays != NULL)
-		size += groups->input.strays->keys.size;
+		size += Min(groups->input.strays->keys.size, groups->memory_limit / GJ_KEYS_PART);
 	for (int i = 0; i < groups->naggs; i++)
 		size += agg_memory(&groups->aggs[i]);
 	return size;
 }
 
-/*
- * Return the bytes that all groups take, without distinct values, but including the "seen" bytes
- * that will be needed once a row has no value
- */
+/* Return the bytes of all groups' states, including "seen" bytes that will be needed later */
 static Size
 agg_memory(const GjAgg *agg)
 {

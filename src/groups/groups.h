@@ -25,8 +25,17 @@ typedef enum GjStrayKind
 	GJ_STRAY_NONE,				/* each value has a word */
 	GJ_STRAY_NUMERIC,
 	GJ_STRAY_TEXT,
-	GJ_STRAY_BPCHAR				/* compared without trailing blanks */
+	GJ_STRAY_BPCHAR,			/* compared without trailing blanks */
+	GJ_STRAY_TYPED				/* compared by functions of its type: see GjStraysAddType(), which
+								 * returns this kind, or a higher one for each further type */
 } GjStrayKind;
+
+typedef enum GjStrayUse
+{
+	GJ_STRAY_ARGUMENT,
+	GJ_STRAY_KEY,
+	GJ_STRAY_KEPT_KEY			/* without regard to the room for keys */
+} GjStrayUse;
 
 /* Room for a value that is made of two words */
 #define GJ_RESTORED_BYTES		128
@@ -98,16 +107,31 @@ GjValueWidth(GjValueType type)
  * a code like that of an argument, which is valid until the next batch.
  */
 extern GjStrays *GjStraysCreate(MemoryContext parent);
-extern int64 GjStraysAdd(GjStrays *strays, GjStrayKind kind, Datum value, bool is_key);
+extern GjStrayKind GjStraysAddType(GjStrays *strays, Oid type, Oid collation, bool by_image);
+extern int64 GjStraysAdd(GjStrays *strays, GjStrayKind kind, Datum value, GjStrayUse use);
 extern int64 GjStraysWord(GjStrays *strays, Datum value, int display_scale, int stored_scale);
 extern int64 GjStraysKeyPart(GjStrays *strays, Datum value, int display_scale, int stored_scale,
 							 GjColumnPart part);
 extern void GjStraysNextBatch(GjStrays *strays);
 
-/* Return true if the batch should end, as its values take much memory */
-extern bool GjStraysFillBatch(const GjStrays *strays);
+/* Codes, which are below all words but GJ_ABSENT, and those of a batch, counted from there */
+#define GJ_STRAY_CODE			(PG_INT64_MIN + 2)
+#define GJ_STRAY_BATCH_CODES	(UINT64CONST(1) << 47)
 
-/* Return the value of a word or a code */
+/* Return true if a code is valid as long as the groups */
+static inline bool
+GjStraysKept(int64 code)
+{
+	return (uint64) code - (uint64) GJ_STRAY_CODE < GJ_STRAY_BATCH_CODES;
+}
+
+/*
+ * Return how many more rows the batch should have, because of the memory that its values take, by
+ * the mean size of those so far; 0 if it should end
+ */
+extern int	GjStraysBatchRows(const GjStrays *strays);
+
+/* Return the value of a code, or of words */
 extern Datum GjStraysText(const GjStrays *strays, int64 first, int64 second, GjRestore restore,
 						  char *buffer);
 extern Datum GjStraysNumeric(const GjStrays *strays, int64 word, int display_scale,

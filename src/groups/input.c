@@ -43,6 +43,7 @@ GjInputAdd(GjInput *input, int column, GjValueType type, GjStrayKind strays, boo
 		{
 			input->columns[i].is_argument |= !is_key;
 			input->columns[i].is_key |= is_key;
+			input->columns[i].strays = Max(input->columns[i].strays, strays);
 			return i;
 		}
 	}
@@ -223,14 +224,16 @@ GjInputWrite(GjInput *input, GjSpill *spill, const uint16 *rows, const uint64 *h
 bool
 GjInputRead(GjInput *input, GjSpill *spill)
 {
-	int			n = GjSpillRead(spill, records_buffer(input), GJ_BATCH_ROWS);
+	int			n = GJ_BATCH_ROWS;
 
-	if (n > 0)
+	if (input->strays != NULL)
 	{
-		if (input->strays != NULL)
-			GjStraysNextBatch(input->strays);
-		take_rows(input, input->records, n);
+		GjStraysNextBatch(input->strays);
+		n = GjStraysBatchRows(input->strays);
 	}
+	n = GjSpillRead(spill, records_buffer(input), n);
+	if (n > 0)
+		take_rows(input, input->records, n);
 	return n > 0;
 }
 

@@ -17,6 +17,11 @@
  * like an argument: it is forgotten with the batch.  The set of groups spills a row that has such
  * a code, with the value (GjStraysWrite), by a hash of the value, and never looks the code up.
  *
+ * A column of a join's small side whose equality is not bitwise has no words at all: each of its
+ * values is a key, and is compared by its type's functions (GjStraysAddType).  So is one beside the
+ * groups (GJ_AGG_ONE_ROW), but compared by its bytes: 1.5 is not 1.50.  It is needed only for the
+ * first row of a group, and once a key is not kept, no more groups are made.
+ *
  * So no group is split between passes: a key gets its code when its first row is read, and if that
  * is a code of the batch, no later row gets another one, as no key is kept from then on.  So either
  * all of the key's rows in a pass have the same code, or all are spilled to the same part.
@@ -38,6 +43,8 @@
 #include "postgres.h"
 
 #include "access/tupdesc.h"
+#include "catalog/objectaccess.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_collation_d.h"
 #include "catalog/pg_type_d.h"
 #include "common/hashfn.h"
@@ -45,9 +52,11 @@
 #include "libpq/pqformat.h"
 #include "miscadmin.h"
 #include "storage/buffile.h"
+#include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
 #include "utils/fmgrprotos.h"
+#include "utils/lsyscache.h"
 #include "utils/memutils.h"
 #include "utils/numeric.h"
 #include "utils/tuplesort.h"
@@ -68,9 +77,6 @@
 /* A batch ends when its values have this size */
 #define BATCH_BYTES				((Size) 1024 * 1024)
 
-/* Codes of a batch, counted from GJ_STRAY_CODE */
-#define BATCH_CODES				(UINT64CONST(1) << 47)
-
 /* A place in the file: its segment, and the offset there, which is at most 1 GB */
 #define OFFSET_BITS				31
 
@@ -87,7 +93,7 @@ typedef struct KeyCell
 } KeyCell;
 
 static uint64 hash_value(const GjStrays *strays, const GjStray *stray);
-static bool are_equal(const GjStray *a, const GjStray *b);
+static bool are_equal(const GjStrays *strays, const GjStray *a, const GjStray *b);
 
 #define SH_PREFIX keytable
 #define SH_ELEMENT_TYPE KeyCell
@@ -96,7 +102,8 @@ static bool are_equal(const GjStray *a, const GjStray *b);
 #define KEY_OF(tb, key) (&((GjStrays *) (tb)->private_data)->keys.strays[key])
 #define SH_HASH_KEY(tb, key) \
 	((uint32) hash_value((const GjStrays *) (tb)->private_data, KEY_OF(tb, key)))
-#define SH_EQUAL(tb, a, b) are_equal(KEY_OF(tb, a), KEY_OF(tb, b))
+#define SH_EQUAL(tb, a, b) \
+	are_equal((const GjStrays *) (tb)->private_data, KEY_OF(tb, a), KEY_OF(tb, b))
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, cell) (cell)->hash
 #define SH_SCOPE static inline
@@ -157,13 +164,15 @@ struct GjStraySums
 
 static bool read_numeric(GjStrays *strays, Datum value, int stored_scale, int64 *word,
 						 int *scale);
-static int64 find_key(GjStrays *strays, const GjStray *stray);
+static int64 find_key(GjStrays *strays, const GjStray *stray, bool must_keep);
 static void append(GjStrayList *list, const GjStray *stray);
-static void keep_last(GjStrayList *list);
+static void keep_last(GjStrays *strays, GjStrayList *list);
+static void check_permission(Oid function);
+static Size size_of(const GjStrays *strays, const GjStray *stray);
 static void forget(GjStrayList *list);
 static const GjStray *find_stray(const GjStrays *strays, int64 code);
-static const char *get_bytes(Datum value, GjStrayKind kind, int *length);
-static int	compare_bytes(Datum a, Datum b, GjStrayKind kind);
+static const char *get_bytes(const GjStrays *strays, const GjStray *stray, int *length);
+static int	compare_bytes(const GjStrays *strays, const GjStray *a, const GjStray *b);
 static void go_to(BufFile *file, int fileno, off_t offset);
 static void read_file(BufFile *file, void *bytes, Size size);
 static void add_value(GjStraySums *sums, const GjAggSpec *spec, uint32 group, const GjStray *stray,
@@ -198,6 +207,56 @@ GjStraysCreate(MemoryContext parent)
 	return strays;
 }
 
+/*
+ * Prepare to keep keys of a type, compared by its functions or as images.  A hash function without
+ * a seed is the type's own risk, as in PostgreSQL's grouping nodes.
+ */
+GjStrayKind
+GjStraysAddType(GjStrays *strays, Oid type, Oid collation, bool by_image)
+{
+	TypeCacheEntry *entry = lookup_type_cache(type, TYPECACHE_EQ_OPR_FINFO |
+											  TYPECACHE_HASH_PROC_FINFO |
+											  TYPECACHE_HASH_EXTENDED_PROC_FINFO);
+	GjStrayType *added;
+
+	if (!OidIsValid(entry->eq_opr) || !OidIsValid(entry->hash_proc))
+		elog(ERROR, "type %u cannot be hashed", type);
+	if (!by_image)
+		check_permission(entry->eq_opr_finfo.fn_oid);
+	if (strays->types == NULL)
+		strays->types = MemoryContextAlloc(strays->context, sizeof(GjStrayType));
+	else
+		strays->types = repalloc(strays->types, (strays->ntypes + 1) * sizeof(GjStrayType));
+	added = &strays->types[strays->ntypes++];
+	added->collation = collation;
+	added->length = entry->typlen;
+	added->byval = entry->typbyval;
+	added->by_image = by_image;
+	added->takes_seed = OidIsValid(entry->hash_extended_proc);
+	fmgr_info_cxt(added->takes_seed ? entry->hash_extended_proc : entry->hash_proc, &added->hash,
+				  strays->context);
+	fmgr_info_cxt(entry->eq_opr_finfo.fn_oid, &added->equal, strays->context);
+	return GJ_STRAY_TYPED + strays->ntypes - 1;
+}
+
+/* Check that the user may execute the function, as PostgreSQL's own grouping nodes do */
+static void
+check_permission(Oid function)
+{
+	AclResult	result = GjCheckMayExecute(function);
+
+	if (result != ACLCHECK_OK)
+		aclcheck_error(result, OBJECT_FUNCTION, get_func_name(function));
+	InvokeFunctionExecuteHook(function);
+}
+
+static inline GjStrayType *
+type_of(const GjStrays *strays, GjStrayKind kind)
+{
+	Assert(kind >= GJ_STRAY_TYPED && kind - GJ_STRAY_TYPED < strays->ntypes);
+	return &strays->types[kind - GJ_STRAY_TYPED];
+}
+
 void
 GjStraysBegin(GjStrays *strays, Size room)
 {
@@ -214,17 +273,21 @@ GjStraysNextBatch(GjStrays *strays)
 	forget(&strays->batch);
 }
 
-bool
-GjStraysFillBatch(const GjStrays *strays)
+int
+GjStraysBatchRows(const GjStrays *strays)
 {
-	return strays->batch.size > BATCH_BYTES;
+	Size		mean = strays->nkept == 0 ? 1 : strays->kept_size / strays->nkept + 1;
+
+	if (strays->batch.size > BATCH_BYTES)
+		return 0;
+	return (int) Max(1, Min(GJ_BATCH_ROWS, BATCH_BYTES / mean));
 }
 
 /*
  * Return the code of a value
  */
 int64
-GjStraysAdd(GjStrays *strays, GjStrayKind kind, Datum value, bool is_key)
+GjStraysAdd(GjStrays *strays, GjStrayKind kind, Datum value, GjStrayUse use)
 {
 	MemoryContext old = MemoryContextSwitchTo(strays->scratch);
 	GjStray		stray = {.kind = kind};
@@ -233,15 +296,17 @@ GjStraysAdd(GjStrays *strays, GjStrayKind kind, Datum value, bool is_key)
 	strays->exist = true;
 	if (kind == GJ_STRAY_NUMERIC)
 		stray.value = NumericGetDatum(DatumGetNumeric(value));
+	else if (kind >= GJ_STRAY_TYPED && type_of(strays, kind)->length != -1)
+		stray.value = value;
 	else
 		stray.value = PointerGetDatum(PG_DETOAST_DATUM_PACKED(value));
-	if (is_key)
-		code = find_key(strays, &stray);
+	if (use != GJ_STRAY_ARGUMENT)
+		code = find_key(strays, &stray, use == GJ_STRAY_KEPT_KEY);
 	if (code < 0)
 	{
 		append(&strays->batch, &stray);
-		keep_last(&strays->batch);
-		code = BATCH_CODES + strays->batch.n - 1;
+		keep_last(strays, &strays->batch);
+		code = GJ_STRAY_BATCH_CODES + strays->batch.n - 1;
 	}
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(strays->scratch);
@@ -252,7 +317,7 @@ GjStraysAdd(GjStrays *strays, GjStrayKind kind, Datum value, bool is_key)
  * Return the number of a key, which is new or known; -1 if it is new and there is no room for it
  */
 static int64
-find_key(GjStrays *strays, const GjStray *stray)
+find_key(GjStrays *strays, const GjStray *stray, bool must_keep)
 {
 	GjStrayList *keys = &strays->keys;
 	KeyCell    *cell;
@@ -263,16 +328,16 @@ find_key(GjStrays *strays, const GjStray *stray)
 		strays->table = keytable_create(keys->context, FIRST_STRAYS, strays);
 	append(keys, stray);
 	cell = keytable_lookup(strays->table, keys->n - 1);
-	if (cell == NULL && keys->n > LEAST_KEYS &&
-		keys->size + VARSIZE_ANY(DatumGetPointer(stray->value)) >= strays->room)
+	if (cell == NULL && keys->n > LEAST_KEYS && !must_keep &&
+		keys->size + size_of(strays, stray) >= strays->room)
 		strays->closed = true;
-	if (cell != NULL || strays->closed)
+	if (cell != NULL || (strays->closed && !must_keep))
 	{
 		keys->n--;
 		return cell == NULL ? -1 : cell->key;
 	}
 	cell = keytable_insert(strays->table, keys->n - 1, &found);
-	keep_last(keys);
+	keep_last(strays, keys);
 	return cell->key;
 }
 
@@ -299,14 +364,32 @@ append(GjStrayList *list, const GjStray *stray)
  * Copy the value of the last stray to the list's memory
  */
 static void
-keep_last(GjStrayList *list)
+keep_last(GjStrays *strays, GjStrayList *list)
 {
 	GjStray	   *stray = &list->strays[list->n - 1];
+	const GjStrayType *type = stray->kind < GJ_STRAY_TYPED ? NULL : type_of(strays, stray->kind);
 	MemoryContext old = MemoryContextSwitchTo(list->context);
 
-	stray->value = datumCopy(stray->value, false, -1);
-	list->size += VARSIZE_ANY(DatumGetPointer(stray->value)) + KEY_OVERHEAD;
+	stray->value = datumCopy(stray->value, type != NULL && type->byval,
+							 type != NULL ? type->length : -1);
+	list->size += size_of(strays, stray) + KEY_OVERHEAD;
+	strays->kept_size += size_of(strays, stray);
+	strays->nkept++;
 	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Return the bytes that a value takes
+ */
+static Size
+size_of(const GjStrays *strays, const GjStray *stray)
+{
+	const GjStrayType *type;
+
+	if (stray->kind < GJ_STRAY_TYPED)
+		return VARSIZE_ANY(DatumGetPointer(stray->value));
+	type = type_of(strays, stray->kind);
+	return type->byval ? sizeof(Datum) : datumGetSize(stray->value, false, type->length);
 }
 
 static void
@@ -325,32 +408,40 @@ find_stray(const GjStrays *strays, int64 code)
 {
 	uint64		number = (uint64) code - (uint64) GJ_STRAY_CODE;
 
-	Assert(number < BATCH_CODES ? number < strays->keys.n : number - BATCH_CODES < strays->batch.n);
-	return number < BATCH_CODES ? &strays->keys.strays[number] :
-		&strays->batch.strays[number - BATCH_CODES];
+	Assert(number < GJ_STRAY_BATCH_CODES ? number < strays->keys.n :
+		   number - GJ_STRAY_BATCH_CODES < strays->batch.n);
+	return number < GJ_STRAY_BATCH_CODES ? &strays->keys.strays[number] :
+		&strays->batch.strays[number - GJ_STRAY_BATCH_CODES];
 }
 
 /*
- * Return the bytes by which a text is compared
+ * Return the bytes by which a value is compared.  strays are needed only for a type's.
  */
 static const char *
-get_bytes(Datum value, GjStrayKind kind, int *length)
+get_bytes(const GjStrays *strays, const GjStray *stray, int *length)
 {
-	const struct varlena *text = (const struct varlena *) DatumGetPointer(value);
+	const char *bytes = (const char *) DatumGetPointer(stray->value);
+	int			type_length = stray->kind < GJ_STRAY_TYPED ? -1 :
+		type_of(strays, stray->kind)->length;
 
-	*length = VARSIZE_ANY_EXHDR(text);
-	if (kind == GJ_STRAY_BPCHAR)
-		*length = bpchartruelen(VARDATA_ANY(text), *length);
-	return VARDATA_ANY(text);
+	if (type_length == -1)
+	{
+		*length = VARSIZE_ANY_EXHDR(bytes);
+		if (stray->kind == GJ_STRAY_BPCHAR)
+			*length = bpchartruelen(VARDATA_ANY(bytes), *length);
+		return VARDATA_ANY(bytes);
+	}
+	*length = size_of(strays, stray);
+	return type_of(strays, stray->kind)->byval ? (const char *) &stray->value : bytes;
 }
 
 static int
-compare_bytes(Datum a, Datum b, GjStrayKind kind)
+compare_bytes(const GjStrays *strays, const GjStray *a, const GjStray *b)
 {
 	int			length_a;
 	int			length_b;
-	const char *bytes_a = get_bytes(a, kind, &length_a);
-	const char *bytes_b = get_bytes(b, kind, &length_b);
+	const char *bytes_a = get_bytes(strays, a, &length_a);
+	const char *bytes_b = get_bytes(strays, b, &length_b);
 	int			difference = memcmp(bytes_a, bytes_b, Min(length_a, length_b));
 
 	return difference != 0 ? difference : length_a - length_b;
@@ -366,30 +457,52 @@ hash_value(const GjStrays *strays, const GjStray *stray)
 	const char *bytes;
 	int			length;
 
+	if (stray->kind >= GJ_STRAY_TYPED && !type_of(strays, stray->kind)->by_image)
+	{
+		GjStrayType *type = type_of(strays, stray->kind);
+
+		if (type->takes_seed)
+			return DatumGetUInt64(FunctionCall2Coll(&type->hash, type->collation, stray->value,
+													UInt64GetDatum(strays->seed.value)));
+		return strays->seed.value ^
+			GjHashFinish(DatumGetUInt32(FunctionCall1Coll(&type->hash, type->collation,
+														  stray->value)));
+	}
 	if (stray->kind == GJ_STRAY_NUMERIC)
 		return DatumGetUInt64(DirectFunctionCall2(hash_numeric_extended, stray->value,
 												  UInt64GetDatum(strays->seed.value)));
-	bytes = get_bytes(stray->value, stray->kind, &length);
+	bytes = get_bytes(strays, stray, &length);
 	return DatumGetUInt64(hash_any_extended((const unsigned char *) bytes, length,
 											strays->seed.value));
 }
 
 static bool
-are_equal(const GjStray *a, const GjStray *b)
+are_equal(const GjStrays *strays, const GjStray *a, const GjStray *b)
 {
 	if (a->kind != b->kind)
 		return false;
+	if (a->kind >= GJ_STRAY_TYPED && !type_of(strays, a->kind)->by_image)
+	{
+		GjStrayType *type = type_of(strays, a->kind);
+
+		return DatumGetBool(FunctionCall2Coll(&type->equal, type->collation, a->value, b->value));
+	}
 	if (a->kind == GJ_STRAY_NUMERIC)
 		return DatumGetBool(DirectFunctionCall2(numeric_eq, a->value, b->value));
-	return compare_bytes(a->value, b->value, a->kind) == 0;
+	return compare_bytes(strays, a, b) == 0;
 }
 
 bool
 GjStraysHash(const GjStrays *strays, int64 code, uint64 *hash)
 {
-	if (!GjIsStray(code) || (uint64) code - (uint64) GJ_STRAY_CODE < BATCH_CODES)
+	MemoryContext old;
+
+	if (!GjIsStray(code) || GjStraysKept(code))
 		return false;
+	old = MemoryContextSwitchTo(strays->scratch);
 	*hash = hash_value(strays, find_stray(strays, code));
+	MemoryContextSwitchTo(old);
+	MemoryContextReset(strays->scratch);
 	return true;
 }
 
@@ -401,7 +514,8 @@ GjStraysWord(GjStrays *strays, Datum value, int display_scale, int stored_scale)
 {
 	int64		word = GjNumericToWord(value, display_scale, stored_scale);
 
-	return word != GJ_ABSENT ? word : GjStraysAdd(strays, GJ_STRAY_NUMERIC, value, false);
+	return word != GJ_ABSENT ? word :
+		GjStraysAdd(strays, GJ_STRAY_NUMERIC, value, GJ_STRAY_ARGUMENT);
 }
 
 /*
@@ -419,7 +533,7 @@ GjStraysKeyPart(GjStrays *strays, Datum value, int display_scale, int stored_sca
 
 	if (part == GJ_NUMERIC_FORM)
 		return has_word && scale == display_scale ? -1 : scale;
-	return has_word ? word : GjStraysAdd(strays, GJ_STRAY_NUMERIC, value, true);
+	return has_word ? word : GjStraysAdd(strays, GJ_STRAY_NUMERIC, value, GJ_STRAY_KEY);
 }
 
 /*
@@ -441,7 +555,7 @@ read_numeric(GjStrays *strays, Datum value, int stored_scale, int64 *word, int *
 }
 
 /*
- * Return the text that two words are, or a code.  The buffer has GJ_RESTORED_BYTES.
+ * Return the value of a code, or the text that two words are.  The buffer has GJ_RESTORED_BYTES.
  */
 Datum
 GjStraysText(const GjStrays *strays, int64 first, int64 second, GjRestore restore, char *buffer)
@@ -492,8 +606,9 @@ GjStraysNumeric(const GjStrays *strays, int64 word, int display_scale, int store
 int64
 GjStraysWrite(GjStrays *strays, int64 code)
 {
-	const GjStray *stray = find_stray(strays, code);
-	uint32		size = VARSIZE_ANY(DatumGetPointer(stray->value));
+	GjStray    *stray = unconstify(GjStray *, find_stray(strays, code));
+	uint32		size = size_of(strays, stray);
+	bool		byval = stray->kind >= GJ_STRAY_TYPED && type_of(strays, stray->kind)->byval;
 	int64		place;
 	MemoryContext old = MemoryContextSwitchTo(strays->context);
 
@@ -507,7 +622,8 @@ GjStraysWrite(GjStrays *strays, int64 code)
 		go_to(strays->file, strays->fileno, strays->offset);
 	place = (int64) strays->fileno << OFFSET_BITS | strays->offset;
 	BufFileWrite(strays->file, &size, sizeof(size));
-	BufFileWrite(strays->file, DatumGetPointer(stray->value), size);
+	BufFileWrite(strays->file, byval ? (void *) &stray->value : DatumGetPointer(stray->value),
+				 size);
 	BufFileTell(strays->file, &strays->fileno, &strays->offset);
 	MemoryContextSwitchTo(old);
 	return GJ_STRAY_CODE + place;
@@ -525,6 +641,7 @@ go_to(BufFile *file, int fileno, off_t offset)
 int64
 GjStraysRead(GjStrays *strays, GjStrayKind kind, int64 place, bool is_key)
 {
+	GjStrayUse	use = is_key ? GJ_STRAY_KEY : GJ_STRAY_ARGUMENT;
 	uint64		at = (uint64) place - (uint64) GJ_STRAY_CODE;
 	uint32		size;
 	char	   *value;
@@ -535,7 +652,10 @@ GjStraysRead(GjStrays *strays, GjStrayKind kind, int64 place, bool is_key)
 	read_file(strays->file, &size, sizeof(size));
 	value = MemoryContextAlloc(strays->context, size);
 	read_file(strays->file, value, size);
-	code = GjStraysAdd(strays, kind, PointerGetDatum(value), is_key);
+	if (kind >= GJ_STRAY_TYPED && type_of(strays, kind)->byval)
+		code = GjStraysAdd(strays, kind, *(Datum *) value, use);
+	else
+		code = GjStraysAdd(strays, kind, PointerGetDatum(value), use);
 	pfree(value);
 	return code;
 }
@@ -694,6 +814,8 @@ add_value(GjStraySums *sums, const GjAggSpec *spec, uint32 group, const GjStray 
 static Datum
 better_value(const GjAggSpec *spec, Datum a, Datum b)
 {
+	GjStray		values[] = {{a, spec->stray_kind}, {b, spec->stray_kind}};
+
 	switch (spec->kind)
 	{
 		case GJ_AGG_MIN:
@@ -701,9 +823,9 @@ better_value(const GjAggSpec *spec, Datum a, Datum b)
 		case GJ_AGG_MAX:
 			return DirectFunctionCall2(numeric_larger, a, b);
 		case GJ_AGG_MIN_PAIR:
-			return compare_bytes(a, b, spec->stray_kind) <= 0 ? a : b;
+			return compare_bytes(spec->strays, &values[0], &values[1]) <= 0 ? a : b;
 		case GJ_AGG_MAX_PAIR:
-			return compare_bytes(a, b, spec->stray_kind) >= 0 ? a : b;
+			return compare_bytes(spec->strays, &values[0], &values[1]) >= 0 ? a : b;
 		default:
 			elog(ERROR, "no aggregate of kind %d for values without a word", (int) spec->kind);
 	}
@@ -841,7 +963,8 @@ differ(const GjStraySums *sums, const Datum *a, const Datum *b)
 {
 	GjStray		values[] = {{a[1], sums->kind}, {b[1], sums->kind}};
 
-	return DatumGetInt64(a[0]) != DatumGetInt64(b[0]) || !are_equal(&values[0], &values[1]);
+	return DatumGetInt64(a[0]) != DatumGetInt64(b[0]) ||
+		!are_equal(NULL, &values[0], &values[1]);
 }
 
 /*-------------------------------------------------------------------------

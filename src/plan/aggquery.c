@@ -855,7 +855,7 @@ add_inputs(Building *building, Expr *expr)
 		building->inputs = lappend(building->inputs, expr);
 		building->columns = lappend_int(building->columns, entry->resno);
 		if (list_member(building->query->coded, expr) && part == GJ_WHOLE)
-			building->types = lappend_int(building->types, GJ_VALUE_INT4);
+			building->types = lappend_int(building->types, GJ_VALUE_INT8);
 		else
 			add_type(building, expr);
 		return;

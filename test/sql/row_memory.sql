@@ -74,3 +74,43 @@ INSERT INTO statements VALUES
 SELECT count(*) > 0 AS has_compressed FROM padded WHERE pg_column_size(c) < 100;
 SELECT what, nodes_of(statement), growth(statement) < allowed AS is_small
 FROM statements ORDER BY id;
+
+-- groups by texts of a small side with far more rows than expected: the texts keep to the memory
+CREATE TABLE numbered (k int, v int);
+INSERT INTO numbered SELECT i, i FROM generate_series(1, 40000) i;
+CREATE INDEX ON numbered USING gpujoin (k) INCLUDE (v);
+VACUUM ANALYZE numbered;
+CREATE FUNCTION many_texts(n int) RETURNS TABLE (k int, t text) ROWS 100 LANGUAGE plpgsql AS
+	$$BEGIN RETURN QUERY SELECT i, 'text number ' || i FROM generate_series(1, n) i; END$$;
+CREATE FUNCTION text_memory() RETURNS bigint LANGUAGE sql AS
+	$$SELECT sum(total_bytes)::bigint FROM pg_backend_memory_contexts
+		WHERE name ~ '^gpujoin (stray|codes)'$$;
+SET work_mem = '1MB';
+SELECT count(*), sum(n), max(memory) < 2000000 AS is_small
+FROM (SELECT t, count(*) AS n, CASE WHEN t LIKE '%99' THEN text_memory() END AS memory
+	FROM many_texts(40000) s JOIN numbered USING (k) GROUP BY t) g;
+
+-- other columns of a small side's row that stand beside a key, with more rows than expected
+CREATE TABLE owners (id int PRIMARY KEY, k int, t text, n numeric) WITH (autovacuum_enabled = off);
+INSERT INTO owners SELECT -i, 0, 'owner number ' || i, 1.5 FROM generate_series(1, 5000) i;
+DELETE FROM owners WHERE id > -5000;
+VACUUM ANALYZE owners;
+INSERT INTO owners SELECT i, i, 'owner number ' || i, i % 100 + 1.50 FROM generate_series(1, 4500) i;
+CREATE FUNCTION passes(statement text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	line text;
+BEGIN
+	FOR line IN EXECUTE 'EXPLAIN (ANALYZE, COSTS OFF, TIMING OFF) ' || statement LOOP
+		IF line ~ 'Passes: ' THEN
+			RETURN 'many';
+		END IF;
+	END LOOP;
+	RETURN 'one';
+END $$;
+SET work_mem = '64kB';
+CREATE VIEW owned AS SELECT s.id, s.t || '!' AS t, s.n, count(*) AS times, sum(v) AS v
+	FROM owners s JOIN numbered USING (k) GROUP BY s.id;
+SELECT nodes_of('SELECT * FROM owned'), passes('SELECT * FROM owned');
+SELECT count(*), count(DISTINCT t), sum(n), sum(v),
+	count(*) FILTER (WHERE t <> 'owner number ' || id || '!' OR n <> id % 100 + 1.50) AS different
+FROM owned;
