@@ -815,6 +815,10 @@ make_key_set(IndexScanDesc scan)
 	PlainScan  *state = scan->opaque;
 	GjKeySet   *result = NULL;
 
+	/* NULLs are not stored, so there is no answer without a condition (amoptionalkey) */
+	if (scan->numberOfKeys == 0)
+		elog(ERROR, "index \"%s\" cannot be scanned as a whole",
+			 RelationGetRelationName(scan->indexRelation));
 	if (state->converters == NULL)
 		init_converters(scan);
 	for (int i = 0; i < scan->numberOfKeys; i++)

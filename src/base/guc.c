@@ -420,14 +420,6 @@ check_device_memory(int *newval, void **extra, GucSource source)
 	return false;
 }
 
-/*
- * Assign hooks: discard the session's cached plans, which were made under the old value
- *
- * Not if a function has the setting in its SET clause: a call would otherwise discard all plans of
- * the session, at its start and at its end.  What the function plans is planned under its own value
- * anyway.  A plan that was cached outside, such as a prepared statement's, stays as it is in the
- * function, as with PostgreSQL's enable_seqscan.
- */
 static void
 assign_enabled(bool newval, void *extra)
 {
@@ -452,6 +444,15 @@ assign_device_aggregate(bool newval, void *extra)
 	reset_plans(&settings[3]);
 }
 
+/*
+ * Discard the session's cached plans, which were made under the old value
+ *
+ * Not if a function has the setting in its SET clause: a call would otherwise discard all plans of
+ * the session, at its start and at its end.  The plans of the function's own statements are always
+ * made, and executed, under its value.  Other cached plans, of prepared statements and of functions
+ * that it calls, stay as they are; those that are made during the call stay afterwards, as with
+ * PostgreSQL's enable_seqscan.  The same goes for SET LOCAL in such a function.
+ */
 static void
 reset_plans(const PlanSetting *setting)
 {

@@ -99,6 +99,7 @@ static GjChoice *choice_find(Oid relation, Oid index, const char *node);
 static MemoryContext notes_context = NULL;
 static List *notes = NIL;
 static planner_hook_type previous_planner = NULL;
+static bool is_hooked = false;
 
 /*
  * Note the reason why no path was offered for an index, or for a table that has no index of ours
@@ -831,8 +832,12 @@ GjChoiceStart(void)
 		return false;
 	notes_context = CurrentMemoryContext;
 	notes = NIL;
-	previous_planner = planner_hook;
-	planner_hook = plan_and_note;
+	if (!is_hooked)
+	{
+		previous_planner = planner_hook;
+		planner_hook = plan_and_note;
+		is_hooked = true;
+	}
 	return true;
 }
 
@@ -844,8 +849,12 @@ GjChoiceStop(void)
 {
 	List	   *result = notes;
 
-	if (notes_context != NULL)
+	/* a library that has been loaded meanwhile calls ours, which stays, and does nothing */
+	if (planner_hook == plan_and_note)
+	{
 		planner_hook = previous_planner;
+		is_hooked = false;
+	}
 	notes_context = NULL;
 	notes = NIL;
 	return result;

@@ -14,8 +14,9 @@
  *	  snapshot; xmax, which other transactions write while we read
  *	- the order of rows, which with synchronized scans depends on what other processes read: LIMIT
  *	  (also with ORDER BY, as there may be ties), DISTINCT ON, window functions, aggregates like
- *	  array_agg or a sum of floats; the value that represents a group of equal values, if these
- *	  can be distinguished, like 1.0 and 1.00
+ *	  array_agg or a sum of floats; WITH ORDINALITY, and several set-returning functions side by
+ *	  side; the value that represents a group of equal values, if these can be distinguished, like
+ *	  1.0 and 1.00
  *
  * We test everything that the small side is planned from: the clauses and targets of its tables,
  * and all of its subqueries, including those in expressions.  We also test clauses that it shares
@@ -29,6 +30,7 @@
 
 #include "access/sysattr.h"
 #include "catalog/pg_aggregate.h"
+#include "catalog/pg_proc.h"
 #include "catalog/pg_type_d.h"
 #include "nodes/nodeFuncs.h"
 #include "optimizer/clauses.h"
@@ -45,6 +47,7 @@
 static bool belongs_to(const RelOptInfo *table, const RelOptInfo *rel);
 static bool table_may_differ(PlannerInfo *root, Index rti);
 static bool source_may_differ(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
+static bool order_may_differ(Node *node, void *context);
 static bool equalities_may_differ(PlannerInfo *root, const RelOptInfo *rel);
 static bool query_may_differ(PlannerInfo *root);
 static bool groups_may_differ(const Query *query);
@@ -122,7 +125,9 @@ source_may_differ(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		case RTE_SUBQUERY:
 			return rel->subroot != NULL && query_may_differ(rel->subroot);
 		case RTE_FUNCTION:
-			return expr_may_differ(root, (Node *) rte->functions);
+			return expr_may_differ(root, (Node *) rte->functions) ||
+				((rte->funcordinality || list_length(rte->functions) > 1) &&
+				 order_may_differ((Node *) rte->functions, NULL));
 		case RTE_TABLEFUNC:
 			return expr_may_differ(root, (Node *) rte->tablefunc);
 		case RTE_VALUES:
@@ -132,6 +137,27 @@ source_may_differ(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte)
 		default:
 			return true;
 	}
+}
+
+/*
+ * Return true if set-returning functions in these expressions may return their rows in another
+ * order, so that they get other numbers, or other rows of another function beside them
+ *
+ * A function that is not immutable may read tables.  The result of a stable one, which we take to
+ * be the same in all processes, is a set: its order is nowhere promised.
+ */
+static bool
+order_may_differ(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, FuncExpr) && ((FuncExpr *) node)->funcretset &&
+		func_volatile(((FuncExpr *) node)->funcid) != PROVOLATILE_IMMUTABLE)
+		return true;
+	if (IsA(node, OpExpr) && ((OpExpr *) node)->opretset &&
+		op_volatile(((OpExpr *) node)->opno) != PROVOLATILE_IMMUTABLE)
+		return true;
+	return expression_tree_walker(node, order_may_differ, context);
 }
 
 /*
@@ -170,6 +196,7 @@ query_may_differ(PlannerInfo *root)
 	ListCell   *lc;
 
 	if (limit_needed(query) || groups_may_differ(query) ||
+		(query->hasTargetSRFs && order_may_differ((Node *) query->targetList, NULL)) ||
 		contain_volatile_functions((Node *) query) ||
 		query_tree_walker(query, may_differ_walker, root,
 						  QTW_IGNORE_RC_SUBQUERIES | QTW_IGNORE_JOINALIASES))

@@ -158,3 +158,9 @@ CREATE FUNCTION gpujoin_test_unpack(code bigint, rest bigint) RETURNS text
 COMMENT ON FUNCTION gpujoin_test_unpack(bigint, bigint)
 	IS 'make the text that an index stores as this code and rest';
 REVOKE ALL ON FUNCTION gpujoin_test_unpack(bigint, bigint) FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_test_hook_planner() RETURNS int
+	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL UNSAFE;
+COMMENT ON FUNCTION gpujoin_test_hook_planner()
+	IS 'hook the planner, at the first call, and return the number of statements planned since then';
+REVOKE ALL ON FUNCTION gpujoin_test_hook_planner() FROM PUBLIC;

@@ -213,6 +213,15 @@ SET ROLE regress_choice_nobody;
 SELECT * FROM choices('SELECT tell($1) FROM guarded WHERE k = ANY ($1)');
 RESET ROLE;
 
+-- Another library may hook the planner meanwhile. Its hook stays, and the notes are complete.
+CREATE EXTENSION gpujoin_test;
+SELECT DISTINCT node, chosen FROM choices('SELECT * FROM facts WHERE k IN (1, 2, 3) AND
+	gpujoin_test_hook_planner() >= 0') WHERE node = 'GpuScan';
+SELECT gpujoin_test_hook_planner() AS plans \gset
+SELECT gpujoin_test_hook_planner() > :plans AS is_hooked;
+SELECT DISTINCT node, chosen FROM choices('SELECT * FROM facts WHERE k IN (1, 2, 3)') WHERE node = 'GpuScan';
+DROP EXTENSION gpujoin_test;
+
 SET client_min_messages = warning;
 DROP SCHEMA choice CASCADE;
 DROP ROLE regress_choice_nobody;

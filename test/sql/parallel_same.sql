@@ -58,6 +58,37 @@ SELECT * FROM check_all(ARRAY[
 	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE s.w NOT IN (SELECT g FROM small LIMIT 200)',
 	'SELECT b.id FROM small s JOIN big b ON b.k = s.k WHERE s.xmax = 0']);
 
+-- Functions whose rows come in an order of their own: they read a table, which synchronized scans
+-- do not begin at its first row. Here each process gets them in another order. All rows of all
+-- keys that are found must be found.
+CREATE FUNCTION ordered(most int) RETURNS SETOF int LANGUAGE plpgsql STABLE PARALLEL SAFE AS $$
+BEGIN
+	PERFORM pg_sleep(0.2);		-- so that all workers get some rows
+	RETURN QUERY SELECT s.k FROM small s WHERE w <= most ORDER BY w * (pg_backend_pid() % 150 + 1) % 151;
+END $$;
+CREATE FUNCTION missing(query text) RETURNS bigint LANGUAGE plpgsql AS $$
+BEGIN
+	SET LOCAL client_min_messages = warning;
+	DROP TABLE IF EXISTS pg_temp.found_now;
+	EXECUTE 'CREATE TEMP TABLE found_now AS ' || query;
+	RETURN (SELECT sum(n - rows_found) FROM (SELECT k, count(*) AS rows_found FROM found_now GROUP BY k) f
+		JOIN keys USING (k));
+END $$;
+SET parallel_leader_participation = off;
+SELECT missing(query) AS missing, query FROM unnest(ARRAY[
+	'SELECT b.k, v FROM ordered(150) WITH ORDINALITY s (k, n) JOIN big b ON b.k = s.k AND s.n <= 75',
+	'SELECT b.k, v FROM ROWS FROM (ordered(150), generate_series(1, 150)) s (k, n) JOIN big b ON b.k = s.k AND s.n <= 75',
+	'SELECT b.k, v FROM (SELECT ordered(150) AS k, generate_series(1, 150) AS n) s JOIN big b ON b.k = s.k AND s.n <= 75'])
+	query;
+RESET parallel_leader_participation;
+EXPLAIN (COSTS OFF) SELECT b.k, v FROM ordered(150) WITH ORDINALITY s (k, n) JOIN big b ON b.k = s.k AND s.n <= 75;
+-- the rows of other functions do not, or their order does not matter
+SELECT * FROM check_all(ARRAY[
+	'SELECT b.id, n FROM unnest(ARRAY[3, 6, stab(9)]) WITH ORDINALITY s (k, n) JOIN big b ON b.k = s.k',
+	'SELECT b.id, n FROM ROWS FROM (generate_series(3, 9), unnest(ARRAY[6, 9])) s (k, n) JOIN big b ON b.k = s.k',
+	'SELECT b.id, n FROM (SELECT generate_series(1, 9) AS k, generate_series(4, 7) AS n) s JOIN big b ON b.k = s.k',
+	'SELECT b.id FROM ordered(50) s JOIN big b ON b.k = s']);
+
 -- Queries that do not are divided: stable functions, groups of values equal only to themselves,
 -- exact aggregates; and conditions that one process tests for each result row
 SELECT * FROM check_all(ARRAY[
