@@ -311,7 +311,6 @@ main(int argc, char **argv)
 		State		start;
 		uint32_t	last;
 		const char *found;
-		bool		good;
 
 		mutant = cases[i].mutant;
 		kind = cases[i].kind;
@@ -320,12 +319,7 @@ main(int argc, char **argv)
 		rounds = kind == READ_ON_CPU || (is_long && beginning == ALL_ON_TAIL) ? 2 : 1;
 		start = first_state();
 		found = explore(&start, take_steps, &last);
-		good = (found == NULL) == (mutant == ALL_RULES);
-		failed += !good;
-		printf("%s - %s: %s, %u states\n", good ? "ok" : "not ok", cases[i].name,
-			   found == NULL ? "no fault" : found, nnodes);
-		if (found != NULL && (verbose || mutant == ALL_RULES))
-			print_steps(last);
+		failed += !report("", cases[i].name, found, mutant == ALL_RULES, last, verbose);
 	}
 	return failed > 0;
 }

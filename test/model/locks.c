@@ -525,7 +525,6 @@ main(int argc, char **argv)
 		State		start;
 		uint32_t	last;
 		const char *found;
-		bool		good;
 
 		mutant = cases[i].mutant;
 		memset(&start, 0, sizeof(start));
@@ -536,12 +535,7 @@ main(int argc, char **argv)
 		found = explore(&start, take_steps, &last);
 		if (found == NULL)
 			found = find_trap(&last);
-		good = (found == NULL) == (mutant == ALL_RULES);
-		failed += !good;
-		printf("%s - locks, %s: %s, %u states\n", good ? "ok" : "not ok", cases[i].name,
-			   found == NULL ? "no fault" : found, nnodes);
-		if (found != NULL && (verbose || mutant == ALL_RULES))
-			print_steps(last);
+		failed += !report("locks, ", cases[i].name, found, mutant == ALL_RULES, last, verbose);
 	}
 	return failed > 0;
 }

@@ -467,7 +467,6 @@ main(int argc, char **argv)
 		State		start;
 		uint32_t	last;
 		const char *found;
-		bool		good;
 
 		if ((cases[i].with & LONG) && !is_long)
 			continue;
@@ -478,13 +477,7 @@ main(int argc, char **argv)
 		nprocesses = with_mirror ? 1 : PROCESSES;
 		start = first_state(cases[i].with);
 		found = explore(&start, take_steps, &last);
-		good = (found == NULL) == (mutant == ALL_RULES);
-		failed += !good;
-		printf("%s - merge, %s: %s, %u states\n", good ? "ok" : "not ok", cases[i].name,
-			   found == NULL ? "no fault" : found, nnodes);
-		fflush(stdout);
-		if (found != NULL && (verbose || mutant == ALL_RULES))
-			print_steps(last);
+		failed += !report("merge, ", cases[i].name, found, mutant == ALL_RULES, last, verbose);
 	}
 	return failed > 0;
 }

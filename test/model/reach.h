@@ -194,4 +194,22 @@ explore(const State *start, void (*take_steps) (const State *s), uint32_t *last)
 	return fault;
 }
 
+/*
+ * Print what has been found in a case; with its steps if there should be no fault, or if all are
+ * wanted.  Returns true if the case behaves as expected.
+ */
+static bool
+report(const char *model, const char *name, const char *found, bool is_right, uint32_t last,
+	   bool verbose)
+{
+	bool		good = (found == NULL) == is_right;
+
+	printf("%s - %s%s: %s, %u states\n", good ? "ok" : "not ok", model, name,
+		   found == NULL ? "no fault" : found, nnodes);
+	fflush(stdout);
+	if (found != NULL && (verbose || is_right))
+		print_steps(last);
+	return good;
+}
+
 #endif							/* GPUJOIN_MODEL_REACH_H */

@@ -367,7 +367,6 @@ main(int argc, char **argv)
 		State		start;
 		uint32_t	last;
 		const char *found;
-		bool		good;
 
 		mutant = cases[i].mutant;
 		beginning = cases[i].beginning;
@@ -378,13 +377,7 @@ main(int argc, char **argv)
 		start.writer = cases[i].with_later ? 0 : 2;
 		start.read = mutant == MAP_BEFORE_BOUND ? REDUCE_MAP_EARLY : REDUCE_BOUND;
 		found = explore(&start, take_steps, &last);
-		good = (found == NULL) == (mutant == ALL_RULES);
-		failed += !good;
-		printf("%s - reduction, %s: %s, %u states\n", good ? "ok" : "not ok", cases[i].name,
-			   found == NULL ? "no fault" : found, nnodes);
-		fflush(stdout);
-		if (found != NULL && (verbose || mutant == ALL_RULES))
-			print_steps(last);
+		failed += !report("reduction, ", cases[i].name, found, mutant == ALL_RULES, last, verbose);
 	}
 	return failed > 0;
 }
