@@ -15,12 +15,12 @@ use File::Basename;
 # differently.
 my %limit = (
 	'files' => 169,
-	'lines' => 83840,
-	'lines of code' => 58980,
-	'global functions' => 796,
+	'lines' => 83888,
+	'lines of code' => 59011,
+	'global functions' => 794,
 	'used by no other file' => 0,
-	'used across folders' => 430,
-	'single callers in the folder' => 229,
+	'used across folders' => 429,
+	'single callers in the folder' => 228,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,
 	'names with two meanings' => 0,
