@@ -110,7 +110,7 @@ END $$;
 SET work_mem = '64kB';
 CREATE VIEW owned AS SELECT s.id, s.t || '!' AS t, s.n, count(*) AS times, sum(v) AS v
 	FROM owners s JOIN numbered USING (k) GROUP BY s.id;
-SELECT nodes_of('SELECT * FROM owned'), passes('SELECT * FROM owned');
+SELECT passes('SELECT * FROM owned');
 SELECT count(*), count(DISTINCT t), sum(n), sum(v),
 	count(*) FILTER (WHERE t <> 'owner number ' || id || '!' OR n <> id % 100 + 1.50) AS different
 FROM owned;
