@@ -252,9 +252,10 @@ name_of_index(const char *digits)
 }
 
 /*
- * Finds the device by index or UUID, and hides all others from CUDA, which must not have started in
- * this process: it takes memory of each card that it sees, and twice as long to start with two. A
- * MIG instance can only be named in this way. The device becomes number 0.
+ * Finds the device by index or UUID, or the one with the most free memory, and hides all others
+ * from CUDA, which must not have started in this process: it takes memory of each card that it
+ * sees, and twice as long to start with two. A MIG instance can only be named in this way. The
+ * device becomes number 0.
  */
 static int
 find_device(const char *name)
@@ -262,8 +263,11 @@ find_device(const char *name)
 	bool is_uuid = name != nullptr &&
 				   (strncmp(name, "GPU-", 4) == 0 || strncmp(name, "MIG-", 4) == 0);
 	bool is_first = name == nullptr || name[0] == '\0';
-	std::string only = is_uuid ? name : name_of_index(is_first ? "0" : name);
+	std::string only = is_uuid ? name : is_first ? name_of_emptiest() : name_of_index(name);
 	int count;
+
+	if (is_first && only.empty())
+		only = name_of_index("0");
 
 	if (only.empty())
 		throw_status(GJD_NO_DEVICE, "device does not exist");

@@ -8,6 +8,8 @@
 
 #include "kernels/kernels.cuh"
 
+#include <string>
+
 namespace gjd
 {
 
@@ -27,6 +29,9 @@ class postponing
   private:
 	gjd_device *device_;
 };
+
+/* cards.cu */
+std::string name_of_emptiest();
 
 /* device.cu */
 cudaEvent_t take_event(gjd_device *device);
