@@ -11,16 +11,16 @@ use File::Basename;
 
 # Limits.  They become lower; only a release with new capabilities may raise them, as 1.1.0 did
 # (keys, fold workers, merges in steps, reductions), and 1.2.0 (plain scans, PostgreSQL 19, seeded
-# tables, batches).  Any other change should be divided
+# tables, batches, several devices).  Any other change should be divided
 # differently.
 my %limit = (
-	'files' => 169,
-	'lines' => 83888,
-	'lines of code' => 59011,
-	'global functions' => 794,
+	'files' => 170,
+	'lines' => 85200,
+	'lines of code' => 60000,
+	'global functions' => 822,
 	'used by no other file' => 0,
-	'used across folders' => 429,
-	'single callers in the folder' => 228,
+	'used across folders' => 440,
+	'single callers in the folder' => 236,
 	'pairs of files to merge' => 0,
 	'private headers' => 8,
 	'names with two meanings' => 0,

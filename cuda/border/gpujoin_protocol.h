@@ -55,7 +55,7 @@
 #include "gpujoin_device.h"
 
 #define GJP_MAGIC 0x504A4701u
-#define GJP_VERSION 11
+#define GJP_VERSION 12
 #define GJP_MAX_SLOTS 256
 #define GJP_SLOT_WORDS (GJP_MAX_SLOTS / 64)
 #define GJP_HALVES 2
@@ -213,6 +213,7 @@ typedef struct gjp_request
 	uint32_t any_order;	 /* MATCH: they need not ascend, nor be distinct */
 	uint32_t point, kind, skip, times, millis; /* FAULT */
 	uint64_t reserve_pages;					   /* CREATE */
+	uint32_t at_once; /* do not wait for memory that others hold: its client holds some, too */
 	uint32_t rest_column; /* MATCH: 0, or keys have rests, and this column those of entries */
 	uint64_t keys;							   /* MATCH: number of keys in all parts */
 	gjd_filter filter;						   /* MATCH: condition that entries must pass */

@@ -173,13 +173,16 @@ request_fail_call(request *q)
 
 /*
  * Returns true if the request has waited too long for scratch memory. Other requests will end and
- * free some, but a backend stopped in the middle of its result may hold its memory forever.
+ * free some, but a backend stopped in the middle of its result may hold its memory forever; and so
+ * may the request's own client until it has the answer.
  */
 bool
 out_of_patience(request *q)
 {
 	if (q->busy_since == 0)
 		q->busy_since = h.now;
+	if (q->asked.at_once)
+		return true;
 	return h.now - q->busy_since >= BUSY_LIMIT_NS;
 }
 

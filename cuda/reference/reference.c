@@ -210,16 +210,31 @@ batch_end(gjd_device *device, gjd_batch_info *info, gjd_error *error)
 
 /* ---- device -------------------------------------------------------------------------------- */
 
+/* Number of devices: a process may open any of them, and they share nothing. */
+#define MOST_DEVICES 4
+
+/* Returns a number that is too large if there is no such device. */
+static uint32_t
+device_number(const char *name)
+{
+	if (name == NULL || name[0] == '\0' || strcmp(name, "reference") == 0)
+		return 0;
+	if (name[0] >= '0' && name[0] <= '9' && name[1] == '\0')
+		return (uint32_t) (name[0] - '0');
+	return MOST_DEVICES;
+}
+
 static gjd_status
 device_open(const gjd_open_params *params, gjd_device **out, gjd_error *error)
 {
 	if (params == NULL || out == NULL || params->struct_size < sizeof(*params))
 		return fail(error, GJD_INVALID, 0, "invalid open parameters");
-	if (params->device && params->device[0] && strcmp(params->device, "0") != 0 &&
-		strcmp(params->device, "reference") != 0)
+	uint32_t number = device_number(params->device);
+
+	if (number >= MOST_DEVICES)
 		return fail(error, GJD_NO_DEVICE, 0, "device \"%s\" does not exist", params->device);
 
-	gjd_status status = planned_failure("open", error);
+	gjd_status status = planned_failure("open", number, error);
 
 	if (status != GJD_OK)
 		return status;
@@ -228,6 +243,7 @@ device_open(const gjd_open_params *params, gjd_device **out, gjd_error *error)
 
 	if (device == NULL)
 		return fail(error, GJD_NO_HOST_MEMORY, ENOMEM, "out of memory");
+	device->number = number;
 	device->budget = params->memory_budget ? params->memory_budget : (uint64_t) 1 << 30;
 	device->budget = device->budget / GJD_EXTENT_BYTES * GJD_EXTENT_BYTES;
 	device->columns_limit = layout_columns_limit(device->budget, params->scratch_reserve);
@@ -259,7 +275,10 @@ device_info(gjd_device *device, gjd_device_info *info, gjd_error *error)
 		return fail(error, GJD_INVALID, 0, "no device");
 	memset(info, 0, sizeof(*info));
 	strcpy(info->name, "reference");
-	strcpy(info->uuid, "reference");
+	if (device->number == 0)
+		strcpy(info->uuid, "reference");
+	else
+		snprintf(info->uuid, sizeof(info->uuid), "reference-%u", device->number);
 	info->multiprocessors = 1;
 	info->memory_total = device->budget;
 	info->memory_free = device->budget - device->columns_used - device->scratch_used;
@@ -285,7 +304,7 @@ host_register(gjd_device *device, void *base, uint64_t bytes, gjd_error *error)
 
 	if (device == NULL || base == NULL || bytes == 0)
 		return fail(error, GJD_INVALID, 0, "invalid region");
-	status = planned_failure("register", error);
+	status = planned_failure("register", device->number, error);
 	if (status == GJD_OK)
 		status = play_fault(device, GJD_AT_REGISTER, &delay, error);
 	if (status != GJD_OK)

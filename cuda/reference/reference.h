@@ -25,6 +25,7 @@ typedef struct due
 
 struct gjd_device
 {
+	uint32_t number;
 	uint64_t budget, columns_limit, columns_used, scratch_used;
 	uint64_t kept; /* part of scratch_used that no request holds */
 	uint64_t columns, keysets, matches;
@@ -140,7 +141,7 @@ gjd_status charge(gjd_device *device, uint64_t bytes, uint64_t own, gjd_error *e
 
 /* fault.c */
 gjd_status fail(gjd_error *error, gjd_status status, int code, const char *format, ...);
-gjd_status planned_failure(const char *point, gjd_error *error);
+gjd_status planned_failure(const char *point, uint32_t device, gjd_error *error);
 
 /* column.c */
 gjd_status column_create(gjd_device *device, const gjd_column_params *params, gjd_column **out,

@@ -67,12 +67,13 @@ typedef enum FoldUnit
 	UNIT_LAST
 } FoldUnit;
 
-static uint64 load_index(Oid index_oid);
+static int	get_device(FunctionCallInfo fcinfo);
+static uint64 load_index(Oid index_oid, int device);
 static void wait_a_moment(uint32 event);
-static bool unload_index(Oid index_oid);
-static void report_failure(Relation index, GjFallback why);
+static bool unload_index(Oid index_oid, int device);
+static void report_failure(Relation index, int device, GjFallback why);
 static const char *advice(GjFallback why, const char *reason);
-static void report_no_memory(Relation index, GjFallback why);
+static void report_no_memory(Relation index, int device, GjFallback why);
 static uint64 fold_index(Oid index_oid, bool complete);
 static void fold_in_units(FoldTask *task);
 static FoldUnit perform_unit(FoldTask *task);
@@ -83,24 +84,45 @@ static void leave_merge(FoldTask *task);
 static bool has_relation_lock(void);
 
 /*
- * gpujoin_load(regclass): load an index, or those of all partitions, onto the device and wait
- * until they are there
+ * gpujoin_load(regclass, device): load an index, or those of all partitions, onto a device, or that
+ * device, and wait until they are there
  *
  * Returns the device memory that they take.
  */
 Datum
 gpujoin_load(PG_FUNCTION_ARGS)
 {
+	int			device = get_device(fcinfo);
 	uint64		bytes = 0;
 	ListCell   *lc;
 
 	foreach(lc, GjListManagedIndexes(PG_GETARG_OID(0)))
-		bytes += load_index(lfirst_oid(lc));
+		bytes += load_index(lfirst_oid(lc), device);
 	PG_RETURN_INT64((int64) bytes);
 }
 
+/*
+ * Get the device that the second argument names, or GJ_ANY_DEVICE if there is none
+ */
+static int
+get_device(FunctionCallInfo fcinfo)
+{
+	int			device;
+
+	if (PG_NARGS() < 2)
+		return GJ_ANY_DEVICE;
+	device = PG_GETARG_INT32(1);
+	if (device < 0 || device >= GjServiceDevices())
+		ereport(ERROR,
+				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
+				 errmsg("there is no device %d", device),
+				 errdetail("Devices are numbered from 0, in the order of gpujoin.gpu; there are "
+						   "%d.", GjServiceDevices())));
+	return device;
+}
+
 static uint64
-load_index(Oid index_oid)
+load_index(Oid index_oid, int device)
 {
 	Relation	index = GjOpenManagedIndex(index_oid);
 	GjLoadMode	mode = superuser() ? GJ_LOAD_BY_SUPERUSER : GJ_LOAD_BY_OWNER;
@@ -111,19 +133,19 @@ load_index(Oid index_oid)
 
 	for (;;)
 	{
-		while (GjServiceIsStarting())
+		while (GjServiceIsStarting(device))
 			wait_a_moment(GjWaitEventLoad());
-		result = GjMirrorLoad(index, mode);
+		result = GjMirrorLoad(index, device, mode);
 		if (result != GJ_FALLBACK_LOADING)
 			break;
 		wait_a_moment(GjWaitEventLoad());
 	}
 	if (result != GJ_FALLBACK_NONE)
-		report_failure(index, result);
+		report_failure(index, device, result);
 
 	GjIndexGetState(index, &state);
 	GjMirrorKeyOf(index, state.build_id, &key);
-	if (GjMirrorFind(&key, &mirror) < 0)
+	if (GjMirrorFind(&key, -1, &mirror) < 0)
 		mirror.bytes = 0;
 	relation_close(index, NoLock);
 	return mirror.bytes;
@@ -138,31 +160,32 @@ wait_a_moment(uint32 event)
 }
 
 /*
- * gpujoin_unload(regclass): free the device memory of an index, or of the indexes of all
- * partitions; returns true if there was any
+ * gpujoin_unload(regclass, device): free the memory of an index, or of the indexes of all
+ * partitions, on all devices, or that device; returns true if there was any
  *
  * A mirror that another process is loading is freed when the load ends.
  */
 Datum
 gpujoin_unload(PG_FUNCTION_ARGS)
 {
+	int			device = get_device(fcinfo);
 	bool		found = false;
 	ListCell   *lc;
 
 	foreach(lc, GjListManagedIndexes(PG_GETARG_OID(0)))
-		found |= unload_index(lfirst_oid(lc));
+		found |= unload_index(lfirst_oid(lc), device);
 	PG_RETURN_BOOL(found);
 }
 
 static bool
-unload_index(Oid index_oid)
+unload_index(Oid index_oid, int device)
 {
 	Relation	index = GjOpenManagedIndex(index_oid);
 	GjMirrorKey key;
 	bool		found;
 
 	GjMirrorKeyOf(index, 0, &key);
-	found = GjMirrorDrop(&key, true);
+	found = GjMirrorDrop(&key, true, device);
 	GjMirrorCollect();
 	relation_close(index, NoLock);
 	return found;
@@ -172,7 +195,7 @@ unload_index(Oid index_oid)
  * Raise an error that says why an index could not be loaded, and what may help
  */
 static void
-report_failure(Relation index, GjFallback why)
+report_failure(Relation index, int device, GjFallback why)
 {
 	const char *reason = GjFallbackText(why);
 	const char *hint;
@@ -181,10 +204,13 @@ report_failure(Relation index, GjFallback why)
 	{
 		case GJ_FALLBACK_NO_MEMORY:
 		case GJ_FALLBACK_TOO_BIG:
-			report_no_memory(index, why);
+			report_no_memory(index, device, why);
 			break;
 		case GJ_FALLBACK_SERVICE:
-			(void) GjServiceReady(&reason);
+			if (device == GJ_ANY_DEVICE)
+				(void) GjServiceReady(&reason);
+			else
+				(void) GjServiceDeviceReady(device, &reason);
 			break;
 		case GJ_FALLBACK_FAILED:
 			reason = GjServiceLastError();
@@ -218,15 +244,25 @@ advice(GjFallback why, const char *reason)
 }
 
 static void
-report_no_memory(Relation index, GjFallback why)
+report_no_memory(Relation index, int device, GjFallback why)
 {
 	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
-	GjServiceStatus status;
+	GjServiceStatus sum = {0};
 	GjIndexInfo info;
 	uint64		bytes;
 
 	GjIndexGetInfo(index, &info);
-	GjServiceGetStatus(&status);
+	for (int i = 0; i < GjServiceDevices(); i++)
+	{
+		GjServiceStatus status;
+
+		if (device != GJ_ANY_DEVICE && device != i)
+			continue;
+		GjServiceGetStatus(i, &status);
+		sum.memory_budget += status.memory_budget;
+		sum.memory_columns_limit += status.memory_columns_limit;
+		sum.memory_columns += status.memory_columns;
+	}
 	bytes = GjMirrorBytes(&info, Max(nblocks, info.first_data) - info.first_data);
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
@@ -235,8 +271,8 @@ report_no_memory(Relation index, GjFallback why)
 			 errdetail("It needs " UINT64_FORMAT " MB.  Of " UINT64_FORMAT " MB of device memory, "
 					   UINT64_FORMAT " MB are for mirrors, and " UINT64_FORMAT
 					   " MB of these are in use.",
-					   bytes >> 20, status.memory_budget >> 20,
-					   status.memory_columns_limit >> 20, status.memory_columns >> 20),
+					   bytes >> 20, sum.memory_budget >> 20,
+					   sum.memory_columns_limit >> 20, sum.memory_columns >> 20),
 			 why == GJ_FALLBACK_TOO_BIG ? errhint("Raise gpujoin.device_memory.") :
 			 superuser() ?
 			 errhint("Raise gpujoin.device_memory, or unload an index with the option "

@@ -31,6 +31,7 @@
 #include "mirror/mirror.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_status);
+PG_FUNCTION_INFO_V1(gpujoin_device_stats);
 PG_FUNCTION_INFO_V1(gpujoin_mirrors);
 PG_FUNCTION_INFO_V1(gpujoin_fallbacks);
 PG_FUNCTION_INFO_V1(gpujoin_stats_reset);
@@ -40,7 +41,8 @@ PG_FUNCTION_INFO_V1(gpujoin_stats_reset_index);
 PG_FUNCTION_INFO_V1(gpujoin_progress);
 
 #define STATUS_COLUMNS			45
-#define MIRROR_COLUMNS			23
+#define MIRROR_COLUMNS			24
+#define OLD_MIRROR_COLUMNS		23	/* in version 1.1.0, and of gpujoin_mirrors() */
 #define FALLBACK_COLUMNS		3
 #define USAGE_COLUMNS			25
 #define OLD_USAGE_COLUMNS		19	/* in version 1.0.0 of the extension */
@@ -58,6 +60,7 @@ typedef struct Row
 	int			n;
 } Row;
 
+static void add_status(Row *row, int device);
 static void add_service(Row *row, const GjServiceStatus *status);
 static const char *state_name(GjServiceState state);
 static void add_mirror(Row *row, const GjMirror *mirror, const GjMirrorUse *use);
@@ -156,43 +159,77 @@ add_double(Row *row, double value)
 /* The device service ------------------------------------------------------------------- */
 
 /*
- * gpujoin_status(): return a row about the service, the device, and the numbers of answers
+ * gpujoin_status(): return a row about the service of the first device, the device, and the numbers
+ * of answers
  */
 Datum
 gpujoin_status(PG_FUNCTION_ARGS)
 {
-	GjServiceStatus status = {0};
 	TupleDesc	desc;
 	Row			row = {0};
-	GjIndexUse	use;
-	TimestampTz since;
-	int			ready = 0;
 
 	if (get_call_result_type(fcinfo, NULL, &desc) != TYPEFUNC_COMPOSITE)
 		elog(ERROR, "return type must be a row type");
 
-	GjServiceGetStatus(&status);
-	add_service(&row, &status);
+	add_status(&row, 0);
+	if (row.n != STATUS_COLUMNS || desc->natts != STATUS_COLUMNS)
+		elog(ERROR, "gpujoin_status() has another number of columns");
+	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), row.values,
+													  row.nulls)));
+}
 
+/*
+ * gpujoin_device_stats(): return the same for each device, with its number
+ */
+Datum
+gpujoin_device_stats(PG_FUNCTION_ARGS)
+{
+	ReturnSetInfo *rsinfo = start_rows(fcinfo, STATUS_COLUMNS + 1);
+
+	for (int device = 0; device < Max(GjServiceDevices(), 1); device++)
+	{
+		Row			row = {0};
+
+		add_status(&row, device);
+		row.values[row.n++] = Int32GetDatum(device);
+		put_row(rsinfo, &row, STATUS_COLUMNS + 1);
+	}
+	return (Datum) 0;
+}
+
+/*
+ * Add the columns of a device.  What is counted for the server is in the first one's row only, so
+ * that sums are right.
+ */
+static void
+add_status(Row *row, int device)
+{
+	GjServiceStatus status;
+	GjIndexUse	use;
+	TimestampTz since;
+	int			ready = 0;
+
+	GjServiceGetStatus(device, &status);
+	add_service(row, &status);
 	for (int place = 0; place < GjMirrorTableSize(); place++)
 	{
 		GjMirror	mirror;
 
 		if (GjMirrorGet(place, &mirror, NULL) && mirror.state == GJ_MIRROR_READY &&
-			mirror.column.epoch == status.epoch)
+			(int) mirror.column.device == device && mirror.column.epoch == status.epoch)
 			ready++;
 	}
-	GjUsageSum(&use, &since);
-	add_int(&row, ready);
-	add_int(&row, use.n[GJ_USE_ANSWERED + GJ_FALLBACK_NONE]);
-	add_int(&row, count_fallbacks(&use));
-	add_int(&row, GjUsageEvicted());
-	add_time(&row, since);
-
-	if (row.n != STATUS_COLUMNS || desc->natts != STATUS_COLUMNS)
-		elog(ERROR, "gpujoin_status() has another number of columns");
-	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(desc), row.values,
-													  row.nulls)));
+	add_int(row, ready);
+	if (device == 0)
+	{
+		GjUsageSum(&use, &since);
+		add_int(row, use.n[GJ_USE_ANSWERED + GJ_FALLBACK_NONE]);
+		add_int(row, count_fallbacks(&use));
+		add_int(row, GjUsageEvicted());
+		add_time(row, since);
+	}
+	while (row->n < STATUS_COLUMNS)
+		add_null(row);
 }
 
 static void
@@ -299,7 +336,7 @@ gpujoin_stats_reset(PG_FUNCTION_ARGS)
 Datum
 gpujoin_mirrors(PG_FUNCTION_ARGS)
 {
-	ReturnSetInfo *rsinfo = start_rows(fcinfo, MIRROR_COLUMNS);
+	ReturnSetInfo *rsinfo = start_rows_from(fcinfo, OLD_MIRROR_COLUMNS, MIRROR_COLUMNS);
 
 	for (int place = 0; place < GjMirrorTableSize(); place++)
 	{
@@ -344,6 +381,12 @@ add_mirror(Row *row, const GjMirror *mirror, const GjMirrorUse *use)
 	add_time(row, mirror->loaded_at);
 	add_time(row, mirror->state == GJ_MIRROR_REFUSED ? mirror->retry_at : 0);
 	add_int(row, mirror->tries);
+	if (mirror->column.epoch != 0)
+		row->values[row->n++] = Int32GetDatum(mirror->column.device);
+	else if (mirror->target != GJ_ANY_DEVICE)
+		row->values[row->n++] = Int32GetDatum(mirror->target);
+	else
+		add_null(row);
 }
 
 static const char *
@@ -358,7 +401,7 @@ mirror_state_name(const GjMirror *mirror)
 		case GJ_MIRROR_LOADING:
 			return "loading";
 		case GJ_MIRROR_READY:
-			if (mirror->column.epoch != GjServiceEpoch())
+			if (mirror->column.epoch != GjServiceEpoch(mirror->column.device))
 				return "lost";
 			return mirror->owner != 0 ? "synchronizing" : "ready";
 		case GJ_MIRROR_REFUSED:

@@ -52,6 +52,9 @@ typedef enum GjDevice
 	GJ_DEVICE_NONE
 } GjDevice;
 
+/* Maximum number of devices */
+#define GJ_MAX_DEVICES				16
+
 #define GJ_MAX_DEVICE_MEMORY		(16 * 1024 * 1024)	/* MB */
 
 #define GJ_DEFAULT_RESULT_BUFFER	(128 * 1024)	/* kB */
@@ -122,6 +125,8 @@ extern double gj_device_setup_cost;
 extern double gj_device_search_cost;
 
 extern void GjGucInit(void);
+extern bool GjWantsAllGpus(void);
+extern const char *GjGpuName(int n);
 extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
 
 /*

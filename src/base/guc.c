@@ -15,6 +15,7 @@
 #include "utils/guc.h"
 #include "utils/guc_tables.h"
 #include "utils/plancache.h"
+#include "utils/varlena.h"
 
 #include "cuda/border/gpujoin_device.h"
 #include "compat.h"
@@ -34,6 +35,8 @@ double		gj_device_setup_cost = GJ_DEFAULT_DEVICE_SETUP_COST;
 double		gj_device_search_cost = GJ_DEFAULT_DEVICE_SEARCH_COST;
 
 /* Device service */
+#define ALL_GPUS				"all"
+
 int			gj_device = GJ_DEVICE_AUTO;
 char	   *gj_gpu = NULL;
 int			gj_device_memory = 0;
@@ -80,6 +83,7 @@ static void define_service(void);
 static void define_mirrors(void);
 static void define_folds(void);
 static void define_debugging(void);
+static bool check_gpu(char **newval, void **extra, GucSource source);
 static bool check_device_memory(int *newval, void **extra, GucSource source);
 static void assign_enabled(bool newval, void *extra);
 static void assign_force(bool newval, void *extra);
@@ -218,13 +222,14 @@ define_service(void)
 							 NULL);
 
 	DefineCustomStringVariable("gpujoin.gpu",
-							   "Chooses the GPU, by number or by UUID.",
-							   "Empty: the first.  A UUID begins with GPU- or MIG-.",
+							   "Chooses the GPUs, by number or by UUID.",
+							   "Empty: one, that with the most free memory.  all: all of them.  "
+							   "A UUID begins with GPU- or MIG-.",
 							   &gj_gpu,
 							   "",
 							   fixed,
-							   0,
-							   NULL,
+							   GUC_LIST_INPUT,
+							   check_gpu,
 							   NULL,
 							   NULL);
 
@@ -403,6 +408,69 @@ define_debugging(void)
 							   NULL,
 							   NULL);
 #endif
+}
+
+/*
+ * check_hook of gpujoin.gpu: a list of GPUs, each of them once, or "all"
+ */
+static bool
+check_gpu(char **newval, void **extra, GucSource source)
+{
+	char	   *copy = pstrdup(*newval);
+	List	   *names;
+	ListCell   *lc;
+
+	if (!SplitGUCList(copy, ',', &names))
+	{
+		GUC_check_errdetail("It is not a list.");
+		return false;
+	}
+	if (list_length(names) > GJ_MAX_DEVICES)
+	{
+		GUC_check_errdetail("It lists more than %d GPUs.", GJ_MAX_DEVICES);
+		return false;
+	}
+	foreach(lc, names)
+	{
+		const char *name = lfirst(lc);
+
+		if (list_length(names) > 1 && strcmp(name, ALL_GPUS) == 0)
+		{
+			GUC_check_errdetail("\"%s\" is combined with others.", ALL_GPUS);
+			return false;
+		}
+		for (int i = 0; i < foreach_current_index(lc); i++)
+		{
+			if (strcmp(list_nth(names, i), name) == 0)
+			{
+				GUC_check_errdetail("It lists \"%s\" twice.", name);
+				return false;
+			}
+		}
+	}
+	return true;
+}
+
+/*
+ * Return true if gpujoin.gpu asks for all GPUs
+ */
+bool
+GjWantsAllGpus(void)
+{
+	return strcmp(gj_gpu, ALL_GPUS) == 0;
+}
+
+/*
+ * Return name number n of those that gpujoin.gpu lists, or NULL
+ */
+const char *
+GjGpuName(int n)
+{
+	List	   *names;
+
+	if (!SplitGUCList(pstrdup(gj_gpu), ',', &names) || n >= list_length(names))
+		return NULL;
+	return list_nth(names, n);
 }
 
 /*

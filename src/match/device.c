@@ -107,7 +107,7 @@
 static GjFallback try_match(GjDeviceMatch *match);
 static GjFallback reach_mirror(GjDeviceMatch *match, bool may_sync);
 static GjFallback check_index(GjDeviceMatch *match);
-static GjFallback find_mirror(GjDeviceMatch *match);
+static GjFallback find_mirror(GjDeviceMatch *match, int place);
 static GjFallback get_mirror_made(GjDeviceMatch *match, const GjMirrorKey *key);
 static GjFallback catch_up(GjDeviceMatch *match);
 static bool is_behind(const GjDeviceMatch *match);
@@ -219,7 +219,7 @@ GjMirrorReach(GjDeviceMatch *match, bool may_sync)
 static GjFallback
 reach_mirror(GjDeviceMatch *match, bool may_sync)
 {
-	GjFallback	result = find_mirror(match);
+	GjFallback	result = find_mirror(match, may_sync ? -1 : match->place);
 
 	if (result != GJ_FALLBACK_NONE)
 		return result;
@@ -248,10 +248,11 @@ check_index(GjDeviceMatch *match)
 }
 
 /*
- * Read the journal, and look up the mirror: steps 3 and 4
+ * Read the journal, and look up the mirror, the one that was found before at this place, or any:
+ * steps 3 and 4
  */
 static GjFallback
-find_mirror(GjDeviceMatch *match)
+find_mirror(GjDeviceMatch *match, int place)
 {
 	bool		pinned = GjIndexIsPreloaded(match->index);
 	GjMirrorKey key;
@@ -259,19 +260,23 @@ find_mirror(GjDeviceMatch *match)
 	GjIndexGetJournal(match->index, &match->journal);
 	GjMirrorKeyOf(match->index, match->journal.state.build_id, &key);
 
-	match->place = GjMirrorFind(&key, &match->mirror);
+	match->place = GjMirrorFind(&key, place, &match->mirror);
 	if (match->place < 0 || match->mirror.state != GJ_MIRROR_READY)
 	{
 		GjFallback	result = get_mirror_made(match, &key);
 
 		if (result != GJ_FALLBACK_NONE)
 			return result;
-		match->place = GjMirrorFind(&key, &match->mirror);
+		match->place = GjMirrorFind(&key, -1, &match->mirror);
 		if (match->place < 0 || match->mirror.state != GJ_MIRROR_READY)
 			return GJ_FALLBACK_GONE;
 	}
 	if (match->mirror.pinned != pinned)
 		GjMirrorSetPinned(&key, pinned);
+	if (!GjServiceDeviceReady(match->mirror.column.device, &match->why))
+		return GJ_FALLBACK_SERVICE;
+	if (place < 0)
+		GjMirrorRequested(match->place, &match->mirror);
 	return GJ_FALLBACK_NONE;
 }
 
@@ -289,9 +294,9 @@ get_mirror_made(GjDeviceMatch *match, const GjMirrorKey *key)
 	if (!gj_auto_load && (match->place < 0 || match->mirror.state == GJ_MIRROR_REFUSED))
 		return GJ_FALLBACK_NO_MIRROR;
 	if (gj_force || RelationGetNumberOfBlocks(match->index) <= MAX_LOADED_IN_PASSING)
-		return GjMirrorLoad(match->index, GJ_LOAD_BY_QUERY);
+		return GjMirrorLoad(match->index, GJ_ANY_DEVICE, GJ_LOAD_BY_QUERY);
 	return GjMirrorWant(key, RelationGetRelid(match->index), GjIndexIsPreloaded(match->index),
-						false);
+						false, GJ_ANY_DEVICE);
 }
 
 /*
@@ -318,7 +323,7 @@ catch_up(GjDeviceMatch *match)
 	if (!GjMirrorSync(match->index, match->info, match->place, &match->stats->pages_pushed))
 		return GJ_FALLBACK_NONE;
 	GjIndexGetJournal(match->index, &match->journal);
-	match->place = GjMirrorFind(&key, &match->mirror);
+	match->place = GjMirrorFind(&key, match->place, &match->mirror);
 	if (match->place < 0 || match->mirror.state != GJ_MIRROR_READY)
 		return GJ_FALLBACK_GONE;
 	GjMirrorGetLag(match->index, match->info, &match->mirror, &match->journal, &match->lag);

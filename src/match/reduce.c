@@ -433,6 +433,7 @@ ask(Attempt *a)
 	if (a->request->test != NULL)
 		reduction->asked.marked |= (uint32) (a->request->test->words / (GJ_ENTRY_KEY << 1));
 	result = GjServiceReduce(&match->mirror.column, &shape, match->keys, reduction, rest, &a->info);
+	INSTR_TIME_SUBTRACT(match->stats->elapsed, a->info.away);
 	switch (result)
 	{
 		case GJ_SERVICE_OK:

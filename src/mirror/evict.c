@@ -18,9 +18,9 @@
  * without the lock.  If a process is interrupted between them, other processes do the second
  * step.
  *
- * When the device is full, mirrors are evicted in favor of others.  Memory is not freed at once:
- * the service may have no slot for the request, or a match may be reading the column.  So we
- * count how much has been given up, give up no more than needed, and then wait for a moment.
+ * When a device is full, mirrors on it are evicted in favor of others.  Memory is not freed at
+ * once: the service may have no slot for the request, or a match may be reading the column.  So
+ * we count how much has been given up, give up no more than needed, and then wait for a moment.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -45,9 +45,10 @@
 #define WAIT_STEPS_LOADER		100
 #define WAIT_STEPS_COMMAND		500
 
-static int	find_victim(GjLoadMode mode, uint64 *evictable);
-static bool drop_victim(GjLoadMode mode, int *place, GjMirror *victim);
-static uint64 dropped_bytes(void);
+static int	find_victim(int device, GjLoadMode mode, uint64 *evictable);
+static bool is_on(const GjMirror *mirror, int device);
+static bool drop_victim(int device, GjLoadMode mode, int *place, GjMirror *victim);
+static uint64 dropped_bytes(int device);
 static bool wait_for_memory(GjMirrorRoom *room);
 static pg_noinline void collect_dropped(void);
 static bool claim_dropped(int *place, GjServiceColumn *column);
@@ -68,24 +69,24 @@ GjMirrorMakeRoom(GjMirrorRoom *room)
 	GjMirror	victim;
 	int			place;
 
-	GjServiceGetStatus(&status);
+	GjServiceGetStatus(room->device, &status);
 	if (!room->begun)
 	{
 		room->begun = true;
 		GjMirrorSweep();
 		room->held = status.memory_columns;
-		room->evicted = dropped_bytes();
+		room->evicted = dropped_bytes(room->device);
 	}
 
 	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
-	(void) find_victim(room->mode, &evictable);
+	(void) find_victim(room->device, room->mode, &evictable);
 	LWLockRelease(gj_mirrors->lock);
 	if (room->held + room->bytes > status.memory_columns_limit + room->evicted + evictable)
 		return false;
 
 	while (room->held + room->bytes > status.memory_columns_limit + room->evicted)
 	{
-		if (!drop_victim(room->mode, &place, &victim))
+		if (!drop_victim(room->device, room->mode, &place, &victim))
 			return false;
 		room->evicted += victim.bytes;
 	}
@@ -106,7 +107,7 @@ GjMirrorEvict(GjLoadMode mode)
 	GjMirror	now;
 	int			place;
 
-	if (!drop_victim(mode, &place, &victim))
+	if (!drop_victim(GJ_ANY_DEVICE, mode, &place, &victim))
 		return false;
 	GjMirrorCollect();
 	return !GjMirrorGet(place, &now, NULL) ||
@@ -175,19 +176,23 @@ GjMirrorSweep(void)
 			copy.owner != 0)
 			continue;
 		if (GjMirrorIsGone(&copy.key))
-			GjMirrorDrop(&copy.key, false);
+			GjMirrorDrop(&copy.key, false, GJ_ANY_DEVICE);
 	}
 }
 
 /*
- * Find the least recently used mirror that may be evicted, or -1; also add up the memory of all
- * mirrors that may be evicted.  Needs the lock.
+ * Find the mirror to evict from a device, or -1; also add up the memory of all mirrors that may be
+ * evicted.  Needs the lock.
+ *
+ * Those that another device has as well are evicted first, whatever their use, then the least
+ * recently used one.
  */
 static int
-find_victim(GjLoadMode mode, uint64 *evictable)
+find_victim(int device, GjLoadMode mode, uint64 *evictable)
 {
 	TimestampTz now = GetCurrentTimestamp();
 	TimestampTz oldest = 0;
+	bool		is_copy = false;
 	int			victim = -1;
 
 	*evictable = 0;
@@ -198,33 +203,44 @@ find_victim(GjLoadMode mode, uint64 *evictable)
 		GjMirrorEntry *entry = &gj_mirrors->entries[place];
 		GjMirror   *mirror = &entry->mirror;
 		TimestampTz used = (TimestampTz) pg_atomic_read_u64(&entry->last_used);
+		bool		copied;
 
-		if (mirror->state != GJ_MIRROR_READY || mirror->owner != 0 || mirror->pinned ||
-			!GjMirrorHasColumn(mirror))
+		if (mirror->state != GJ_MIRROR_READY || mirror->owner != 0 ||
+			!GjMirrorHasColumn(mirror) || !is_on(mirror, device))
 			continue;
-		if (mode != GJ_LOAD_BY_SUPERUSER &&
+		copied = GjMirrorHasCopy(place);
+		if (mirror->pinned && !copied)
+			continue;
+		if (mode != GJ_LOAD_BY_SUPERUSER && !copied &&
 			!TimestampDifferenceExceeds(used, now, RECENT_USE_MS))
 			continue;
 		*evictable += mirror->bytes;
-		if (victim < 0 || used < oldest)
+		if (victim < 0 || copied > is_copy || (copied == is_copy && used < oldest))
 		{
 			victim = place;
 			oldest = used;
+			is_copy = copied;
 		}
 	}
 	return victim;
 }
 
+static bool
+is_on(const GjMirror *mirror, int device)
+{
+	return device == GJ_ANY_DEVICE || (int) mirror->column.device == device;
+}
+
 /*
- * Drop the least recently used mirror; its memory is freed later
+ * Drop the mirror to evict; its memory is freed later
  */
 static bool
-drop_victim(GjLoadMode mode, int *place, GjMirror *victim)
+drop_victim(int device, GjLoadMode mode, int *place, GjMirror *victim)
 {
 	uint64		evictable;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	*place = find_victim(mode, &evictable);
+	*place = find_victim(device, mode, &evictable);
 	if (*place >= 0)
 	{
 		*victim = gj_mirrors->entries[*place].mirror;
@@ -234,9 +250,9 @@ drop_victim(GjLoadMode mode, int *place, GjMirror *victim)
 	return *place >= 0;
 }
 
-/* Return the memory that dropped mirrors still hold */
+/* Return the memory of a device that dropped mirrors still hold */
 static uint64
-dropped_bytes(void)
+dropped_bytes(int device)
 {
 	uint64		bytes = 0;
 
@@ -245,7 +261,8 @@ dropped_bytes(void)
 	{
 		const GjMirror *mirror = &gj_mirrors->entries[place].mirror;
 
-		if (mirror->state == GJ_MIRROR_DROPPED && GjMirrorHasColumn(mirror))
+		if (mirror->state == GJ_MIRROR_DROPPED && GjMirrorHasColumn(mirror) &&
+			is_on(mirror, device))
 			bytes += mirror->bytes;
 	}
 	LWLockRelease(gj_mirrors->lock);

@@ -81,7 +81,7 @@ typedef struct Databases
 /* State of the launcher */
 typedef struct Launcher
 {
-	uint32		epoch;			/* of the device's memory when last seen */
+	uint32		epochs[GJ_MAX_DEVICES]; /* of the devices' memory when last seen */
 	Databases	databases;		/* databases that need attention */
 	BackgroundWorkerHandle *loader; /* the running one, or NULL */
 	Oid			loading;		/* database of that loader */
@@ -95,7 +95,8 @@ static void describe_worker(BackgroundWorker *worker, const char *function, cons
 static void launcher_exit(int code, Datum arg);
 static void reload(Launcher *launcher);
 static long launcher_step(Launcher *launcher);
-static bool see_device(Launcher *launcher);
+static bool see_devices(Launcher *launcher);
+static bool see_device(Launcher *launcher, int device);
 static bool is_loader_running(Launcher *launcher);
 static void judge_loader(Launcher *launcher);
 static void collect_requests(Launcher *launcher);
@@ -218,7 +219,7 @@ launcher_step(Launcher *launcher)
 	if (!GjServiceReady(&why_not))
 		return TICK_MS;
 
-	GjMirrorRetry(see_device(launcher));
+	GjMirrorRetry(see_devices(launcher));
 	GjMirrorCollect();
 	if (is_loader_running(launcher))
 		return TICK_MS;
@@ -236,18 +237,31 @@ launcher_step(Launcher *launcher)
 }
 
 /*
- * Return true if the device is a different one, or has lost its memory.  Warns if it has no room
+ * Return true if a device that is ready is a different one, or has lost its memory
+ */
+static bool
+see_devices(Launcher *launcher)
+{
+	bool		is_new = false;
+
+	for (int device = 0; device < GjServiceDevices(); device++)
+		is_new |= GjServiceDeviceReady(device, NULL) && see_device(launcher, device);
+	return is_new;
+}
+
+/*
+ * Return true if this device is a different one, or has lost its memory.  Warns if it has no room
  * at all.
  */
 static bool
-see_device(Launcher *launcher)
+see_device(Launcher *launcher, int device)
 {
 	GjServiceStatus status;
 
-	if (launcher->epoch == GjServiceEpoch())
+	if (launcher->epochs[device] == GjServiceEpoch(device))
 		return false;
-	launcher->epoch = GjServiceEpoch();
-	GjServiceGetStatus(&status);
+	launcher->epochs[device] = GjServiceEpoch(device);
+	GjServiceGetStatus(device, &status);
 	if (status.memory_columns_limit < GJD_EXTENT_BYTES)
 		ereport(WARNING,
 				(errmsg("gpujoin.device_memory leaves no room for mirrors: "

@@ -96,6 +96,9 @@ static GjFallback load(Relation index, const GjIndexInfo *info, int place, GjLoa
 					   const GjIndexState *state);
 static GjFallback create_column(const GjIndexInfo *info, BlockNumber pages, int place,
 								GjLoadMode mode);
+static GjServiceResult create_on(int device, const GjIndexInfo *info, BlockNumber pages, int place,
+								 GjLoadMode mode, bool may_evict);
+static bool fits(uint64 bytes, int n, const int *devices);
 static GjFallback push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 						   const GjIndexState *state, BlockNumber pages);
 static bool may_try_again(GjServiceResult result, GjLoadMode mode, int *tries);
@@ -132,13 +135,13 @@ static GjServiceResult mirror_push_pages(GjMirrorPush *state, const GjServiceCol
 static void set_column(int place, const GjServiceColumn *column, BlockNumber pages, uint64 bytes);
 
 /*
- * Load an index, unless it is loaded
+ * Load an index, on any device or on this one, unless it is loaded
  *
  * Returns GJ_FALLBACK_NONE if a mirror exists now; otherwise the reason why not, for example
  * that another process is loading it.
  */
 GjFallback
-GjMirrorLoad(Relation index, GjLoadMode mode)
+GjMirrorLoad(Relation index, int device, GjLoadMode mode)
 {
 	const char *why_not;
 	GjIndexState state;
@@ -148,7 +151,8 @@ GjMirrorLoad(Relation index, GjLoadMode mode)
 
 	if (!GjMirrorTableExists())
 		return GJ_FALLBACK_NOT_PRELOADED;
-	if (!GjServiceReady(&why_not))
+	if (device == GJ_ANY_DEVICE ? !GjServiceReady(&why_not) :
+		!GjServiceDeviceReady(device, &why_not))
 		return GJ_FALLBACK_SERVICE;
 	if (RelationUsesLocalBuffers(index))
 		return GJ_FALLBACK_TEMPORARY;
@@ -158,7 +162,7 @@ GjMirrorLoad(Relation index, GjLoadMode mode)
 	for (;;)
 	{
 		result = GjMirrorClaimLoad(&key, RelationGetRelid(index), GjIndexIsPreloaded(index),
-								   &place);
+								   device, &place);
 		if (result != GJ_FALLBACK_TABLE_FULL || !GjMirrorEvict(mode))
 			break;
 	}
@@ -254,15 +258,18 @@ load(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 {
 	BlockNumber pages = GjIndexGetLength(index) - info->first_data;
 	GjFallback	result = create_column(info, pages, place, mode);
+	GjMirror	mirror;
 
 	if (result == GJ_FALLBACK_NONE)
 		result = push_all(index, info, place, mode, state, pages);
 	if (result == GJ_FALLBACK_NONE)
 		return result;
 
-	if (mode == GJ_LOAD_AT_BUILD &&
-		(result == GJ_FALLBACK_NO_MEMORY || result == GJ_FALLBACK_TOO_BIG))
-		GjMirrorForget(place);	/* it was not requested by a query yet */
+	(void) GjMirrorGet(place, &mirror, NULL);
+	if (mirror.target != GJ_ANY_DEVICE ||
+		(mode == GJ_LOAD_AT_BUILD &&
+		 (result == GJ_FALLBACK_NO_MEMORY || result == GJ_FALLBACK_TOO_BIG)))
+		GjMirrorForget(place);	/* no query needs it there, or has requested it yet */
 	else
 		GjMirrorRefuse(place, result,
 					   result == GJ_FALLBACK_NO_MEMORY || result == GJ_FALLBACK_TOO_BIG ?
@@ -271,13 +278,37 @@ load(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 }
 
 /*
- * Create the column, making room for it
+ * Create the column on a device that has room for it; if none has, make room on one
  */
 static GjFallback
 create_column(const GjIndexInfo *info, BlockNumber pages, int place, GjLoadMode mode)
 {
-	GjMirrorRoom room = {.bytes = GjMirrorBytes(info, pages), .mode = mode};
-	GjServiceStatus status;
+	GjServiceResult result = GJ_SERVICE_UNAVAILABLE;
+	int			devices[GJ_MAX_DEVICES];
+	int			n;
+	GjMirror	mirror;
+
+	(void) GjMirrorGet(place, &mirror, NULL);
+	n = GjMirrorListDevices(mirror.target, devices);
+	for (int i = 0; i < n && n > 1 && result != GJ_SERVICE_OK; i++)
+		result = create_on(devices[i], info, pages, place, mode, false);
+	for (int i = 0; i < n && result != GJ_SERVICE_OK; i++)
+		result = create_on(devices[i], info, pages, place, mode, true);
+	if (result == GJ_SERVICE_NO_MEMORY && !fits(GjMirrorBytes(info, pages), n, devices))
+		return GJ_FALLBACK_TOO_BIG;
+	return fallback_of(result);
+}
+
+/*
+ * Create the column on a device
+ */
+static GjServiceResult
+create_on(int device, const GjIndexInfo *info, BlockNumber pages, int place, GjLoadMode mode,
+		  bool may_evict)
+{
+	GjMirrorRoom room = {
+		.device = device,.bytes = GjMirrorBytes(info, pages),.mode = mode
+	};
 	GjServiceColumn column;
 	GjServiceResult result;
 	gjd_shape	shape;
@@ -285,19 +316,29 @@ create_column(const GjIndexInfo *info, BlockNumber pages, int place, GjLoadMode 
 
 	GjMirrorShape(info, &shape);
 	do
-		result = GjServiceColumnCreate(&shape, pages, &column);
-	while ((result == GJ_SERVICE_NO_MEMORY && GjMirrorMakeRoom(&room)) ||
+		result = GjServiceColumnCreate(device, &shape, pages, &column);
+	while ((result == GJ_SERVICE_NO_MEMORY && may_evict && GjMirrorMakeRoom(&room)) ||
 		   may_try_again(result, mode, &tries));
-
 	if (result == GJ_SERVICE_OK)
-	{
 		set_column(place, &column, pages, room.bytes);
-		return GJ_FALLBACK_NONE;
+	return result;
+}
+
+/*
+ * Return true if one of the devices could hold a column of this size
+ */
+static bool
+fits(uint64 bytes, int n, const int *devices)
+{
+	GjServiceStatus status;
+
+	for (int i = 0; i < n; i++)
+	{
+		GjServiceGetStatus(devices[i], &status);
+		if (bytes <= status.memory_columns_limit)
+			return true;
 	}
-	GjServiceGetStatus(&status);
-	if (result == GJ_SERVICE_NO_MEMORY && room.bytes > status.memory_columns_limit)
-		return GJ_FALLBACK_TOO_BIG;
-	return fallback_of(result);
+	return false;
 }
 
 /*
@@ -383,7 +424,7 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 {
 	GjIndexJournal *journal = palloc(sizeof(GjIndexJournal));
 	GjMirrorLag *lag;
-	GjMirrorRoom room = {.mode = GJ_LOAD_BY_QUERY};
+	GjMirrorRoom room = {.device = mirror->column.device,.mode = GJ_LOAD_BY_QUERY};
 	uint64		bytes;
 	GjMirrorPush to_push = {0};
 	BlockNumber nblocks;

@@ -145,7 +145,8 @@ want_index(Oid index_oid)
 			GjMirrorSetPinned(&key, false);
 		else
 		{
-			while (GjMirrorWant(&key, index_oid, true, false) == GJ_FALLBACK_TABLE_FULL)
+			while (GjMirrorWant(&key, index_oid, true, false,
+								GJ_ANY_DEVICE) == GJ_FALLBACK_TABLE_FULL)
 			{
 				done = GjMirrorEvict(GJ_LOAD_BY_LOADER);
 				if (!done)

@@ -57,8 +57,10 @@ typedef struct GjMirror
 	bool		doomed;			/* true if its owner must drop it when done */
 	bool		pinned;			/* reloption preload: not evicted for others */
 	bool		wanted;			/* true if the loader was asked: it retries failed loads */
-	bool		modest;			/* true if wanted only because the index was built: evicts
-								 * nothing */
+	bool		modest;			/* true if no query has asked for it, as the index was built, or if
+								 * it is wanted as a copy: evicts nothing */
+	int			target;			/* the device to load it on, or GJ_ANY_DEVICE */
+	bool		copied;			/* true if other entries may have the same key */
 	int			tries;			/* number of consecutive failed loads */
 	GjFallback	refusal;		/* reason, if GJ_MIRROR_REFUSED */
 	TimestampTz retry_at;
@@ -133,15 +135,19 @@ extern int	GjMirrorTableSize(void);
 
 /* registry.c: entries of the table */
 extern bool GjMirrorGet(int place, GjMirror *mirror, GjMirrorUse *use);
-extern int	GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror);
+extern int	GjMirrorFind(const GjMirrorKey *key, int place, GjMirror *mirror);
 extern void GjMirrorUsed(int place);
 extern void GjMirrorStatsReset(void);
-extern bool GjMirrorDrop(const GjMirrorKey *key, bool any_build);
+extern bool GjMirrorDrop(const GjMirrorKey *key, bool any_build, int device);
 
 /* registry.c: requests for mirrors */
-extern GjFallback GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest);
+extern GjFallback GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest,
+							   int device);
 extern void GjMirrorGone(int place, const GjServiceColumn *column);
 extern void GjMirrorSetPinned(const GjMirrorKey *key, bool pinned);
+
+/* place.c: copies on further devices */
+extern void GjMirrorRequested(int place, const GjMirror *mirror);
 
 /* evict.c: freeing device memory */
 extern void GjMirrorCollect(void);
@@ -160,7 +166,7 @@ extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirr
 /* load.c: loading and synchronizing */
 extern void GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape);	/* load.c */
 extern uint64 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages);
-extern GjFallback GjMirrorLoad(Relation index, GjLoadMode mode);
+extern GjFallback GjMirrorLoad(Relation index, int device, GjLoadMode mode);
 extern bool GjMirrorSync(Relation index, const GjIndexInfo *info, int place,
 						 uint64 *pages_pushed);
 

@@ -19,8 +19,11 @@
  * entry with a column does not become EMPTY before the service has confirmed that the column is
  * gone.  So no column is forgotten.
  *
- * Entries whose column is of another epoch than the service's have lost it: the device memory is
+ * Entries whose column is of another epoch than the device's have lost it: the device memory is
  * gone as a whole, and nothing is left to free.
+ *
+ * An index may have several entries, each with a column on another device and a promise of its own:
+ * copies of each other (place.c).
  *
  * The sections below take requests for mirrors, set up the shared memory, define a mirror's key,
  * and request mirrors for indexes that a transaction has built.
@@ -82,7 +85,7 @@ static GjMirror *lock_own(int place);
 static void unlock_and_wake(bool to_do);
 static void give_up(GjMirror *mirror, GjFallback why, int retry_ms);
 static bool counts_on_loader(const GjMirror *mirror);
-static void want_again(GjMirror *mirror);
+static void want_again(int place);
 static void add_wish(Oid index, const GjMirrorKey *key, bool pinned);
 static void at_transaction_end(XactEvent event, void *arg);
 static void at_subtransaction_end(SubXactEvent event, SubTransactionId subid,
@@ -92,8 +95,12 @@ static void see_alter(ObjectAccessType access, Oid class_oid, Oid object_oid, in
 					  void *arg);
 static void look_for_marked(Oid database);
 static GjMirror *find_entry(const GjMirrorKey *key, int *place);
+static bool is_of(const GjMirror *mirror, const GjMirrorKey *key);
+static bool is_for(const GjMirror *mirror, int device);
 static GjMirror *find_free_entry(int *place);
-static void start_load(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned);
+static void start_load(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned,
+					   int target);
+static void note_copies(const GjMirrorKey *key);
 static bool is_stale(const GjMirror *mirror);
 static void wake_launcher(void);
 
@@ -126,16 +133,17 @@ GjMirrorGet(int place, GjMirror *mirror, GjMirrorUse *use)
 /*
  * Find and copy an entry by key, in any state but DROPPED; returns -1 if not found
  *
- * READY means that the column exists now, as far as we know.
+ * READY means that the column exists now, as far as we know.  If "place" is not -1, and the entry
+ * there is of this key and READY, then it is that one, even if another device has a copy.
  */
 int
-GjMirrorFind(const GjMirrorKey *key, GjMirror *mirror)
+GjMirrorFind(const GjMirrorKey *key, int place, GjMirror *mirror)
 {
-	GjMirror   *entry;
-	int			place;
+	GjMirror   *entry = place >= 0 ? &gj_mirrors->entries[place].mirror : NULL;
 
 	LWLockAcquire(gj_mirrors->lock, LW_SHARED);
-	entry = find_entry(key, &place);
+	if (entry == NULL || !is_of(entry, key) || entry->state != GJ_MIRROR_READY || is_stale(entry))
+		entry = find_entry(key, &place);
 	if (entry != NULL && is_stale(entry))
 		entry = NULL;
 	if (entry != NULL)
@@ -199,20 +207,20 @@ GjMirrorStatsReset(void)
 /* Claiming ------------------------------------------------------------------------- */
 
 /*
- * Become the process that loads a mirror
+ * Become the process that loads a mirror, on any device or on this one
  *
  * Returns GJ_FALLBACK_NONE if *place is the caller's to load or, if it is -1, the mirror is
  * ready; otherwise the reason why not.
  */
 GjFallback
-GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *place)
+GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int device, int *place)
 {
 	GjFallback	result = GJ_FALLBACK_NONE;
 	GjMirror   *mirror;
 
 	GjMirrorExitHook();
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	mirror = find_entry(key, place);
+	mirror = GjMirrorFindOn(key, device, place);
 	if (mirror != NULL && mirror->state == GJ_MIRROR_READY && !is_stale(mirror))
 		*place = -1;
 	else if (mirror != NULL && mirror->owner != 0)
@@ -224,7 +232,7 @@ GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *place)
 		if (mirror == NULL)
 			result = GJ_FALLBACK_TABLE_FULL;
 		else
-			start_load(mirror, key, index, pinned);
+			start_load(mirror, key, index, pinned, device);
 	}
 	LWLockRelease(gj_mirrors->lock);
 	return result;
@@ -249,7 +257,7 @@ GjMirrorClaimWanted(Oid database, int *place, GjMirror *copy)
 			mirror->key.database != database)
 			continue;
 		modest = mirror->modest;
-		start_load(mirror, &mirror->key, mirror->index, mirror->pinned);
+		start_load(mirror, &mirror->key, mirror->index, mirror->pinned, mirror->target);
 		mirror->modest = modest;
 		*place = i;
 		*copy = *mirror;
@@ -348,12 +356,13 @@ set_promise(GjMirror *mirror, const GjIndexState *state)
 /* For all processes ------------------------------------------------------------------ */
 
 /*
- * Drop the mirror of an index; with any_build, also those of other builds in its file
+ * Drop the mirrors of an index, on any device or on this one; with any_build, also those of other
+ * builds in its file
  *
  * Returns true if there was one.  Its memory is freed by GjMirrorCollect().
  */
 bool
-GjMirrorDrop(const GjMirrorKey *key, bool any_build)
+GjMirrorDrop(const GjMirrorKey *key, bool any_build, int device)
 {
 	bool		found = false;
 
@@ -367,7 +376,7 @@ GjMirrorDrop(const GjMirrorKey *key, bool any_build)
 
 		if (mirror->state == GJ_MIRROR_EMPTY || mirror->state == GJ_MIRROR_DROPPED ||
 			memcmp(&mirror->key, key, offsetof(GjMirrorKey, build_id)) != 0 ||
-			(!any_build && mirror->key.build_id != key->build_id))
+			(!any_build && mirror->key.build_id != key->build_id) || !is_for(mirror, device))
 			continue;
 		found |= mirror->state == GJ_MIRROR_READY || mirror->state == GJ_MIRROR_LOADING;
 		GjMirrorDropEntry(mirror);
@@ -391,13 +400,13 @@ GjMirrorDrop(const GjMirrorKey *key, bool any_build)
  */
 
 /*
- * Request a mirror from the loader
+ * Request a mirror from the loader, on any device or on this one
  *
  * Returns the reason to report while there is no mirror.  Raises no error, so it may be called
  * when a transaction has just committed.
  */
 GjFallback
-GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest)
+GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest, int device)
 {
 	GjFallback	result = GJ_FALLBACK_LOADING;
 	bool		asked = false;
@@ -405,7 +414,7 @@ GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest)
 	int			place;
 
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	mirror = find_entry(key, &place);
+	mirror = GjMirrorFindOn(key, device, &place);
 	if (mirror != NULL)
 		mirror->pinned |= pinned;
 	else
@@ -424,7 +433,7 @@ GjMirrorWant(const GjMirrorKey *key, Oid index, bool pinned, bool modest)
 			 (mirror->state != GJ_MIRROR_READY || is_stale(mirror)))
 	{
 		asked = mirror->state != GJ_MIRROR_WANTED;
-		start_load(mirror, key, index, pinned);
+		start_load(mirror, key, index, pinned, device);
 		mirror->owner = 0;
 		mirror->state = GJ_MIRROR_WANTED;
 		mirror->wanted = true;
@@ -513,8 +522,8 @@ GjMirrorAbandonEntry(int place)
 }
 
 /*
- * Request a mirror again whose column the service does not know any more, although it has not
- * lost its memory as a whole
+ * Request a mirror again whose column the service does not know any more, although the device has
+ * not lost its memory as a whole
  */
 void
 GjMirrorGone(int place, const GjServiceColumn *column)
@@ -524,29 +533,28 @@ GjMirrorGone(int place, const GjServiceColumn *column)
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
 	if (mirror->state == GJ_MIRROR_READY && mirror->owner == 0 && GjMirrorHasColumn(mirror) &&
 		memcmp(&mirror->column, column, sizeof(GjServiceColumn)) == 0)
-		want_again(mirror);
+		want_again(place);
 	LWLockRelease(gj_mirrors->lock);
 }
 
 /*
- * Pin or unpin a mirror, after the index's reloption was changed
+ * Pin or unpin the mirrors of an index, after the index's reloption was changed
  */
 void
 GjMirrorSetPinned(const GjMirrorKey *key, bool pinned)
 {
-	GjMirror   *mirror;
-	int			place;
-
 	LWLockAcquire(gj_mirrors->lock, LW_EXCLUSIVE);
-	mirror = find_entry(key, &place);
-	if (mirror != NULL)
-		mirror->pinned = pinned;
+	for (int place = 0; place < gj_mirrors->high; place++)
+	{
+		if (is_of(&gj_mirrors->entries[place].mirror, key))
+			gj_mirrors->entries[place].mirror.pinned = pinned;
+	}
 	LWLockRelease(gj_mirrors->lock);
 }
 
 /*
  * Repeat requests, in the launcher: those that were given up and whose delay is over, and those
- * for mirrors that were lost with the device's memory.  Mirrors that did not fit are tried again
+ * for mirrors that were lost with a device's memory.  Mirrors that did not fit are tried again
  * on a new device.
  */
 void
@@ -562,7 +570,7 @@ GjMirrorRetry(bool new_device)
 		if (mirror->owner != 0)
 			continue;
 		if (mirror->state == GJ_MIRROR_READY && is_stale(mirror))
-			want_again(mirror);
+			want_again(place);
 		else if (mirror->state == GJ_MIRROR_DROPPED && is_stale(mirror))
 			memset(mirror, 0, sizeof(GjMirror));
 		else if (mirror->state == GJ_MIRROR_REFUSED &&
@@ -599,7 +607,7 @@ give_up(GjMirror *mirror, GjFallback why, int retry_ms)
 		retry_ms = FIRST_RETRY_MS;
 	for (int i = 0; i < failed.tries && retry_ms < MAX_RETRY_MS; i++)
 		retry_ms *= 2;
-	start_load(note, &failed.key, failed.index, failed.pinned);
+	start_load(note, &failed.key, failed.index, failed.pinned, failed.target);
 	note->owner = 0;
 	note->state = GJ_MIRROR_REFUSED;
 	note->refusal = why;
@@ -623,12 +631,22 @@ counts_on_loader(const GjMirror *mirror)
 		mirror->refusal != GJ_FALLBACK_NO_MEMORY && mirror->refusal != GJ_FALLBACK_TOO_BIG;
 }
 
-/* Handle the loss of the entry's column.  Needs the lock. */
+/*
+ * Handle the loss of the entry's column: if no other device has the mirror, it is loaded again,
+ * on any device.  Needs the lock.
+ */
 static void
-want_again(GjMirror *mirror)
+want_again(int place)
 {
+	GjMirror   *mirror = &gj_mirrors->entries[place].mirror;
+
 	Assert(mirror->state == GJ_MIRROR_READY && mirror->owner == 0);
-	start_load(mirror, &mirror->key, mirror->index, mirror->pinned);
+	if (GjMirrorHasCopy(place))
+	{
+		memset(mirror, 0, sizeof(GjMirror));
+		return;
+	}
+	start_load(mirror, &mirror->key, mirror->index, mirror->pinned, GJ_ANY_DEVICE);
 	mirror->owner = 0;
 	mirror->state = GJ_MIRROR_WANTED;
 	mirror->wanted = true;
@@ -651,24 +669,83 @@ GjMirrorDropEntry(GjMirror *mirror)
 }
 
 /*
- * Find an entry by key, ignoring dropped ones.  Needs the lock.
+ * Find an entry by key, ignoring dropped ones.  If there are several, on different devices, choose
+ * one for a request.  Needs the lock.
  */
 static GjMirror *
 find_entry(const GjMirrorKey *key, int *place)
 {
+	GjMirror   *best = NULL;
+
 	for (int i = 0; i < gj_mirrors->high; i++)
 	{
 		GjMirror   *mirror = &gj_mirrors->entries[i].mirror;
 
-		if (mirror->key.build_id == key->build_id &&
-			mirror->state != GJ_MIRROR_EMPTY && mirror->state != GJ_MIRROR_DROPPED &&
-			memcmp(&mirror->key, key, sizeof(GjMirrorKey)) == 0)
+		if (!is_of(mirror, key) || (best != NULL && !GjMirrorIsBetter(mirror, best)))
+			continue;
+		best = mirror;
+		*place = i;
+		if (!mirror->copied)
+			break;
+	}
+	return best;
+}
+
+/*
+ * Find an entry by key that is, or is to be, on a device.  Needs the lock.
+ */
+GjMirror *
+GjMirrorFindOn(const GjMirrorKey *key, int device, int *place)
+{
+	if (device == GJ_ANY_DEVICE)
+		return find_entry(key, place);
+	for (int i = 0; i < gj_mirrors->high; i++)
+	{
+		GjMirror   *mirror = &gj_mirrors->entries[i].mirror;
+
+		if (is_of(mirror, key) && is_for(mirror, device))
 		{
 			*place = i;
 			return mirror;
 		}
 	}
 	return NULL;
+}
+
+/*
+ * Return true if another device has the entry's mirror, too.  Needs the lock.
+ */
+bool
+GjMirrorHasCopy(int place)
+{
+	const GjMirror *mirror = &gj_mirrors->entries[place].mirror;
+
+	for (int i = 0; i < gj_mirrors->high && mirror->copied; i++)
+	{
+		const GjMirror *other = &gj_mirrors->entries[i].mirror;
+
+		if (i != place && other->state == GJ_MIRROR_READY && !is_stale(other) && !other->doomed &&
+			memcmp(&other->key, &mirror->key, sizeof(GjMirrorKey)) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool
+is_of(const GjMirror *mirror, const GjMirrorKey *key)
+{
+	return mirror->key.build_id == key->build_id &&
+		mirror->state != GJ_MIRROR_EMPTY && mirror->state != GJ_MIRROR_DROPPED &&
+		memcmp(&mirror->key, key, sizeof(GjMirrorKey)) == 0;
+}
+
+static bool
+is_for(const GjMirror *mirror, int device)
+{
+	if (device == GJ_ANY_DEVICE)
+		return true;
+	return GjMirrorHasColumn(mirror) ? (int) mirror->column.device == device :
+		mirror->target == device;
 }
 
 /*
@@ -718,7 +795,7 @@ is_replaceable(const GjMirror *mirror)
  * are kept.  Needs the lock.
  */
 static void
-start_load(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned)
+start_load(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned, int target)
 {
 	GjMirrorKey kept = *key;	/* a copy, because it may point into the entry */
 	bool		same = memcmp(&mirror->key, key, sizeof(GjMirrorKey)) == 0;
@@ -731,8 +808,28 @@ start_load(GjMirror *mirror, const GjMirrorKey *key, Oid index, bool pinned)
 	mirror->pinned = pinned;
 	mirror->wanted = wanted;
 	mirror->tries = tries;
+	mirror->target = target;
 	mirror->state = GJ_MIRROR_LOADING;
 	mirror->owner = MyProcPid;
+	if (GjServiceDevices() > 1)
+		note_copies(&mirror->key);
+}
+
+/*
+ * Mark the entries of an index as copies if there are several.  Needs the lock.
+ */
+static void
+note_copies(const GjMirrorKey *key)
+{
+	int			n = 0;
+
+	for (int i = 0; i < gj_mirrors->high; i++)
+		n += is_of(&gj_mirrors->entries[i].mirror, key);
+	for (int i = 0; i < gj_mirrors->high && n > 1; i++)
+	{
+		if (is_of(&gj_mirrors->entries[i].mirror, key))
+			gj_mirrors->entries[i].mirror.copied = true;
+	}
 }
 
 /*
@@ -797,6 +894,7 @@ startup_shmem(void)
 	{
 		pg_atomic_init_u64(&gj_mirrors->entries[i].matches, 0);
 		pg_atomic_init_u64(&gj_mirrors->entries[i].last_used, 0);
+		pg_atomic_init_u32(&gj_mirrors->entries[i].waits, 0);
 	}
 }
 
@@ -979,7 +1077,7 @@ GjMirrorRelationRebuilt(Relation index)
 	GjMirrorKey key;
 
 	GjMirrorKeyOf(index, 0, &key);
-	if (GjMirrorDrop(&key, true))
+	if (GjMirrorDrop(&key, true, GJ_ANY_DEVICE))
 		wake_launcher();
 }
 
@@ -1075,7 +1173,8 @@ fulfil(void)
 		const Wish *wish = lfirst(lc);
 
 		if (OidIsValid(wish->index))
-			(void) GjMirrorWant(&wish->key, wish->index, wish->pinned, !wish->pinned);
+			(void) GjMirrorWant(&wish->key, wish->index, wish->pinned, !wish->pinned,
+								GJ_ANY_DEVICE);
 		else
 			altered = true;
 	}

@@ -21,6 +21,7 @@ typedef struct GjMirrorEntry
 	GjMirror	mirror;			/* protected by the lock */
 	pg_atomic_uint64 matches;
 	pg_atomic_uint64 last_used; /* TimestampTz */
+	pg_atomic_uint32 waits;		/* requests that had to wait, less those that had not: place.c */
 
 	/* The contents of the copies, for the mirror's owner only: load.c */
 	dsm_handle	copies_handle;
@@ -68,7 +69,8 @@ extern void GjMirrorExitHook(void);
 extern void GjMirrorAbandon(void);
 
 /* registry.c: claiming and finishing entries */
-extern GjFallback GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int *place);
+extern GjFallback GjMirrorClaimLoad(const GjMirrorKey *key, Oid index, bool pinned, int device,
+									int *place);
 extern bool GjMirrorClaimWanted(Oid database, int *place, GjMirror *mirror);
 extern bool GjMirrorClaimSync(int place, GjMirror *mirror);
 extern void GjMirrorFinish(int place, const GjIndexState *state, BlockNumber pages, uint64 bytes,
@@ -80,17 +82,26 @@ extern void GjMirrorForget(int place);
 extern void GjMirrorAbandonEntry(int place);
 extern void GjMirrorRetry(bool new_device);
 
+/* registry.c; need the lock */
+extern bool GjMirrorHasCopy(int place);
+extern GjMirror *GjMirrorFindOn(const GjMirrorKey *key, int device, int *place);
+
+/* place.c: devices for a mirror */
+extern int	GjMirrorListDevices(int target, int *devices);
+extern bool GjMirrorIsBetter(const GjMirror *mirror, const GjMirror *other);
+
 /* registry.c: whether the index of a mirror still exists */
 extern bool GjMirrorIsGone(const GjMirrorKey *key);
 
 /*
  * evict.c: freeing device memory
  *
- * Room for a column.  Set bytes and mode, and all other fields to zero; then, as long as the
- * service reports that it has no memory and GjMirrorMakeRoom() returns true, try again.
+ * Room for a column.  Set device, bytes and mode, and all other fields to zero; then, as long as
+ * the service reports that it has no memory and GjMirrorMakeRoom() returns true, try again.
  */
 typedef struct GjMirrorRoom
 {
+	int			device;
 	uint64		bytes;
 	GjLoadMode	mode;
 	bool		begun;
@@ -122,7 +133,9 @@ extern PGDLLEXPORT void GjLoaderMain(Datum arg);
 static inline bool
 GjMirrorHasColumn(const GjMirror *mirror)
 {
-	return mirror->column.epoch != 0 && mirror->column.epoch == GjServiceEpoch();
+	const GjServiceColumn *column = &mirror->column;
+
+	return column->epoch != 0 && column->epoch == GjServiceEpoch(column->device);
 }
 
 #endif							/* GPUJOIN_MIRROR_TABLE_H */

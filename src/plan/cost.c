@@ -899,13 +899,18 @@ GjNoteIndexes(RelOptInfo *rel)
 static bool
 would_be_resident(const IndexOptInfo *index)
 {
-	GjServiceStatus status;
-
 	if (!GjMirrorTableExists() || !gj_auto_load || index->pages < GJ_MIN_DEVICE_BLOCKS ||
 		!GjServiceReady(NULL))
 		return false;
-	GjServiceGetStatus(&status);
-	return (uint64) index->pages * BLCKSZ <= status.memory_columns_limit;
+	for (int device = 0; device < GjServiceDevices(); device++)
+	{
+		GjServiceStatus status;
+
+		GjServiceGetStatus(device, &status);
+		if ((uint64) index->pages * BLCKSZ <= status.memory_columns_limit)
+			return true;
+	}
+	return false;
 }
 
 static IndexNote *

@@ -79,6 +79,7 @@
 /* A request in progress */
 typedef struct Exchange
 {
+	GjService  *service;		/* that is asked */
 	int			slot;
 	uint32		generation;
 	uint32		epoch;
@@ -108,6 +109,7 @@ typedef struct Exchange
 	gjd_want	want;			/* which columns of the entries */
 	Size		item_bytes;		/* size of a TID or an entry in transfer */
 	uint64		nreceived;
+	instr_time	away;			/* time of the caller's own work in between */
 	GjPushFill	fill;			/* push */
 	void	   *fill_arg;
 	int			max_pages;
@@ -119,9 +121,20 @@ typedef struct Exchange
 	bool		too_large;		/* ... or is the answer too large for this process? */
 } Exchange;
 
-static int	my_slot = -1;
-static uint32 my_epoch;
-static bool my_slot_posted;
+/*
+ * The slots of this process, the one acquired last at the end: there are several if a request is
+ * made while others wait for their answers.  Then it ends before they do.
+ */
+typedef struct OwnSlot
+{
+	GjService  *service;
+	int			slot;
+	uint32		epoch;
+	bool		posted;
+} OwnSlot;
+
+static OwnSlot own_slots[GJ_MOST_AT_ONCE];
+static int	nown_slots = 0;
 static bool exit_callback_registered = false;
 static double usual_match_us = GJ_SPIN_MIN_US;
 static char last_error[320];
@@ -132,6 +145,7 @@ static void want_columns(Exchange *x, gjp_request *request);
 static uint64 bytes_received(const Exchange *x);
 static GjServiceResult match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x,
 							 gjp_request *request, GjServiceMatchInfo *info);
+static void name_device(const GjService *service, char *name, Size size);
 static void feed_words(Exchange *x, char *half, gjp_part *part);
 static const char *find_section(const Exchange *x, Size *nbytes);
 static bool take_tids(Exchange *x, const char *half, uint32 items);
@@ -155,32 +169,48 @@ static double us_since(instr_time start);
 static bool spin(const Exchange *x, instr_time start);
 static void wait_for_news(Exchange *x);
 static void nap(Exchange *x);
-static uint64 get_heartbeat(void);
+static uint64 get_heartbeat(const GjService *service);
 static void watch_heartbeat(Exchange *x, double ms);
 static GjServiceResult conclude(Exchange *x);
-static void leave_my_slot(void);
+static void leave_last_slot(void);
 static void leave_at_exit(int code, Datum arg);
-static GjServiceResult run_exchange(Exchange *x, const gjp_request *request);
+static GjServiceResult run_exchange(Exchange *x, int device, const gjp_request *request);
 static GjServiceResult fail(GjServiceResult result, const char *text);
 
 /*
- * Return true if a device is ready to take requests; otherwise set *why_not, if not NULL
+ * Return true if a device is ready to take requests; otherwise set *why_not, if not NULL, to the
+ * first one's reason
  */
 bool
 GjServiceReady(const char **why_not)
 {
+	for (int i = 1; i < gj_nservices; i++)
+	{
+		if (GjServiceDeviceReady(i, NULL))
+			return true;
+	}
+	return GjServiceDeviceReady(0, why_not);
+}
+
+/*
+ * Return true if this device is ready to take requests; otherwise set *why_not, if not NULL
+ */
+bool
+GjServiceDeviceReady(int device, const char **why_not)
+{
+	const GjService *service = &gj_services[device];
 	uint32		word;
 
-	if (gj_service == NULL)
+	if (gj_nservices == 0)
 	{
 		if (why_not)
 			*why_not = GjReasonGet(GJ_REASON_NOT_PRELOADED)->text;
 		return false;
 	}
-	word = pg_atomic_read_u32(&gj_service->state);
+	word = pg_atomic_read_u32(&service->shared->state);
 	if ((word & 0xFF) == GJ_STATE_READY)
 	{
-		if (pg_atomic_read_u64(&gj_service->still) != get_heartbeat())
+		if (pg_atomic_read_u64(&service->shared->still) != get_heartbeat(service))
 			return true;
 		word = GJ_REASON_FROZEN << 8;
 	}
@@ -190,35 +220,76 @@ GjServiceReady(const char **why_not)
 }
 
 /*
- * Get the current epoch.  Columns live until the epoch changes.
+ * Get the current epoch of a device.  Columns live until the epoch changes.
  */
 uint32
-GjServiceEpoch(void)
+GjServiceEpoch(int device)
 {
-	return gj_service ? pg_atomic_read_u32(&gj_service->epoch) : 0;
+	return device < gj_nservices ? pg_atomic_read_u32(&gj_services[device].shared->epoch) : 0;
 }
 
 /*
- * Return what the device's library can do beyond plain matches: GJD_CAN_...
+ * Return true if this process may make a request while others that it has made wait for their
+ * answers: these need slots that other processes may need, too.
+ */
+bool
+GjServiceMayAskMore(void)
+{
+	uint32		used = 0;
+	uint32		all = 0;
+
+	for (int i = 0; i < gj_nservices; i++)
+	{
+		used += pg_atomic_read_u32(&gj_services[i].shared->nused);
+		all += gj_services[i].shared->nslots;
+	}
+	return nown_slots < GJ_MOST_AT_ONCE && used < all / 2;
+}
+
+/*
+ * Return the number of requests that a device is asked for at this moment
+ */
+uint32
+GjServiceWaiting(int device)
+{
+	return pg_atomic_read_u32(&gj_services[device].shared->nused);
+}
+
+/*
+ * Return what the libraries of all devices that are ready can do beyond plain matches: GJD_CAN_...
  */
 uint64
 GjServiceCapabilities(void)
 {
-	return GjServiceReady(NULL) ? gj_service->report.capabilities : 0;
+	uint64		all = 0;
+	bool		some = false;
+
+	for (int i = 0; i < gj_nservices; i++)
+	{
+		uint64		can = gj_services[i].shared->report.capabilities;
+
+		if (!GjServiceDeviceReady(i, NULL))
+			continue;
+		all = some ? all & can : can;
+		some = true;
+	}
+	return all;
 }
 
 /*
  * Create a column, with memory for at least reserve_pages.
  */
 GjServiceResult
-GjServiceColumnCreate(const gjd_shape *shape, uint64 reserve_pages, GjServiceColumn *column)
+GjServiceColumnCreate(int device, const gjd_shape *shape, uint64 reserve_pages,
+					  GjServiceColumn *column)
 {
 	gjp_request request = {.op = GJP_CREATE, .shape = *shape, .reserve_pages = reserve_pages};
 	Exchange	x = {.take = take_name, .fed = true};
-	GjServiceResult result = run_exchange(&x, &request);
+	GjServiceResult result = run_exchange(&x, device, &request);
 
 	if (result == GJ_SERVICE_OK)
 	{
+		column->device = device;
 		column->epoch = x.epoch;
 		column->id = x.result.column_id;
 		column->generation = x.result.column_generation;
@@ -236,7 +307,7 @@ GjServiceColumnDrop(const GjServiceColumn *column)
 	.column_generation = column->generation};
 	Exchange	x = {.fed = true};
 
-	return run_exchange(&x, &request);
+	return run_exchange(&x, column->device, &request);
 }
 
 /*
@@ -250,9 +321,10 @@ GjServicePush(const GjServiceColumn *column, const gjd_shape *shape, GjPushFill 
 	Exchange	x = {.feed = feed_pages, .fill = fill, .fill_arg = arg,
 	.image_bytes = gjd_shape_image_bytes(shape)};
 
-	if (gjp_max_pages(gjp_half_bytes(gj_arena.chunk_bytes), x.image_bytes) == 0)
+	if (gjp_max_pages(gjp_half_bytes(gj_services[column->device].arena.chunk_bytes),
+					  x.image_bytes) == 0)
 		return fail(GJ_SERVICE_FAILED, "gpujoin.result_buffer is too small for a page");
-	return run_exchange(&x, &request);
+	return run_exchange(&x, column->device, &request);
 }
 
 /*
@@ -412,13 +484,15 @@ match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x, gjp_requ
 	x->request = request;
 
 	INSTR_TIME_SET_CURRENT(start);
-	result = run_exchange(x, request);
+	result = run_exchange(x, column->device, request);
 	INSTR_TIME_SET_CURRENT(end);
 	if (info)
 	{
 		INSTR_TIME_SUBTRACT(end, start);
+		INSTR_TIME_SUBTRACT(end, x->away);
+		info->away = x->away;
 		if (result == GJ_SERVICE_OK)
-			memcpy(info->device, gj_service->report.device, sizeof(info->device));
+			name_device(x->service, info->device, sizeof(info->device));
 		info->matches = count_matches(x);
 		info->tids = x->nreceived;
 		info->bytes_sent = x->nsent * sizeof(int64);
@@ -432,17 +506,28 @@ match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x, gjp_requ
 	return result;
 }
 
+static void
+name_device(const GjService *service, char *name, Size size)
+{
+	const char *device = service->shared->report.device;
+
+	if (gj_nservices == 1)
+		strlcpy(name, device, size);
+	else
+		snprintf(name, size, "%s (%d)", device, service->device);
+}
+
 /*
- * Arm a fault in the reference device.
+ * Arm a fault in a reference device.
  */
 GjServiceResult
-GjServiceInjectFault(int point, int kind, uint32 skip, uint32 times, uint32 millis)
+GjServiceInjectFault(int device, int point, int kind, uint32 skip, uint32 times, uint32 millis)
 {
 	gjp_request request = {.op = GJP_FAULT, .point = point, .kind = kind, .skip = skip,
 	.times = times, .millis = millis};
 	Exchange	x = {.fed = true};
 
-	return run_exchange(&x, &request);
+	return run_exchange(&x, device, &request);
 }
 
 /* Match: send the next words, of as many sections as there is room for */
@@ -694,7 +779,7 @@ take_name(Exchange *x, const char *half, uint32 items)
 /*-------------------------------------------------------------------------
  * One request: post it, feed it, take its answer, and abandon it safely at any moment
  *
- * A request owns one slot from start to end, recorded in this process' variable my_slot.
+ * A request owns one slot from start to end, recorded in this process' variable own_slots.
  * Whatever ends the request early (an error in the caller's fill function, a cancelled query, the
  * end of the process) finds the slot there and abandons it.  The slot and its chunk then belong
  * to the helper until it has noticed.
@@ -728,7 +813,7 @@ GjServiceLastError(void)
  * Run a request from acquiring its slot to releasing it, and count the outcome.
  */
 static GjServiceResult
-run_exchange(Exchange *x, const gjp_request *request)
+run_exchange(Exchange *x, int device, const gjp_request *request)
 {
 	static const GjServiceCounter counters[] = {
 		[GJ_SERVICE_OK] = GJ_COUNT_OK,
@@ -744,10 +829,11 @@ run_exchange(Exchange *x, const gjp_request *request)
 	GjServiceResult result;
 
 	last_error[0] = '\0';
-	if (gj_service == NULL)
+	if (gj_nservices == 0)
 		return fail(GJ_SERVICE_UNAVAILABLE, GjReasonGet(GJ_REASON_NOT_PRELOADED)->text);
 
-	GjServiceCount(GJ_COUNT_REQUESTS, 1);
+	x->service = &gj_services[device];
+	GjServiceCount(x->service, GJ_COUNT_REQUESTS, 1);
 	if (begin(x, request, &result))
 	{
 		PG_TRY();
@@ -755,20 +841,20 @@ run_exchange(Exchange *x, const gjp_request *request)
 			/* Send the first part with the request, so that a small request is a single message. */
 			if (!x->fed)
 				send_part(x);
-			my_slot_posted = true;
+			own_slots[nown_slots - 1].posted = true;
 			post(x, request);
 			result = converse(x);
-			leave_my_slot();
+			leave_last_slot();
 		}
 		PG_CATCH();
 		{
-			GjServiceCount(GJ_COUNT_ABANDONED, 1);
-			leave_my_slot();
+			GjServiceCount(x->service, GJ_COUNT_ABANDONED, 1);
+			leave_last_slot();
 			PG_RE_THROW();
 		}
 		PG_END_TRY();
 	}
-	GjServiceCount(counters[result], 1);
+	GjServiceCount(x->service, counters[result], 1);
 	return result;
 }
 
@@ -786,31 +872,29 @@ begin(Exchange *x, const gjp_request *request, GjServiceResult *result)
 		before_shmem_exit(leave_at_exit, (Datum) 0);
 		exit_callback_registered = true;
 	}
-	if (my_slot >= 0)
-		*result = fail(GJ_SERVICE_BUSY, "a request of this process is under way");
-	else if (!GjServiceReady(&why_not))
+	if (nown_slots == GJ_MOST_AT_ONCE)
+		*result = fail(GJ_SERVICE_BUSY, "too many requests of this process are under way");
+	else if (!GjServiceDeviceReady(x->service->device, &why_not))
 		*result = fail(GJ_SERVICE_UNAVAILABLE, why_not);
-	else if (request->epoch != 0 && request->epoch != GjServiceEpoch())
+	else if (request->epoch != 0 && request->epoch != GjServiceEpoch(x->service->device))
 		*result = fail(GJ_SERVICE_GONE, "the device process was restarted");
-	else if ((x->slot = GjSlotAcquire(&x->generation, &x->epoch, result)) < 0)
+	else if ((x->slot = GjSlotAcquire(x->service, &x->generation, &x->epoch, result)) < 0)
 		fail(*result, *result == GJ_SERVICE_BUSY ?
 			 "all request slots of the device are taken" :
 			 "the device process has just ended");
 	else if (request->epoch != 0 && request->epoch != x->epoch)
 	{
 		/* The helper was restarted while we waited for a slot and does not know the column. */
-		GjSlotRelease(x->slot);
+		GjSlotRelease(x->service, x->slot);
 		*result = fail(GJ_SERVICE_GONE, "the device process was restarted");
 	}
 	else
 	{
-		my_slot = x->slot;
-		my_epoch = x->epoch;
-		my_slot_posted = false;
-		x->message = GjMessage(x->slot);
-		x->chunk = GjChunk(x->slot);
-		x->half_bytes = gjp_half_bytes(gj_arena.chunk_bytes);
-		x->heartbeat = get_heartbeat();
+		own_slots[nown_slots++] = (OwnSlot) {x->service, x->slot, x->epoch, false};
+		x->message = GjMessage(x->service, x->slot);
+		x->chunk = GjChunk(x->service, x->slot);
+		x->half_bytes = gjp_half_bytes(x->service->arena.chunk_bytes);
+		x->heartbeat = get_heartbeat(x->service);
 		return true;
 	}
 	return false;
@@ -825,29 +909,36 @@ post(Exchange *x, const gjp_request *request)
 	message->request = *request;
 	if (request->epoch == 0)
 		message->request.epoch = x->epoch;
+	message->request.at_once = nown_slots > 1;
 	message->sleeping = 0;
 	gjp_write_word(&message->consumed, x->generation, 0);
 	__atomic_store_n(&message->posted, x->generation, __ATOMIC_RELEASE);
-	GjDoorbellRing(x->slot);
+	GjDoorbellRing(x->service, x->slot);
 }
 
 /* Send and receive until the request is final or the helper has been given up */
 static GjServiceResult
 converse(Exchange *x)
 {
+	instr_time	start;
+	instr_time	end;
+
 	for (;;)
 	{
 		uint32		state;
 
 		CHECK_FOR_INTERRUPTS();
-		if (pg_atomic_read_u32(&gj_service->epoch) != x->epoch)
+		if (pg_atomic_read_u32(&x->service->shared->epoch) != x->epoch)
 			return fail(GJ_SERVICE_FAILED, "the device process ended");
 		if (x->fed && x->meanwhile != NULL)
 		{
 			void		(*meanwhile) (void *arg) = x->meanwhile;
 
 			x->meanwhile = NULL;
+			INSTR_TIME_SET_CURRENT(start);
 			meanwhile(x->reduction->arg);
+			INSTR_TIME_SET_CURRENT(end);
+			INSTR_TIME_ACCUM_DIFF(x->away, end, start);
 		}
 
 		/* Read the state first: once it is final, all parts of the answer are there. */
@@ -875,7 +966,7 @@ converse(Exchange *x)
 		wait_for_news(x);
 		if (x->still_ms * GJ_STILL_DIVISOR > gj_device_timeout && !has_news(x))
 		{
-			pg_atomic_write_u64(&gj_service->still, x->heartbeat);
+			pg_atomic_write_u64(&x->service->shared->still, x->heartbeat);
 			return fail(GJ_SERVICE_FAILED, GjReasonGet(GJ_REASON_FROZEN)->text);
 		}
 	}
@@ -898,7 +989,7 @@ send_part(Exchange *x)
 	x->produced++;
 	gjp_write_word(&message->produced, x->generation, x->produced);
 	if (x->produced > 1)
-		GjDoorbellRing(-1);
+		GjDoorbellRing(x->service, -1);
 	return true;
 }
 
@@ -929,7 +1020,7 @@ receive_part(Exchange *x)
 	x->consumed++;
 	gjp_write_word(&message->consumed, x->generation, x->consumed);
 	if (gjp_read_word(&message->state, x->generation) <= GJP_RUNNING)
-		GjDoorbellRing(-1);
+		GjDoorbellRing(x->service, -1);
 	return true;
 }
 
@@ -943,7 +1034,7 @@ has_news(const Exchange *x)
 		gjp_read_word(&message->state, x->generation) > GJP_RUNNING ||
 		(!x->fed &&
 		 x->produced - gjp_read_word(&message->taken, x->generation) < GJP_HALVES) ||
-		pg_atomic_read_u32(&gj_service->epoch) != x->epoch;
+		pg_atomic_read_u32(&x->service->shared->epoch) != x->epoch;
 }
 
 /*
@@ -989,7 +1080,7 @@ spin(const Exchange *x, instr_time start)
 		limit = GJ_SPIN_MIN_US;
 	if (x->consumed > 0)
 		limit = GJ_SPIN_PART_US;
-	if (may_spin(pg_atomic_fetch_add_u32(&gj_service->nspinning, 1)))
+	if (may_spin(pg_atomic_fetch_add_u32(&gj_services[0].shared->nspinning, 1)))
 	{
 		do
 		{
@@ -1010,7 +1101,7 @@ spin(const Exchange *x, instr_time start)
 			}
 		} while (!news && !InterruptPending && us < limit && sleeps_left == 0);
 	}
-	pg_atomic_fetch_sub_u32(&gj_service->nspinning, 1);
+	pg_atomic_fetch_sub_u32(&gj_services[0].shared->nspinning, 1);
 	return news;
 }
 
@@ -1050,9 +1141,9 @@ nap(Exchange *x)
 }
 
 static uint64
-get_heartbeat(void)
+get_heartbeat(const GjService *service)
 {
-	return __atomic_load_n(&GjControl()->heartbeat, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&GjControl(service)->heartbeat, __ATOMIC_ACQUIRE);
 }
 
 /*
@@ -1062,7 +1153,7 @@ get_heartbeat(void)
 static void
 watch_heartbeat(Exchange *x, double ms)
 {
-	uint64		heartbeat = get_heartbeat();
+	uint64		heartbeat = get_heartbeat(x->service);
 
 	x->still_ms = heartbeat == x->heartbeat ? x->still_ms + Min(ms, GJ_NAP_MS) : 0.0;
 	x->heartbeat = heartbeat;
@@ -1072,8 +1163,9 @@ watch_heartbeat(Exchange *x, double ms)
 static GjServiceResult
 conclude(Exchange *x)
 {
-	GjServiceCount(GJ_COUNT_BYTES_SENT, x->nsent * (x->keys ? sizeof(int64) : x->image_bytes));
-	GjServiceCount(GJ_COUNT_BYTES_RECEIVED, bytes_received(x));
+	GjServiceCount(x->service, GJ_COUNT_BYTES_SENT,
+				   x->nsent * (x->keys ? sizeof(int64) : x->image_bytes));
+	GjServiceCount(x->service, GJ_COUNT_BYTES_RECEIVED, bytes_received(x));
 	if (x->done && x->keys != NULL)
 		usual_match_us += ((x->result.set_ns + x->result.kernel_ns) / 1e3 - usual_match_us) *
 			GJ_MATCH_WEIGHT;
@@ -1118,28 +1210,27 @@ fail(GjServiceResult result, const char *text)
 }
 
 /*
- * Leave the slot of this process, if it has one, in any state: it becomes free now, or when the
+ * Leave the slot that this process acquired last, in any state: it becomes free now, or when the
  * helper is done with it.
  */
 static void
-leave_my_slot(void)
+leave_last_slot(void)
 {
-	int			slot = my_slot;
+	const OwnSlot *own = &own_slots[--nown_slots];
 
-	if (slot < 0)
-		return;
-	my_slot = -1;
-	if (my_slot_posted)
-		GjSlotAbandon(slot, my_epoch);
+	if (own->posted)
+		GjSlotAbandon(own->service, own->slot, own->epoch);
 	else
-		GjSlotRelease(slot);
+		GjSlotRelease(own->service, own->slot);
 }
 
 /* before_shmem_exit callback, because FATAL errors do not reach PG_CATCH */
 static void
 leave_at_exit(int code, Datum arg)
 {
-	if (my_slot >= 0)
-		GjServiceCount(GJ_COUNT_ABANDONED, 1);
-	leave_my_slot();
+	while (nown_slots > 0)
+	{
+		GjServiceCount(own_slots[nown_slots - 1].service, GJ_COUNT_ABANDONED, 1);
+		leave_last_slot();
+	}
 }

@@ -138,7 +138,8 @@ static GjServiceReason reason_of_status(int wait_status);
 static bool gpu_is_optional(void);
 static bool card_is_seen(void);
 static void clean_text(char *text, Size size);
-static const char *describe_end(int wait_status, const char *detail);
+static int	say_without(const GjService *service, const GjReasonInfo *info);
+static const char *describe_end(const GjService *service, int wait_status, const char *detail);
 
 static const char *const calls[GJP_CALL_COUNT] = {
 	[GJP_CALL_NONE] = NULL,
@@ -189,7 +190,7 @@ GjServiceHint(const char *text)
 bool
 GjServiceIsExpected(void)
 {
-	if (gj_service == NULL)
+	if (gj_nservices == 0)
 		return card_is_seen();
 	if (gj_device == GJ_DEVICE_NONE)
 		return false;
@@ -230,18 +231,34 @@ GjReasonIsNotBuilt(const char *library)
 static bool
 gpu_is_optional(void)
 {
-	return gj_device == GJ_DEVICE_AUTO && gj_gpu[0] == '\0' && !gj_service->had_device;
+	for (int i = 0; i < gj_nservices; i++)
+	{
+		if (gj_services[i].shared->had_device)
+			return false;
+	}
+	return gj_device == GJ_DEVICE_AUTO && (gj_gpu[0] == '\0' || GjWantsAllGpus());
 }
 
 /* Return true if the machine has a card, even if its driver does not work */
 static bool
 card_is_seen(void)
 {
-	glob_t		files = {0};
-	bool		found = glob("/dev/nvidia[0-9]*", GLOB_NOSORT, NULL, &files) == 0;
+	return GjCountCards() > 0;
+}
 
+/*
+ * Count the machine's cards, without starting their driver
+ */
+int
+GjCountCards(void)
+{
+	glob_t		files = {0};
+	int			n = 0;
+
+	if (glob("/dev/nvidia[0-9]*", GLOB_NOSORT, NULL, &files) == 0)
+		n = files.gl_pathc;
 	globfree(&files);
-	return found;
+	return n;
 }
 
 static GjServiceReason
@@ -288,9 +305,9 @@ reason_of_status(int wait_status)
  * any bytes.
  */
 void
-GjReportCopy(gjp_report *report)
+GjReportCopy(const GjService *service, gjp_report *report)
 {
-	memcpy(report, &GjControl()->report, sizeof(*report));
+	memcpy(report, &GjControl(service)->report, sizeof(*report));
 	gjp_copied();
 	clean_text(report->device, sizeof(report->device));
 	clean_text(report->uuid, sizeof(report->uuid));
@@ -313,14 +330,37 @@ clean_text(char *text, Size size)
  * Log that the helper has ended, and why; at a lower level if the same was logged before.
  */
 void
-GjReasonReportEnd(GjServiceReason reason, int wait_status, const char *detail, bool repeated)
+GjReasonReportEnd(const GjService *service, GjServiceReason reason, int wait_status,
+				  const char *detail, bool repeated)
 {
 	const GjReasonInfo *info = GjReasonGet(reason);
 
 	ereport(repeated ? DEBUG1 : LOG,
-			(errmsg("gpujoin works without a device: %s", info->text),
-			 errdetail_internal("%s", describe_end(wait_status, detail)),
+			(say_without(service, info),
+			 errdetail_internal("%s", describe_end(service, wait_status, detail)),
 			 info->hint ? errhint("%s", info->hint) : 0));
+}
+
+/*
+ * Log that no helper is started, because it would have nothing to do; at a lower level if the same
+ * was logged before.
+ */
+void
+GjReasonReportNone(const GjService *service, GjServiceReason reason, bool repeated)
+{
+	const GjReasonInfo *info = GjReasonGet(reason);
+
+	ereport(repeated ? DEBUG1 : LOG,
+			(say_without(service, info),
+			 errhint("%s", info->hint)));
+}
+
+static int
+say_without(const GjService *service, const GjReasonInfo *info)
+{
+	if (gj_nservices == 1)
+		return errmsg("gpujoin works without a device: %s", info->text);
+	return errmsg("gpujoin works without device %d: %s", service->device, info->text);
 }
 
 /*
@@ -328,11 +368,11 @@ GjReasonReportEnd(GjServiceReason reason, int wait_status, const char *detail, b
  * text from the helper's report, or empty.
  */
 static const char *
-describe_end(int wait_status, const char *detail)
+describe_end(const GjService *service, int wait_status, const char *detail)
 {
 	static char text[400];
-	int			code = GjControl()->report.failure_code;
-	uint32		call = GjControl()->call;
+	int			code = GjControl(service)->report.failure_code;
+	uint32		call = GjControl(service)->call;
 	const char *call_name = (call < GJP_CALL_COUNT) ? calls[call] : NULL;
 	const char *within = call_name ? " in a call of " : "";
 

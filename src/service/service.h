@@ -14,8 +14,11 @@
  * Never call these functions while holding a lock that another backend could need, above all a
  * buffer content lock: most of them wait for the device.
  *
+ * There may be several devices, each with a helper and a supervisor of its own, which know nothing
+ * of each other.
+ *
  * The contents of the service are volatile.  A column carries the epoch in which it was created;
- * as soon as GjServiceEpoch() differs, it is gone.
+ * as soon as GjServiceEpoch() of its device differs, it is gone.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -24,6 +27,7 @@
 #define GPUJOIN_SERVICE_H
 
 #include "datatype/timestamp.h"
+#include "portability/instr_time.h"
 
 #include "cuda/border/gpujoin_reduction.h"
 #include "sets/sets.h"
@@ -43,9 +47,13 @@ typedef enum GjServiceResult
 	GJ_SERVICE_TOO_MANY			/* there are more groups than the request has room for */
 } GjServiceResult;
 
+/*
+ * A column, in the memory of a device.  Devices are numbered from 0, as gpujoin.gpu lists them.
+ */
 typedef struct GjServiceColumn
 {
-	uint32		epoch;
+	uint32		device;
+	uint32		epoch;			/* of that device; 0: there is no column */
 	uint32		id;
 	uint32		generation;
 } GjServiceColumn;
@@ -53,13 +61,14 @@ typedef struct GjServiceColumn
 /* Statistics of a match; zero for the steps that it did not reach */
 typedef struct GjServiceMatchInfo
 {
-	char		device[128];	/* name of the device */
+	char		device[128];	/* name of the device; with its number if there are several */
 	uint64		matches;		/* slots that matched, before a filter */
 	uint64		tids;			/* TIDs or entries received */
 	uint64		bytes_sent;
 	uint64		bytes_received;
 	bool		ascending;		/* they came in heap order, without duplicates */
-	double		total_us;		/* the whole call */
+	double		total_us;		/* the whole call, without the caller's own work in between */
+	instr_time	away;			/* time of that work */
 
 	/*
 	 * Time spent in the helper until the key set was being sent to the device, until the device
@@ -84,7 +93,7 @@ typedef struct GjReduction
 									 * and no page is newer than the bound */
 	void		(*meanwhile) (void *arg);	/* work for the time until the answer is there, or NULL;
 											 * called once if the answer is GJ_SERVICE_OK,
-											 * otherwise perhaps */
+											 * otherwise perhaps; may make further requests */
 	void	   *arg;
 	bool		(*fits) (void *arg, uint64 nelements);	/* does the caller have room for nelements?
 														 * Called by match/reduce.c */
@@ -118,12 +127,17 @@ typedef struct GjReduction
 typedef int (*GjPushFill) (void *arg, struct gjd_page_head *heads, char *images, int max_pages);
 
 /* client.c */
-extern bool GjServiceReady(const char **why_not);	/* cheap, takes no lock; the text is static */
-extern uint32 GjServiceEpoch(void); /* changes whenever the device's memory is lost; never 0
-									 * while ready */
+extern int	GjServiceDevices(void); /* number of devices, ready or not; shmem.c */
+extern bool GjServiceReady(const char **why_not);	/* is any device ready?  Cheap, takes no lock;
+													 * the text is static */
+extern bool GjServiceDeviceReady(int device, const char **why_not);
+extern uint32 GjServiceEpoch(int device);	/* changes whenever the device's memory is lost; never
+											 * 0 while ready */
+extern bool GjServiceMayAskMore(void);
+extern uint32 GjServiceWaiting(int device); /* number of requests that it is asked for now */
 extern uint64 GjServiceCapabilities(void);	/* GJD_CAN_...; 0 without a device */
-extern GjServiceResult GjServiceColumnCreate(const gjd_shape *shape, uint64 reserve_pages,
-											 GjServiceColumn *column);
+extern GjServiceResult GjServiceColumnCreate(int device, const gjd_shape *shape,
+											 uint64 reserve_pages, GjServiceColumn *column);
 extern GjServiceResult GjServiceColumnDrop(const GjServiceColumn *column);
 extern GjServiceResult GjServicePush(const GjServiceColumn *column, const gjd_shape *shape,
 									 GjPushFill fill, void *arg);
@@ -157,9 +171,11 @@ extern GjServiceResult GjServiceReduce(const GjServiceColumn *column, const gjd_
 									   GjEntrySet *rest, GjServiceMatchInfo *info);
 
 /*
- * Return true if it is too early to tell whether there is a device; the watchdog limits this time
+ * Return true if it is too early to tell whether there is this device, or any if it is
+ * GJ_ANY_DEVICE; the watchdog limits this time
  */
-extern bool GjServiceIsStarting(void);
+#define GJ_ANY_DEVICE	(-1)
+extern bool GjServiceIsStarting(int device);
 
 /* Get the reason why the last call did not return GJ_SERVICE_OK; valid until the next call */
 extern const char *GjServiceLastError(void);
@@ -171,8 +187,8 @@ extern bool GjServiceIsExpected(void);
 extern const char *GjServiceHint(const char *reason);
 
 /* Arm a fault (kinds and points: cuda/border/gpujoin_device.h); reference device only */
-extern GjServiceResult GjServiceInjectFault(int point, int kind, uint32 skip, uint32 times,
-											uint32 millis);
+extern GjServiceResult GjServiceInjectFault(int device, int point, int kind, uint32 skip,
+											uint32 times, uint32 millis);
 
 /* Status, for the views ---------------------------------------------------------------- */
 
@@ -245,9 +261,9 @@ typedef struct GjServiceStatus
 } GjServiceStatus;
 
 /* shmem.c */
-extern void GjServiceGetStatus(GjServiceStatus *status);	/* works in any state */
+extern void GjServiceGetStatus(int device, GjServiceStatus *status);	/* works in any state */
 
-/* Install all hooks and register the supervisor; called once, by _PG_init */
+/* Install all hooks and register the supervisors; called once, by _PG_init */
 extern void GjServiceInit(void);
 
 #endif							/* GPUJOIN_SERVICE_H */

@@ -17,6 +17,9 @@
 #include "cuda/border/gpujoin_protocol.h"
 #include "service.h"
 
+/* Maximum number of requests that a process has under way */
+#define GJ_MOST_AT_ONCE			16
+
 /* Seconds until the postmaster restarts a supervisor that has ended */
 #define GJ_SUPERVISOR_RESTART	5
 
@@ -82,6 +85,7 @@ typedef struct GjServiceSlot
 	int			next_free;
 } GjServiceSlot;
 
+/* The state of a device's service */
 typedef struct GjServiceShared
 {
 	LWLock	   *lock;
@@ -100,7 +104,8 @@ typedef struct GjServiceShared
 	pg_atomic_uint32 epoch;
 	pg_atomic_uint64 still;		/* heartbeat of a helper that a client has given up; if it is the
 								 * current one, requests are pointless */
-	pg_atomic_uint32 nspinning; /* number of clients that spin */
+	pg_atomic_uint32 nspinning; /* number of clients that spin, for any device; of the first one */
+	pg_atomic_uint32 nused;		/* number of slots that are not free; written under the lock */
 	pg_atomic_uint64 counters[GJ_COUNT_COUNTERS];
 
 	/* Fields protected by the lock */
@@ -131,45 +136,58 @@ typedef struct GjArena
 	Size		chunk_bytes;
 } GjArena;
 
-extern GjServiceShared *gj_service; /* NULL if not preloaded */
-extern GjArena gj_arena;
+/* The service of a device, as this process sees it */
+typedef struct GjService
+{
+	int			device;			/* number of the device, from 0 */
+	GjServiceShared *shared;
+	GjArena		arena;
+} GjService;
+
+/* Of each device; there is none if the library is not preloaded */
+extern GjService gj_services[GJ_MAX_DEVICES];
+extern int	gj_nservices;
 
 static inline gjp_control *
-GjControl(void)
+GjControl(const GjService *service)
 {
-	return (gjp_control *) gj_arena.base;
+	return (gjp_control *) service->arena.base;
 }
 
 static inline gjp_message *
-GjMessage(int slot)
+GjMessage(const GjService *service, int slot)
 {
-	return (gjp_message *) (gj_arena.base + gj_arena.messages_at) + slot;
+	return (gjp_message *) (service->arena.base + service->arena.messages_at) + slot;
 }
 
 static inline char *
-GjChunk(int slot)
+GjChunk(const GjService *service, int slot)
 {
-	return gj_arena.base + gj_arena.chunks_at + gj_arena.chunk_bytes * slot;
+	const GjArena *arena = &service->arena;
+
+	return arena->base + arena->chunks_at + arena->chunk_bytes * slot;
 }
 
 static inline void
-GjServiceCount(GjServiceCounter counter, uint64 n)
+GjServiceCount(GjService *service, GjServiceCounter counter, uint64 n)
 {
-	pg_atomic_fetch_add_u64(&gj_service->counters[counter], n);
+	pg_atomic_fetch_add_u64(&service->shared->counters[counter], n);
 }
 
 /* shmem.c */
-extern void GjServiceSetState(GjServiceState state, GjServiceReason reason, const char *detail);
+extern void GjServiceSetState(GjService *service, GjServiceState state, GjServiceReason reason,
+							  const char *detail);
 
 /* slot.c */
-extern void GjSlotsInit(void);
-extern int	GjSlotAcquire(uint32 *generation, uint32 *epoch, GjServiceResult *why_not);
-extern void GjSlotRelease(int slot);
-extern void GjSlotAbandon(int slot, uint32 epoch);
-extern void GjSlotsServe(void);
-extern void GjSlotsStop(void);
-extern void GjSlotsFree(void);
-extern void GjDoorbellRing(int slot);
+extern void GjSlotsInit(GjService *service);
+extern int	GjSlotAcquire(GjService *service, uint32 *generation, uint32 *epoch,
+						  GjServiceResult *why_not);
+extern void GjSlotRelease(GjService *service, int slot);
+extern void GjSlotAbandon(GjService *service, int slot, uint32 epoch);
+extern void GjSlotsServe(GjService *service);
+extern void GjSlotsStop(GjService *service);
+extern void GjSlotsFree(GjService *service);
+extern void GjDoorbellRing(const GjService *service, int slot);
 
 /* verify.c */
 extern bool GjReductionIsSound(const GjReduction *r, const GjKeySet *keys,
@@ -178,13 +196,15 @@ extern bool GjReductionIsSound(const GjReduction *r, const GjKeySet *keys,
 /* reason.c */
 extern const GjReasonInfo *GjReasonGet(GjServiceReason reason);
 extern GjServiceReason GjReasonOfExit(int wait_status);
+extern int	GjCountCards(void);
 extern bool GjReasonIsNotBuilt(const char *library);
-extern void GjReportCopy(gjp_report *report);
-extern void GjReasonReportEnd(GjServiceReason reason, int wait_status, const char *detail,
-							  bool repeated);
+extern void GjReportCopy(const GjService *service, gjp_report *report);
+extern void GjReasonReportNone(const GjService *service, GjServiceReason reason, bool repeated);
+extern void GjReasonReportEnd(const GjService *service, GjServiceReason reason, int wait_status,
+							  const char *detail, bool repeated);
 
 /* supervisor.c */
-extern void GjSupervisorRegister(void);
+extern void GjSupervisorRegister(int device);
 extern PGDLLEXPORT void GjSupervisorMain(Datum arg);
 
 

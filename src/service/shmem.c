@@ -31,43 +31,74 @@
 #include "base/gpujoin.h"
 #include "shared.h"
 
+/* The number of devices that "all" means if they are imitated */
+#define GJ_ALL_REFERENCES		2
+
 /* How long to wait for a missing supervisor to start */
 #define SUPERVISOR_COMES_MS		(2 * GJ_SUPERVISOR_RESTART * 1000)
 
-GjServiceShared *gj_service = NULL;
-GjArena		gj_arena = {.fd = -1};
+GjService	gj_services[GJ_MAX_DEVICES];
+int			gj_nservices = 0;
 
-static GjServiceReason initial_reason(void);
+static int	count_devices(void);
+static GjServiceReason initial_reason(const GjService *service);
+static bool is_starting(const GjService *service);
+static Size shared_size(void);
 static void request_memory(void);
 static void start_memory(void);
-static bool make_arena(char *problem, Size problem_size);
-static void drop_arena(void);
-static void fill_layout(void);
-static void describe(char *text, Size size, GjServiceReason reason);
-static void copy_report(GjServiceStatus *status, const gjp_report *report);
+static void start_service(GjService *service);
+static bool make_arena(GjArena *made, char *problem, Size problem_size);
+static void drop_arena(GjArena *arena);
+static void fill_layout(const GjService *service);
+static void describe(const GjServiceShared *shared, char *text, Size size,
+					 GjServiceReason reason);
+static void copy_report(const GjService *service, GjServiceStatus *status);
 
 /*
- * Request the memory and register the supervisor.  Does nothing unless the library is being
- * preloaded, because shared memory cannot be requested later.
+ * Request the memory and register a supervisor for each device.  Does nothing unless the library
+ * is being preloaded, because shared memory cannot be requested later.
  */
 void
 GjServiceInit(void)
 {
 	if (!GjAtServerStart(request_memory, start_memory))
 		return;
-	if (gj_device != GJ_DEVICE_NONE)
-		GjSupervisorRegister();
+	gj_nservices = count_devices();
+	for (int i = 0; i < gj_nservices; i++)
+	{
+		gj_services[i] = (GjService) {.device = i,.arena = {.fd = -1}};
+		if (gj_device != GJ_DEVICE_NONE)
+			GjSupervisorRegister(i);
+	}
+}
+
+/*
+ * Count the devices that gpujoin.gpu names
+ */
+static int
+count_devices(void)
+{
+	int			n = 0;
+
+	if (GjWantsAllGpus())
+		n = gj_device == GJ_DEVICE_REFERENCE ? GJ_ALL_REFERENCES : GjCountCards();
+	else
+	{
+		while (GjGpuName(n) != NULL)
+			n++;
+	}
+	return gj_device == GJ_DEVICE_NONE ? 1 : Max(Min(n, GJ_MAX_DEVICES), 1);
 }
 
 /*
  * Get the reason why there is no service before the supervisor has started.
  */
 static GjServiceReason
-initial_reason(void)
+initial_reason(const GjService *service)
 {
 	if (gj_device == GJ_DEVICE_NONE)
 		return GJ_REASON_DEVICE_NONE;
-	if (gj_arena.base == NULL)
+	if (service->arena.base == NULL)
 		return GJ_REASON_NO_ARENA;
 	return GJ_REASON_NO_SUPERVISOR;
 }
@@ -76,51 +107,67 @@ initial_reason(void)
  * Set the state that all processes see.  The lock must not be held.
  */
 void
-GjServiceSetState(GjServiceState state, GjServiceReason reason, const char *detail)
+GjServiceSetState(GjService *service, GjServiceState state, GjServiceReason reason,
+				  const char *detail)
 {
-	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-	gj_service->state_since = GetCurrentTimestamp();
-	strlcpy(gj_service->detail, detail, sizeof(gj_service->detail));
+	GjServiceShared *shared = service->shared;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	shared->state_since = GetCurrentTimestamp();
+	strlcpy(shared->detail, detail, sizeof(shared->detail));
 	if (state == GJ_STATE_RESTARTING || state == GJ_STATE_FAILED || state == GJ_STATE_STUCK)
 	{
-		describe(gj_service->last_error, sizeof(gj_service->last_error), reason);
-		gj_service->last_error_at = gj_service->state_since;
+		describe(shared, shared->last_error, sizeof(shared->last_error), reason);
+		shared->last_error_at = shared->state_since;
 	}
-	pg_atomic_write_u32(&gj_service->state, (uint32) state | ((uint32) reason << 8));
-	LWLockRelease(gj_service->lock);
+	pg_atomic_write_u32(&shared->state, (uint32) state | ((uint32) reason << 8));
+	LWLockRelease(shared->lock);
 }
 
 /*
  * Write a reason as text, with the current detail
  */
 static void
-describe(char *text, Size size, GjServiceReason reason)
+describe(const GjServiceShared *shared, char *text, Size size, GjServiceReason reason)
 {
 	const char *what = GjReasonGet(reason)->text;
 
-	if (gj_service->detail[0] != '\0')
-		snprintf(text, size, "%s: %s", what, gj_service->detail);
+	if (shared->detail[0] != '\0')
+		snprintf(text, size, "%s: %s", what, shared->detail);
 	else
 		strlcpy(text, what, size);
 }
 
 /*
- * Return true if it is too early to tell whether there is a device.  This time is limited: a
- * helper that makes no progress while opening a device is killed, and we wait only a few seconds
- * for a missing supervisor.
+ * Return true if it is too early to tell whether the device is there, or any device if it is
+ * GJ_ANY_DEVICE.  This time is limited: a helper that makes no progress while opening a device is
+ * killed, and we wait only a few seconds for a missing supervisor.
  */
 bool
-GjServiceIsStarting(void)
+GjServiceIsStarting(int device)
 {
+	bool		some = false;
+
+	if (device != GJ_ANY_DEVICE)
+		return is_starting(&gj_services[device]);
+	if (GjServiceReady(NULL))
+		return false;
+	for (int i = 0; i < gj_nservices; i++)
+		some |= is_starting(&gj_services[i]);
+	return some;
+}
+
+static bool
+is_starting(const GjService *service)
+{
+	GjServiceShared *shared = service->shared;
 	uint32		word;
 	TimestampTz since;
 
-	if (gj_service == NULL)
-		return false;
-	LWLockAcquire(gj_service->lock, LW_SHARED);
-	word = pg_atomic_read_u32(&gj_service->state);
-	since = gj_service->state_since;
-	LWLockRelease(gj_service->lock);
+	LWLockAcquire(shared->lock, LW_SHARED);
+	word = pg_atomic_read_u32(&shared->state);
+	since = shared->state_since;
+	LWLockRelease(shared->lock);
 
 	if ((word & 0xFF) == GJ_STATE_STARTING)
 		return true;
@@ -129,15 +176,18 @@ GjServiceIsStarting(void)
 }
 
 /*
- * Get everything that the status views show.
+ * Get everything that the status views show about a device.  If the library is not preloaded, that
+ * is the same for all.
  */
 void
-GjServiceGetStatus(GjServiceStatus *status)
+GjServiceGetStatus(int device, GjServiceStatus *status)
 {
+	const GjService *service = &gj_services[device];
+	GjServiceShared *shared = service->shared;
 	uint32		word;
 
 	memset(status, 0, sizeof(*status));
-	if (gj_service == NULL)
+	if (gj_nservices == 0)
 	{
 		status->state = GJ_STATE_OFF;
 		strlcpy(status->reason, GjReasonGet(GJ_REASON_NOT_PRELOADED)->text,
@@ -146,86 +196,111 @@ GjServiceGetStatus(GjServiceStatus *status)
 		return;
 	}
 
-	LWLockAcquire(gj_service->lock, LW_SHARED);
-	word = pg_atomic_read_u32(&gj_service->state);
+	LWLockAcquire(shared->lock, LW_SHARED);
+	word = pg_atomic_read_u32(&shared->state);
 	status->state = word & 0xFF;
 	status->hint = GjReasonGet(word >> 8)->hint;
-	describe(status->reason, sizeof(status->reason), word >> 8);
-	strlcpy(status->last_error, gj_service->last_error, sizeof(status->last_error));
-	status->last_error_at = gj_service->last_error_at;
-	status->epoch = pg_atomic_read_u32(&gj_service->epoch);
-	status->supervisor_pid = gj_service->supervisor_pid;
-	status->helper_pid = gj_service->helper_pid;
-	status->state_since = gj_service->state_since;
+	describe(shared, status->reason, sizeof(status->reason), word >> 8);
+	strlcpy(status->last_error, shared->last_error, sizeof(status->last_error));
+	status->last_error_at = shared->last_error_at;
+	status->epoch = pg_atomic_read_u32(&shared->epoch);
+	status->supervisor_pid = shared->supervisor_pid;
+	status->helper_pid = shared->helper_pid;
+	status->state_since = shared->state_since;
 	if (status->state == GJ_STATE_READY)
-		copy_report(status, &gj_service->report);
-	status->slots = gj_service->nslots;
-	for (int i = 0; i < gj_service->nslots; i++)
+		copy_report(service, status);
+	status->slots = shared->nslots;
+	for (int i = 0; i < shared->nslots; i++)
 	{
-		if (gj_service->slots[i].state == GJ_SLOT_USED)
+		if (shared->slots[i].state == GJ_SLOT_USED)
 			status->slots_used++;
-		if (gj_service->slots[i].state == GJ_SLOT_ABANDONED)
+		if (shared->slots[i].state == GJ_SLOT_ABANDONED)
 			status->slots_abandoned++;
 	}
-	LWLockRelease(gj_service->lock);
+	LWLockRelease(shared->lock);
 
 	for (int i = 0; i < GJ_COUNT_COUNTERS; i++)
-		status->counters[i] = pg_atomic_read_u64(&gj_service->counters[i]);
+		status->counters[i] = pg_atomic_read_u64(&shared->counters[i]);
+}
+
+/*
+ * Return the number of devices; 0 if the library is not preloaded
+ */
+int
+GjServiceDevices(void)
+{
+	return gj_nservices;
+}
+
+static Size
+shared_size(void)
+{
+	return add_size(offsetof(GjServiceShared, slots),
+					mul_size(gj_max_requests, sizeof(GjServiceSlot)));
 }
 
 static void
 request_memory(void)
 {
-	RequestAddinShmemSpace(offsetof(GjServiceShared, slots) +
-						   mul_size(gj_max_requests, sizeof(GjServiceSlot)));
-	RequestNamedLWLockTranche(GJ_NAME, 1);
+	RequestAddinShmemSpace(mul_size(gj_nservices, MAXALIGN(shared_size())));
+	RequestNamedLWLockTranche(GJ_NAME, gj_nservices);
 }
 
-/* Create arena and state; called again after each crash of a child */
+/* Create arenas and states; called again after each crash of a child */
 static void
 start_memory(void)
 {
+	for (int i = 0; i < gj_nservices; i++)
+		start_service(&gj_services[i]);
+}
+
+static void
+start_service(GjService *service)
+{
 	char		problem[256] = "";
+	char		name[32];
+	GjServiceShared *shared;
 	bool		found;
 
-	if (gj_device == GJ_DEVICE_NONE)
-		drop_arena();
-	else if (!make_arena(problem, sizeof(problem)))
+	drop_arena(&service->arena);
+	if (gj_device != GJ_DEVICE_NONE && !make_arena(&service->arena, problem, sizeof(problem)))
 		ereport(LOG,
 				(errmsg("gpujoin works without a device: %s",
 						GjReasonGet(GJ_REASON_NO_ARENA)->text),
 				 errdetail_internal("%s", problem),
 				 errhint("%s", GjReasonGet(GJ_REASON_NO_ARENA)->hint)));
+	if (service->arena.base != NULL)
+		fill_layout(service);
 
-	gj_service = ShmemInitStruct("gpujoin service", offsetof(GjServiceShared, slots) +
-								 mul_size(gj_max_requests, sizeof(GjServiceSlot)), &found);
+	snprintf(name, sizeof(name), "gpujoin service %d", service->device);
+	shared = service->shared = ShmemInitStruct(name, shared_size(), &found);
 	if (!found)
 	{
-		memset(gj_service, 0, offsetof(GjServiceShared, slots));
-		gj_service->lock = &GetNamedLWLockTranche(GJ_NAME)->lock;
-		ConditionVariableInit(&gj_service->slot_freed);
-		pg_atomic_init_u32(&gj_service->state, (uint32) GJ_STATE_OFF |
-						   ((uint32) initial_reason() << 8));
-		pg_atomic_init_u32(&gj_service->epoch, 1);
-		pg_atomic_init_u64(&gj_service->still, PG_UINT64_MAX);
-		pg_atomic_init_u32(&gj_service->nspinning, 0);
+		memset(shared, 0, offsetof(GjServiceShared, slots));
+		shared->lock = &GetNamedLWLockTranche(GJ_NAME)[service->device].lock;
+		ConditionVariableInit(&shared->slot_freed);
+		pg_atomic_init_u32(&shared->state, (uint32) GJ_STATE_OFF |
+						   ((uint32) initial_reason(service) << 8));
+		pg_atomic_init_u32(&shared->epoch, 1);
+		pg_atomic_init_u64(&shared->still, PG_UINT64_MAX);
+		pg_atomic_init_u32(&shared->nspinning, 0);
+		pg_atomic_init_u32(&shared->nused, 0);
 		for (int i = 0; i < GJ_COUNT_COUNTERS; i++)
-			pg_atomic_init_u64(&gj_service->counters[i], 0);
-		gj_service->state_since = GetCurrentTimestamp();
-		strlcpy(gj_service->detail, problem, sizeof(gj_service->detail));
-		gj_service->nslots = gj_max_requests;
-		GjSlotsInit();
+			pg_atomic_init_u64(&shared->counters[i], 0);
+		shared->state_since = GetCurrentTimestamp();
+		strlcpy(shared->detail, problem, sizeof(shared->detail));
+		shared->nslots = gj_max_requests;
+		GjSlotsInit(service);
 	}
 }
 
-/* Create the arena, replacing any previous one; returns false and sets problem if it fails */
+/* Create an arena; returns false and sets problem if it fails */
 static bool
-make_arena(char *problem, Size problem_size)
+make_arena(GjArena *made, char *problem, Size problem_size)
 {
 	Size		messages = mul_size(gj_max_requests, sizeof(gjp_message));
 	GjArena		arena;
 
-	drop_arena();
 	arena.messages_at = TYPEALIGN(GJP_PAGE_BYTES, sizeof(gjp_control));
 	arena.chunks_at = TYPEALIGN(GJP_PAGE_BYTES, arena.messages_at + messages);
 	arena.chunk_bytes = (Size) gj_result_buffer * 1024 / gj_max_requests;
@@ -249,37 +324,36 @@ make_arena(char *problem, Size problem_size)
 		close(arena.fd);
 		return false;
 	}
-	gj_arena = arena;
-	fill_layout();
+	*made = arena;
 	return true;
 }
 
 static void
-drop_arena(void)
+drop_arena(GjArena *arena)
 {
-	if (gj_arena.base != NULL)
+	if (arena->base != NULL)
 	{
-		munmap(gj_arena.base, gj_arena.size);
-		close(gj_arena.fd);
+		munmap(arena->base, arena->size);
+		close(arena->fd);
 	}
-	memset(&gj_arena, 0, sizeof(gj_arena));
-	gj_arena.fd = -1;
+	memset(arena, 0, sizeof(*arena));
+	arena->fd = -1;
 }
 
 /* Tell the helper the offsets and sizes of the arena's parts */
 static void
-fill_layout(void)
+fill_layout(const GjService *service)
 {
-	gjp_layout *layout = &GjControl()->layout;
+	gjp_layout *layout = &GjControl(service)->layout;
 
 	layout->magic = GJP_MAGIC;
 	layout->version = GJP_VERSION;
 	layout->slots = gj_max_requests;
 	layout->message_bytes = sizeof(gjp_message);
-	layout->total_bytes = gj_arena.size;
-	layout->messages_at = gj_arena.messages_at;
-	layout->chunks_at = gj_arena.chunks_at;
-	layout->chunk_bytes = gj_arena.chunk_bytes;
+	layout->total_bytes = service->arena.size;
+	layout->messages_at = service->arena.messages_at;
+	layout->chunks_at = service->arena.chunks_at;
+	layout->chunk_bytes = service->arena.chunk_bytes;
 }
 
 /*
@@ -287,9 +361,10 @@ fill_layout(void)
  * changing ones are read from the arena unchecked, because they are only displayed.
  */
 static void
-copy_report(GjServiceStatus *status, const gjp_report *report)
+copy_report(const GjService *service, GjServiceStatus *status)
 {
-	const volatile gjp_report *now = &GjControl()->report;
+	const gjp_report *report = &service->shared->report;
+	const volatile gjp_report *now = &GjControl(service)->report;
 
 	strlcpy(status->device, report->device, sizeof(status->device));
 	strlcpy(status->uuid, report->uuid, sizeof(status->uuid));

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * slot.c
- *	  Request slots: which backend owns which slot, and when a slot may be reused.
+ *	  Request slots of a device: which backend owns which slot, and when a slot may be reused.
  *
  * A slot comes with a chunk of the arena that the device writes to.  So a slot whose client has
  * left must stay out of use until no more writes can happen: until the helper has ended the
@@ -41,30 +41,35 @@
 #define GJ_SLOT_WAIT_MS			10
 #define GJ_SLOT_WAITS			2
 
-static bool is_final(int slot, uint32 generation);
-static int	pop_slot(uint32 *generation, uint32 *epoch);
-static void free_slot(int slot);
-static void free_abandoned(void);
+static bool is_final(const GjService *service, int slot, uint32 generation);
+static int	pop_slot(GjService *service, uint32 *generation, uint32 *epoch);
+static void free_slot(GjServiceShared *shared, int slot);
+static void free_abandoned(GjService *service);
 static void ring(uint32 *bell, const uint32 *sleeping);
 
 /*
  * Make all slots free; called while shared memory is being created.
  */
 void
-GjSlotsInit(void)
+GjSlotsInit(GjService *service)
 {
-	gj_service->first_free = -1;
-	memset(gj_service->slots, 0, sizeof(GjServiceSlot) * gj_service->nslots);
-	for (int i = gj_service->nslots - 1; i >= 0; i--)
-		free_slot(i);
+	GjServiceShared *shared = service->shared;
+
+	shared->first_free = -1;
+	pg_atomic_write_u32(&shared->nused, shared->nslots);
+	memset(shared->slots, 0, sizeof(GjServiceSlot) * shared->nslots);
+	for (int i = shared->nslots - 1; i >= 0; i--)
+		free_slot(shared, i);
 }
 
 /*
  * Get a slot for a new request; returns -1 and sets *why_not if none is available.
  */
 int
-GjSlotAcquire(uint32 *generation, uint32 *epoch, GjServiceResult *why_not)
+GjSlotAcquire(GjService *service, uint32 *generation, uint32 *epoch,
+			  GjServiceResult *why_not)
 {
+	GjServiceShared *shared = service->shared;
 	int			slot = -1;
 
 	for (int i = 0; i <= GJ_SLOT_WAITS; i++)
@@ -73,16 +78,16 @@ GjSlotAcquire(uint32 *generation, uint32 *epoch, GjServiceResult *why_not)
 
 		if (i > 0)
 		{
-			ConditionVariablePrepareToSleep(&gj_service->slot_freed);
-			ConditionVariableTimedSleep(&gj_service->slot_freed, GJ_SLOT_WAIT_MS,
+			ConditionVariablePrepareToSleep(&shared->slot_freed);
+			ConditionVariableTimedSleep(&shared->slot_freed, GJ_SLOT_WAIT_MS,
 										GjWaitEventSlot());
 			ConditionVariableCancelSleep();
 		}
-		LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-		serving = gj_service->serving;
+		LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+		serving = shared->serving;
 		if (serving)
-			slot = pop_slot(generation, epoch);
-		LWLockRelease(gj_service->lock);
+			slot = pop_slot(service, generation, epoch);
+		LWLockRelease(shared->lock);
 		if (slot >= 0)
 			return slot;
 		if (!serving)
@@ -99,13 +104,15 @@ GjSlotAcquire(uint32 *generation, uint32 *epoch, GjServiceResult *why_not)
  * Release a slot whose request was never posted.
  */
 void
-GjSlotRelease(int slot)
+GjSlotRelease(GjService *service, int slot)
 {
-	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-	Assert(gj_service->slots[slot].state == GJ_SLOT_USED);
-	free_slot(slot);
-	LWLockRelease(gj_service->lock);
-	ConditionVariableSignal(&gj_service->slot_freed);
+	GjServiceShared *shared = service->shared;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	Assert(shared->slots[slot].state == GJ_SLOT_USED);
+	free_slot(shared, slot);
+	LWLockRelease(shared->lock);
+	ConditionVariableSignal(&shared->slot_freed);
 }
 
 /*
@@ -113,15 +120,16 @@ GjSlotRelease(int slot)
  * tell the helper that no client waits for it any longer.  Raises no error.
  */
 void
-GjSlotAbandon(int slot, uint32 epoch)
+GjSlotAbandon(GjService *service, int slot, uint32 epoch)
 {
-	gjp_message *message = GjMessage(slot);
-	GjServiceSlot *entry = &gj_service->slots[slot];
+	GjServiceShared *shared = service->shared;
+	gjp_message *message = GjMessage(service, slot);
+	GjServiceSlot *entry = &shared->slots[slot];
 	bool		left = false;
 
-	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-	if (pg_atomic_read_u32(&gj_service->epoch) == epoch &&
-		!is_final(slot, entry->generation))
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	if (pg_atomic_read_u32(&shared->epoch) == epoch &&
+		!is_final(service, slot, entry->generation))
 	{
 		/*
 		 * The helper will ring the supervisor when it is done.  It may have finished before it
@@ -129,27 +137,27 @@ GjSlotAbandon(int slot, uint32 epoch)
 		 */
 		__atomic_store_n(&message->cancelled, entry->generation, __ATOMIC_SEQ_CST);
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		left = !is_final(slot, entry->generation);
+		left = !is_final(service, slot, entry->generation);
 	}
 	if (left)
 		entry->state = GJ_SLOT_ABANDONED;
 	else
-		free_slot(slot);
-	LWLockRelease(gj_service->lock);
+		free_slot(shared, slot);
+	LWLockRelease(shared->lock);
 
 	if (left)
-		GjDoorbellRing(-1);
+		GjDoorbellRing(service, -1);
 	else
-		ConditionVariableSignal(&gj_service->slot_freed);
+		ConditionVariableSignal(&shared->slot_freed);
 }
 
 /*
  * Return true if the helper will not touch the request any more
  */
 static bool
-is_final(int slot, uint32 generation)
+is_final(const GjService *service, int slot, uint32 generation)
 {
-	uint32		state = gjp_read_word(&GjMessage(slot)->state, generation);
+	uint32		state = gjp_read_word(&GjMessage(service, slot)->state, generation);
 
 	return state == GJP_DONE || state == GJP_FAILED;
 }
@@ -158,11 +166,13 @@ is_final(int slot, uint32 generation)
  * Start giving out slots, for a helper that is ready.
  */
 void
-GjSlotsServe(void)
+GjSlotsServe(GjService *service)
 {
-	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-	gj_service->serving = true;
-	LWLockRelease(gj_service->lock);
+	GjServiceShared *shared = service->shared;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	shared->serving = true;
+	LWLockRelease(shared->lock);
 }
 
 /*
@@ -170,35 +180,38 @@ GjSlotsServe(void)
  * that they notice.
  */
 void
-GjSlotsStop(void)
+GjSlotsStop(GjService *service)
 {
+	GjServiceShared *shared = service->shared;
 	uint32		epoch;
 
-	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-	gj_service->serving = false;
-	epoch = pg_atomic_read_u32(&gj_service->epoch) + 1;
-	pg_atomic_write_u32(&gj_service->epoch, epoch == 0 ? 1 : epoch);
-	for (int i = 0; i < gj_service->nslots; i++)
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	shared->serving = false;
+	epoch = pg_atomic_read_u32(&shared->epoch) + 1;
+	pg_atomic_write_u32(&shared->epoch, epoch == 0 ? 1 : epoch);
+	for (int i = 0; i < shared->nslots; i++)
 	{
-		if (gj_service->slots[i].state == GJ_SLOT_ABANDONED)
-			free_slot(i);
-		else if (gj_service->slots[i].state == GJ_SLOT_USED)
-			ring(&GjMessage(i)->bell, &GjMessage(i)->sleeping);
+		if (shared->slots[i].state == GJ_SLOT_ABANDONED)
+			free_slot(shared, i);
+		else if (shared->slots[i].state == GJ_SLOT_USED)
+			ring(&GjMessage(service, i)->bell, &GjMessage(service, i)->sleeping);
 	}
-	LWLockRelease(gj_service->lock);
-	ConditionVariableBroadcast(&gj_service->slot_freed);
+	LWLockRelease(shared->lock);
+	ConditionVariableBroadcast(&shared->slot_freed);
 }
 
 /*
  * Free the abandoned slots whose requests have ended.
  */
 void
-GjSlotsFree(void)
+GjSlotsFree(GjService *service)
 {
-	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-	free_abandoned();
-	LWLockRelease(gj_service->lock);
-	ConditionVariableBroadcast(&gj_service->slot_freed);
+	GjServiceShared *shared = service->shared;
+
+	LWLockAcquire(shared->lock, LW_EXCLUSIVE);
+	free_abandoned(service);
+	LWLockRelease(shared->lock);
+	ConditionVariableBroadcast(&shared->slot_freed);
 }
 
 /*
@@ -206,9 +219,9 @@ GjSlotsFree(void)
  * already knows.
  */
 void
-GjDoorbellRing(int slot)
+GjDoorbellRing(const GjService *service, int slot)
 {
-	gjp_control *control = GjControl();
+	gjp_control *control = GjControl(service);
 
 	if (slot >= 0)
 		__atomic_or_fetch(&control->posted[slot / 64], UINT64CONST(1) << (slot % 64),
@@ -227,45 +240,50 @@ ring(uint32 *bell, const uint32 *sleeping)
 
 /* Take a free slot for this backend.  The caller must hold the lock. */
 static int
-pop_slot(uint32 *generation, uint32 *epoch)
+pop_slot(GjService *service, uint32 *generation, uint32 *epoch)
 {
+	GjServiceShared *shared = service->shared;
 	GjServiceSlot *entry;
 	int			slot;
 
-	if (gj_service->first_free < 0)
-		free_abandoned();
-	slot = gj_service->first_free;
+	if (shared->first_free < 0)
+		free_abandoned(service);
+	slot = shared->first_free;
 	if (slot < 0)
 		return -1;
-	entry = &gj_service->slots[slot];
-	gj_service->first_free = entry->next_free;
+	entry = &shared->slots[slot];
+	shared->first_free = entry->next_free;
 	entry->state = GJ_SLOT_USED;
+	pg_atomic_fetch_add_u32(&shared->nused, 1);
 	if (++entry->generation == 0)
 		entry->generation = 1;
 	*generation = entry->generation;
-	*epoch = pg_atomic_read_u32(&gj_service->epoch);
+	*epoch = pg_atomic_read_u32(&shared->epoch);
 	return slot;
 }
 
 /* Put a slot on the free list.  The caller must hold the lock. */
 static void
-free_slot(int slot)
+free_slot(GjServiceShared *shared, int slot)
 {
-	GjServiceSlot *entry = &gj_service->slots[slot];
+	GjServiceSlot *entry = &shared->slots[slot];
 
 	entry->state = GJ_SLOT_FREE;
-	entry->next_free = gj_service->first_free;
-	gj_service->first_free = slot;
+	pg_atomic_fetch_sub_u32(&shared->nused, 1);
+	entry->next_free = shared->first_free;
+	shared->first_free = slot;
 }
 
 /* Free all abandoned slots that the helper is done with.  The caller must hold the lock. */
 static void
-free_abandoned(void)
+free_abandoned(GjService *service)
 {
-	for (int i = 0; i < gj_service->nslots; i++)
+	GjServiceShared *shared = service->shared;
+
+	for (int i = 0; i < shared->nslots; i++)
 	{
-		if (gj_service->slots[i].state == GJ_SLOT_ABANDONED &&
-			is_final(i, gj_service->slots[i].generation))
-			free_slot(i);
+		if (shared->slots[i].state == GJ_SLOT_ABANDONED &&
+			is_final(service, i, shared->slots[i].generation))
+			free_slot(shared, i);
 	}
 }

@@ -1,8 +1,11 @@
 /*-------------------------------------------------------------------------
  *
  * supervisor.c
- *	  The background worker that keeps the helper running: it starts and watches the helper,
- *	  frees the slots of clients that left, and ends and restarts it.
+ *	  The background worker that keeps a device's helper running: it starts and watches the
+ *	  helper, frees the slots of clients that left, and ends and restarts it.
+ *
+ * Each device has a worker of its own, so that nothing that happens to one device or its helper
+ * keeps the others waiting.
  *
  * The worker uses shared memory, but no database and no transaction, and holds locks only
  * briefly.  Whatever happens to the helper is an event for the worker, not an error: the worker
@@ -109,6 +112,7 @@ typedef struct Supervisor
 } Supervisor;
 
 static Supervisor sv = {.helper = {.log_fd = -1, .event_fd = -1}};
+static GjService *mine;			/* the service of this worker's device */
 
 static char log_line[GJ_LOG_LINE_LENGTH + 1];
 static int	log_length;
@@ -139,19 +143,19 @@ static void reset_signals(void);
 static void emit_line(void);
 static bool start_program(Helper *helper, const char *library, uint32 epoch, char *problem,
 						  Size problem_size);
+static void name_gpu(char *name, Size size);
 static void forward_log(Helper *helper);
 static bool end_helper(Helper *helper);
 static uint64 get_process_start(int pid);
 static bool reap_helper(Helper *helper, int *wait_status);
 static void close_helper(Helper *helper);
-static void report_none(GjServiceReason reason, bool repeated);
 static void report_staging(const gjp_report *report);
 
 /*
- * Register the worker, while the library is preloaded.
+ * Register the worker of a device, while the library is preloaded.
  */
 void
-GjSupervisorRegister(void)
+GjSupervisorRegister(int device)
 {
 	BackgroundWorker worker = {0};
 
@@ -160,7 +164,11 @@ GjSupervisorRegister(void)
 	worker.bgw_restart_time = GJ_SUPERVISOR_RESTART;
 	strlcpy(worker.bgw_library_name, GJ_NAME, BGW_MAXLEN);
 	strlcpy(worker.bgw_function_name, "GjSupervisorMain", BGW_MAXLEN);
-	strlcpy(worker.bgw_name, GJ_SUPERVISOR_NAME, BGW_MAXLEN);
+	if (device == 0)
+		strlcpy(worker.bgw_name, GJ_SUPERVISOR_NAME, BGW_MAXLEN);
+	else
+		snprintf(worker.bgw_name, BGW_MAXLEN, GJ_SUPERVISOR_NAME " %d", device);
+	worker.bgw_main_arg = Int32GetDatum(device);
 	strlcpy(worker.bgw_type, GJ_SUPERVISOR_NAME, BGW_MAXLEN);
 	RegisterBackgroundWorker(&worker);
 }
@@ -176,16 +184,17 @@ GjSupervisorMain(Datum arg)
 	pqsignal(SIGCHLD, child_ended);
 	BackgroundWorkerUnblockSignals();
 
-	if (gj_arena.base == NULL)
+	mine = &gj_services[DatumGetInt32(arg)];
+	if (mine->arena.base == NULL)
 		proc_exit(0);			/* logged at server start; there is nothing to supervise */
 	before_shmem_exit(leave, (Datum) 0);
-	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-	gj_service->supervisor_pid = MyProcPid;
-	LWLockRelease(gj_service->lock);
+	LWLockAcquire(mine->shared->lock, LW_EXCLUSIVE);
+	mine->shared->supervisor_pid = MyProcPid;
+	LWLockRelease(mine->shared->lock);
 
 	sv.last_tick = now_ms();
 	if (orphan_lives())
-		enter_stuck(gj_service->helper_pid, GJ_REASON_FROZEN);
+		enter_stuck(mine->shared->helper_pid, GJ_REASON_FROZEN);
 	else
 		start_helper();
 	while (!ShutdownRequestPending)
@@ -237,22 +246,22 @@ enter(GjServiceState state, GjServiceReason reason, const char *detail)
 {
 	sv.state = state;
 	sv.since = now_ms();
-	GjServiceSetState(state, reason, detail);
+	GjServiceSetState(mine, state, reason, detail);
 }
 
 /* Start a helper.  No helper may be running. */
 static void
 start_helper(void)
 {
-	gjp_control *control = GjControl();
-	uint32		epoch = GjServiceEpoch();
+	gjp_control *control = GjControl(mine);
+	uint32		epoch = GjServiceEpoch(mine->device);
 	char		problem[256];
 	const char *library = gj_device == GJ_DEVICE_REFERENCE ?
 		"gpujoin_reference.so" : "gpujoin_cuda.so";
 
 	if (GjReasonIsNotBuilt(library))
 	{
-		report_none(GJ_REASON_NOT_BUILT, sv.last_reason == GJ_REASON_NOT_BUILT);
+		GjReasonReportNone(mine, GJ_REASON_NOT_BUILT, sv.last_reason == GJ_REASON_NOT_BUILT);
 		sv.last_reason = GJ_REASON_NOT_BUILT;
 		enter(GJ_STATE_NONE, GJ_REASON_NOT_BUILT, "");
 		return;
@@ -279,23 +288,10 @@ start_helper(void)
 				 errdetail_internal("%s", problem)));
 		return;
 	}
-	GjServiceCount(GJ_COUNT_STARTS, 1);
+	GjServiceCount(mine, GJ_COUNT_STARTS, 1);
 	note_helper(sv.helper.pid);
 	rebuild_events();
 	enter(GJ_STATE_STARTING, GJ_REASON_STARTING, "");
-}
-
-/*
- * Log once that no helper is started, because it would have nothing to do.
- */
-static void
-report_none(GjServiceReason reason, bool repeated)
-{
-	const GjReasonInfo *info = GjReasonGet(reason);
-
-	ereport(repeated ? DEBUG1 : LOG,
-			(errmsg("gpujoin works without a device: %s", info->text),
-			 errhint("%s", info->hint)));
 }
 
 /* Record that the helper has opened its device */
@@ -304,11 +300,11 @@ helper_is_ready(void)
 {
 	gjp_report	report;
 
-	GjReportCopy(&report);
-	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-	gj_service->report = report;
-	gj_service->had_device = true;
-	LWLockRelease(gj_service->lock);
+	GjReportCopy(mine, &report);
+	LWLockAcquire(mine->shared->lock, LW_EXCLUSIVE);
+	mine->shared->report = report;
+	mine->shared->had_device = true;
+	LWLockRelease(mine->shared->lock);
 
 	ereport(LOG,
 			(errmsg("gpujoin uses device \"%s\"", report.device),
@@ -320,7 +316,7 @@ helper_is_ready(void)
 	sv.last_reason = GJ_REASON_NONE;
 	sv.ready_at = now_ms();
 	/* Serve first: processes that see the ready state must be able to get a slot. */
-	GjSlotsServe();
+	GjSlotsServe(mine);
 	enter(GJ_STATE_READY, GJ_REASON_NONE, "");
 }
 
@@ -340,7 +336,7 @@ report_staging(const gjp_report *report)
 			 errdetail("The device library said: %s (error %d).  %zu kB were to be locked; "
 					   "the limit for locked memory is %s.",
 					   report->register_failure, report->register_code,
-					   (gj_arena.size - gj_arena.chunks_at) / 1024, limit),
+					   (mine->arena.size - mine->arena.chunks_at) / 1024, limit),
 			 report->register_status == GJD_NO_HOST_MEMORY ?
 			 errhint("Raise the limit for locked memory of the server's user (ulimit -l, "
 					 "LimitMEMLOCK of a systemd unit), or lower gpujoin.result_buffer; then "
@@ -363,7 +359,7 @@ helper_ended(int wait_status)
 	gjp_report	report;
 	char		detail[256] = "";
 
-	GjReportCopy(&report);
+	GjReportCopy(mine, &report);
 	forward_log(&sv.helper);
 	close_helper(&sv.helper);
 	rebuild_events();
@@ -371,16 +367,16 @@ helper_ended(int wait_status)
 	if (!given_up && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == report.failure_status)
 		strlcpy(detail, report.failure, sizeof(detail));
 	if (GjReasonGet(reason)->lasts != GJ_IS_NO_FAULT)
-		GjServiceCount(GJ_COUNT_FAILURES, 1);
+		GjServiceCount(mine, GJ_COUNT_FAILURES, 1);
 
 	/* If it ended for the same reason as the previous one, before it was ready, nothing is new. */
-	GjReasonReportEnd(reason, wait_status, detail,
+	GjReasonReportEnd(mine, reason, wait_status, detail,
 					  sv.ready_at == 0 && reason == sv.last_reason);
 	sv.last_reason = reason;
 	sv.killed = false;
 	plan_restart(reason, detail);
 	if (!given_up)
-		GjSlotsStop();
+		GjSlotsStop(mine);
 }
 
 /* Choose the state after the helper has ended */
@@ -391,7 +387,7 @@ plan_restart(GjServiceReason reason, const char *detail)
 	GjReasonLasts lasts = GjReasonGet(reason)->lasts;
 
 	if (lasts == GJ_IS_NO_FAULT || lasts == GJ_LASTS ||
-		(lasts == GJ_LASTS_UNLESS_SEEN && !gj_service->had_device))
+		(lasts == GJ_LASTS_UNLESS_SEEN && !mine->shared->had_device))
 	{
 		enter(lasts == GJ_IS_NO_FAULT ? GJ_STATE_NONE : GJ_STATE_FAILED, reason, detail);
 		return;
@@ -410,7 +406,7 @@ plan_restart(GjServiceReason reason, const char *detail)
 static void
 watch(void)
 {
-	gjp_control *control = GjControl();
+	gjp_control *control = GjControl(mine);
 	uint64		heartbeat = __atomic_load_n(&control->heartbeat, __ATOMIC_ACQUIRE);
 	int64		now = now_ms();
 	int64		limit = gj_device_timeout;
@@ -437,7 +433,7 @@ watch(void)
 	}
 	if (sv.still > limit)
 	{
-		GjServiceCount(GJ_COUNT_KILLS, 1);
+		GjServiceCount(mine, GJ_COUNT_KILLS, 1);
 		kill_helper(GJ_REASON_FROZEN);
 	}
 }
@@ -464,7 +460,7 @@ kill_helper(GjServiceReason reason)
 	sv.killed = true;
 	sv.kill_reason = reason;
 	enter(GJ_STATE_RESTARTING, reason, "");
-	GjSlotsStop();
+	GjSlotsStop(mine);
 }
 
 /*
@@ -474,11 +470,11 @@ kill_helper(GjServiceReason reason)
 static bool
 orphan_lives(void)
 {
-	int			pid = gj_service->helper_pid;
+	int			pid = mine->shared->helper_pid;
 
 	if (sv.helper.pid != 0 || pid == 0)
 		return false;
-	if (gj_service->helper_start != 0 && get_process_start(pid) == gj_service->helper_start)
+	if (mine->shared->helper_start != 0 && get_process_start(pid) == mine->shared->helper_start)
 	{
 		kill(pid, SIGKILL);
 		return true;
@@ -493,10 +489,10 @@ note_helper(int pid)
 {
 	uint64		start = (pid != 0) ? get_process_start(pid) : 0;
 
-	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-	gj_service->helper_pid = pid;
-	gj_service->helper_start = start;
-	LWLockRelease(gj_service->lock);
+	LWLockAcquire(mine->shared->lock, LW_EXCLUSIVE);
+	mine->shared->helper_pid = pid;
+	mine->shared->helper_start = start;
+	LWLockRelease(mine->shared->lock);
 }
 
 /* Handle a reload: the configuration may have changed, or the user may have fixed the problem */
@@ -505,7 +501,7 @@ reload(void)
 {
 	ConfigReloadPending = false;
 	ProcessConfigFile(PGC_SIGHUP);
-	__atomic_store_n(&GjControl()->timeout_ms, (uint32) gj_device_timeout, __ATOMIC_RELAXED);
+	__atomic_store_n(&GjControl(mine)->timeout_ms, (uint32) gj_device_timeout, __ATOMIC_RELAXED);
 	if (sv.helper.pid == 0 && !orphan_lives())
 	{
 		sv.delay = 0;
@@ -537,7 +533,7 @@ wait_for_events(void)
 		else if (happened[i].fd == sv.helper.event_fd)
 		{
 			if (read(sv.helper.event_fd, &rings, sizeof(rings)) > 0)
-				GjSlotsFree();
+				GjSlotsFree(mine);
 		}
 		else if (happened[i].fd == sv.helper.log_fd)
 		{
@@ -580,15 +576,15 @@ rebuild_events(void)
 static void
 leave(int code, Datum arg)
 {
-	GjServiceSetState(GJ_STATE_OFF, GJ_REASON_NO_SUPERVISOR, "");
-	GjSlotsStop();
+	GjServiceSetState(mine, GJ_STATE_OFF, GJ_REASON_NO_SUPERVISOR, "");
+	GjSlotsStop(mine);
 	if (orphan_lives() || !end_helper(&sv.helper))
-		GjServiceSetState(GJ_STATE_STUCK, GJ_REASON_FROZEN, "the process does not end");
+		GjServiceSetState(mine, GJ_STATE_STUCK, GJ_REASON_FROZEN, "the process does not end");
 	else
 		note_helper(0);
-	LWLockAcquire(gj_service->lock, LW_EXCLUSIVE);
-	gj_service->supervisor_pid = 0;
-	LWLockRelease(gj_service->lock);
+	LWLockAcquire(mine->shared->lock, LW_EXCLUSIVE);
+	mine->shared->supervisor_pid = 0;
+	LWLockRelease(mine->shared->lock);
 }
 
 /*-------------------------------------------------------------------------
@@ -617,10 +613,11 @@ start_program(Helper *helper, const char *library, uint32 epoch, char *problem,
 {
 	char		program[MAXPGPATH];
 	char		library_path[MAXPGPATH];
+	char		gpu[128];
 	char		budget[32];
 	char		epoch_text[32];
 	char		parent_text[32];
-	char	   *argv[] = {program, library_path, gj_gpu, budget, epoch_text, parent_text, NULL};
+	char	   *argv[] = {program, library_path, gpu, budget, epoch_text, parent_text, NULL};
 	int			log_pipe[2];
 	int			fds[3];
 	pid_t		parent = getpid();
@@ -628,6 +625,7 @@ start_program(Helper *helper, const char *library, uint32 epoch, char *problem,
 
 	snprintf(program, sizeof(program), "%s/%s", pkglib_path, GJ_HELPER_PROGRAM);
 	snprintf(library_path, sizeof(library_path), "%s/%s", pkglib_path, library);
+	name_gpu(gpu, sizeof(gpu));
 	snprintf(budget, sizeof(budget), UINT64_FORMAT, (uint64) gj_device_memory * 1024 * 1024);
 	snprintf(epoch_text, sizeof(epoch_text), "%u", epoch);
 	snprintf(parent_text, sizeof(parent_text), "%d", (int) parent);
@@ -649,7 +647,7 @@ start_program(Helper *helper, const char *library, uint32 epoch, char *problem,
 	log_length = 0;
 	log_lines_left = GJ_LOG_LINES;
 	fds[0] = log_pipe[1];
-	fds[1] = gj_arena.fd;
+	fds[1] = mine->arena.fd;
 	fds[2] = helper->event_fd;
 
 	pid = fork();
@@ -665,6 +663,20 @@ start_program(Helper *helper, const char *library, uint32 epoch, char *problem,
 	}
 	helper->pid = pid;
 	return true;
+}
+
+/*
+ * Get the name by which the library knows the device: empty if it may choose one
+ */
+static void
+name_gpu(char *name, Size size)
+{
+	const char *listed = GjGpuName(mine->device);
+
+	if (GjWantsAllGpus())
+		snprintf(name, size, "%d", mine->device);
+	else
+		strlcpy(name, listed != NULL ? listed : "", size);
 }
 
 /*
@@ -723,7 +735,7 @@ reap_helper(Helper *helper, int *wait_status)
 static bool
 end_helper(Helper *helper)
 {
-	gjp_control *control = GjControl();
+	gjp_control *control = GjControl(mine);
 	int			wait_status;
 
 	if (helper->pid == 0)

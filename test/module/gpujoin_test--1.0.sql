@@ -19,24 +19,24 @@ REVOKE ALL ON FUNCTION gpujoin_mirror_check(regclass) FROM PUBLIC;
 CREATE FUNCTION gpujoin_service_test(pages integer, slots integer DEFAULT 800,
 		key_width integer DEFAULT 4, nkeys integer DEFAULT 100, requests integer DEFAULT 1,
 		verify boolean DEFAULT true, count_only boolean DEFAULT false,
-		repeats integer DEFAULT 1, reduce boolean DEFAULT false,
+		repeats integer DEFAULT 1, reduce boolean DEFAULT false, device integer DEFAULT 0,
 		OUT matches bigint, OUT ok bigint, OUT fallbacks bigint, OUT wrong bigint,
 		OUT loads bigint, OUT total_us double precision, OUT device_us double precision,
 		OUT set_us double precision, OUT kernel_us double precision,
 		OUT transfer_us double precision, OUT per_second double precision, OUT last_error text)
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_service_test(integer, integer, integer, integer, integer, boolean,
-		boolean, integer, boolean)
+		boolean, integer, boolean, integer)
 	IS 'search a synthetic column on the device, checking each answer; medians of the times';
 REVOKE ALL ON FUNCTION gpujoin_service_test(integer, integer, integer, integer, integer, boolean,
-		boolean, integer, boolean) FROM PUBLIC;
+		boolean, integer, boolean, integer) FROM PUBLIC;
 
 CREATE FUNCTION gpujoin_inject_fault(point text, kind text, skip integer DEFAULT 0,
-		times integer DEFAULT 1, millis integer DEFAULT 0) RETURNS text
+		times integer DEFAULT 1, millis integer DEFAULT 0, device integer DEFAULT 0) RETURNS text
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
-COMMENT ON FUNCTION gpujoin_inject_fault(text, text, integer, integer, integer)
+COMMENT ON FUNCTION gpujoin_inject_fault(text, text, integer, integer, integer, integer)
 	IS 'make the reference device fail; returns why it cannot, or nothing';
-REVOKE ALL ON FUNCTION gpujoin_inject_fault(text, text, integer, integer, integer) FROM PUBLIC;
+REVOKE ALL ON FUNCTION gpujoin_inject_fault(text, text, integer, integer, integer, integer) FROM PUBLIC;
 
 CREATE FUNCTION gpujoin_tidset_selftest() RETURNS bigint
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;

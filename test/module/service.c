@@ -63,6 +63,7 @@ typedef struct TestRun
 	Size		tid_memory;
 	bool		reduce;
 
+	int			device;
 	GjServiceColumn column;
 	bool		loaded;
 	int			next_page;		/* of the current push */
@@ -133,7 +134,9 @@ gpujoin_service_test(PG_FUNCTION_ARGS)
 	int64		answers;
 
 	require_superuser();
-	if (run.pages < 0 || !gjd_shape_is_valid(&run.shape) || run.shape.slots > 8192 ||
+	run.device = PG_GETARG_INT32(9);
+	if (run.device < 0 || run.device >= Max(GjServiceDevices(), 1) || run.pages < 0 ||
+		!gjd_shape_is_valid(&run.shape) || run.shape.slots > 8192 ||
 		nkeys < 0 || requests < 0 || repeats < 1)
 		ereport(ERROR,
 				(errcode(ERRCODE_INVALID_PARAMETER_VALUE),
@@ -179,14 +182,17 @@ gpujoin_inject_fault(PG_FUNCTION_ARGS)
 	"register"};
 	static const char *const kinds[] = {"none", "no_memory", "lost", "delay", "block", "hang",
 	"crash", "abort", "exit"};
+	int			device = PG_GETARG_INT32(5);
 	int			point;
 	int			kind;
 
 	require_superuser();
+	if (device < 0 || device >= Max(GjServiceDevices(), 1))
+		elog(ERROR, "there is no device %d", device);
 	point = find_name("point", text_to_cstring(PG_GETARG_TEXT_PP(0)), points, lengthof(points));
 	kind = find_name("kind", text_to_cstring(PG_GETARG_TEXT_PP(1)), kinds, lengthof(kinds));
-	GjServiceInjectFault(point, kind, Max(PG_GETARG_INT32(2), 0), Max(PG_GETARG_INT32(3), 0),
-						 Max(PG_GETARG_INT32(4), 0));
+	GjServiceInjectFault(device, point, kind, Max(PG_GETARG_INT32(2), 0),
+						 Max(PG_GETARG_INT32(3), 0), Max(PG_GETARG_INT32(4), 0));
 	PG_RETURN_TEXT_P(cstring_to_text(GjServiceLastError()));
 }
 
@@ -236,7 +242,7 @@ search_all(TestRun *run, int requests, bool verify, bool count_only)
 	for (int i = 0; i < requests; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (run->loaded && run->column.epoch != GjServiceEpoch())
+		if (run->loaded && run->column.epoch != GjServiceEpoch(run->device))
 			run->loaded = false;
 		if (!run->loaded && !load(run))
 			run->fallbacks++;
@@ -249,9 +255,9 @@ search_all(TestRun *run, int requests, bool verify, bool count_only)
 static bool
 load(TestRun *run)
 {
-	if (!GjServiceReady(NULL))
+	if (!GjServiceDeviceReady(run->device, NULL))
 		pg_usleep(GJ_TEST_RETRY_US);
-	if (GjServiceColumnCreate(&run->shape, run->pages, &run->column) !=
+	if (GjServiceColumnCreate(run->device, &run->shape, run->pages, &run->column) !=
 		GJ_SERVICE_OK)
 	{
 		note_failure(run);

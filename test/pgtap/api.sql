@@ -25,7 +25,8 @@ SELECT set_eq(
 		'gpujoin_advise(text)', 'gpujoin_load(regclass)', 'gpujoin_unload(regclass)',
 		'gpujoin_status()', 'gpujoin_mirrors()', 'gpujoin_fallbacks()', 'gpujoin_stats_reset()',
 		'gpujoin_stats_reset(regclass)', 'gpujoin_index_stats()', 'gpujoin_fold_stats()',
-		'gpujoin_progress()'],
+		'gpujoin_progress()', 'gpujoin_device_stats()', 'gpujoin_mirror_stats()',
+		'gpujoin_load(regclass,integer)', 'gpujoin_unload(regclass,integer)'],
 	'these are all its functions');
 SELECT is(count(*), 0::bigint, 'none of them is in a language whose names search_path resolves')
 FROM pg_proc p JOIN pg_depend d ON d.classid = 'pg_proc'::regclass AND d.objid = p.oid
@@ -40,6 +41,7 @@ FROM unnest(ARRAY['pg_stat_gpujoin', 'pg_stat_gpujoin_fallbacks', 'pg_stat_gpujo
 	'pg_stat_gpujoin_indexes', 'gpujoin_devices', 'gpujoin_progress']) v;
 SELECT is(has_function_privilege('pg_monitor', f, 'EXECUTE'), allowed, 'pg_monitor calls ' || f)
 FROM (VALUES ('gpujoin_status()', true), ('gpujoin_mirrors()', true),
+	('gpujoin_device_stats()', true), ('gpujoin_mirror_stats()', true),
 	('gpujoin_fallbacks()', true), ('gpujoin_index_stats()', true), ('gpujoin_progress()', true),
 	('gpujoin_stats_reset()', false), ('gpujoin_stats_reset(regclass)', false)) v(f, allowed);
 SELECT is(count(*), 0::bigint, 'each member has a comment of its own')
@@ -158,7 +160,7 @@ SELECT columns_are('gpujoin_devices', ARRAY['device', 'uuid', 'compute_capabilit
 	'driver_version', 'toolkit_version', 'state', 'reason', 'hint', 'state_since', 'last_error',
 	'last_error_at', 'memory_total', 'memory_free', 'memory_reserved', 'memory_used',
 	'memory_mirrors_limit', 'memory_mirrors', 'mirrors', 'helper_pid', 'helper_starts',
-	'helper_failures']);
+	'helper_failures', 'device_number']);
 SELECT columns_are('pg_stat_gpujoin_indexes', ARRAY['datname', 'indexrelid', 'schemaname',
 	'relname', 'indexrelname', 'searches', 'device_answers', 'cpu_answers', 'cpu_reasons', 'keys',
 	'pages_read', 'pages_skipped', 'pages_pushed', 'tids', 'heap_blocks', 'heap_fetches', 'groups',

@@ -26,7 +26,7 @@ use constant COLUMN_LIST => 256 * 1024;
 # Time limit for background programs, in seconds
 use constant LONG => 300 * ($ENV{CHECK_PATIENCE} || 1);
 
-# Return one column of gpujoin_status().
+# Return one column of gpujoin_status(): of the first device.
 sub service
 {
 	my ($node, $column) = @_;
@@ -131,11 +131,12 @@ sub finish_service
 
 sub inject
 {
-	my ($node, $point, $kind, $skip, $times, $millis) = @_;
+	my ($node, $point, $kind, $skip, $times, $millis, $device) = @_;
 
 	$millis //= 0;
+	$device //= 0;
 	return $node->safe_psql('postgres',
-		"SELECT gpujoin_inject_fault('$point', '$kind', $skip, $times, $millis)");
+		"SELECT gpujoin_inject_fault('$point', '$kind', $skip, $times, $millis, $device)");
 }
 
 # Open a session that must survive whatever happens next.
