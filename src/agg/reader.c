@@ -88,6 +88,7 @@ struct GjReader
 	GjStrayUse	key_use;		/* of small rows' values */
 	GjBatch		batch;
 	GjBatch		states;			/* groups made by a device, possibly in the middle of a batch */
+	PlanState  *at_work;		/* the part that is being reduced, or NULL */
 	GjReaderStats *stats;
 };
 
@@ -581,11 +582,17 @@ GjReaderParts(GjReader *reader)
 	return append->as_nplans;
 }
 
+/*
+ * Have a device reduce the rows of a part.  May be called again while it waits for the answer, for
+ * another part.
+ */
 bool
 GjReaderReduce(GjReader *reader, GjReduceRequest *request, int part)
 {
 	PlanState  *nodes[MAX_NODES];
 	int			n = list_part(reader, part, nodes);
+	PlanState  *before = reader->at_work;
+	PlanState  *source = reader->source;
 	bool		reduced;
 
 	if (n == 0 || reader->methods == NULL || reader->methods->reduce == NULL ||
@@ -593,9 +600,27 @@ GjReaderReduce(GjReader *reader, GjReduceRequest *request, int part)
 		return false;
 	if (part == GJ_NEXT_SEARCH) /* the nodes are at work */
 		return reader->methods->reduce(reader->source, request);
-	start_nodes(nodes, n);
-	reduced = reader->methods->reduce(reader->source, request);
-	stop_nodes(nodes, n, 0.0);
+	if (before == NULL)
+		start_nodes(nodes, n);
+	else
+	{
+		/* the node above it is at work, too, and stays so */
+		stop_nodes(&before, 1, 0.0);
+		start_nodes(&source, 1);
+	}
+	reader->at_work = source;
+	reduced = reader->methods->reduce(source, request);
+	reader->at_work = before;
+	if (before == NULL)
+		stop_nodes(nodes, n, 0.0);
+	else
+	{
+		stop_nodes(&source, 1, 0.0);
+		start_nodes(&before, 1);
+	}
+	/* other parts may have been reduced meanwhile */
+	if (reader->source != source)
+		(void) list_part(reader, part, nodes);
 	return reduced;
 }
 

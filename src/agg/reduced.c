@@ -59,7 +59,13 @@ struct GjAggReducer
 	GjReader   *reader;			/* of the rows to reduce */
 	GjGroups   *groups;
 	GjReduceRequest wanted;		/* with columns of the batch, from 0 */
-	GjReduceRequest request;	/* the same with columns of the child */
+	GjReduceRequest *request;	/* the same with columns of the child, of the current search */
+	MemoryContext memory;		/* for requests; set by the first search of several at once */
+	int			nat_once;		/* number of searches under way */
+	int			nparts;			/* of the child */
+	int			next_part;		/* first one that has not been asked for */
+	bool		only_count;
+	uint64		ncounted;		/* number of groups that have only been counted */
 
 	/* The states of a batch, for each aggregate */
 	GjAggStates *states;
@@ -72,7 +78,9 @@ static bool add_column(GjReduceRequest *request, int ncolumns, const GjAggSpec *
 static bool add_aggregate(GjAggReducer *reducer, const GjAggSpec *spec, Source *source);
 static int	add(GjReduceRequest *request, gjd_aggregate_kind kind, int column);
 static void prepare_states(GjAggReducer *reducer);
-static uint64 reduce(GjAggReducer *reducer, int part, bool only_count);
+static void reduce(GjAggReducer *reducer, int part, bool only_count);
+static void add_answer(GjAggReducer *reducer);
+static void reduce_ahead(void *arg);
 static void reduce_again(void *arg);
 static bool fits(void *arg, double ngroups);
 static void add_count(GjAggReducer *reducer);
@@ -241,63 +249,106 @@ uint64
 GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups, bool only_count)
 {
 	int			nparts = GjReaderParts(reader);
-	uint64		ncounted = 0;
 
 	reducer->reader = reader;
 	reducer->groups = groups;
+	reducer->nparts = nparts;
+	reducer->next_part = 0;
+	/* parts may have equal groups */
+	reducer->only_count = nparts == 1 && (only_count || reducer->wanted.distinct);
+	reducer->ncounted = 0;
 	reducer->wanted.fits = fits;
 	reducer->wanted.arg = reducer;
 	reducer->wanted.again = nparts == 1 ? reduce_again : NULL;
-	/* parts may have equal groups */
-	for (int part = 0; part < nparts; part++)
-		ncounted += reduce(reducer, part,
-						   nparts == 1 && (only_count || reducer->wanted.distinct));
-	return ncounted;
+	while (reducer->next_part < nparts)
+		reduce(reducer, reducer->next_part++, reducer->only_count);
+	return reducer->ncounted;
 }
 
 /*
  * Have the rows of a part reduced, or those of the next search of the node, and merge the groups.
- * Returns the number of groups that have only been counted.
+ *
+ * While the device works, the next part or search is prepared, and its request is made, too, and so
+ * on: so all requests are made before the answer to the first one is awaited, and devices work side
+ * by side.  The last one's answer is merged first.
  */
-static uint64
+static void
 reduce(GjAggReducer *reducer, int part, bool only_count)
 {
-	GjReduceRequest *request = &reducer->request;
-	const GjReduction *reduction = &request->reduction;
-	uint64		ncounted = 0;
+	GjReduceRequest *before = reducer->request;
+	MemoryContext context;
+	GjReduceRequest *request;
 
+	if (reducer->nat_once == 0)
+		reducer->memory = CurrentMemoryContext;
+	context = AllocSetContextCreate(reducer->memory, "gpujoin reduction", ALLOCSET_DEFAULT_SIZES);
+	request = MemoryContextAlloc(context, sizeof(GjReduceRequest));
 	*request = reducer->wanted;
 	request->only_count = only_count;
-	request->context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin reduction",
-											 ALLOCSET_DEFAULT_SIZES);
+	request->context = context;
+	request->reduction.meanwhile = reduce_ahead;
+	request->reduction.arg = reducer;
+	reducer->request = request;
+	reducer->nat_once++;
 	if (GjReaderReduce(reducer->reader, request, part))
 	{
-		request->rows = MemoryContextAlloc(request->context, sizeof(GjStateRows));
-		if (!request->distinct)
-		{
-			if (request->only_count)
-				ncounted = reduction->ngroups - reduction->nelements;
-			merge(reducer);
-		}
-		else if (reduction->only_counted)
-			add_count(reducer);
-		else if (request->ngroups > 1)
-			add_keys(reducer);
-		else if (!add_bits(reduction, reducer->groups))
-			add_values(reducer);
+		request->rows = MemoryContextAlloc(context, sizeof(GjStateRows));
+		add_answer(reducer);
 	}
-	MemoryContextDelete(request->context);
-	return ncounted;
+	reducer->nat_once--;
+	reducer->request = before;
+	MemoryContextDelete(context);
+}
+
+static void
+add_answer(GjAggReducer *reducer)
+{
+	const GjReduceRequest *request = reducer->request;
+	const GjReduction *reduction = &request->reduction;
+
+	if (!request->distinct)
+	{
+		if (request->only_count)
+			reducer->ncounted += reduction->ngroups - reduction->nelements;
+		merge(reducer);
+	}
+	else if (reduction->only_counted)
+		add_count(reducer);
+	else if (request->ngroups > 1)
+		add_keys(reducer);
+	else if (!add_bits(reduction, reducer->groups))
+		add_values(reducer);
 }
 
 /*
- * Do the same for the next search of a node that makes several, while its rows are being read.
- * Two of them may have equal groups, as each has the rows of other keys, or of another table.
+ * Begin the next search of those that are made at once, while a device works on the current one
+ */
+static void
+reduce_ahead(void *arg)
+{
+	GjAggReducer *reducer = arg;
+	GjReduceRequest *request = reducer->request;
+	MemoryContext old;
+
+	if (!GjServiceMayAskMore() || stack_is_too_deep())
+		return;
+	old = MemoryContextSwitchTo(reducer->memory);
+	if (request->ahead != NULL)
+		request->ahead(request->ahead_arg);
+	else if (reducer->next_part < reducer->nparts)
+		reduce(reducer, reducer->next_part++, reducer->only_count);
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Have the rows of the next search of a node that makes several reduced, while its rows are being
+ * read.  Two of them may have equal groups, as each has the rows of other keys, or of another
+ * table.
  */
 static void
 reduce_again(void *arg)
 {
-	(void) reduce(arg, GJ_NEXT_SEARCH, false);
+	reduce(arg, GJ_NEXT_SEARCH, false);
 }
 
 static bool
@@ -314,7 +365,7 @@ add_count(GjAggReducer *reducer)
 {
 	GjBatch		batch = {.nrows = 1};
 
-	reducer->counts[0] = reducer->request.reduction.ngroups;
+	reducer->counts[0] = reducer->request->reduction.ngroups;
 	GjGroupsMerge(reducer->groups, &batch, reducer->states);
 }
 
@@ -326,7 +377,7 @@ add_keys(GjAggReducer *reducer)
 {
 	const GjBatch *batch;
 
-	while ((batch = GjReaderNextStates(reducer->reader, &reducer->request)) != NULL)
+	while ((batch = GjReaderNextStates(reducer->reader, reducer->request)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
 		GjGroupsAdd(reducer->groups, batch);
@@ -350,7 +401,7 @@ add_bits(const GjReduction *reduction, GjGroups *groups)
 static void
 add_values(const GjAggReducer *reducer)
 {
-	const GjReduction *reduction = &reducer->request.reduction;
+	const GjReduction *reduction = &reducer->request->reduction;
 	int			column = reducer->wanted.groups[0];
 	GjBatchColumn *columns = palloc0_array(GjBatchColumn, column + 1);
 	int64	   *values = palloc_array(int64, GJ_BATCH_ROWS);
@@ -401,7 +452,7 @@ merge(GjAggReducer *reducer)
 {
 	const GjBatch *batch;
 
-	while ((batch = GjReaderNextStates(reducer->reader, &reducer->request)) != NULL)
+	while ((batch = GjReaderNextStates(reducer->reader, reducer->request)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
 		read_states(reducer);
@@ -415,7 +466,7 @@ merge(GjAggReducer *reducer)
 static void
 read_states(GjAggReducer *reducer)
 {
-	const GjReduceRequest *request = &reducer->request;
+	const GjReduceRequest *request = reducer->request;
 	const GjStateRows *rows = request->rows;
 
 	for (int i = 0; i < reducer->naggs; i++)
@@ -439,7 +490,7 @@ read_states(GjAggReducer *reducer)
 static void
 read_values(GjAggReducer *reducer, int i, int at, bool is_wide)
 {
-	const GjStateRows *rows = reducer->request.rows;
+	const GjStateRows *rows = reducer->request->rows;
 	uint64	   *low = reducer->low + i * GJ_BATCH_ROWS;
 	int64	   *high = reducer->high + i * GJ_BATCH_ROWS;
 

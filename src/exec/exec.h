@@ -159,6 +159,10 @@ typedef struct GjReduceRequest
 	void	   *arg;
 	MemoryContext context;		/* for the groups */
 
+	/* Set by the node, if it makes several searches: prepares the next one, and calls "again" */
+	void		(*ahead) (void *arg);
+	void	   *ahead_arg;
+
 	/* For the node that is asked */
 	bool		by_key;			/* true if rows of different keys must be in different groups */
 	uint32		most_partners;	/* maximum number of partners of a key; 0 if they do not matter */

@@ -91,6 +91,7 @@ static int	partner_column(const PlanState *node, int at);
 static GjRowBatch *next_batch(PlanState *node, bool want_partners);
 static bool reduce(PlanState *node, GjReduceRequest *request);
 static void next_states(PlanState *node, GjReduceRequest *request);
+static void search_ahead(void *arg);
 static bool reduce_table(GjJoinState *state, GjJoinScanState *scan, GjReduceRequest *request);
 static bool weigh_keys(GjJoinState *state, const GjTableScan *table, GjReduceRequest *request);
 static GjSmallRow *find_small(GjJoinState *state, int64 code, int64 rest);
@@ -313,7 +314,7 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 		make_keys(state, GjIndexKeyWidth(scan->table.index));
 		INSTR_TIME_SET_CURRENT(end);
 		INSTR_TIME_ACCUM_DIFF(scan->table.stats.set_elapsed, end, start);
-		if (!choose_keys(state, scan))
+		if (scan->own_keys == NULL && !choose_keys(state, scan))
 			return false;
 		if (state->ask_again != NULL)
 			state->ask_again(state->ask_arg);
@@ -920,7 +921,36 @@ reduce(PlanState *node, GjReduceRequest *request)
 	if (scan->direct_shape == NULL || GjJoinScanIsReady(scan))
 		return false;
 	make_keys(state, GjIndexKeyWidth(scan->table.index));
+	request->ahead = state->ask_again != NULL ? search_ahead : NULL;
+	request->ahead_arg = state;
 	return reduce_table(state, scan, request);
+}
+
+/*
+ * Ask for the reduction of the next table that has any of the batch's keys, while a device works
+ * for the current one.  The keys must stay as they are: a search may need them to the end.
+ */
+static void
+search_ahead(void *arg)
+{
+	GjJoinState *state = arg;
+	GjJoinScanState *before = state->scan;
+	int			current = state->current;
+
+	while (++state->current < state->nscans)
+	{
+		GjJoinScanState *scan = state->scans[scan_in_turn(state)];
+
+		if (GjIndexKeyWidth(scan->table.index) != state->keys->key_width)
+			break;
+		if (GjJoinScanIsReady(scan) || scan->own_keys != NULL || !choose_keys(state, scan))
+			continue;
+		state->scan = scan;
+		state->ask_again(state->ask_arg);
+		break;
+	}
+	state->scan = before;
+	state->current = current;
 }
 
 /*
