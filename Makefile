@@ -209,6 +209,21 @@ uninstall-helper:
 clean-helper:
 	rm -f $(HELPER)
 
+# The advisor, an extension of its own, is built and installed with this one.
+all: advisor
+install: install-advisor
+uninstall: uninstall-advisor
+clean: clean-advisor
+.PHONY: advisor install-advisor uninstall-advisor clean-advisor
+advisor:
+	$(MAKE) -C advisor all
+install-advisor: advisor
+	$(MAKE) -C advisor install
+uninstall-advisor:
+	$(MAKE) -C advisor uninstall
+clean-advisor:
+	$(MAKE) -C advisor clean
+
 # The helper alone, asked by an enemy: part of the device's tests.
 .PHONY: check-helper
 check-device: check-helper

@@ -67,7 +67,7 @@ make_dist() {
 dist_is_whole() {
     local file
     for file in META.json README.md LICENSE CHANGELOG.md Makefile gpujoin.control \
-        sql/gpujoin--1.0.0.sql debian/control; do
+        sql/gpujoin--1.0.0.sql advisor/gpujoin_advisor.control debian/control; do
         [ -e "$source/$file" ] || { echo "no $file"; return 1; }
     done
     # The archive must have only the one folder, and no files that a build creates.
@@ -172,7 +172,8 @@ try_deb() {
         as psql -Xc "SHOW gpujoin.device"
         as sh /packages/test/quick_start.sh
         as psql -Xc "CREATE EXTENSION gpujoin" -c "TABLE pg_stat_gpujoin" \
-            -c "DROP EXTENSION gpujoin" -c "ALTER SYSTEM RESET shared_preload_libraries"
+            -c "CREATE EXTENSION gpujoin_advisor" -c "DROP EXTENSION gpujoin CASCADE" \
+            -c "ALTER SYSTEM RESET shared_preload_libraries"
         apt-get purge -y -qq "postgresql-$major-gpujoin" >/dev/null
         [ -z "$(find /usr /etc /var/lib/postgresql -name "*gpujoin*")" ]
         pg_ctlcluster "$major" main restart

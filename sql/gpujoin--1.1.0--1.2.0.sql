@@ -102,3 +102,12 @@ CREATE FUNCTION gpujoin_unload(index regclass, device integer) RETURNS boolean
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION gpujoin_unload(regclass, integer)
 	IS 'free the memory of a gpujoin index on a device; returns whether there was any';
+
+-- Advice on indexes -------------------------------------------------------------------------------
+
+-- The library now calls the extension gpujoin_advisor, or says that it is not installed.  The
+-- functions keep their names, because users have views on them.
+COMMENT ON FUNCTION gpujoin_advise()
+	IS 'old name of gpujoin_propose(), which the extension gpujoin_advisor has';
+COMMENT ON FUNCTION gpujoin_advise(text)
+	IS 'old name of gpujoin_propose(text), which the extension gpujoin_advisor has';

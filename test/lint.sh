@@ -27,7 +27,7 @@ check() {
 # Files of the project by suffix, in the folders that contain code.
 sources() {
     local folder suffix
-    for folder in src cuda test packaging; do
+    for folder in src advisor cuda test packaging; do
         [ -d "$folder" ] || continue
         for suffix in "$@"; do
             find "$folder" -name "*.$suffix" -not -path '*/results/*'
@@ -43,7 +43,9 @@ finds() { grep "$@" || [ $? = 1 ]; }
 # With -k every file's warnings are in the log; a single one makes the build fail.
 no_warnings() { [ -z "$warnings_log" ] || finds -E '(warning|error):|\*\*\*' "$warnings_log"; }
 
-version_only_in_compat() { finds -rln PG_VERSION_NUM src --include='*.[ch]' | finds -v compat.h; }
+version_only_in_compat() {
+    finds -rln PG_VERSION_NUM src advisor --include='*.[ch]' | finds -v compat.h
+}
 
 no_cuda_in_src() {
     finds -rnE '#include.*(cuda|cub/|thrust/|\.cuh)' src |
@@ -58,7 +60,7 @@ no_postgres_in_cuda() {
 headers_alone() {
     local header flags
     flags="-I$("$pg_config" --includedir-server) -Isrc -I. $("$pg_config" --cppflags)"
-    for header in src/*/*.h; do
+    for header in src/*/*.h advisor/*.h; do
         # shellcheck disable=SC2086  # flags are words
         printf '#include "postgres.h"\n#include "%s"\n' "$header" |
             $cc $flags -Wall -Werror -fsyntax-only -x c - || echo "$header does not compile alone"
@@ -91,16 +93,18 @@ border_alone() {
 line_length() {
     local file
     { sources c h cu cuh sh pl pm
-      find Makefile src cuda test -name README -o -name Makefile; } | while IFS= read -r file; do
-        expand -t 4 "$file" | awk -v f="$file" 'length($0) > 100 {print f ":" FNR ": " length($0)}'
-    done
+      find Makefile src advisor cuda test -name README -o -name Makefile; } |
+        while IFS= read -r file; do
+            expand -t 4 "$file" |
+                awk -v f="$file" 'length($0) > 100 {print f ":" FNR ": " length($0)}'
+        done
 }
 
-# One mechanism, one file: in src/ that may take 1,200 lines, elsewhere 600.
+# One mechanism, one file: in src/ and advisor/ that may take 1,200 lines, elsewhere 600.
 file_length() {
     local file most
     sources c h cu cuh sh pl pm | while IFS= read -r file; do
-        case $file in src/*) most=1250 ;; *) most=600 ;; esac
+        case $file in src/* | advisor/*) most=1250 ;; *) most=600 ;; esac
         awk -v f="$file" -v most="$most" 'END {if (NR > most) print f ": " NR " lines"}' "$file"
     done
 }
@@ -173,7 +177,7 @@ mentions_checked() {
     rm -rf "$folder"
 }
 
-lines_aligned() { find src -name '*.[ch]' -exec perl test/aligned.pl {} +; }
+lines_aligned() { find src advisor -name '*.[ch]' -exec perl test/aligned.pl {} +; }
 
 # Lines that a renamed function or type has left behind must be found, and no others.
 aligned_checked() {
@@ -202,7 +206,7 @@ no_work_under_spinlock() {
 # The words are composed of parts so that this file does not match itself.
 no_unfinished_marks() {
     local marks="\\b(TO""DO|FIX""ME|XX""X|HA""CK|st""ub(bed)?)\\b|^[[:space:]]*#[[:space:]]*if 0\\b"
-    grep -rnIE "$marks" src cuda sql test docs packaging debian Makefile ./*.md .ci \
+    grep -rnIE "$marks" src advisor cuda sql test docs packaging debian Makefile ./*.md .ci \
         --exclude-dir=results 2>/dev/null || true
 }
 
@@ -234,9 +238,16 @@ no_cuda_symbols() {
 
 # Exported names are in the global namespace of the server: allow only ours, with our prefix.
 exports_prefixed() {
-    [ -e gpujoin.so ] || { echo "gpujoin.so has not been built"; return; }
-    nm -D --defined-only gpujoin.so | awk '{print $NF}' |
+    [ -e gpujoin.so ] && [ -e advisor/gpujoin_advisor.so ] ||
+        { echo "the libraries have not been built"; return; }
+    nm -D --defined-only gpujoin.so advisor/gpujoin_advisor.so | awk 'NF > 2 {print $NF}' |
         finds -vE '^(Gj|gj|gpujoin|pg_finfo_gj|pg_finfo_gpujoin|Pg_magic_func|_PG_init|_PG_fini)'
+}
+
+# The advisor is not linked to gpujoin, whose version may be another one.
+advisor_uses_border() {
+    [ -e advisor/gpujoin_advisor.so ] || { echo "the library has not been built"; return; }
+    nm -D -u advisor/gpujoin_advisor.so | finds -E '\b(Gj|gj|gpujoin)'
 }
 
 # The Makefile only takes files in src/ or in a folder of it.
@@ -272,9 +283,10 @@ explain_properties_told() {
 # Functions, views and their columns, settings, index options, wait events. Objects are those of the
 # last script that creates them, so the first version's must come first.
 reference_is_whole() {
+    perl test/docs/told.pl <(cat sql/gpujoin_advisor--*.sql) docs/advisor.md
     # shellcheck disable=SC2046  # a list of names
     perl test/docs/told.pl <(cat sql/gpujoin--1.0.0.sql sql/gpujoin--*--*.sql) \
-        docs/reference.md $(find src -name '*.[ch]')
+        docs/reference.md,docs/advisor.md $(find src -name '*.[ch]')
 }
 
 document_links() { perl test/docs/links.pl ./*.md docs/*.md test/bench/results/*.md; }
@@ -343,20 +355,25 @@ version_agrees() {
             print "$_->{version} META.json, provides\n" for values %{$m->{provides}};
             print $_->{file} =~ s/^.*--(.*)\.sql$/$1/r, " META.json, file\n"
                 for values %{$m->{provides}}' META.json
+        sed -nE "s/^default_version = '(.*)'/\1 advisor\/gpujoin_advisor.control/p" \
+            advisor/gpujoin_advisor.control
+        sed -nE 's/^#define GJ_VERSION\t+"(.*)"/\1 src\/base\/gpujoin.h/p' src/base/gpujoin.h
         sed -nE 's/^## ([0-9][^ ]*).*/\1 CHANGELOG.md/p' CHANGELOG.md | head -n 1
         sed -nE '1s/^gpujoin \(([^)]*)-[^-]*\).*/\1 debian\/changelog/p' debian/changelog
         sed -nE 's/^Version: +(.*)/\1 packaging\/gpujoin.spec/p' packaging/gpujoin.spec
         sed -nE 's/^\* .* - (.*)-[^-]*$/\1 packaging\/gpujoin.spec, %changelog/p' \
             packaging/gpujoin.spec | head -n 1
     } | awk -v version="$version" '$1 != version {print $0 ", and gpujoin.control " version}
-        END {if (NR != 8) print NR " places, where there should be 8"}'
+        END {if (NR != 12) print NR " places, where there should be 12"}'
 }
 
 control_file() {
-    local version
-    version=$(sed -nE "s/^default_version = '(.*)'/\\1/p" gpujoin.control)
-    compgen -G "sql/gpujoin--*$version.sql" >/dev/null ||
-        echo "no script in sql/ leads to default_version $version"
+    local version control
+    for control in gpujoin.control advisor/gpujoin_advisor.control; do
+        version=$(sed -nE "s/^default_version = '(.*)'/\\1/p" "$control")
+        compgen -G "sql/$(basename "$control" .control)--*$version.sql" >/dev/null ||
+            echo "no script in sql/ leads to default_version $version of $control"
+    done
 }
 
 # Scripts of released versions never change, because existing installations have run them.
@@ -365,7 +382,7 @@ released_scripts_kept() { # [FOLDER]
     local folder=${1:-sql} script unreleased
     unreleased=$(sed -nE 's/^## ([0-9][^ ]*) \(unreleased\)$/\1/p' CHANGELOG.md)
     (cd "$folder" && sha256sum --quiet -c released.sha256 2>&1) || true
-    for script in "$folder"/gpujoin--*.sql; do
+    for script in "$folder"/gpujoin*--*.sql; do
         script=${script##*/}
         [ -n "$unreleased" ] && [[ $script == *--$unreleased.sql ]] ||
             grep -q " $script\$" "$folder/released.sha256" || echo "$script has no checksum"
@@ -402,11 +419,11 @@ release_state_agrees() {
 # Every object has a comment: compare the names after CREATE with those after COMMENT ON.
 sql_comments() {
     local kind name line kinds='ACCESS METHOD|OPERATOR CLASS|OPERATOR FAMILY|FUNCTION|VIEW|TYPE'
-    cat sql/gpujoin--*.sql | tr '\n;' ' \n' |
+    cat sql/*.sql | tr '\n;' ' \n' |
         sed -nE "s/.*CREATE (OR REPLACE )?(($kinds) +[a-z0-9_]+).*/\\2/p" |
         while IFS= read -r line; do
             name=${line##* } kind=${line% *}
-            cat sql/gpujoin--*.sql | grep -E "COMMENT ON $kind +$name\\b" >/dev/null ||
+            cat sql/*.sql | grep -E "COMMENT ON $kind +$name\\b" >/dev/null ||
                 echo "no COMMENT ON $kind $name"
         done
 }
@@ -455,10 +472,10 @@ check "doors below the planner do not show its nodes" doors_without_planner
 check "folders use only what is below them, by its door, and in no circle" perl test/layers.pl
 check "headers that cuda/ and src/ share compile alone as C99 and C++17" border_alone
 check "lines of at most 100 columns" line_length
-check "files of at most 600 lines, 1,250 in src/" file_length
+check "files of at most 600 lines, 1,250 in src/ and advisor/" file_length
 check "src/ is divided as test/house.pl requires" perl test/house.pl --check
 check "a house with faults is found out" house_checked
-check "plain English in src/" perl test/english.pl --check src
+check "plain English in src/ and advisor/" perl test/english.pl --check src advisor
 check "plain English elsewhere" perl test/english.pl --check cuda docs test sql README.md \
     CONTRIBUTING.md CHANGELOG.md SECURITY.md
 check "sentences that are hard to read are found out" english_checked
@@ -471,7 +488,8 @@ check "no unfinished marks" no_unfinished_marks
 check "no trailing white space" trailing_space
 check "a build that is not for tests has no steps to crash at" steps_are_nothing
 check "gpujoin.so needs no CUDA" no_cuda_symbols
-check "gpujoin.so exports only names with our prefix" exports_prefixed
+check "the libraries export only names with our prefix" exports_prefixed
+check "the advisor uses gpujoin by their border only" advisor_uses_border
 check "no source file where the Makefile does not look" objects_found
 check "shell scripts parse" shell_syntax
 check "Perl scripts compile" perl_syntax

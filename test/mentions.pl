@@ -1,6 +1,6 @@
 #!/usr/bin/env perl
 # test/mentions.pl [ROOT]: prints mentions of source files that do not exist: FOLDER/FILE.c, or
-# FILE.c of any folder, in the comments of src/ and in the READMEs.
+# FILE.c of any folder, in the comments of src/ and advisor/, and in the READMEs.
 use strict;
 use warnings;
 use File::Basename;
@@ -8,7 +8,7 @@ use File::Basename;
 chdir(shift // dirname($0) . '/..') or die "no such folder\n";
 
 my (%file, %base);
-for my $path (grep { -f } glob 'src/* src/*/* cuda/* cuda/*/* test/* test/*/* test/*/*/*')
+for my $path (grep { -f } glob 'src/* src/*/* advisor/* cuda/* cuda/*/* test/* test/*/* test/*/*/*')
 {
 	(my $short = $path) =~ s{^(?:src|cuda|test)/}{};
 	$file{$path} = $file{$short} = $base{ basename($path) } = 1;
@@ -17,7 +17,8 @@ for my $path (grep { -f } glob 'src/* src/*/* cuda/* cuda/*/* test/* test/*/* te
 # Files of PostgreSQL
 my %foreign = map { $_ => 1 } qw(logtape.c nodeBitmapHeapscan.c setrefs.c visibilitymap.c);
 
-for my $source (glob('src/*/*.[ch] src/*.c'), grep { -f } 'src/README', 'cuda/README')
+for my $source (glob('src/*/*.[ch] src/*.c advisor/*.[ch]'),
+	grep { -f } 'src/README', 'cuda/README')
 {
 	open(my $in, '<', $source) or die "$source: $!\n";
 	while (<$in>)

@@ -17,6 +17,9 @@
 /* Name of the access method, the extension and the prefix of the settings */
 #define GJ_NAME					"gpujoin"
 
+/* Version of the library, which that of the advisor compares with its own */
+#define GJ_VERSION				"1.2.0"
+
 /* Maximum number of INCLUDE columns of an index */
 #define GJ_MAX_INCLUDED			30
 

@@ -94,10 +94,11 @@ static const char *choice_text(const char *text);
 static GjChoice *choice_add(Oid relation, Oid index, const char *node);
 static GjChoice *choice_find(Oid relation, Oid index, const char *node);
 
-/* Memory context of the notes, or NULL if no notes are taken; the notes; and the hook that ours
- * replaces meanwhile */
+/* Memory context of the notes, or NULL if no notes are taken; the notes; assumed values of the
+ * query's parameters, or NULL; and the hook that ours replaces meanwhile */
 static MemoryContext notes_context = NULL;
 static List *notes = NIL;
+static ParamListInfo assumed_params = NULL;
 static planner_hook_type previous_planner = NULL;
 static bool is_hooked = false;
 
@@ -768,7 +769,7 @@ shorten(char *text)
 static Node *
 hide_values(Node *expr, ParamListInfo params)
 {
-	return GjNewIndexPlansWithout(params) ? put_params(expr, params) : expr;
+	return assumed_params != NULL && params == assumed_params ? put_params(expr, params) : expr;
 }
 
 static Node *
@@ -823,15 +824,17 @@ is_deparsable(Node *clause)
 
 /*
  * Start taking notes of everything that is planned, in the current memory context; returns false
- * if notes are being taken already
+ * if notes are being taken already.  If a query is planned with assumed values for its parameters,
+ * these are given.
  */
 bool
-GjChoiceStart(void)
+GjChoiceStart(ParamListInfo assumed)
 {
 	if (notes_context != NULL)
 		return false;
 	notes_context = CurrentMemoryContext;
 	notes = NIL;
+	assumed_params = assumed;
 	if (!is_hooked)
 	{
 		previous_planner = planner_hook;
@@ -857,6 +860,7 @@ GjChoiceStop(void)
 	}
 	notes_context = NULL;
 	notes = NIL;
+	assumed_params = NULL;
 	return result;
 }
 

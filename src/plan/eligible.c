@@ -123,7 +123,7 @@ GjIndexIsOurs(const IndexOptInfo *index)
 const char *
 GjRefuseIndex(const IndexOptInfo *index)
 {
-	if (index->hypothetical && !GjNewIndexIs(index))
+	if (index->hypothetical && GjPlanAdded == NULL)
 		return "the index is hypothetical";
 	if (index->indpred != NIL && !index->predOK)
 		return "the index is partial, and its WHERE does not follow from the query's";

@@ -73,7 +73,7 @@ static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type prev_set_join_pathlist_hook = NULL;
 static create_upper_paths_hook_type prev_create_upper_paths_hook = NULL;
 
-void		(*GjNoteTableHook) (PlannerInfo *root, RelOptInfo *rel) = NULL;
+const GjPlanAdditions *GjPlanAdded = NULL;
 
 static void require_citus_first(void);
 static void hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
@@ -170,7 +170,8 @@ hide_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 {
 	ListCell   *lc;
 
-	GjNewIndexAdd(root, relid, inhparent, rel);
+	if (GjPlanAdded != NULL)
+		GjPlanAdded->add_indexes(root, relid, inhparent, rel);
 
 	if (gj_enabled && !GjOldSnapshotsExpire())
 	{
@@ -200,8 +201,8 @@ add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 	if (prev_set_rel_pathlist_hook)
 		prev_set_rel_pathlist_hook(root, rel, rti, rte);
 	show_keys(rel);
-	if (GjNoteTableHook)
-		GjNoteTableHook(root, rel);
+	if (GjPlanAdded != NULL)
+		GjPlanAdded->note_table(root, rel);
 
 	if (!gj_enabled)
 		return;

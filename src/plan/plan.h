@@ -1,8 +1,8 @@
 /*-------------------------------------------------------------------------
  *
  * plan.h
- *	  The planner: its hooks, the cost of a bitmap scan, notes about choices, and planning
- *	  with indexes that do not exist.
+ *	  The planner: its hooks, the cost of a bitmap scan, notes about choices, and what the
+ *	  advisor adds.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -10,26 +10,10 @@
 #ifndef GPUJOIN_PLAN_H
 #define GPUJOIN_PLAN_H
 
-#include "access/attnum.h"
+#include "access/htup.h"
 #include "nodes/params.h"
 #include "nodes/pathnodes.h"
 #include "nodes/plannodes.h"
-
-/* An index that does not exist, with which a query can be planned (newindex.c) */
-typedef struct GjNewIndex
-{
-	Oid			table;			/* if partitioned, each partition has such an index */
-	AttrNumber	key;
-	Bitmapset  *included;		/* numbers of the INCLUDE columns */
-} GjNewIndex;
-
-/* A query that is planned several times (advise/price.c) */
-typedef struct GjTrial
-{
-	const Query *query;
-	const char *text;
-	ParamListInfo params;		/* values for arrays of unknown length only */
-} GjTrial;
 
 /* The planner's choice about one index in one place of a query */
 typedef struct GjChoice
@@ -45,22 +29,34 @@ typedef struct GjChoice
 	Cost		other_cost;		/* of the cheapest other path in that place, or 0 */
 } GjChoice;
 
-/* choice.c: notes about the planner's choices, a list of GjChoice */
-extern bool GjChoiceStart(void);
+/*
+ * choice.c: notes about the planner's choices, a list of GjChoice.  Conditions show the parameters
+ * of a query that is planned with assumed values, not the values.
+ */
+extern bool GjChoiceStart(ParamListInfo assumed);
 extern List *GjChoiceStop(void);
 
-/* newindex.c: planning a query as if it had other indexes (GjNewIndex) */
-extern PlannedStmt *GjNewIndexPlan(const GjTrial *trial, const List *indexes);
-extern int64 GjNewIndexSize(const GjNewIndex *index);
-extern bool GjNewIndexFits(const GjNewIndex *index);
-extern Oid	GjNewIndexClass(Oid table, AttrNumber attno);
+/* What the advisor adds to the planning of its own queries (advisor/newindex.c) */
+typedef struct GjPlanAdditions
+{
+	/* indexes that do not exist, before the table's indexes are looked at */
+	void		(*add_indexes) (PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
+	/* notes of a table, when its conditions are known */
+	void		(*note_table) (PlannerInfo *root, RelOptInfo *rel);
+} GjPlanAdditions;
+
+/* hooks.c; the additions are NULL unless the advisor is planning a query */
+extern const GjPlanAdditions *GjPlanAdded;
+extern void GjPlanInit(void);
 
 /* scanpath.c: the number of keys that an array of unknown length is assumed to have */
 extern double GjAssumedKeys(double ndistinct);
 
-/* hooks.c; the hook is called for each table that is planned, if it is set */
-extern void (*GjNoteTableHook) (PlannerInfo *root, RelOptInfo *rel);
-extern void GjPlanInit(void);
+/* Average width, in statistics, of strings that nearly all have an image: 7 bytes and a header */
+#define GJ_IMAGE_WIDTH			8
+
+/* words.c: can nearly all texts of a column be packed, by its statistics? */
+extern bool GjTextsArePacked(HeapTuple statistics);
 
 /* cost.c: the access method's cost estimate, which also identifies its indexes */
 extern void gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,

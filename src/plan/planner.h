@@ -205,16 +205,8 @@ extern const char *GjRefuseIndex(const IndexOptInfo *index);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern bool GjIndexIsHashed(const IndexOptInfo *index);
 extern Oid	GjIndexRestProc(const IndexOptInfo *index);
-/* Average width, in statistics, of strings that nearly all have an image: 7 bytes and a header */
-#define GJ_IMAGE_WIDTH			8
-
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
-
-/* newindex.c: indexes that do not exist */
-extern bool GjNewIndexPlansWithout(const ParamListInfo params);
-extern bool GjNewIndexIs(const IndexOptInfo *index);
-extern void GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
 
 /* conditions.c: conditions on the key */
 extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -336,7 +328,6 @@ extern bool GjColumnHasWords(const IndexOptInfo *index, int column, bool is_bpch
 #define GJ_MOST_LACKING			0.5
 extern double GjWordsLacking(PlannerInfo *root, const RelOptInfo *rel, const IndexOptInfo *index,
 							 List *attnos);
-extern bool GjTextsArePacked(HeapTuple statistics);
 
 /* aggpath.c, distinctpath.c: GpuAgg, and SELECT DISTINCT of rows that are distinct */
 extern void GjAggShowCost(const GjAggQuery *query, Path *path, Plan *plan);

@@ -22,6 +22,7 @@ both() {
 probe_gpujoin() {
     sql probe >/dev/null <<'SQL'
 CREATE EXTENSION gpujoin;
+CREATE EXTENSION gpujoin_advisor;
 CREATE TABLE big (id int, k int, v int);
 INSERT INTO big SELECT i, i % 1000, i % 77 FROM generate_series(1, 50000) i;
 CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (v);
@@ -74,7 +75,7 @@ SQL
         choice_is_hinted 'IndexScan(big big_id_too)' '' big_id_too &&
         choice_is_hinted 'IndexScan(big big_id)' big_id '' &&
         choice_is_hinted 'SeqScan(big)' '' '' &&
-        sql probe -c "SELECT count(*) FROM gpujoin_advise(
+        sql probe -c "SELECT count(*) FROM gpujoin_propose(
             '/*+ IndexScan(big big_id) */ SELECT k FROM big WHERE v IN (1, 2)')" >/dev/null &&
         sql probe -c 'DROP INDEX big_id, big_id_too' -c 'DROP TABLE few'
 }

@@ -26,7 +26,7 @@ check_hypopg() {
         "SELECT hypopg_create_index('CREATE INDEX ON big USING gpujoin (v)')" &&
         is 1 "SELECT count(*) FROM hypopg_create_index('CREATE INDEX ON big (v)')" &&
         both "$scan" &&
-        is t "SELECT count(*) > 0 FROM gpujoin_advise('SELECT id FROM big WHERE v = ANY (\$1)')"
+        is t "SELECT count(*) > 0 FROM gpujoin_propose('SELECT id FROM big WHERE v = ANY (\$1)')"
 }
 
 # pg_amcheck finds nothing to check in an index of ours, and says so only if it is named.

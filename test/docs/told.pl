@@ -1,14 +1,14 @@
 #!/usr/bin/env perl
-# test/docs/told.pl SCRIPT REFERENCE SOURCE...: checks that the reference documents everything
-# that users can name, and prints omissions: functions, views and their columns, of the
-# extension's SQL script; settings (except those for tests, gpujoin.debug_*), index options and
-# wait events, of the sources. A name must occur as `name`, a function as `name(...)`; the columns
-# of a view or function below the heading that has its name.
+# test/docs/told.pl SCRIPT REFERENCE SOURCE...: checks that the reference, documents separated by
+# commas, has everything that users can name, and prints omissions: functions, views and their
+# columns, of the extension's SQL script; settings (except those for tests, gpujoin.debug_*), index
+# options and wait events, of the sources. A name must occur as `name`, a function as `name(...)`;
+# the columns of a view or function below the heading that has its name.
 use strict;
 use warnings;
 
 my ($script, $reference, @sources) = @ARGV;
-my $told = slurp($reference);
+my $told = join('', map { slurp($_) } split(/,/, $reference));
 my $sql = slurp($script);
 my %outputs;
 

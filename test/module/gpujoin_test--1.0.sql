@@ -164,3 +164,9 @@ CREATE FUNCTION gpujoin_test_hook_planner() RETURNS int
 COMMENT ON FUNCTION gpujoin_test_hook_planner()
 	IS 'hook the planner, at the first call, and return the number of statements planned since then';
 REVOKE ALL ON FUNCTION gpujoin_test_hook_planner() FROM PUBLIC;
+
+CREATE FUNCTION gpujoin_test_hooks() RETURNS text
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT VOLATILE PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_test_hooks()
+	IS 'addresses of the functions that hooks call for the time of one call';
+REVOKE ALL ON FUNCTION gpujoin_test_hooks() FROM PUBLIC;

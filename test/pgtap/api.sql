@@ -66,6 +66,21 @@ SELECT is(count(*), 0::bigint, 'none is for everybody') FROM pg_proc p
 WHERE d.classid = 'pg_proc'::regclass AND d.deptype = 'e' AND extname = 'gpujoin_test'
 	AND has_function_privilege('pg_monitor', p.oid, 'EXECUTE');
 
+-- Advice is in a separate extension, too, which everybody may ask
+SELECT throws_ok($$SELECT * FROM gpujoin_advise('SELECT 1')$$, '42883',
+	'gpujoin_advise() has moved to the extension gpujoin_advisor');
+CREATE EXTENSION gpujoin_advisor;
+SELECT is(extversion || ' ' || extrelocatable, (SELECT extversion || ' true' FROM pg_extension
+	WHERE extname = 'gpujoin'), 'gpujoin_advisor has the version of gpujoin, and can be moved')
+FROM pg_extension WHERE extname = 'gpujoin_advisor';
+SELECT set_eq(
+	$$SELECT p.oid::regprocedure::text FROM pg_proc p JOIN pg_depend d ON d.objid = p.oid
+		JOIN pg_extension e ON e.oid = d.refobjid
+		WHERE d.classid = 'pg_proc'::regclass AND d.deptype = 'e' AND extname = 'gpujoin_advisor'
+			AND has_function_privilege('pg_monitor', p.oid, 'EXECUTE')
+			AND length(obj_description(p.oid, 'pg_proc')) > 10$$,
+	ARRAY['gpujoin_propose()', 'gpujoin_propose(text)'], 'these are all its functions');
+
 -- Functions -------------------------------------------------------------------------------
 
 SELECT has_function('gpujoin_check', ARRAY['regclass', 'boolean']);
@@ -85,15 +100,17 @@ SELECT is(proargnames, '{index,pages,entries,free_slots,free_pages,slots_per_pag
 	'open_pages,sequence,vacuum_epoch,format_version,included_columns,runs,run_entries,run_pages,'
 	'dead_entries,delta_pages,merge_pages,keys,included}', 'gpujoin_index_info: its columns')
 FROM pg_proc WHERE proname = 'gpujoin_index_info';
-SELECT function_returns('gpujoin_advise', '{}'::name[], 'setof record');
-SELECT function_returns('gpujoin_advise', ARRAY['text'], 'setof record');
-SELECT is_strict('gpujoin_advise', ARRAY['text']);
-SELECT is(count(*), 2::bigint, 'gpujoin_advise: volatile, not in parallel workers')
-FROM pg_proc WHERE proname = 'gpujoin_advise' AND provolatile = 'v' AND proparallel = 'u';
+SELECT function_returns(f, '{}'::name[], 'setof record')
+FROM unnest(ARRAY['gpujoin_propose', 'gpujoin_advise']) f;
+SELECT function_returns(f, ARRAY['text'], 'setof record')
+FROM unnest(ARRAY['gpujoin_propose', 'gpujoin_advise']) f;
+SELECT is_strict(f, ARRAY['text']) FROM unnest(ARRAY['gpujoin_propose', 'gpujoin_advise']) f;
+SELECT is(count(*), 4::bigint, 'gpujoin_propose, gpujoin_advise: volatile, not in parallel workers')
+FROM pg_proc WHERE proname IN ('gpujoin_propose', 'gpujoin_advise') AND provolatile = 'v' AND proparallel = 'u';
 SELECT is(proargnames, ('{' || CASE pronargs WHEN 0 THEN 'queryid,statements,calls,time_share,query'
 	ELSE 'query' END || ',relation,key_column,include_columns,create_index,cost_now,cost_with,'
-	'index_size,note}')::text[], 'gpujoin_advise: columns, with ' || pronargs || ' arguments')
-FROM pg_proc WHERE proname = 'gpujoin_advise';
+	'index_size,note}')::text[], proname || ': columns, with ' || pronargs || ' arguments')
+FROM pg_proc WHERE proname IN ('gpujoin_propose', 'gpujoin_advise');
 SELECT has_function('gpujoin_kernel_selftest', '{}'::name[]);
 SELECT has_function('gpujoin_tidset_selftest', '{}'::name[]);
 SELECT function_returns('gpujoin_handler', ARRAY['internal'], 'index_am_handler');
@@ -141,9 +158,9 @@ SELECT throws_ok($$SELECT gpujoin_check('big_k')$$, '42501', 'must be owner of i
 SELECT throws_ok($$SELECT gpujoin_check('big_k', true)$$, '42501', 'must be owner of index big_k');
 SELECT throws_ok($$SELECT gpujoin_index_info('big_k')$$, '42501', 'must be owner of index big_k');
 SELECT throws_ok('SELECT gpujoin_kernel_selftest()', '42501');
-SELECT lives_ok($$SELECT * FROM gpujoin_advise('SELECT * FROM big WHERE b = 1')$$,
+SELECT lives_ok($$SELECT * FROM gpujoin_propose('SELECT * FROM big WHERE b = 1')$$,
 	'who may read a table gets advice');
-SELECT throws_ok($$SELECT * FROM gpujoin_advise('SELECT * FROM pg_authid WHERE oid = 1')$$,
+SELECT throws_ok($$SELECT * FROM gpujoin_propose('SELECT * FROM pg_authid WHERE oid = 1')$$,
 	'42501', 'permission denied for table pg_authid');
 SET ROLE gpujoin_owner;
 SELECT lives_ok($$SELECT gpujoin_check('big_k', true)$$, 'the owner may check');
@@ -264,15 +281,15 @@ FROM (VALUES ('gpujoin.enabled', 'perhaps', '22023'), ('gpujoin.min_rows', '-1',
 
 -- Errors ----------------------------------------------------------------------------------------
 
-SELECT throws_ok('SELECT * FROM gpujoin_advise(' || quote_literal(query) || ')', state, NULL,
-	'gpujoin_advise of ' || query)
+SELECT throws_ok('SELECT * FROM gpujoin_propose(' || quote_literal(query) || ')', state, NULL,
+	'gpujoin_propose of ' || query)
 FROM (VALUES ('SELECT 1; SELECT 2', '42601'), ('CREATE TABLE more (k int)', '0A000'),
 	('SELECT * FROM missing', '42P01')) e (query, state);
-SELECT lives_ok('SELECT * FROM gpujoin_advise(' || quote_literal(query) || ')',
-	'gpujoin_advise of ' || query)
+SELECT lives_ok('SELECT * FROM gpujoin_propose(' || quote_literal(query) || ')',
+	'gpujoin_propose of ' || query)
 FROM (VALUES ('DELETE FROM big'), ('SELECT * FROM big FOR UPDATE')) e (query);
-SELECT isnt_empty('SELECT FROM big', 'gpujoin_advise deletes nothing');
-SELECT throws_ok('SELECT * FROM gpujoin_advise()', '42704',
+SELECT isnt_empty('SELECT FROM big', 'gpujoin_propose deletes nothing');
+SELECT throws_ok('SELECT * FROM gpujoin_propose()', '42704',
 	'extension "pg_stat_statements" is not installed in this database');
 
 SELECT throws_ok('CREATE INDEX wrong ON big USING gpujoin (' || definition, state, message,

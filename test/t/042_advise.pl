@@ -1,4 +1,4 @@
-# gpujoin_advise() over pg_stat_statements: statements with parameters, one index for several of
+# gpujoin_propose() over pg_stat_statements: statements with parameters, one index for several of
 # them, visibility for users, a standby.  It runs only superusers' functions.
 
 use strict;
@@ -19,6 +19,7 @@ my $node = new_server('primary', { allows_streaming => 1 }, 'fsync = off',
 $node->safe_psql('postgres', q{
 	CREATE SCHEMA tools;
 	CREATE EXTENSION pg_stat_statements SCHEMA tools;
+	CREATE EXTENSION gpujoin_advisor;
 	GRANT USAGE ON SCHEMA tools TO PUBLIC;
 	CREATE TABLE facts (id int, k int, v int, y bigint, note text);
 	INSERT INTO facts SELECT i, (i * 7919::int8) % 60000, i % 7, i % 1000, 'n'
@@ -41,7 +42,7 @@ sub advice
 	my ($on, $user, $what) = @_;
 	my ($status, $out, $err) = $on->psql('postgres',
 		'SELECT ' . ($what // 'statements, calls, create_index')
-		. ' FROM gpujoin_advise() WHERE create_index IS NOT NULL',
+		. ' FROM gpujoin_propose() WHERE create_index IS NOT NULL',
 		extra_params => [ '-U', $user ]);
 
 	return ($out, $err);
@@ -75,18 +76,21 @@ like($rows, qr/^3\|4\|CREATE INDEX ON public\.facts USING gpujoin \(k\) INCLUDE 
 like($said, qr/statements could not be planned/, 'what cannot be planned is counted');
 unlike($said, qr/other roles/, 'a superuser sees all');
 like($node->safe_psql('postgres', q{SELECT relation IS NULL, statements, calls, query, note
-	FROM gpujoin_advise() WHERE query LIKE '%FROM gone%'}),
+	FROM gpujoin_propose() WHERE query LIKE '%FROM gone%'}),
 	qr/^t\|1\|1\|SELECT count.*FROM gone.*\|the statement could not be planned: relation "gone"/,
 	'and named, with the reason');
-like($node->safe_psql('postgres', q{SELECT note FROM gpujoin_advise()
+like($node->safe_psql('postgres', q{SELECT note FROM gpujoin_propose()
 	WHERE query LIKE '%pairs (k, n)%'}),
 	qr/could not be planned: operator does not exist.* \(the types of some constants are unknown/,
 	'so are constants that have lost their types');
 is($node->safe_psql('postgres', q{SELECT bool_and(queryid IS NOT NULL AND time_share BETWEEN 0 AND 1
-	AND query <> '' AND cost_with < 0.9 * cost_now AND index_size > 0) FROM gpujoin_advise()
+	AND query <> '' AND cost_with < 0.9 * cost_now AND index_size > 0) FROM gpujoin_propose()
 	WHERE create_index IS NOT NULL}), 't', 'the other columns are there');
 is($node->safe_psql('postgres', q{SELECT count(*) FROM tools.pg_stat_statements
 	WHERE query LIKE '%sum(y)%' AND calls <> 1}), '0', 'nothing was executed');
+like($node->safe_psql('postgres', q{SELECT gpujoin_test_hooks() AS before \gset
+	SELECT count(*) FROM gpujoin_propose();
+	SELECT gpujoin_test_hooks() = :'before'}), qr/^\d+\nt$/, 'no hook remains installed');
 
 # Which statements users see
 like((advice($node, 'app'))[0], qr/^3\|4\|.*INCLUDE \(v, y\)$/m, 'an application sees its own');
@@ -100,10 +104,10 @@ like($said, qr/\d+ statements of other roles were left out/, 'and is told');
 is($rows, '', 'nor does anybody else');
 
 # The estimate of an average call stays the same once the index exists
-my $promised = $node->safe_psql('postgres', q{SELECT cost_with FROM gpujoin_advise()
+my $promised = $node->safe_psql('postgres', q{SELECT cost_with FROM gpujoin_propose()
 	WHERE key_column = 'k' AND create_index IS NOT NULL});
 my $query = 'SELECT v, sum(y) FROM facts JOIN keys USING (k) GROUP BY v';
-my $alone = $node->safe_psql('postgres', qq{SELECT cost_with FROM gpujoin_advise('$query')
+my $alone = $node->safe_psql('postgres', qq{SELECT cost_with FROM gpujoin_propose('$query')
 	WHERE create_index IS NOT NULL});
 $node->safe_psql('postgres', 'CREATE INDEX facts_k ON facts USING gpujoin (k) INCLUDE (v, y)');
 my ($cost) = $node->safe_psql('postgres', "EXPLAIN $query") =~ /cost=[0-9.]+\.\.([0-9.]+)/;
@@ -112,7 +116,7 @@ unlike((advice($node, $superuser))[0], qr/\(k\)/, 'and it is proposed no more');
 # The note is about the statement that took the longest: leave none with an array of unknown length
 $node->safe_psql('postgres', q{SELECT tools.pg_stat_statements_reset(0, 0, queryid)
 	FROM tools.pg_stat_statements WHERE query LIKE 'PREPARE p%'});
-is($node->safe_psql('postgres', q{SELECT note FROM gpujoin_advise()
+is($node->safe_psql('postgres', q{SELECT note FROM gpujoin_propose()
 	WHERE key_column = 'k' AND relation = 'facts'::regclass}),
 	'the column has a gpujoin index already', 'with the reason');
 $node->safe_psql('postgres', 'DROP INDEX facts_k');
@@ -171,10 +175,10 @@ my $log = -s $node->logfile;
 like((advice($node, $superuser))[0], qr/^1\|1\|.*facts USING gpujoin \(k\)/m,
 	'a function that is not needed for planning');
 unlike(slurp_file($node->logfile, $log), qr/planned as/, 'none is run');
-like($node->safe_psql('postgres', q{SELECT note FROM gpujoin_advise() WHERE query LIKE '%who()%'
+like($node->safe_psql('postgres', q{SELECT note FROM gpujoin_propose() WHERE query LIKE '%who()%'
 	AND query LIKE 'SELECT count%'}), qr/function "who", which is not a superuser's, is not run/,
 	'the statement that needs one is left out, with the reason');
-is($node->safe_psql('postgres', 'SELECT current_user FROM gpujoin_advise() LIMIT 1'),
+is($node->safe_psql('postgres', 'SELECT current_user FROM gpujoin_propose() LIMIT 1'),
 	$superuser, 'and the caller is who he was');
 $node->safe_psql('postgres', 'REVOKE SELECT ON secret FROM other');
 unlike((advice($node, 'other'))[0], qr/secret/, 'a table that may not be read any more');
@@ -223,7 +227,7 @@ my $failed = '';
 foreach my $most (1 .. 12)
 {
 	my ($status, $out, $err) = $node->psql('postgres', qq{SET my.most = $most;
-		SELECT setval('other.n', 1, false); SELECT * FROM gpujoin_advise()});
+		SELECT setval('other.n', 1, false); SELECT * FROM gpujoin_propose()});
 	$failed .= $err if $status != 0;
 }
 is($failed, '', 'advice comes nevertheless');
@@ -243,7 +247,7 @@ my $holder = $node->background_psql('postgres');
 $holder->query_safe('SELECT pg_advisory_lock(14)');
 my ($out_now, $err_now) = ('', '');
 my $advised = IPC::Run::start([ 'psql', '-XAtq', '-d', $node->connstr('postgres'),
-		'-c', 'SELECT create_index FROM gpujoin_advise() WHERE create_index IS NOT NULL' ],
+		'-c', 'SELECT create_index FROM gpujoin_propose() WHERE create_index IS NOT NULL' ],
 	'>', \$out_now, '2>', \$err_now);
 ok($node->poll_query_until('postgres', q{SELECT count(*) = 1 FROM pg_locks
 	WHERE locktype = 'advisory' AND NOT granted}), 'advice is being worked out');
@@ -263,14 +267,14 @@ $node->safe_psql('postgres', qq{
 	SELECT safe.nested();
 	SELECT safe.nested()});
 is($node->safe_psql('postgres', q{SELECT statements, calls, time_share BETWEEN 0.6 AND 1
-	FROM gpujoin_advise() WHERE create_index IS NOT NULL}), '1|2|t',
+	FROM gpujoin_propose() WHERE create_index IS NOT NULL}), '1|2|t',
 	'the time of a statement in a function is that of its caller as well');
 $node->safe_psql('postgres', $nested);
 is($node->safe_psql('postgres', q{SELECT count(DISTINCT queryid), count(*)
 	FROM tools.pg_stat_statements WHERE query LIKE 'SELECT sum(y)%'}), '1|2',
 	'one that clients send and functions run has two rows');
 is($node->safe_psql('postgres', q{SELECT statements, calls
-	FROM gpujoin_advise() WHERE create_index IS NOT NULL}), '1|3', 'and is one statement');
+	FROM gpujoin_propose() WHERE create_index IS NOT NULL}), '1|3', 'and is one statement');
 
 # On a standby, which is read-only
 $node->backup('base');
@@ -281,16 +285,16 @@ $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
 $standby->safe_psql('postgres', $query);
 like((advice($standby, $superuser))[0], qr/facts USING gpujoin \(k\) INCLUDE \(v, y\)/,
 	'a standby has advice for its own statements');
-is($standby->safe_psql('postgres', q{SELECT key_column FROM gpujoin_advise(
+is($standby->safe_psql('postgres', q{SELECT key_column FROM gpujoin_propose(
 	'SELECT * FROM facts WHERE k = ANY ($1)')}), 'k', 'and for a query');
-is($standby->safe_psql('postgres', q{SELECT key_column FROM gpujoin_advise(
+is($standby->safe_psql('postgres', q{SELECT key_column FROM gpujoin_propose(
 	'DELETE FROM facts WHERE k = ANY ($1)')}), 'k',
 	'and for a statement that only the primary runs');
 
 # Not loaded at server start
 $node->append_conf('postgresql.conf', "shared_preload_libraries = 'gpujoin'");
 $node->restart;
-my ($status, $out, $err) = $node->psql('postgres', 'SELECT * FROM gpujoin_advise()');
+my ($status, $out, $err) = $node->psql('postgres', 'SELECT * FROM gpujoin_propose()');
 like($err, qr/pg_stat_statements must be loaded via/, 'pg_stat_statements says what it lacks');
 
 log_is_clean($_, $_->name . ': the log is clean') for $node, $standby;

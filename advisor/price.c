@@ -57,7 +57,7 @@
 #include "utils/rel.h"
 #include "utils/selfuncs.h"
 
-#include "advise.h"
+#include "advisor.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "pages/pages.h"
@@ -151,7 +151,6 @@ static void judge_together(const GjTrial *trial, const List *advice);
 static int	compare_costs(const ListCell *a, const ListCell *b);
 static const char *refuse(const Wish *wish, const GjAdvice *advice, bool has_index);
 static Oid	find_index(const GjNewIndex *wanted, Bitmapset **included);
-static void note_table(PlannerInfo *root, RelOptInfo *rel);
 static void note_wishes_for(PlannerInfo *root, RelOptInfo *rel);
 static void note_comparisons(PlannerInfo *root, RelOptInfo *rel);
 static GjTrial *make_trial(const Query *query, const char *text);
@@ -518,7 +517,7 @@ advise_key(const GjTrial *trial, const Wish *wish, AttrNumber key, Cost cost)
 	advice->cost_now = cost;
 	advice->assumed = text_of_arrays(trial);
 	advice->replaces = find_index(&wide, &existing);
-	if (wish->tuples >= gj_min_rows)
+	if (wish->tuples >= *gj->min_rows)
 	{
 		advice->cost_with = plan_cost(trial, list_make1(&advice->index));
 		foreach(lc, list_columns(wish, key))
@@ -620,7 +619,7 @@ columns_to_include(const Wish *wish, const Place *place, AttrNumber key)
 
 	while ((attno = bms_next_member(others, attno)) >= 0)
 	{
-		if (GjCanInclude(TupleDescAttr(RelationGetDescr(table), attno - 1)) &&
+		if (gj->can_include(TupleDescAttr(RelationGetDescr(table), attno - 1)) &&
 			!bms_is_member(attno, wish->updated))
 			result = bms_add_member(result, attno);
 	}
@@ -639,9 +638,9 @@ columns_to_include(const Wish *wish, const Place *place, AttrNumber key)
 static const char *
 refuse(const Wish *wish, const GjAdvice *advice, bool has_index)
 {
-	if (wish->tuples < gj_min_rows)
+	if (wish->tuples < *gj->min_rows)
 		return psprintf("the table has about %.0f rows, fewer than gpujoin.min_rows (%d)",
-						wish->tuples, gj_min_rows);
+						wish->tuples, *gj->min_rows);
 	if (has_index)
 		return "the column has a gpujoin index already";
 	if (advice->cost_with <= advice->cost_now * (1.0 - LEAST_SAVING))
@@ -687,7 +686,7 @@ find_index(const GjNewIndex *wanted, Bitmapset **included)
 /*-------------------------------------------------------------------------
  * Arrays of unknown length
  *
- * gpujoin_advise() and gpujoin_explain_choice() plan "key = ANY ($1)" with assumed values.
+ * gpujoin_propose() and gpujoin_explain_choice() plan "key = ANY ($1)" with assumed values.
  *
  * For such an array PostgreSQL assumes ten elements, and we assume gpujoin.assumed_keys.  Costs
  * that rest on different numbers cannot be compared, and most queries that clients send are
@@ -730,11 +729,11 @@ GjTrialStart(const Query *query, const char *text)
 }
 
 /*
- * GjNoteTableHook: note the query's needs for a table, and the arrays with which the table's
- * columns are compared, while a query is planned for that purpose
+ * Note the query's needs for a table, and the arrays with which the table's columns are compared,
+ * while a query is planned for that purpose
  */
-static void
-note_table(PlannerInfo *root, RelOptInfo *rel)
+void
+GjTrialNote(PlannerInfo *root, RelOptInfo *rel)
 {
 	note_wishes_for(root, rel);
 	note_comparisons(root, rel);
@@ -751,7 +750,6 @@ make_trial(const Query *query, const char *text)
 	trial->query = query;
 	trial->text = text;
 	trial->params = makeParamList(0);
-	GjNoteTableHook = note_table;
 	return trial;
 }
 
@@ -877,7 +875,7 @@ find_unnest(Node *node, void *ignored)
 		if (param != NULL)
 		{
 			Array	   *array = add_array(param);
-			int			nvalues = Min(gj_assumed_keys, MOST_VALUES);
+			int			nvalues = Min(*gj->assumed_keys, MOST_VALUES);
 			bool	   *nulls = palloc(sizeof(bool) * nvalues);
 
 			memset(nulls, true, sizeof(bool) * nvalues);
@@ -964,7 +962,7 @@ take_values(PlannerInfo *root, Var *column, Array *array)
 	examine_variable(root, (Node *) column, 0, &variable);
 	variable.acl_ok = variable.acl_ok && may_see_values(root, &variable);
 	ndistinct = count_distinct(root, &variable);
-	nvalues = (int) Min(GjAssumedKeys(ndistinct), MOST_VALUES);
+	nvalues = (int) Min(gj->assume_keys(ndistinct), MOST_VALUES);
 	values = palloc0(sizeof(Datum) * nvalues);
 	origin = !HeapTupleIsValid(variable.statsTuple) ? FROM_COLUMN :
 		IS_OTHER_REL(variable.rel) ? FROM_PARTITION : FROM_TABLE;

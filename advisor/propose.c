@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
- * advise.c
- *	  gpujoin_advise(): propose indexes that would pay, for the statements in
+ * propose.c
+ *	  gpujoin_propose(): propose indexes that would pay, for the statements in
  *	  pg_stat_statements or for one query.
  *
  * price.c makes one proposal for each table of a statement.  Proposals with the same key
@@ -10,6 +10,10 @@
  *
  * Proposals are sorted by the time that they would save, assuming that a statement's time falls
  * in proportion to its cost.  Indexes that would not pay come last, with the reason.
+ *
+ * This is also the library's entry.  It works with the gpujoin of its own version only: both use
+ * the same structs of the planner and of the index's format.  A server that has preloaded gpujoin
+ * keeps the old one until it is restarted, whatever is installed.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -34,9 +38,11 @@
 #include "utils/syscache.h"
 #include "utils/tuplestore.h"
 
+#include "advisor.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "advise.h"
+
+PG_MODULE_MAGIC;
 
 /* Maximum number of bytes shown of a statement */
 #define SHOWN_BYTES				300
@@ -79,8 +85,10 @@ typedef struct Names
 	int			n;
 } Names;
 
-PG_FUNCTION_INFO_V1(gpujoin_advise);
-PG_FUNCTION_INFO_V1(gpujoin_advise_query);
+PG_FUNCTION_INFO_V1(gpujoin_propose);
+PG_FUNCTION_INFO_V1(gpujoin_propose_query);
+
+const GjBorder *gj = NULL;
 
 #define EXTENSION		"pg_stat_statements"
 
@@ -96,6 +104,9 @@ enum
 	COLUMN_TEXT
 };
 
+void		_PG_init(void);
+
+static ReturnSetInfo *start_rows(FunctionCallInfo fcinfo, int ncolumns);
 static List *collect_proposals(List *statements);
 static void note_statements(int hidden, int failed);
 static void report_failures(List *statements, ReturnSetInfo *rsinfo);
@@ -118,17 +129,38 @@ static bool may_plan(const GjStatement *statement);
 static List *read_statements(int *hidden);
 
 /*
- * gpujoin_advise(): propose indexes for the statements of pg_stat_statements
+ * Find gpujoin, which PostgreSQL loads now if it has not yet
+ */
+void
+_PG_init(void)
+{
+	GjBorderFunction find = (GjBorderFunction)
+		load_external_function(GJ_LIBRARY, GJ_BORDER, false, NULL);
+	const GjBorder *found = find != NULL ? find() : NULL;
+
+	if (found == NULL || strcmp(found->version, GJ_VERSION) != 0)
+		ereport(ERROR,
+				(errcode(ERRCODE_OBJECT_NOT_IN_PREREQUISITE_STATE),
+				 errmsg("gpujoin_advisor %s needs gpujoin %s", GJ_VERSION, GJ_VERSION),
+				 found == NULL ? errdetail("The library of gpujoin in use is an older one.") :
+				 errdetail("The library of gpujoin in use is version %s.", found->version),
+				 errhint("Install both in the same version, and restart the server if it "
+						 "preloads gpujoin.")));
+	gj = found;
+}
+
+/*
+ * gpujoin_propose(): propose indexes for the statements of pg_stat_statements
  */
 Datum
-gpujoin_advise(PG_FUNCTION_ARGS)
+gpujoin_propose(PG_FUNCTION_ARGS)
 {
 	int			hidden;
 	int			failed = 0;
+	ReturnSetInfo *rsinfo = start_rows(fcinfo, ALL_COLUMNS);
 	List	   *statements;
 	ListCell   *lc;
 
-	InitMaterializedSRF(fcinfo, 0);
 	statements = read_statements(&hidden);
 	foreach(lc, statements)
 	{
@@ -137,28 +169,43 @@ gpujoin_advise(PG_FUNCTION_ARGS)
 	}
 	note_statements(hidden, failed);
 	foreach(lc, collect_proposals(statements))
-		report(lfirst(lc), (ReturnSetInfo *) fcinfo->resultinfo, 0);
-	report_failures(statements, (ReturnSetInfo *) fcinfo->resultinfo);
+		report(lfirst(lc), rsinfo, 0);
+	report_failures(statements, rsinfo);
 	return (Datum) 0;
 }
 
 /*
- * gpujoin_advise(query): propose indexes for one query, with $1 for unknown values
+ * gpujoin_propose(query): propose indexes for one query, with $1 for unknown values
  */
 Datum
-gpujoin_advise_query(PG_FUNCTION_ARGS)
+gpujoin_propose_query(PG_FUNCTION_ARGS)
 {
+	ReturnSetInfo *rsinfo = start_rows(fcinfo, ALL_COLUMNS - STATEMENT_COLUMNS);
 	GjStatement *statement = palloc0(sizeof(GjStatement));
 	ListCell   *lc;
 
-	InitMaterializedSRF(fcinfo, 0);
 	statement->text = text_to_cstring(PG_GETARG_TEXT_PP(0));
 	statement->calls = 1;
 	statement->time = 1.0;
 	(void) GjAdviseStatement(statement);
 	foreach(lc, collect_proposals(list_make1(statement)))
-		report(lfirst(lc), (ReturnSetInfo *) fcinfo->resultinfo, STATEMENT_COLUMNS);
+		report(lfirst(lc), rsinfo, STATEMENT_COLUMNS);
 	return (Datum) 0;
+}
+
+/*
+ * Start to return rows.  The function that was called may be that of another extension, by the old
+ * name, or be of another version than this library.
+ */
+static ReturnSetInfo *
+start_rows(FunctionCallInfo fcinfo, int ncolumns)
+{
+	ReturnSetInfo *rsinfo = (ReturnSetInfo *) fcinfo->resultinfo;
+
+	InitMaterializedSRF(fcinfo, 0);
+	if (rsinfo->setDesc->natts != ncolumns)
+		elog(ERROR, "%s() has another number of columns", get_func_name(fcinfo->flinfo->fn_oid));
+	return rsinfo;
 }
 
 static void
@@ -521,7 +568,7 @@ read_statements(int *hidden)
 		ereport(ERROR,
 				(errcode(ERRCODE_UNDEFINED_OBJECT),
 				 errmsg("extension \"%s\" is not installed in this database", EXTENSION),
-				 errhint("Install it, or ask for a single query: gpujoin_advise('SELECT ...').")));
+				 errhint("Install it, or ask for a single query: gpujoin_propose('SELECT ...').")));
 
 	SPI_connect();
 	query = make_query();

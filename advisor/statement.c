@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * statement.c
- *	  Planning a statement from its text, without side effects, for gpujoin_advise() and
+ *	  Planning a statement from its text, without side effects, for gpujoin_propose() and
  *	  gpujoin_explain_choice().
  *
  * Each statement is planned in a subtransaction of its own, which is always rolled back: that
@@ -50,12 +50,8 @@
 #include "utils/syscache.h"
 #include "utils/tuplestore.h"
 
-#include "advise.h"
+#include "advisor.h"
 #include "base/compat.h"
-
-PG_FUNCTION_INFO_V1(gpujoin_explain_choice);
-
-#define CHOICE_COLUMNS			8
 
 /* SQLSTATE of statements that the planner does not handle */
 #define NOT_PLANNED				ERRCODE_FEATURE_NOT_SUPPORTED
@@ -86,7 +82,8 @@ typedef struct Job
 /* The text that replaces the other constants of a list */
 #define SQUASHED				" /*, ... */"
 
-/* True while an executed statement is being planned; and the previous hooks */
+/* True while an executed statement is being planned; while our hooks are installed; and those that
+ * they replace */
 static bool plans_statement = false;
 static bool guarded = false;
 static needs_fmgr_hook_type previous_needs_hook = NULL;
@@ -99,6 +96,7 @@ static ErrorData *run_and_undo(Job *job);
 static void run(Job *job);
 static void enter(const GjStatement *statement);
 static void guard(void);
+static void unguard(void);
 static bool at_lookup(Oid function);
 static void at_call(FmgrHookEventType event, FmgrInfo *function, Datum *arg);
 static bool is_strange(Oid function);
@@ -106,11 +104,8 @@ static void set(const char *name, const char *value);
 static List *copy_advice(const List *advice);
 static void note_choices(const Job *job, const Query *query, const char *text);
 static Query *analyze(const char *text, bool guesses, const char *caller);
-static bool has_parameters(const char *text);
 static void unwrap(RawStmt *raw, ParamTypes *params);
-static bool is_planned(const Node *statement);
 static void refuse(const char *caller);
-static bool find_parameter(Node *node, void *ignored);
 static void make_room(ParamTypes *params);
 static bool guess_types(Node *node, void *params);
 static bool is_minus(const A_Expr *expr);
@@ -125,12 +120,9 @@ static int	find_time_zone(const char *text, int end);
 static bool is_field_of_extract(const StringInfo before, const char *after);
 static int	find_word(const char *text, int end, const char *word);
 static bool is_in_word(char c);
-static void explain_statement(const char *text);
-static void plan_query(const char *query);
-static bool is_explained(const Node *statement);
-static void forget_plan(const ExecuteStmt *execute);
-static void report(const List *choices, ReturnSetInfo *rsinfo);
-static Datum text_or_null(const char *value, bool *isnull);
+
+/* gpujoin looks this up by name */
+extern PGDLLEXPORT void gpujoin_note_choices(const char *text);
 
 /*
  * Find indexes that would pay for a statement.  An error in an executed statement is only recorded:
@@ -155,6 +147,20 @@ GjAdviseStatement(GjStatement *statement)
 		psprintf("%s (the types of some constants are unknown: ask for the query with its values)",
 				 error->message);
 	return GJ_ADVISE_FAILED;
+}
+
+/*
+ * Record the planner's choices among existing indexes for a statement with parameters
+ */
+void
+gpujoin_note_choices(const char *text)
+{
+	GjStatement statement = {.text = unconstify(char *, text)};
+	Job			job = {.statement = &statement,.explains = true,.context = CurrentMemoryContext};
+	ErrorData  *error = plan_and_undo(&job);
+
+	if (error != NULL)
+		ReThrowError(error);
 }
 
 static bool
@@ -232,6 +238,8 @@ run_and_undo(Job *job)
 	}
 	PG_END_TRY();
 	plans_statement = before;
+	if (!before)
+		unguard();
 	RollbackAndReleaseCurrentSubTransaction();
 	MemoryContextSwitchTo(job->context);
 	CurrentResourceOwner = owner;
@@ -248,7 +256,7 @@ run(Job *job)
 	if (!job->explains)
 		enter(job->statement);
 	query = analyze(text, job->guesses,
-					job->explains ? "gpujoin_explain_choice" : "gpujoin_advise");
+					job->explains ? "gpujoin_explain_choice" : "gpujoin_propose");
 	if (job->explains)
 		note_choices(job, query, text);
 	else if (job->index != NULL)
@@ -277,10 +285,10 @@ note_choices(const Job *job, const Query *query, const char *text)
 	GjTrial    *trial;
 	MemoryContext old;
 
-	(void) GjChoiceStop();
+	(void) gj->choice_stop();
 	trial = GjTrialStart(query, text);
 	old = MemoryContextSwitchTo(job->context);
-	(void) GjChoiceStart();
+	(void) gj->choice_start(trial->params);
 	MemoryContextSwitchTo(old);
 	(void) GjNewIndexPlan(trial, NIL);
 }
@@ -320,6 +328,20 @@ guard(void)
 	previous_fmgr_hook = fmgr_hook;
 	fmgr_hook = at_call;
 	guarded = true;
+}
+
+/*
+ * Remove the hooks.  If another library has installed one above ours, ours must remain: they do
+ * nothing until a statement is planned again.
+ */
+static void
+unguard(void)
+{
+	if (!guarded || needs_fmgr_hook != at_lookup || fmgr_hook != at_call)
+		return;
+	needs_fmgr_hook = previous_needs_hook;
+	fmgr_hook = previous_fmgr_hook;
+	guarded = false;
 }
 
 /*
@@ -424,7 +446,7 @@ analyze(const char *text, bool guesses, const char *caller)
 				(errcode(ERRCODE_SYNTAX_ERROR),
 				 errmsg("%s takes one statement", caller)));
 	unwrap(linitial(raw), &params);
-	if (!is_planned(linitial_node(RawStmt, raw)->stmt))
+	if (!GjIsPlanned(linitial_node(RawStmt, raw)->stmt))
 		refuse(caller);
 	if (guesses)
 	{
@@ -442,40 +464,6 @@ analyze(const char *text, bool guesses, const char *caller)
 				 errmsg("%s does not take a statement that rules replace or add others to",
 						caller)));
 	return linitial(queries);
-}
-
-/*
- * Return true if one of a text's statements has a parameter and can be planned
- */
-static bool
-has_parameters(const char *text)
-{
-	ListCell   *lc;
-
-	if (strchr(text, '$') == NULL)
-		return false;
-	foreach(lc, pg_parse_query(text))
-	{
-		Node	   *statement = lfirst_node(RawStmt, lc)->stmt;
-
-		if (is_planned(statement) && find_parameter(statement, NULL))
-			return true;
-	}
-	return false;
-}
-
-static bool
-find_parameter(Node *node, void *ignored)
-{
-	return node != NULL && (IsA(node, ParamRef) ||
-							raw_expression_tree_walker(node, find_parameter, ignored));
-}
-
-static bool
-is_planned(const Node *statement)
-{
-	return IsA(statement, SelectStmt) || IsA(statement, InsertStmt) ||
-		IsA(statement, UpdateStmt) || IsA(statement, DeleteStmt) || IsA(statement, MergeStmt);
 }
 
 static void
@@ -800,150 +788,4 @@ static bool
 is_in_word(char c)
 {
 	return isalnum((unsigned char) c) || c == '_' || IS_HIGHBIT_SET(c);
-}
-
-/*-------------------------------------------------------------------------
- * Choices among existing indexes
- *
- * gpujoin_explain_choice(): report which gpujoin indexes a query could use, which it uses, and
- * the reasons against the others.
- *
- * EXPLAIN plans the query, so privileges, EXECUTE of prepared statements and hooks of other
- * extensions are handled as usual.  Meanwhile the planner's hooks record their choices
- * (plan/choice.c).
- *
- * We append the text to EXPLAIN and its options in parentheses, so that it cannot add further
- * options, and it must be one statement: nothing is executed.
- *
- * EXPLAIN of version 15 takes no parameters.  A query with parameters is planned as for advice
- * (above), with the same assumptions.
- *-------------------------------------------------------------------------
- */
-
-/*
- * gpujoin_explain_choice(query): return a row for each index and each place of the query where it
- * was considered
- */
-Datum
-gpujoin_explain_choice(PG_FUNCTION_ARGS)
-{
-	const char *query = text_to_cstring(PG_GETARG_TEXT_PP(0));
-	List	   *choices;
-
-	InitMaterializedSRF(fcinfo, 0);
-	if (!GjChoiceStart())
-		ereport(ERROR,
-				(errcode(ERRCODE_OBJECT_IN_USE),
-				 errmsg("gpujoin_explain_choice cannot be called while it plans a query")));
-	PG_TRY();
-	{
-		if (has_parameters(query))
-			explain_statement(query);
-		else
-			plan_query(query);
-	}
-	PG_FINALLY();
-	{
-		choices = GjChoiceStop();
-	}
-	PG_END_TRY();
-	report(choices, (ReturnSetInfo *) fcinfo->resultinfo);
-	return (Datum) 0;
-}
-
-/*
- * Record the planner's choices among existing indexes for a statement with parameters
- */
-static void
-explain_statement(const char *text)
-{
-	GjStatement statement = {.text = unconstify(char *, text)};
-	Job			job = {.statement = &statement,.explains = true,.context = CurrentMemoryContext};
-	ErrorData  *error = plan_and_undo(&job);
-
-	if (error != NULL)
-		ReThrowError(error);
-}
-
-/*
- * Have EXPLAIN plan the query
- */
-static void
-plan_query(const char *query)
-{
-	List	   *raw = pg_parse_query(query);
-	Node	   *statement;
-	SPIPlanPtr	plan;
-
-	if (list_length(raw) != 1)
-		ereport(ERROR,
-				(errcode(ERRCODE_SYNTAX_ERROR),
-				 errmsg("%s takes one statement", "gpujoin_explain_choice")));
-	statement = linitial_node(RawStmt, raw)->stmt;
-	if (!is_explained(statement))
-		ereport(ERROR,
-				(errcode(NOT_PLANNED),
-				 errmsg("gpujoin_explain_choice takes a statement that EXPLAIN takes"),
-				 errhint("Such as SELECT, INSERT, UPDATE, DELETE, MERGE or EXECUTE.")));
-	if (IsA(statement, ExecuteStmt))
-		forget_plan((ExecuteStmt *) statement);
-
-	SPI_connect();
-	plan = SPI_prepare(psprintf("EXPLAIN (ANALYZE false, COSTS true) %s", query), 0, NULL);
-	if (plan == NULL || list_length(SPI_plan_get_plan_sources(plan)) != 1)
-		elog(ERROR, "could not prepare EXPLAIN");
-	SPI_execute_plan(plan, NULL, NULL, false, 0);
-	SPI_finish();
-}
-
-static bool
-is_explained(const Node *statement)
-{
-	return is_planned(statement) || IsA(statement, DeclareCursorStmt) ||
-		IsA(statement, CreateTableAsStmt) || IsA(statement, ExecuteStmt);
-}
-
-/*
- * Discard the generic plan of a prepared statement, so that it is planned again
- */
-static void
-forget_plan(const ExecuteStmt *execute)
-{
-	PreparedStatement *prepared = FetchPreparedStatement(execute->name, false);
-
-	if (prepared != NULL && prepared->plansource->gplan != NULL)
-		prepared->plansource->gplan->is_valid = false;
-}
-
-static void
-report(const List *choices, ReturnSetInfo *rsinfo)
-{
-	ListCell   *lc;
-
-	foreach(lc, choices)
-	{
-		const GjChoice *choice = lfirst(lc);
-		Datum		values[CHOICE_COLUMNS];
-		bool		nulls[CHOICE_COLUMNS] = {0};
-
-		values[0] = ObjectIdGetDatum(choice->relation);
-		values[1] = ObjectIdGetDatum(choice->index);
-		nulls[1] = !OidIsValid(choice->index);
-		values[2] = text_or_null(choice->node, &nulls[2]);
-		values[3] = text_or_null(choice->condition, &nulls[3]);
-		values[4] = BoolGetDatum(choice->chosen);
-		values[5] = text_or_null(choice->chosen ? NULL : choice->reason, &nulls[5]);
-		values[6] = Float8GetDatum(choice->cost);
-		nulls[6] = choice->node == NULL || choice->cost == 0.0;
-		values[7] = Float8GetDatum(choice->other_cost);
-		nulls[7] = choice->node == NULL || choice->other_cost == 0.0;
-		tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, values, nulls);
-	}
-}
-
-static Datum
-text_or_null(const char *value, bool *isnull)
-{
-	*isnull = value == NULL;
-	return value == NULL ? (Datum) 0 : CStringGetTextDatum(value);
 }

@@ -39,10 +39,10 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
+#include "advisor.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "pages/pages.h"
-#include "planner.h"
 
 /* Our operator class for texts that are ids */
 #define ID_CLASS				"text_id_ops"
@@ -51,7 +51,7 @@
 static ParamListInfo planning = NULL;
 static const List *new_indexes = NIL;
 
-static bool is_ours(const PlannerInfo *root);
+static void add_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel);
 static bool concerns(const GjNewIndex *index, Oid relid);
 static GjNewIndex *translate(const GjNewIndex *index, Oid relid);
 static IndexOptInfo *make_info(RelOptInfo *rel, Relation table, const GjNewIndex *index);
@@ -71,12 +71,15 @@ static double null_share(Oid relid, AttrNumber attno);
 PlannedStmt *
 GjNewIndexPlan(const GjTrial *trial, const List *indexes)
 {
+	static const GjPlanAdditions additions = {add_indexes, GjTrialNote};
+	const GjPlanAdditions *old_additions = *gj->additions;
 	ParamListInfo old_planning = planning;
 	const List *old_indexes = new_indexes;
 	PlannedStmt *plan;
 
 	PG_TRY();
 	{
+		*gj->additions = &additions;
 		planning = trial->params;
 		new_indexes = indexes;
 		plan = GjPlanQuery(copyObject(unconstify(Query *, trial->query)), trial->text,
@@ -84,6 +87,7 @@ GjNewIndexPlan(const GjTrial *trial, const List *indexes)
 	}
 	PG_FINALLY();
 	{
+		*gj->additions = old_additions;
 		planning = old_planning;
 		new_indexes = old_indexes;
 	}
@@ -92,42 +96,16 @@ GjNewIndexPlan(const GjTrial *trial, const List *indexes)
 }
 
 /*
- * Return true if this planner run is ours
+ * Add the new indexes of a table, or of the partitioned table that it belongs to, if this planner
+ * run is ours
  */
-static bool
-is_ours(const PlannerInfo *root)
-{
-	return planning != NULL && root->glob->boundParams == planning;
-}
-
-/*
- * Return true if the planner run with these parameters is ours and has no additional indexes
- */
-bool
-GjNewIndexPlansWithout(const ParamListInfo params)
-{
-	return planning != NULL && params == planning && new_indexes == NIL;
-}
-
-/*
- * Return true if this is one of our indexes that do not exist but may be used in plans
- */
-bool
-GjNewIndexIs(const IndexOptInfo *index)
-{
-	return planning != NULL && index->hypothetical && GjIndexIsOurs(index);
-}
-
-/*
- * Add the new indexes of a table, or of the partitioned table that it belongs to
- */
-void
-GjNewIndexAdd(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
+static void
+add_indexes(PlannerInfo *root, Oid relid, bool inhparent, RelOptInfo *rel)
 {
 	Relation	table;
 	ListCell   *lc;
 
-	if (!is_ours(root) || new_indexes == NIL || inhparent)
+	if (root->glob->boundParams != planning || new_indexes == NIL || inhparent)
 		return;
 	table = table_open(relid, NoLock);
 	foreach(lc, new_indexes)
@@ -244,7 +222,7 @@ GjNewIndexClass(Oid table, AttrNumber attno)
 	Oid			type = get_atttype(table, attno);
 	Oid			opclass = GetDefaultOpClass(type, get_index_am_oid(GJ_NAME, false));
 
-	if (!OidIsValid(opclass) || !GjClassIsOfType(get_opclass_input_type(opclass), type))
+	if (!OidIsValid(opclass) || !gj->class_is_of_type(get_opclass_input_type(opclass), type))
 		return InvalidOid;
 	if (get_opclass_input_type(opclass) == TEXTOID && has_ids(table, attno))
 	{
@@ -279,7 +257,7 @@ has_ids(Oid table, AttrNumber attno)
 	if (HeapTupleIsValid(statistics))
 	{
 		result = ((Form_pg_statistic) GETSTRUCT(statistics))->stawidth > GJ_IMAGE_WIDTH &&
-			GjTextsArePacked(statistics);
+			gj->texts_are_packed(statistics);
 		ReleaseSysCache(statistics);
 	}
 	return result;
@@ -314,7 +292,7 @@ find_id_class(void)
 		Form_pg_opclass opclass = (Form_pg_opclass) GETSTRUCT(&classes->members[i]->tuple);
 
 		if (strcmp(NameStr(opclass->opcname), ID_CLASS) == 0 &&
-			opclass->opcintype == TEXTOID && GjCodecHasRests(opclass->opcfamily, TEXTOID))
+			opclass->opcintype == TEXTOID && gj->codec_has_rests(opclass->opcfamily, TEXTOID))
 			result = opclass->oid;
 	}
 	ReleaseCatCacheList(classes);
@@ -373,9 +351,10 @@ make_layout(const GjNewIndex *index, GjLayout *layout)
 	GjTupleDescFinalize(desc);
 	flags = palloc0(desc->natts * sizeof(uint16));
 	for (int i = 1; i < desc->natts; i++)
-		flags[i - 1] = GjColumnNewFlags(TupleDescAttr(desc, i));
-	return GjLayoutMake(desc, GjCodecHasRests(get_opclass_family(opclass),
-											  get_opclass_input_type(opclass)), flags, layout);
+		flags[i - 1] = gj->column_new_flags(TupleDescAttr(desc, i));
+	return gj->layout_make(desc, gj->codec_has_rests(get_opclass_family(opclass),
+													 get_opclass_input_type(opclass)),
+						   flags, layout);
 }
 
 /*
