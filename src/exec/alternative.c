@@ -233,8 +233,8 @@ are_keys_for_us(GjAlternativeState *alternative)
 	const GjKeySet *whole;
 
 	whole = GjKeysTake(&alternative->key_user, ps->state, &request);
-	return !whole->nulls && !whole->complement &&
-		(whole->nkeys >= intVal(get_private(alternative, limit)) ||
+	return !whole->nulls && GjKeySetIsList(whole) &&
+		(GjKeySetCount(whole) >= intVal(get_private(alternative, limit)) ||
 		 GjKeyRoutesAreElsewhere(alternative->key_user.routes,
 								 (List *) get_private(alternative, GJ_ALTERNATIVE_PARTITIONS)));
 }

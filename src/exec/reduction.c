@@ -163,8 +163,8 @@ may_reduce(const GjTableScan *table, const GjProofs *proofs)
 		!GjCodecMayHash(codec) && !GjCodecHasPairs(codec);
 
 	return gj_device_aggregate && table->row_shape != NULL && table->share.found == NULL &&
-		estate->es_epq_active == NULL && keys->nkeys > 0 && !keys->complement && !keys->nulls &&
-		(codes_prove || proofs != NULL) &&
+		estate->es_epq_active == NULL && GjKeySetIsList(keys) && !GjKeySetIsEmpty(keys) &&
+		!keys->nulls && (codes_prove || proofs != NULL) &&
 		GjEntriesMayBeRows(estate->es_snapshot) && GjServiceReady(NULL) &&
 		estimate_rows(table) >= gj_reduce_rows;
 }
@@ -188,7 +188,7 @@ estimate_rows(const GjTableScan *table)
 		ndistinct *= -ntuples;
 	if (ndistinct < 1.0)
 		return table->css.ss.ps.plan->plan_rows;
-	return Min(ntuples, table->keys->nkeys * (ntuples / ndistinct));
+	return Min(ntuples, GjKeySetCount(table->keys) * (ntuples / ndistinct));
 }
 
 /*
@@ -374,7 +374,8 @@ static bool
 group_by_columns(const GjTableScan *table, GjReduceRequest *request, const uint32 *columns)
 {
 	gjd_reduction *asked = &request->reduction.asked;
-	double		expected = Max(request->expected, 1.0) * (request->by_key ? table->keys->nkeys : 1);
+	double		expected = Max(request->expected, 1.0) *
+		(request->by_key ? GjKeySetCount(table->keys) : 1);
 	double		rows = estimate_rows(table);
 	const GjProofs *proofs = request->reduction.proofs;
 	int			key_columns = request->by_key ? proofs != NULL ? 2 : 1 : 0;

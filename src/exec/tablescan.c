@@ -228,7 +228,7 @@ GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 		request.entries = GjEntriesMayBeRows(request.snapshot);
 		request.columns = columns | (test != NULL ? test->columns : 0);
 		/* rows/rows.c distinguishes images from hashes, which are below all images */
-		if (GjCodecMayHash(&table->key_reader.codec) && table->keys->nkeys > 0 &&
+		if (GjCodecMayHash(&table->key_reader.codec) && GjKeySetCount(table->keys) > 0 &&
 			GjCodeIsHash(table->keys->min_key))
 			request.columns |= GJ_ENTRY_KEY;
 	}

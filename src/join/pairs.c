@@ -359,7 +359,7 @@ choose_keys(GjJoinState *state, GjJoinScanState *scan)
 	if (state->partitions == NIL)
 		return true;
 	partitions = list_nth(state->partitions, scan_in_turn(state));
-	if (state->keys->nkeys == 0 || GjKeyRoutesAreElsewhere(state->routes, partitions))
+	if (GjKeySetCount(state->keys) == 0 || GjKeyRoutesAreElsewhere(state->routes, partitions))
 		return false;
 	own = GjKeyRoutesTake(state->routes, partitions, state->context);
 	if (own != state->keys)
@@ -1003,7 +1003,7 @@ weigh_keys(GjJoinState *state, const GjTableScan *table, GjReduceRequest *reques
 		return false;
 	weights = MemoryContextAllocHuge(request->context, n * sizeof(uint32));
 	for (uint64 i = 0; i < n; i++)
-		weights[i] = (proofs == NULL ? find_small(state, keys->keys[i], 0) :
+		weights[i] = (proofs == NULL ? find_small(state, GjKeySetAt(keys, i), 0) :
 					  find_small(state, proofs->codes[i], proofs->rests[i]))->nrows_of_key;
 	asked->weights = weights;
 	asked->n_keys = n;

@@ -186,7 +186,7 @@ try_match(GjDeviceMatch *match)
 	GjFallback	result = check_index(match);
 
 	if (result == GJ_FALLBACK_NONE && !gj_force && before.searches > 0 &&
-		match->keys->nkeys <= GJ_FEW_KEYS)
+		GjKeySetCount(match->keys) <= GJ_FEW_KEYS)
 		return GJ_FALLBACK_FEW_KEYS;
 	if (result == GJ_FALLBACK_NONE)
 		result = reach_mirror(match, true);

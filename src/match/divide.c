@@ -293,8 +293,8 @@ GjRangesShare(GjSharedRanges *shared, const GjEntryRequest *request, uint64 capa
 	instr_time	start;
 	double		nranges = 0.0;
 
-	if (!is_mostly_visible(request->heap) || keys->complement ||
-		keys->nkeys < nprocesses * MIN_KEYS)
+	if (!is_mostly_visible(request->heap) || !GjKeySetIsList(keys) ||
+		GjKeySetCount(keys) < nprocesses * MIN_KEYS)
 		return false;
 
 	INSTR_TIME_SET_CURRENT(start);
@@ -303,7 +303,7 @@ GjRangesShare(GjSharedRanges *shared, const GjEntryRequest *request, uint64 capa
 	GjIndexGetState(index, &state);
 	if (GjMirrorCount(index, &info, keys, &state.vacuum_epoch, stats, &found) &&
 		found.matches <= GjMaxRequests(index, found.entries) * capacity)
-		nranges = GjCountRanges((double) keys->nkeys, (double) found.matches,
+		nranges = GjCountRanges((double) GjKeySetCount(keys), (double) found.matches,
 								(double) found.entries, nprocesses);
 	if (nranges == 0.0)
 	{
@@ -313,7 +313,7 @@ GjRangesShare(GjSharedRanges *shared, const GjEntryRequest *request, uint64 capa
 
 	*epoch = state.vacuum_epoch;
 	shared->index_entries = found.entries;
-	shared->key_entries = (double) found.matches / keys->nkeys;
+	shared->key_entries = (double) found.matches / GjKeySetCount(keys);
 	shared->nprocesses = nprocesses;
 	cut(shared, keys, nranges);
 	GjMatchStatsEnd(stats, keys, start);
@@ -361,13 +361,13 @@ static void
 cut(GjSharedRanges *shared, const GjKeySet *keys, double nranges)
 {
 	int			n = shared->nprocesses;
-	uint64		least = (uint64) (keys->nkeys / (2.0 * nranges * n));
+	uint64		least = (uint64) (GjKeySetCount(keys) / (2.0 * nranges * n));
 
-	least = Max(least, (keys->nkeys - 1) / GJ_MAX_RANGES + 1);
+	least = Max(least, (GjKeySetCount(keys) - 1) / GJ_MAX_RANGES + 1);
 	shared->nranges = 0;
-	for (uint64 first = 0; first < keys->nkeys;
-		 first += Max((keys->nkeys - first) / n / 2, least))
-		shared->starts[shared->nranges++] = keys->keys[first];
+	for (uint64 first = 0; first < GjKeySetCount(keys);
+		 first += Max((GjKeySetCount(keys) - first) / n / 2, least))
+		shared->starts[shared->nranges++] = GjKeySetAt(keys, first);
 	pg_atomic_write_u64(&shared->next, 0);
 }
 
@@ -403,6 +403,6 @@ range_start(const GjSharedRanges *shared, const GjKeySet *keys, uint64 range)
 	if (range == 0)
 		return 0;
 	if (range == shared->nranges)
-		return keys->nkeys;
+		return GjKeySetCount(keys);
 	return GjKeySetLowerBound(keys, shared->starts[range]);
 }

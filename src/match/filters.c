@@ -177,15 +177,15 @@ void
 GjFilterDeltas(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks)
 {
 	const GjKeySet *keys = search->keys;
-	bool		few = keys->nkeys <= MAX_KEYS;
+	bool		few = GjKeySetCount(keys) <= MAX_KEYS;
 	KeyBits		bits[MAX_KEYS];
 	BlockNumber first = 0;
 	BlockNumber nleft = 0;
 
-	if (keys->complement)
+	if (!GjKeySetIsList(keys))
 		return;
-	for (uint64 key = 0; key < keys->nkeys && few; key++)
-		bits[key].bits = find_bits(keys->keys[key], PAGE_WORDS, &bits[key].word);
+	for (uint64 key = 0; key < GjKeySetCount(keys) && few; key++)
+		bits[key].bits = find_bits(GjKeySetAt(keys, key), PAGE_WORDS, &bits[key].word);
 	for (int i = 0; i < lengthof(search->state.deltas); i++)
 	{
 		const GjDelta *delta = &search->state.deltas[i];
@@ -198,7 +198,8 @@ GjFilterDeltas(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks
 			make_page_filters(search, filtered, delta, blocks + first);
 		for (BlockNumber page = 0; page < n; page++)
 		{
-			if (!few || filtered == NULL || may_have_any(filtered, page, bits, keys->nkeys))
+			if (!few || filtered == NULL ||
+				may_have_any(filtered, page, bits, GjKeySetCount(keys)))
 				blocks[nleft++] = blocks[first + page];
 		}
 		first += n;
@@ -442,7 +443,7 @@ GjFilterRuns(const GjSearch *search)
 
 		if (filtered == NULL)
 			continue;
-		filtered->nkeys += search->keys->nkeys;
+		filtered->nkeys += GjKeySetCount(search->keys);
 		if (filtered->filter.words == NULL && !made &&
 			filtered->nkeys > run->entries / ENTRIES_A_KEY)
 			made = make_run_filter(search, filtered, run);
@@ -466,19 +467,20 @@ GjFilterRunKeys(const GjSearch *search, int i)
 
 	if (filtered == NULL || filtered->filter.words == NULL)
 		return keys;
-	left = palloc(keys->nkeys * sizeof(int64));
+	left = palloc(GjKeySetCount(keys) * sizeof(int64));
 	for (uint64 at = GjKeySetLowerBound(keys, search->next.key);
-		 at < keys->nkeys && keys->keys[at] <= search->end.key; at++)
+		 at < GjKeySetCount(keys) && GjKeySetAt(keys, at) <= search->end.key; at++)
 	{
-		int64		key = keys->keys[at];
+		int64		key = GjKeySetAt(keys, at);
 
-		if (at + KEYS_AHEAD < keys->nkeys)
-			prefetch_word(&filtered->filter, keys->keys[at + KEYS_AHEAD]);
+		if (at + KEYS_AHEAD < GjKeySetCount(keys))
+			prefetch_word(&filtered->filter, GjKeySetAt(keys, at + KEYS_AHEAD));
 		left[n] = key;
 		n += may_have_key(&filtered->filter, key);
 	}
 	if (n > 0)
-		part = keys->nkeys <= MAX_KEYS ? keys : GjKeySetPart(search->context, keys, left, n);
+		part = GjKeySetCount(keys) <= MAX_KEYS ? keys :
+			GjKeySetPart(search->context, keys, left, n);
 	pfree(left);
 	return part;
 }
@@ -492,9 +494,9 @@ is_small(const GjSearch *search, int i)
 {
 	const GjRun *run = &search->state.runs[i];
 
-	return i > 0 && !search->keys->complement && run->data_pages >= LEAST_RUN_PAGES &&
+	return i > 0 && GjKeySetIsList(search->keys) && run->data_pages >= LEAST_RUN_PAGES &&
 		run->entries <= MAX_RUN_ENTRIES &&
-		search->keys->nkeys <= (uint64) run->data_pages * MAX_KEYS_A_PAGE;
+		GjKeySetCount(search->keys) <= (uint64) run->data_pages * MAX_KEYS_A_PAGE;
 }
 
 static FilteredRun *

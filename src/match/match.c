@@ -50,7 +50,7 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 	GjSearch   *search;
 	uint64		found = stats->tids;
 
-	if (keys->nkeys == 0 && !keys->complement)
+	if (GjKeySetIsEmpty(keys))
 	{
 		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
 		return;
@@ -58,7 +58,7 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 
 	GjIndexGetInfo(index, &info);
 	GjSearchTails(index, &info, keys, &hits, stats);
-	if (keys->complement)
+	if (!GjKeySetIsList(keys))
 		GjMatchStatsFallback(stats, GJ_FALLBACK_COMPLEMENT);
 	else if (!may_be_stale)
 		GjMatchStatsFallback(stats, GJ_FALLBACK_PARTIAL);
@@ -115,7 +115,7 @@ GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start)
 {
 	GjMatchStatsElapse(stats, start);
 	stats->searches++;
-	stats->keys += keys->nkeys;
+	stats->keys += GjKeySetCount(keys);
 	stats->keys_elsewhere += keys->elsewhere;
 }
 

@@ -684,16 +684,16 @@ page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
 	uint64		mean_gap;
 	uint64		position;
 
-	if (keys->complement)
+	if (!GjKeySetIsList(keys))
 		return true;
-	Assert(keys->nkeys > 0);
-	mean_gap = ((uint64) keys->max_key - (uint64) keys->min_key) / keys->nkeys;
+	Assert(GjKeySetCount(keys) > 0);
+	mean_gap = ((uint64) keys->max_key - (uint64) keys->min_key) / GjKeySetCount(keys);
 	if (opaque->max_key < keys->min_key || opaque->min_key > keys->max_key)
 		return false;
 	if (page_span / SPARSE_KEYS > mean_gap)
 		return true;
 	position = GjKeySetLowerBound(keys, opaque->min_key);
-	return position < keys->nkeys && keys->keys[position] <= opaque->max_key;
+	return position < GjKeySetCount(keys) && GjKeySetAt(keys, position) <= opaque->max_key;
 }
 
 /*
@@ -734,8 +734,8 @@ has_few_keys(const GjChosenPage *chosen)
 	bool		is_built = keys->probe != GJ_PROBE_HASH || keys->filter != NULL;
 	uint64		many = chosen->key + (is_built ? MAX_FEW_KEYS : MAX_KEYS_UNBUILT);
 
-	return !keys->complement &&
-		(many >= keys->nkeys || keys->keys[many] > chosen->next.key);
+	return GjKeySetIsList(keys) &&
+		(many >= GjKeySetCount(keys) || GjKeySetAt(keys, many) > chosen->next.key);
 }
 
 static pg_attribute_always_inline int64
@@ -827,8 +827,8 @@ prefetch_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
 	const GjKeySet *keys = chosen->keys;
 	int			slot = 0;
 
-	if (chosen->key < keys->nkeys)
-		slot = estimate_slot(chosen, info->slots, keys->keys[chosen->key]);
+	if (chosen->key < GjKeySetCount(keys))
+		slot = estimate_slot(chosen, info->slots, GjKeySetAt(keys, chosen->key));
 	slot = Max(Min(slot, info->slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
 	GjPrefetchEnds(page);
 	PREFETCH_NEAR(GjDataKeys(page, info), info->key_width, slot);
@@ -850,9 +850,10 @@ match_sorted(Page page, const GjIndexInfo *info, int width, const GjChosenPage *
 	int			slot = 0;
 
 	for (uint64 at = chosen->key;
-		 at < keys->nkeys && keys->keys[at] <= chosen->next.key && slot < nslots; at++)
+		 at < GjKeySetCount(keys) && GjKeySetAt(keys, at) <= chosen->next.key && slot < nslots;
+		 at++)
 	{
-		int64		key = keys->keys[at];
+		int64		key = GjKeySetAt(keys, at);
 		int			end = nslots;
 
 		slot = find_near(page_keys, width, slot, nslots, estimate_slot(chosen, nslots, key), key);

@@ -351,14 +351,14 @@ split_keys(Attempt *a)
 	a->left_keys = GjKeySetCreate(CurrentMemoryContext, keys->key_width);
 	add_keys(hits, a->left_keys);
 	GjKeySetFinish(a->left_keys);
-	if (a->left_keys->nkeys > keys->nkeys / MAX_KEYS_LEFT)
+	if (GjKeySetCount(a->left_keys) > GjKeySetCount(keys) / MAX_KEYS_LEFT)
 		return false;
 	GjEntrySetClear(hits);
 	a->asked_keys = GjKeySetCreate(CurrentMemoryContext, keys->key_width);
-	for (uint64 i = 0; i < keys->nkeys; i++)
+	for (uint64 i = 0; i < GjKeySetCount(keys); i++)
 	{
-		if (!GjKeySetContains(a->left_keys, keys->keys[i]))
-			GjKeySetAdd(a->asked_keys, keys->keys[i]);
+		if (!GjKeySetContains(a->left_keys, GjKeySetAt(keys, i)))
+			GjKeySetAdd(a->asked_keys, GjKeySetAt(keys, i));
 	}
 	GjKeySetFinish(a->asked_keys);
 	match->keys = a->asked_keys;

@@ -37,10 +37,8 @@ static void settle(GjSearch *search, GjRunCursor *cursor);
 static void start_all(GjSearch *search);
 static void start(GjSearch *search, GjRunCursor *cursor);
 static void go_on(GjSearch *search, GjRunCursor *cursor);
-static bool find_listed(const GjSearch *search, GjRunCursor *cursor, int64 key);
-static bool is_listed_after(const GjSearch *search, const GjRunCursor *cursor, int64 key);
-static bool seek(const GjSearch *search, GjRunCursor *cursor, GjPlace place);
-static uint64 find_key(const GjKeySet *keys, uint64 from, int64 key);
+static bool find_wanted(const GjSearch *search, GjRunCursor *cursor, int64 key);
+static bool seek(GjRunCursor *cursor, GjPlace place);
 static GjRunCursor *first_cursor(GjSearch *search);
 static void choose(GjSearch *search, GjRunCursor *cursor);
 
@@ -56,8 +54,8 @@ GjRunsOpen(GjSearch *search, GjMatchStats *stats)
 		GjRunCursor *cursor = &search->cursors[i];
 		const GjRun *run = &search->state.runs[i];
 		const GjKeySet *keys = GjFilterRunKeys(search, i);
-		uint64		nkeys = keys == NULL ? 0 : keys->nkeys;
-		bool		few = !search->keys->complement &&
+		uint64		nkeys = keys == NULL ? 0 : GjKeySetCount(keys);
+		bool		few = GjKeySetIsList(search->keys) &&
 			nkeys <= (uint64) run->directory_pages * FEW_SEEKS;
 
 		cursor->keys = keys;
@@ -155,12 +153,12 @@ GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts, GjMa
 	search->hits_end = search->end;
 	n = divide_runs(search, most, starts);
 	GjRunsClose(search);
-	if (n > 1 || keys->complement || keys->nkeys < (uint64) nprocesses)
+	if (n > 1 || !GjKeySetIsList(keys) || GjKeySetCount(keys) < (uint64) nprocesses)
 		return n;
 
 	/* the runs cannot be divided, but processing the entries can */
 	for (n = 1; n < nprocesses; n++)
-		starts[n] = (GjPlace) {keys->keys[keys->nkeys * n / nprocesses], 0};
+		starts[n] = (GjPlace) {GjKeySetAt(keys, GjKeySetCount(keys) * n / nprocesses), 0};
 	return n;
 }
 
@@ -201,8 +199,9 @@ divide_runs(GjSearch *search, int most, GjPlace *starts)
 static void
 start_all(GjSearch *search)
 {
-	if (!search->keys->complement)
-		search->key = find_key(search->keys, search->key, search->next.key);
+	int64		wanted;
+
+	(void) GjKeySetSeek(search->keys, &search->key, search->next.key, &wanted);
 	for (int i = 0; i < search->state.nruns; i++)
 	{
 		start(search, &search->cursors[i]);
@@ -211,19 +210,19 @@ start_all(GjSearch *search)
 }
 
 /*
- * Go to the page where the piece begins, or to that of the first listed key
+ * Go to the page where the piece begins, or to that of the first wanted key
  */
 static void
 start(GjSearch *search, GjRunCursor *cursor)
 {
 	cursor->key = cursor->keys == search->keys ? search->key : 0;
 	cursor->at_page = cursor->keys != NULL &&
-		find_listed(search, cursor, cursor->reader.run.min_key) &&
-		seek(search, cursor, search->next);
+		find_wanted(search, cursor, cursor->reader.run.min_key) &&
+		seek(cursor, search->next);
 }
 
 /*
- * Go to the next page that may have a hit.  If no listed key is on the next page, do not look up
+ * Go to the next page that may have a hit.  If no wanted key is on the next page, do not look up
  * where that is.
  */
 static void
@@ -232,8 +231,8 @@ go_on(GjSearch *search, GjRunCursor *cursor)
 	GjPlace		next = cursor->reader.next;
 
 	cursor->at_page = cursor->reader.has_next && GjPlaceIsBefore(&next, &search->hits_end) &&
-		find_listed(search, cursor, next.key) &&
-		(is_listed_after(search, cursor, next.key) ? seek(search, cursor, next) :
+		find_wanted(search, cursor, next.key) &&
+		(cursor->wanted > next.key ? seek(cursor, next) :
 		 GjRunReaderNext(&cursor->reader));
 	settle(search, cursor);
 }
@@ -250,62 +249,34 @@ settle(GjSearch *search, GjRunCursor *cursor)
 	{
 		CHECK_FOR_INTERRUPTS();
 		cursor->at_page = GjPlaceIsBefore(&reader->first, &search->hits_end) &&
-			find_listed(search, cursor, reader->first.key);
-		if (!cursor->at_page || !reader->has_next ||
-			!is_listed_after(search, cursor, reader->next.key))
+			find_wanted(search, cursor, reader->first.key);
+		if (!cursor->at_page || !reader->has_next || cursor->wanted <= reader->next.key)
 			return;
-		cursor->at_page = seek(search, cursor, reader->next);
+		cursor->at_page = seek(cursor, reader->next);
 	}
 }
 
 /*
- * Advance to the first listed key that is not below this one, nor before the piece; returns false
- * if the run has none.  A complement lists all keys.
+ * Advance to the first wanted key that is not below this one, nor before the piece; returns false
+ * if the run has none
  */
 static bool
-find_listed(const GjSearch *search, GjRunCursor *cursor, int64 key)
+find_wanted(const GjSearch *search, GjRunCursor *cursor, int64 key)
 {
-	const GjKeySet *keys = cursor->keys;
-
-	if (keys->complement)
-		return true;
-	cursor->key = find_key(keys, cursor->key, Max(key, search->next.key));
-	return cursor->key < keys->nkeys && keys->keys[cursor->key] <= cursor->reader.run.max_key;
-}
-
-static bool
-is_listed_after(const GjSearch *search, const GjRunCursor *cursor, int64 key)
-{
-	return !cursor->keys->complement && cursor->keys->keys[cursor->key] > key;
+	return GjKeySetSeek(cursor->keys, &cursor->key, Max(key, search->next.key),
+						&cursor->wanted) &&
+		cursor->wanted <= cursor->reader.run.max_key;
 }
 
 /*
- * Go to the page of this place, or of the cursor's listed key if that comes after it
+ * Go to the page of this place, or of the cursor's wanted key if that comes after it
  */
 static bool
-seek(const GjSearch *search, GjRunCursor *cursor, GjPlace place)
+seek(GjRunCursor *cursor, GjPlace place)
 {
-	if (is_listed_after(search, cursor, place.key))
-		place = (GjPlace) {cursor->keys->keys[cursor->key], 0};
+	if (cursor->wanted > place.key)
+		place = (GjPlace) {cursor->wanted, 0};
 	return GjRunReaderSeek(&cursor->reader, &place);
-}
-
-/*
- * Return the position of the first listed key that is not below this one; searches from a position
- * on, with increasing steps
- */
-static uint64
-find_key(const GjKeySet *keys, uint64 from, int64 key)
-{
-	uint64		low = from;
-	uint64		step = 1;
-
-	while (low + step < keys->nkeys && keys->keys[low + step] < key)
-	{
-		low += step;
-		step *= 2;
-	}
-	return GjKeySetLowerBoundIn(keys, low, Min(low + step, keys->nkeys), key);
 }
 
 static GjRunCursor *

@@ -258,6 +258,7 @@ typedef struct GjRunCursor
 	bool		at_page;		/* on a page that may have a hit; false at the end of the run */
 	const GjKeySet *keys;		/* the listed keys that may be in the run, or NULL */
 	uint64		key;			/* position of the first one that can be on the page */
+	int64		wanted;			/* first wanted key that can be on the page */
 } GjRunCursor;
 
 struct GjSearch

@@ -534,7 +534,7 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 		stream->tails.sequence = now.sequence;
 	}
 
-	if (!stream->reduced && keys->nkeys == 0 && !keys->complement)
+	if (!stream->reduced && GjKeySetIsEmpty(keys))
 	{
 		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
 		stream->phase = PHASE_DONE;
@@ -543,7 +543,7 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 	{
 		GjSearchTails(request->index, &stream->info, keys, &stream->tails, stats);
 		stream->tails_known = true;
-		if (keys->complement)
+		if (!GjKeySetIsList(keys))
 			GjMatchStatsFallback(stats, GJ_FALLBACK_COMPLEMENT);
 		else
 			ask_for_all(stream);
@@ -685,7 +685,8 @@ ask_for_all(GjEntryStream *stream)
 			break;
 		case ANSWER_TOO_LARGE:
 			GjEntrySetForgetTop(stream->whole);
-			pieces_begin(&stream->pieces, 0, keys->nkeys, GjEntrySetCapacity(stream->whole),
+			pieces_begin(&stream->pieces, 0, GjKeySetCount(keys),
+						 GjEntrySetCapacity(stream->whole),
 						 GjMaxRequests(stream->request.index, stream->nsearched),
 						 (double) nfound);
 			pieces_divide(&stream->pieces, nfound);
@@ -850,7 +851,7 @@ search_for_rest(GjEntryStream *stream)
 		stats->answers[GJ_FALLBACK_TOO_MANY]++;
 	stream->reason = stats->reason;
 	end_search(stream);
-	if (left < keys->nkeys)
+	if (left < GjKeySetCount(keys))
 		keys = GjKeySetSlice(stream->context, keys, next, left);
 	stream->wanted = keys;
 }
@@ -1107,8 +1108,7 @@ join_match(GjEntryStream *stream)
 	stream->shared = shared;
 	stream->vacuum_epoch = shared->vacuum_epoch;
 	/* a function that is wrongly declared stable may have returned no keys in this process only */
-	if (request->keys->nkeys == 0 && !request->keys->complement &&
-		shared->kind != GJ_SHARED_ENTRIES)
+	if (GjKeySetIsEmpty(request->keys) && shared->kind != GJ_SHARED_ENTRIES)
 	{
 		stream->phase = PHASE_DONE;
 		return NULL;

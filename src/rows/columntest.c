@@ -202,7 +202,7 @@ static void
 run_listed(const GjColumnTest *test, const GjBatchColumn *column, int n,
 		   uint8 *pg_restrict results)
 {
-	if (test->set->nkeys <= FEW_ELEMENTS && !GjIsFloat(test->type))
+	if (GjKeySetCount(test->set) <= FEW_ELEMENTS && !GjIsFloat(test->type))
 	{
 		run_few(test, column, n, results);
 		return;
@@ -214,7 +214,7 @@ run_listed(const GjColumnTest *test, const GjBatchColumn *column, int n,
 
 #define RUN_FEW(type) \
 	do { \
-		const type	key = (type) test->set->keys[k]; \
+		const type	key = (type) GjKeySetAt(test->set, k); \
 		for (int i = 0; i < n; i++) \
 			results[i] |= ((const type *) column->values)[i] == key; \
 	} while (0)
@@ -231,7 +231,7 @@ run_few(const GjColumnTest *test, const GjBatchColumn *column, int n,
 	const uint8 change = test->yes ^ test->no;
 
 	memset(results, 0, n);
-	for (uint64 k = 0; k < test->set->nkeys; k++)
+	for (uint64 k = 0; k < GjKeySetCount(test->set); k++)
 		GJ_BY_WIDTH(column->width, RUN_FEW);
 	for (int i = 0; i < n; i++)
 		results[i] = no ^ (results[i] != 0 ? change : 0);

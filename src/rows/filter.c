@@ -639,7 +639,7 @@ static bool
 may_prove(const GjEntryFilter *filter)
 {
 	return (filter->test.parts & GJ_TEST_OF_RESTS) != 0 && filter->exact != NULL &&
-		!filter->keys->complement && (GjServiceCapabilities() & GJD_CAN_PROVE_RESTS) != 0;
+		GjKeySetIsList(filter->keys) && (GjServiceCapabilities() & GJD_CAN_PROVE_RESTS) != 0;
 }
 
 /*

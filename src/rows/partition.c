@@ -510,7 +510,7 @@ GjKeyRoutesCreate(GjKeyRouter *router, MemoryContext parent, const GjKeySet *who
 bool
 GjKeyRoutesAreElsewhere(GjKeyRoutes *routes, List *partitions)
 {
-	return routes->whole->nkeys > 0 && find_slice(routes, partitions).nkeys == 0;
+	return GjKeySetCount(routes->whole) > 0 && find_slice(routes, partitions).nkeys == 0;
 }
 
 /*
@@ -522,7 +522,7 @@ GjKeyRoutesTake(GjKeyRoutes *routes, List *partitions, MemoryContext context)
 	const GjKeySet *whole = routes->whole;
 	Slice		slice = find_slice(routes, partitions);
 
-	if (slice.keys == whole->keys)
+	if (slice.keys == GjKeySetKeys(whole))
 		return whole;
 	return GjKeySetPart(context, whole, slice.keys, slice.nkeys);
 }
@@ -555,7 +555,7 @@ GjKeyRouterClose(GjKeyRouter *router)
 static Slice
 find_slice(GjKeyRoutes *routes, List *partitions)
 {
-	const Slice whole = {routes->whole->keys, routes->whole->nkeys};
+	const Slice whole = {GjKeySetKeys(routes->whole), GjKeySetCount(routes->whole)};
 	Slice		slice = whole;
 
 	for (int i = 0; i < list_length(partitions); i += 2)

@@ -583,7 +583,7 @@ find_section(const Exchange *x, Size *nbytes)
 			return x->proofs != NULL ? (const char *) x->proofs->rests : NULL;
 		default:
 			*nbytes = x->request->keys * sizeof(int64);
-			return (const char *) (x->proofs != NULL ? x->proofs->codes : x->keys->keys);
+			return (const char *) (x->proofs != NULL ? x->proofs->codes : GjKeySetKeys(x->keys));
 	}
 }
 

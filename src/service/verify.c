@@ -129,7 +129,7 @@ check_group(const Answer *x, const uint64 *words, uint64 *seen, uint64 *hint)
 				break;
 			}
 			place = *hint = find_key(x->keys, (int64) words[0], *hint);
-			if (is_null || place == x->keys->nkeys)
+			if (is_null || place == GjKeySetCount(x->keys))
 				return false;
 			break;
 		case GJD_BY_VALUE:
@@ -178,7 +178,7 @@ check_values(const Answer *x, const uint64 *words)
 		if (is_null ? value != 0 || !gjd_column_is_nullable(shape, asked->columns[i]) :
 			(int64) ((uint64) value << unused) >> unused != value)
 			return false;
-		if (asked->columns[i] == 0 && find_key(x->keys, value, 0) == x->keys->nkeys)
+		if (asked->columns[i] == 0 && find_key(x->keys, value, 0) == GjKeySetCount(x->keys))
 			return false;
 	}
 	return true;
@@ -190,11 +190,12 @@ find_key(const GjKeySet *keys, int64 key, uint64 hint)
 {
 	uint64		place = hint;
 
-	if (hint < keys->nkeys && keys->keys[hint] != key)
+	if (hint < GjKeySetCount(keys) && GjKeySetAt(keys, hint) != key)
 		place++;
-	if (place >= keys->nkeys || keys->keys[place] != key)
+	if (place >= GjKeySetCount(keys) || GjKeySetAt(keys, place) != key)
 		place = GjKeySetLowerBound(keys, key);
-	return place < keys->nkeys && keys->keys[place] == key ? place : keys->nkeys;
+	return place < GjKeySetCount(keys) && GjKeySetAt(keys, place) == key ? place :
+		GjKeySetCount(keys);
 }
 
 /* Return true if an aggregate of this number of rows can have this value */

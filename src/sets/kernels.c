@@ -123,8 +123,8 @@ match_list_any(const GjKeySet *set, const void *keys, int width, const uint32 *u
 			int64		key = load_key(keys, width, word * GJ_WORD_KEYS + i);
 			uint32		equal = 0;
 
-			for (uint64 k = 0; k < set->nkeys; k++)
-				equal |= (key == set->keys[k]);
+			for (uint64 k = 0; k < set->nlisted; k++)
+				equal |= (key == set->listed[k]);
 			found |= equal << i;
 		}
 		hits[word] = found & used[word];
@@ -245,11 +245,11 @@ match_list_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *
 			__m256i		some = load_avx2(keys, (Size) (word * GJ_WORD_KEYS + i) * width);
 			__m256i		equal = _mm256_setzero_si256();
 
-			for (uint64 k = 0; k < set->nkeys; k++)
+			for (uint64 k = 0; k < set->nlisted; k++)
 			{
 				__m256i		one = (width == sizeof(int32)) ?
-					_mm256_cmpeq_epi32(some, _mm256_set1_epi32((int32) set->keys[k])) :
-					_mm256_cmpeq_epi64(some, _mm256_set1_epi64x(set->keys[k]));
+					_mm256_cmpeq_epi32(some, _mm256_set1_epi32((int32) set->listed[k])) :
+					_mm256_cmpeq_epi64(some, _mm256_set1_epi64x(set->listed[k]));
 
 				equal = _mm256_or_si256(equal, one);
 			}
@@ -410,10 +410,10 @@ match_list_avx512(const GjKeySet *set, const void *keys, int width, const uint32
 			__m512i		left_a = _mm512_set1_epi32(-1);
 			__m512i		left_b = left_a;
 
-			for (uint64 k = 0; k < set->nkeys; k++)
+			for (uint64 k = 0; k < set->nlisted; k++)
 			{
-				left_a = compare_avx512(a, width, set->keys[k], left_a);
-				left_b = compare_avx512(b, width, set->keys[k], left_b);
+				left_a = compare_avx512(a, width, set->listed[k], left_a);
+				left_b = compare_avx512(b, width, set->listed[k], left_b);
 			}
 			found |= test_zero_avx512(left_a, width) << i |
 				test_zero_avx512(left_b, width) << (i + lanes);

@@ -25,7 +25,7 @@
  * with few keys a page looks up none (match/readpages.c).
  *
  * Invariants: key - min_key is computed in uint64, where it is correct for any two int64 values.
- * The structures contain every key of keys[], because the kernels' answer is final: a key lost
+ * The structures contain every listed key, because the kernels' answer is final: a key lost
  * here is a row missing from the result.
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -136,11 +136,11 @@ GjKeySetGrow(GjKeySet *set)
 void
 GjKeySetReserve(GjKeySet *set, uint64 nkeys)
 {
-	if (set->nkeys + nkeys <= set->capacity)
+	if (set->nlisted + nkeys <= set->capacity)
 		return;
-	set->capacity = Min(Max(set->nkeys + nkeys, set->capacity * 2), GJ_KEYSET_MAX_KEYS);
-	set->keys = set->keys == NULL ? alloc_huge(set, set->capacity * sizeof(int64)) :
-		repalloc_huge(set->keys, set->capacity * sizeof(int64));
+	set->capacity = Min(Max(set->nlisted + nkeys, set->capacity * 2), GJ_KEYSET_MAX_KEYS);
+	set->listed = set->listed == NULL ? alloc_huge(set, set->capacity * sizeof(int64)) :
+		repalloc_huge(set->listed, set->capacity * sizeof(int64));
 }
 
 /*
@@ -150,18 +150,18 @@ void
 GjKeySetFinish(GjKeySet *set)
 {
 	free_probe(set);
-	if (set->nkeys == 0)
+	if (set->nlisted == 0)
 		return;
 
 	if (!keys_ascend(set) && !sort_with_pairs(set))
 		sort_keys(set);
-	set->min_key = set->keys[0];
-	set->max_key = set->keys[set->nkeys - 1];
+	set->min_key = set->listed[0];
+	set->max_key = set->listed[set->nlisted - 1];
 
 	set->probe = choose_probe(set);
 	if (set->probe == GJ_PROBE_BITMAP)
 		build_bitmap(set);
-	else if (set->probe == GJ_PROBE_HASH && set->nkeys > GJ_LATE_KEYS)
+	else if (set->probe == GJ_PROBE_HASH && set->nlisted > GJ_LATE_KEYS)
 		GjKeySetBuild(set);
 }
 
@@ -187,17 +187,17 @@ GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys, uin
 
 	if (nkeys > 0)
 	{
-		part->keys = alloc_huge(part, nkeys * sizeof(int64));
-		memcpy(part->keys, keys, nkeys * sizeof(int64));
+		part->listed = alloc_huge(part, nkeys * sizeof(int64));
+		memcpy(part->listed, keys, nkeys * sizeof(int64));
 	}
-	part->nkeys = nkeys;
+	part->nlisted = nkeys;
 	part->capacity = nkeys;
 	part->complement = whole->complement;
 	part->nulls = whole->nulls;
 	part->exact = whole->exact;
 	part->entry_exact = whole->entry_exact;
 	part->narrowed = true;
-	part->elsewhere = whole->nkeys - nkeys;
+	part->elsewhere = whole->nlisted - nkeys;
 	GjKeySetFinish(part);
 	return part;
 }
@@ -212,12 +212,41 @@ GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high, int64 key)
 	{
 		uint64		middle = low + (high - low) / 2;
 
-		if (set->keys[middle] < key)
+		if (set->listed[middle] < key)
 			low = middle + 1;
 		else
 			high = middle;
 	}
 	return low;
+}
+
+/*
+ * Find the first wanted key that is not below this one, in a finished set; returns false if there
+ * is none
+ *
+ * Searches from position *at on, with increasing steps.  *at becomes the position of that key, or
+ * the number of listed keys.  A complement has no positions: a key is wanted unless the lookup says
+ * otherwise, so it returns the given one.
+ */
+bool
+GjKeySetSeek(const GjKeySet *set, uint64 *at, int64 key, int64 *wanted)
+{
+	uint64		low = *at;
+	uint64		step = 1;
+
+	*wanted = key;
+	if (set->complement)
+		return true;
+	while (low + step < set->nlisted && set->listed[low + step] < key)
+	{
+		low += step;
+		step *= 2;
+	}
+	*at = GjKeySetLowerBoundIn(set, low, Min(low + step, set->nlisted), key);
+	if (*at == set->nlisted)
+		return false;
+	*wanted = set->listed[*at];
+	return true;
 }
 
 /*
@@ -231,9 +260,9 @@ GjKeySetMemory(const GjKeySet *set)
 
 	if (set->probe == GJ_PROBE_EMPTY)
 		return sizeof(GjKeySet) + set->capacity * sizeof(int64) +
-			Max(set->nkeys * GJ_PROBE_MAX_BYTES, GJ_PROBE_MIN_BYTES);
+			Max(set->nlisted * GJ_PROBE_MAX_BYTES, GJ_PROBE_MIN_BYTES);
 	return MemoryContextMemAllocated(set->context, true) +
-		(is_built ? 0 : set->nkeys * GJ_PROBE_MAX_BYTES);
+		(is_built ? 0 : set->nlisted * GJ_PROBE_MAX_BYTES);
 }
 
 /*
@@ -335,8 +364,8 @@ order_pairs(const GjKeySet *keys, const GjExactPair *listed, uint32 n, GjExactPa
 }
 
 /*
- * Sort the table's pairs, and thus keys[], and remove duplicates of keys.  Returns false if the
- * keys, in the order in which they were added, are not the codes of the pairs.
+ * Sort the table's pairs, and thus the listed keys, and remove duplicates of keys.  Returns false
+ * if the keys, in the order in which they were added, are not the codes of the pairs.
  */
 static bool
 sort_with_pairs(GjKeySet *set)
@@ -347,50 +376,50 @@ sort_with_pairs(GjKeySet *set)
 	uint64	   *scratch;
 	uint64		distinct = 0;
 
-	if (listed == NULL || n != set->nkeys || set->narrowed)
+	if (listed == NULL || n != set->nlisted || set->narrowed)
 		return false;
 	for (uint32 i = 0; i < n; i++)
 	{
-		if (listed[i].code != set->keys[i])
+		if (listed[i].code != set->listed[i])
 			return false;
 	}
 	ordered = alloc_huge(set, n * sizeof(GjExactPair));
 	scratch = alloc_huge(set, n * sizeof(uint64));
-	(void) order_pairs(set, listed, n, ordered, (uint64 *) set->keys, scratch);
+	(void) order_pairs(set, listed, n, ordered, (uint64 *) set->listed, scratch);
 	for (uint32 i = 0; i < n; i++)
 	{
 		listed[i] = ordered[i];
-		if (distinct == 0 || ordered[i].code != set->keys[distinct - 1])
-			set->keys[distinct++] = ordered[i].code;
+		if (distinct == 0 || ordered[i].code != set->listed[distinct - 1])
+			set->listed[distinct++] = ordered[i].code;
 	}
-	set->nkeys = distinct;
+	set->nlisted = distinct;
 	pfree(ordered);
 	pfree(scratch);
 	return true;
 }
 
-/* Sort keys[] and remove duplicates */
+/* Sort the listed keys and remove duplicates */
 static void
 sort_keys(GjKeySet *set)
 {
-	uint64	   *values = (uint64 *) set->keys;
-	uint64	   *scratch = alloc_huge(set, set->nkeys * sizeof(uint64));
+	uint64	   *values = (uint64 *) set->listed;
+	uint64	   *scratch = alloc_huge(set, set->nlisted * sizeof(uint64));
 	uint64	   *sorted;
 	uint64		distinct = 0;
 
-	for (uint64 i = 0; i < set->nkeys; i++)
+	for (uint64 i = 0; i < set->nlisted; i++)
 		values[i] ^= GJ_SIGN_BIT;
 
-	sorted = set->spread ? radix_sort_spread(values, scratch, set->nkeys, 0) :
-		radix_sort(values, scratch, set->nkeys);
-	for (uint64 i = 0; i < set->nkeys; i++)
+	sorted = set->spread ? radix_sort_spread(values, scratch, set->nlisted, 0) :
+		radix_sort(values, scratch, set->nlisted);
+	for (uint64 i = 0; i < set->nlisted; i++)
 	{
 		uint64		value = sorted[i] ^ GJ_SIGN_BIT;
 
 		if (distinct == 0 || value != values[distinct - 1])
 			values[distinct++] = value;
 	}
-	set->nkeys = distinct;
+	set->nlisted = distinct;
 	pfree(scratch);
 }
 
@@ -398,9 +427,9 @@ sort_keys(GjKeySet *set)
 static bool
 keys_ascend(const GjKeySet *set)
 {
-	for (uint64 i = 1; i < set->nkeys; i++)
+	for (uint64 i = 1; i < set->nlisted; i++)
 	{
-		if (set->keys[i - 1] >= set->keys[i])
+		if (set->listed[i - 1] >= set->listed[i])
 			return false;
 	}
 	return true;
@@ -412,13 +441,13 @@ choose_probe(const GjKeySet *set)
 {
 	uint64		span = (uint64) set->max_key - (uint64) set->min_key;
 
-	if (set->nkeys <= GjKernelListKeys())
+	if (set->nlisted <= GjKernelListKeys())
 		return GJ_PROBE_LIST;
 	if (span < GJ_BITMAP_SMALL)
 		return GJ_PROBE_BITMAP;
-	if (span < GJ_BITMAP_MEDIUM && span / GJ_BITMAP_MEDIUM_SPREAD < set->nkeys)
+	if (span < GJ_BITMAP_MEDIUM && span / GJ_BITMAP_MEDIUM_SPREAD < set->nlisted)
 		return GJ_PROBE_BITMAP;
-	if (span < GJ_BITMAP_LARGE && span / GJ_BITMAP_LARGE_SPREAD < set->nkeys)
+	if (span < GJ_BITMAP_LARGE && span / GJ_BITMAP_LARGE_SPREAD < set->nlisted)
 		return GJ_PROBE_BITMAP;
 	return GJ_PROBE_HASH;
 }
@@ -435,9 +464,9 @@ build_bitmap(GjKeySet *set)
 	set->bitmap = alloc_huge(set, size);
 	memset(set->bitmap, 0, size);
 
-	for (uint64 i = 0; i < set->nkeys; i++)
+	for (uint64 i = 0; i < set->nlisted; i++)
 	{
-		uint64		offset = (uint64) set->keys[i] - (uint64) set->min_key;
+		uint64		offset = (uint64) set->listed[i] - (uint64) set->min_key;
 
 		if (i % GJ_KEYS_PER_CHECK == 0)
 			CHECK_FOR_INTERRUPTS();
@@ -464,16 +493,16 @@ choose_filter_bits(uint64 nkeys)
 static void
 build_filter(GjKeySet *set)
 {
-	uint32		bits = choose_filter_bits(set->nkeys);
+	uint32		bits = choose_filter_bits(set->nlisted);
 	Size		size = ((Size) 1 << bits) / 8;
 
 	set->filter_shift = 32 - bits;
 	set->filter = alloc_huge(set, size);
 	memset(set->filter, 0, size);
 
-	for (uint64 i = 0; i < set->nkeys; i++)
+	for (uint64 i = 0; i < set->nlisted; i++)
 	{
-		uint32		index = GjFilterIndex(set, set->keys[i]);
+		uint32		index = GjFilterIndex(set, set->listed[i]);
 
 		if (i % GJ_KEYS_PER_CHECK == 0)
 			CHECK_FOR_INTERRUPTS();
@@ -485,14 +514,14 @@ build_filter(GjKeySet *set)
 static void
 build_table(GjKeySet *set)
 {
-	set->table_cells = set->nkeys * 2;
+	set->table_cells = set->nlisted * 2;
 	set->table = alloc_huge(set, set->table_cells * sizeof(int64));
 	for (uint64 cell = 0; cell < set->table_cells; cell++)
 		set->table[cell] = set->min_key;
 
-	for (uint64 i = 1; i < set->nkeys; i++)
+	for (uint64 i = 1; i < set->nlisted; i++)
 	{
-		uint64		cell = GjTableStart(set, set->keys[i]);
+		uint64		cell = GjTableStart(set, set->listed[i]);
 		int			run = 0;
 
 		if (i % GJ_KEYS_PER_CHECK == 0)
@@ -508,7 +537,7 @@ build_table(GjKeySet *set)
 			if (++cell == set->table_cells)
 				cell = 0;
 		}
-		set->table[cell] = set->keys[i];
+		set->table[cell] = set->listed[i];
 	}
 }
 
@@ -591,7 +620,7 @@ void
 GjKeySetUnite(GjKeySet *set, const GjKeySet *other)
 {
 	Assert(other->exact == NULL &&
-		   (set->exact == NULL || (other->nkeys == 0 && !other->complement)));
+		   (set->exact == NULL || (other->nlisted == 0 && !other->complement)));
 	set->nulls = set->nulls || other->nulls;
 
 	if (set->complement)
@@ -611,9 +640,9 @@ GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first, uint64 n)
 {
 	GjKeySet   *slice = GjKeySetCreate(parent, set->key_width);
 
-	Assert(!set->complement && first + n <= set->nkeys);
-	slice->keys = set->keys + first;
-	slice->nkeys = slice->capacity = n;
+	Assert(!set->complement && first + n <= set->nlisted);
+	slice->listed = set->listed + first;
+	slice->nlisted = slice->capacity = n;
 	GjKeySetFinish(slice);
 	return slice;
 }
@@ -626,16 +655,16 @@ keep_keys(GjKeySet *set, const GjKeySet *other, bool wanted)
 {
 	uint64		kept = 0;
 
-	for (uint64 i = 0; i < set->nkeys; i++)
+	for (uint64 i = 0; i < set->nlisted; i++)
 	{
 		if (i % GJ_KEYS_PER_CHECK == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (GjKeySetContains(other, set->keys[i]) == wanted)
-			set->keys[kept++] = set->keys[i];
+		if (GjKeySetContains(other, set->listed[i]) == wanted)
+			set->listed[kept++] = set->listed[i];
 	}
-	if (kept < set->nkeys)
+	if (kept < set->nlisted)
 	{
-		set->nkeys = kept;
+		set->nlisted = kept;
 		GjKeySetFinish(set);
 	}
 }
@@ -647,21 +676,21 @@ keep_keys(GjKeySet *set, const GjKeySet *other, bool wanted)
 static void
 take_keys(GjKeySet *set, const GjKeySet *other)
 {
-	uint64		capacity = Max(other->nkeys, 1);
+	uint64		capacity = Max(other->nlisted, 1);
 	int64	   *keys = MemoryContextAllocHuge(set->context, capacity * sizeof(int64));
 	uint64		taken = 0;
 
-	for (uint64 i = 0; i < other->nkeys; i++)
+	for (uint64 i = 0; i < other->nlisted; i++)
 	{
 		if (i % GJ_KEYS_PER_CHECK == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (!GjKeySetLists(set, other->keys[i]))
-			keys[taken++] = other->keys[i];
+		if (!GjKeySetLists(set, other->listed[i]))
+			keys[taken++] = other->listed[i];
 	}
-	if (set->keys != NULL)
-		pfree(set->keys);
-	set->keys = keys;
-	set->nkeys = taken;
+	if (set->listed != NULL)
+		pfree(set->listed);
+	set->listed = keys;
+	set->nlisted = taken;
 	set->capacity = capacity;
 	set->complement = !set->complement;
 	GjKeySetFinish(set);
@@ -673,9 +702,9 @@ take_keys(GjKeySet *set, const GjKeySet *other)
 static void
 merge_keys(GjKeySet *set, const GjKeySet *other)
 {
-	if (other->nkeys == 0)
+	if (other->nlisted == 0)
 		return;
-	for (uint64 i = 0; i < other->nkeys; i++)
-		GjKeySetAdd(set, other->keys[i]);
+	for (uint64 i = 0; i < other->nlisted; i++)
+		GjKeySetAdd(set, other->listed[i]);
 	GjKeySetFinish(set);
 }

@@ -32,13 +32,13 @@ typedef enum GjProbeKind
 
 typedef struct GjKeySet GjKeySet;
 
-/* Read-only for others; the fields that they may want to show come first */
+/* Others use the functions below for the listed keys, and read the other fields */
 struct GjKeySet
 {
 	MemoryContext context;		/* owns all memory below */
 	int			key_width;		/* of the index: 4 or 8 */
-	int64	   *keys;			/* distinct, ascending, once finished */
-	uint64		nkeys;
+	int64	   *listed;			/* the listed keys: distinct, ascending, once finished */
+	uint64		nlisted;
 	uint64		capacity;
 	GjProbeKind probe;
 	int64		min_key;		/* smallest and largest key */
@@ -67,8 +67,8 @@ struct GjKeySet
 	 * GJ_PROBE_HASH: the filter has 1 << (32 - filter_shift) bits, and each key sets one.  The
 	 * table uses open addressing and is at most half full.  No integer is reserved, so an empty
 	 * cell holds min_key, which is compared separately before the table is probed.  Without a
-	 * table (for keys chosen to collide), keys[] is searched.  While the filter is NULL, both have
-	 * yet to be built.
+	 * table (for keys chosen to collide), the list is searched.  While the filter is NULL, both
+	 * have yet to be built.
 	 */
 	uint32	   *filter;
 	uint32		filter_shift;
@@ -90,12 +90,49 @@ typedef struct GjProofs
 } GjProofs;
 
 /*
+ * Return true if the wanted keys are the listed ones, however many.  Only such a set can be asked
+ * of a device, divided, or looked up in filters.
+ */
+static inline bool
+GjKeySetIsList(const GjKeySet *set)
+{
+	return !set->complement;
+}
+
+/* Return the number of listed keys */
+static inline uint64
+GjKeySetCount(const GjKeySet *set)
+{
+	return set->nlisted;
+}
+
+/* Return true if no key is wanted */
+static inline bool
+GjKeySetIsEmpty(const GjKeySet *set)
+{
+	return GjKeySetIsList(set) && set->nlisted == 0;
+}
+
+/* Return the listed keys, in ascending order in a finished set */
+static inline const int64 *
+GjKeySetKeys(const GjKeySet *set)
+{
+	return set->listed;
+}
+
+static inline int64
+GjKeySetAt(const GjKeySet *set, uint64 i)
+{
+	return set->listed[i];
+}
+
+/*
  * Return the number of listed keys: of keys with rests, if there are proofs, which may be NULL
  */
 static inline uint64
 GjCountListed(const GjKeySet *keys, const GjProofs *proofs)
 {
-	return proofs != NULL ? proofs->n : keys->nkeys;
+	return proofs != NULL ? proofs->n : GjKeySetCount(keys);
 }
 
 /*
@@ -117,6 +154,7 @@ extern void GjKeySetBuild(const GjKeySet *set);
 extern GjKeySet *GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys,
 							  uint64 nkeys);
 extern uint64 GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high, int64 key);
+extern bool GjKeySetSeek(const GjKeySet *set, uint64 *at, int64 key, int64 *wanted);
 extern Size GjKeySetMemory(const GjKeySet *set);
 extern void GjKeySetFree(GjKeySet *set);
 extern GjProofs *GjProofsCreate(MemoryContext context, const GjKeySet *keys,
@@ -161,9 +199,9 @@ GjKeySetAdd(GjKeySet *set, int64 key)
 {
 	if (set->key_width == sizeof(int32) && key != (int32) key)
 		return;
-	if (set->nkeys == set->capacity)
+	if (set->nlisted == set->capacity)
 		GjKeySetGrow(set);
-	set->keys[set->nkeys++] = key;
+	set->listed[set->nlisted++] = key;
 }
 
 /*
@@ -173,7 +211,7 @@ GjKeySetAdd(GjKeySet *set, int64 key)
 static inline uint64
 GjKeySetLowerBound(const GjKeySet *set, int64 key)
 {
-	return GjKeySetLowerBoundIn(set, 0, set->nkeys, key);
+	return GjKeySetLowerBoundIn(set, 0, set->nlisted, key);
 }
 
 /*
@@ -226,7 +264,7 @@ GjTableContains(const GjKeySet *set, int64 key)
 	{
 		uint64		position = GjKeySetLowerBound(set, key);
 
-		return position < set->nkeys && set->keys[position] == key;
+		return position < set->nlisted && set->listed[position] == key;
 	}
 	for (cell = GjTableStart(set, key);; cell = (cell + 1 == set->table_cells) ? 0 : cell + 1)
 	{
@@ -249,9 +287,9 @@ GjKeySetLists(const GjKeySet *set, int64 key)
 		case GJ_PROBE_EMPTY:
 			break;
 		case GJ_PROBE_LIST:
-			for (i = 0; i < set->nkeys; i++)
+			for (i = 0; i < set->nlisted; i++)
 			{
-				if (set->keys[i] == key)
+				if (set->listed[i] == key)
 					return true;
 			}
 			break;

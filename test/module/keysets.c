@@ -36,8 +36,8 @@ GjTestKeySetCombinations(pg_prng_state *prng, int key_width)
 		bool		is_union = (i % 2 == 0);
 		GjKeySet   *result = GjKeySetCreate(CurrentMemoryContext, key_width);
 
-		for (uint64 k = 0; k < a->nkeys; k++)
-			GjKeySetAdd(result, a->keys[k]);
+		for (uint64 k = 0; k < GjKeySetCount(a); k++)
+			GjKeySetAdd(result, GjKeySetAt(a, k));
 		result->complement = a->complement;
 		result->nulls = a->nulls;
 		GjKeySetFinish(result);

@@ -280,7 +280,7 @@ match_set(Relation index, const Entries *entries, int which, Entries *found)
 			add_entry(found, which, &tid);
 		}
 	}
-	if (keys->nkeys == 0)
+	if (GjKeySetCount(keys) == 0)
 		stats.reason = NULL;
 	GjTidSetFree(tids);
 	GjKeySetFree(keys);

@@ -154,10 +154,11 @@ test_key_set(pg_prng_state *prng, const TestSet *test, int key_width, uint64 fac
 	}
 	GjKeySetFinish(set);
 
-	for (uint64 i = 0; i < set->nkeys; i++)
+	for (uint64 i = 0; i < GjKeySetCount(set); i++)
 	{
-		if ((i > 0 && set->keys[i] <= set->keys[i - 1]) || !GjKeySetContains(set, set->keys[i]))
-			elog(ERROR, "key set lost or repeated key " INT64_FORMAT, set->keys[i]);
+		if ((i > 0 && GjKeySetAt(set, i) <= GjKeySetAt(set, i - 1)) ||
+			!GjKeySetContains(set, GjKeySetAt(set, i)))
+			elog(ERROR, "key set lost or repeated key " INT64_FORMAT, GjKeySetAt(set, i));
 	}
 
 	ncompared = test_pages(prng, test, set);
@@ -175,12 +176,13 @@ test_intersection(GjKeySet *set)
 {
 	GjKeySet   *half = GjKeySetCreate(CurrentMemoryContext, set->key_width);
 
-	for (uint64 i = 0; i < set->nkeys; i += 2)
-		GjKeySetAdd(half, set->keys[i]);
+	for (uint64 i = 0; i < GjKeySetCount(set); i += 2)
+		GjKeySetAdd(half, GjKeySetAt(set, i));
 	GjKeySetFinish(half);
 	GjKeySetIntersect(set, half);
-	if (set->nkeys != half->nkeys || set->probe != half->probe ||
-		(set->nkeys > 0 && memcmp(set->keys, half->keys, set->nkeys * sizeof(int64)) != 0))
+	if (GjKeySetCount(set) != GjKeySetCount(half) || set->probe != half->probe ||
+		(GjKeySetCount(set) > 0 && memcmp(GjKeySetKeys(set), GjKeySetKeys(half),
+										  GjKeySetCount(set) * sizeof(int64)) != 0))
 		elog(ERROR, "intersection of key sets is wrong");
 	GjKeySetFree(half);
 }
@@ -206,7 +208,8 @@ test_colliding_keys(pg_prng_state *prng)
 	}
 	GjKeySetFinish(set);
 	GjKeySetBuild(set);
-	if (set->nkeys != GJ_TEST_COLLIDING_KEYS || set->probe != GJ_PROBE_HASH || set->table != NULL)
+	if (GjKeySetCount(set) != GJ_TEST_COLLIDING_KEYS || set->probe != GJ_PROBE_HASH ||
+		set->table != NULL)
 		elog(ERROR, "colliding keys did not collide");
 
 	ncompared = test_pages(prng, &anything, set);
@@ -276,7 +279,7 @@ test_page(const GjKeySet *set, const void *keys, const uint32 *used)
 		if (GjKernelMatch(set, keys, used, GJ_TEST_WORDS, hits, NULL) != (nwanted > 0) ||
 			memcmp(hits, wanted, sizeof(hits)) != 0)
 			elog(ERROR, "kernel \"%s\" is wrong for " UINT64_FORMAT " keys of width %d, probe %d",
-				 kernel_names[i], set->nkeys, set->key_width, (int) set->probe);
+				 kernel_names[i], GjKeySetCount(set), set->key_width, (int) set->probe);
 		ncompared += GJ_TEST_SLOTS;
 	}
 	return ncompared;
@@ -287,15 +290,15 @@ static bool
 is_member(const GjKeySet *set, int64 key)
 {
 	int64		low = 0;
-	int64		high = (int64) set->nkeys - 1;
+	int64		high = (int64) GjKeySetCount(set) - 1;
 
 	while (low <= high)
 	{
 		int64		middle = (low + high) / 2;
 
-		if (set->keys[middle] == key)
+		if (GjKeySetAt(set, middle) == key)
 			return true;
-		if (set->keys[middle] < key)
+		if (GjKeySetAt(set, middle) < key)
 			low = middle + 1;
 		else
 			high = middle - 1;
@@ -316,9 +319,9 @@ page_key(pg_prng_state *prng, const TestSet *test, const GjKeySet *set)
 	static const int64 ends[] = {0, -1, PG_INT32_MIN, PG_INT32_MAX, PG_INT64_MIN, PG_INT64_MAX};
 	uint64		kind = pg_prng_uint64(prng) % 8;
 
-	if (kind < 3 && set->nkeys > 0)
+	if (kind < 3 && GjKeySetCount(set) > 0)
 	{
-		uint64		key = (uint64) set->keys[pg_prng_uint64(prng) % set->nkeys];
+		uint64		key = (uint64) GjKeySetAt(set, pg_prng_uint64(prng) % GjKeySetCount(set));
 
 		return (int64) (key + (kind == 2 ? pg_prng_uint64(prng) % 3 - 1 : 0));
 	}

@@ -383,7 +383,7 @@ static bool
 reduction_is_right(const TestRun *run, GjEntrySet *rest, const GjReduction *reduction,
 				   const GjServiceMatchInfo *info)
 {
-	uint64	   *nrows = palloc0((run->keys->nkeys + 1) * sizeof(uint64));
+	uint64	   *nrows = palloc0((GjKeySetCount(run->keys) + 1) * sizeof(uint64));
 	uint64		nrest = 0;
 	uint64		nfound = 0;
 	uint64		xor = 0;
@@ -422,7 +422,7 @@ reduction_is_right(const TestRun *run, GjEntrySet *rest, const GjReduction *redu
 			(int64) group[reduction->element_words - 1] == key;
 		nrows[place] = 0;
 	}
-	for (uint64 i = 0; i < run->keys->nkeys; i++)
+	for (uint64 i = 0; i < GjKeySetCount(run->keys); i++)
 		right &= nrows[i] == 0;
 	for (uint64 i = 0; right && i < rest->nentries; i++)
 		xor ^= rest->tids[i];
