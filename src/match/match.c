@@ -116,6 +116,7 @@ GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start)
 	GjMatchStatsElapse(stats, start);
 	stats->searches++;
 	stats->keys += GjKeySetCount(keys);
+	stats->ranges += keys->nintervals;
 	stats->keys_elsewhere += keys->elsewhere;
 }
 
@@ -144,6 +145,7 @@ GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats)
 	}
 	sum->searches += stats->searches;
 	sum->keys += stats->keys;
+	sum->ranges += stats->ranges;
 	sum->keys_elsewhere += stats->keys_elsewhere;
 	sum->entries += stats->entries;
 	sum->device_entries += stats->device_entries;

@@ -36,6 +36,7 @@ typedef struct GjMatchStats
 {
 	uint64		searches;		/* number of matches */
 	uint64		keys;			/* distinct keys searched for */
+	uint64		ranges;			/* intervals of keys searched for */
 	uint64		keys_elsewhere; /* keys not searched for: only other partitions can have them */
 	uint64		entries;		/* index entries searched */
 	uint64		device_entries; /* of these, by a device */

@@ -682,10 +682,12 @@ page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
 {
 	uint64		page_span = (uint64) opaque->max_key - (uint64) opaque->min_key;
 	uint64		mean_gap;
-	uint64		position;
+	uint64		position = 0;
+	int64		wanted;
 
 	if (!GjKeySetIsList(keys))
-		return true;
+		return GjKeySetSeek(keys, &position, opaque->min_key, &wanted) &&
+			wanted <= opaque->max_key;
 	Assert(GjKeySetCount(keys) > 0);
 	mean_gap = ((uint64) keys->max_key - (uint64) keys->min_key) / GjKeySetCount(keys);
 	if (opaque->max_key < keys->min_key || opaque->min_key > keys->max_key)
@@ -725,7 +727,8 @@ drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, GjPage
 /* Pages of runs ------------------------------------------------------------------- */
 
 /*
- * Return true if so few listed keys can be on a run's page that each should be searched for
+ * Return true if so few listed keys can be on a run's page that each should be searched for.  The
+ * ends of intervals always are.
  */
 static bool
 has_few_keys(const GjChosenPage *chosen)
@@ -734,6 +737,8 @@ has_few_keys(const GjChosenPage *chosen)
 	bool		is_built = keys->probe != GJ_PROBE_HASH || keys->filter != NULL;
 	uint64		many = chosen->key + (is_built ? MAX_FEW_KEYS : MAX_KEYS_UNBUILT);
 
+	if (keys->nintervals > 0)
+		return true;
 	return GjKeySetIsList(keys) &&
 		(many >= GjKeySetCount(keys) || GjKeySetAt(keys, many) > chosen->next.key);
 }
@@ -824,11 +829,8 @@ static void
 prefetch_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
 				GjMatchTarget target)
 {
-	const GjKeySet *keys = chosen->keys;
-	int			slot = 0;
+	int			slot = estimate_slot(chosen, info->slots, chosen->wanted);
 
-	if (chosen->key < GjKeySetCount(keys))
-		slot = estimate_slot(chosen, info->slots, GjKeySetAt(keys, chosen->key));
 	slot = Max(Min(slot, info->slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
 	GjPrefetchEnds(page);
 	PREFETCH_NEAR(GjDataKeys(page, info), info->key_width, slot);
@@ -870,6 +872,40 @@ match_sorted(Page page, const GjIndexInfo *info, int width, const GjChosenPage *
 }
 
 /*
+ * Do the same for the intervals.  The keys of a page that is inside one are not even read.
+ */
+static pg_attribute_always_inline bool
+match_intervals(Page page, const GjIndexInfo *info, int width, const GjChosenPage *chosen,
+				int nslots, GjMatchTarget target, GjMatchStats *stats)
+{
+	const GjKeySet *keys = chosen->keys;
+	const char *page_keys = GjDataKeys(page, info);
+	bool		has_gaps = GjPageGetOpaque(page)->used != nslots;
+	int			slot = 0;
+
+	for (uint64 at = chosen->key; at < keys->nintervals && slot < nslots; at++)
+	{
+		int64		low = keys->intervals[at].low;
+		int64		high = keys->intervals[at].high;
+		int			end = nslots;
+
+		if (low > chosen->next.key)
+			break;
+		if (low > chosen->first.key)
+			slot = find_near(page_keys, width, slot, nslots, estimate_slot(chosen, nslots, low),
+							 low);
+		if (high < chosen->next.key)
+			end = find_near(page_keys, width, slot, nslots, estimate_slot(chosen, nslots, high),
+							high + 1);
+		if (slot < end && !(has_gaps ? add_used(target, page, info, slot, end, stats) :
+							add_slots(target, page, info, slot, end - slot, stats)))
+			return false;
+		slot = end;
+	}
+	return true;
+}
+
+/*
  * Count the slots up to the last one in use
  */
 static int
@@ -882,8 +918,8 @@ count_slots(const uint32 *used, int words)
 }
 
 /*
- * Match a run's page by searching for the few listed keys that can be on it, without limits on
- * places
+ * Match a run's page by searching for the few listed keys, or the intervals, that can be on it,
+ * without limits on places
  */
 static bool
 match_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
@@ -897,6 +933,10 @@ match_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
 
 	if (nslots == 0)
 		return true;
+	if (chosen->keys->nintervals > 0)
+		return info->key_width == sizeof(int32) ?
+			match_intervals(page, info, sizeof(int32), chosen, nslots, target, stats) :
+			match_intervals(page, info, sizeof(int64), chosen, nslots, target, stats);
 	if (info->key_width == sizeof(int32))
 		return match_sorted(page, info, sizeof(int32), chosen, nslots, target, stats);
 	return match_sorted(page, info, sizeof(int64), chosen, nslots, target, stats);

@@ -306,4 +306,5 @@ choose(GjSearch *search, GjRunCursor *cursor)
 	chosen->next = cursor->reader.has_next ? cursor->reader.next : GjLastPlace;
 	chosen->keys = cursor->keys;
 	chosen->key = cursor->key;
+	chosen->wanted = cursor->wanted;
 }

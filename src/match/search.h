@@ -238,8 +238,9 @@ typedef struct GjChosenPage
 	/* Of a run only */
 	GjPlace		first;			/* its first entry, */
 	GjPlace		next;			/* and the first entry of the next page */
-	const GjKeySet *keys;		/* the listed keys that may be in the run */
-	uint64		key;			/* position of the first one that can be on the page */
+	const GjKeySet *keys;		/* the wanted keys that may be in the run */
+	uint64		key;			/* position of the first key or interval that can be on the page */
+	int64		wanted;			/* first wanted key that can be on the page */
 } GjChosenPage;
 
 /* Further conditions on a page's entries whose keys match */

@@ -44,6 +44,9 @@
 /* Number of keys per word of hits or of used slots */
 #define GJ_WORD_KEYS			32
 
+/* With more intervals, bisection is quicker than comparing many keys at a time with each */
+#define GJ_FEW_INTERVALS		8
+
 /* Minimum number of table cells that makes prefetching worthwhile: 512 kB, half of an L2 cache */
 #define GJ_PREFETCH_CELLS		((uint64) 1 << 16)
 
@@ -61,12 +64,15 @@ typedef struct GjKernelTable
 	GjKernel	list[2];		/* 4-byte keys, 8-byte keys */
 	GjKernel	bitmap[2];
 	GjKernel	filter[2];
+	GjKernel	intervals[2];	/* few of them */
 } GjKernelTable;
 
 static void match_listed(const GjKeySet *set, const void *keys, const uint32 *used,
 						 int n_words, uint32 *hits, const char *ahead);
 static const GjKernelTable *get_kernels(void);
 static void verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits);
+static void bisect_intervals(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
+							 uint32 *hits);
 
 /*
  * Prefetch the keys at ahead that correspond to the keys of a word.  Keys need not start at a
@@ -107,6 +113,13 @@ load_key(const void *keys, int width, int slot)
 	if (width == sizeof(int32))
 		return ((const int32 *) keys)[slot];
 	return ((const int64 *) keys)[slot];
+}
+
+/* Distance between the ends of an interval */
+static inline uint64
+span_of(const GjInterval *interval)
+{
+	return (uint64) interval->high - (uint64) interval->low;
 }
 
 static pg_attribute_always_inline void
@@ -174,9 +187,33 @@ match_filter_any(const GjKeySet *set, const void *keys, int width, const uint32 
 	}
 }
 
+static pg_attribute_always_inline void
+match_intervals_any(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+					int n_words, uint32 *hits, const char *ahead)
+{
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		prefetch_ahead(ahead, width, word);
+		for (int i = 0; i < GJ_WORD_KEYS; i++)
+		{
+			int64		key = load_key(keys, width, word * GJ_WORD_KEYS + i);
+			uint32		inside = 0;
+
+			for (uint64 k = 0; k < set->nintervals; k++)
+				inside |= (uint64) key - (uint64) set->intervals[k].low <=
+					span_of(&set->intervals[k]);
+			found |= inside << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
 GJ_DEFINE_KERNELS(match_list, _any,)
 GJ_DEFINE_KERNELS(match_bitmap, _any,)
 GJ_DEFINE_KERNELS(match_filter, _any,)
+GJ_DEFINE_KERNELS(match_intervals, _any,)
 
 static bool
 any_available(void)
@@ -332,9 +369,56 @@ match_filter_avx2(const GjKeySet *set, const void *keys, int width, const uint32
 	}
 }
 
+/* A key is inside if its distance to the lower end, without sign, is at most the upper end's */
+GJ_AVX2_INLINE void
+match_intervals_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+					 int n_words, uint32 *hits, const char *ahead)
+{
+	int			lanes = 32 / width;
+	__m256i		sign = _mm256_set1_epi64x(PG_INT64_MIN);
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		prefetch_ahead(ahead, width, word);
+		for (int i = 0; i < GJ_WORD_KEYS; i += lanes)
+		{
+			__m256i		some = load_avx2(keys, (Size) (word * GJ_WORD_KEYS + i) * width);
+			uint32		inside = 0;
+
+			for (uint64 k = 0; k < set->nintervals; k++)
+			{
+				int64		low = set->intervals[k].low;
+				uint64		span = span_of(&set->intervals[k]);
+
+				if (width == sizeof(int32))
+				{
+					__m256i		offset = _mm256_sub_epi32(some, _mm256_set1_epi32((int32) low));
+					__m256i		least = _mm256_min_epu32(offset, _mm256_set1_epi32((int32) span));
+
+					inside |= _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(least,
+																						offset)));
+				}
+				else
+				{
+					__m256i		offset = _mm256_sub_epi64(some, _mm256_set1_epi64x(low));
+					__m256i		limit = _mm256_xor_si256(_mm256_set1_epi64x(span), sign);
+					__m256i		above = _mm256_cmpgt_epi64(_mm256_xor_si256(offset, sign), limit);
+
+					inside |= ~_mm256_movemask_pd(_mm256_castsi256_pd(above)) & 0xF;
+				}
+			}
+			found |= inside << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
 GJ_DEFINE_KERNELS(match_list, _avx2, GJ_AVX2)
 GJ_DEFINE_KERNELS(match_bitmap, _avx2, GJ_AVX2)
 GJ_DEFINE_KERNELS(match_filter, _avx2, GJ_AVX2)
+GJ_DEFINE_KERNELS(match_intervals, _avx2, GJ_AVX2)
 
 static bool
 avx2_available(void)
@@ -495,9 +579,43 @@ match_filter_avx512(const GjKeySet *set, const void *keys, int width, const uint
 	}
 }
 
+GJ_AVX512_INLINE void
+match_intervals_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
+					   int n_words, uint32 *hits, const char *ahead)
+{
+	int			lanes = 64 / width;
+
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		prefetch_ahead(ahead, width, word);
+		for (int i = 0; i < GJ_WORD_KEYS; i += lanes)
+		{
+			__m512i		some = load_avx512(keys, (Size) (word * GJ_WORD_KEYS + i) * width);
+			uint32		inside = 0;
+
+			for (uint64 k = 0; k < set->nintervals; k++)
+			{
+				int64		low = set->intervals[k].low;
+				uint64		span = span_of(&set->intervals[k]);
+
+				inside |= (width == sizeof(int32)) ?
+					_mm512_cmple_epu32_mask(_mm512_sub_epi32(some, _mm512_set1_epi32((int32) low)),
+											_mm512_set1_epi32((int32) span)) :
+					_mm512_cmple_epu64_mask(_mm512_sub_epi64(some, _mm512_set1_epi64(low)),
+											_mm512_set1_epi64(span));
+			}
+			found |= inside << i;
+		}
+		hits[word] = found & used[word];
+	}
+}
+
 GJ_DEFINE_KERNELS(match_list, _avx512, GJ_AVX512)
 GJ_DEFINE_KERNELS(match_bitmap, _avx512, GJ_AVX512)
 GJ_DEFINE_KERNELS(match_filter, _avx512, GJ_AVX512)
+GJ_DEFINE_KERNELS(match_intervals, _avx512, GJ_AVX512)
 
 static bool
 avx512_available(void)
@@ -512,7 +630,8 @@ avx512_available(void)
 #define GJ_KERNELS(suffix) \
 	{match_list4##suffix, match_list8##suffix}, \
 	{match_bitmap4##suffix, match_bitmap8##suffix}, \
-	{match_filter4##suffix, match_filter8##suffix}
+	{match_filter4##suffix, match_filter8##suffix}, \
+	{match_intervals4##suffix, match_intervals8##suffix}
 
 /* Best first; the last one is always available */
 static const GjKernelTable kernel_tables[] = {
@@ -545,7 +664,7 @@ GjKernelMatch(const GjKeySet *set, const void *keys, const uint32 *used, int n_w
 	return any != 0;
 }
 
-/* Find the keys that the set lists */
+/* Find the keys that the set lists, or that are in its intervals */
 static void
 match_listed(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
 			 uint32 *hits, const char *ahead)
@@ -569,6 +688,12 @@ match_listed(const GjKeySet *set, const void *keys, const uint32 *used, int n_wo
 				GjKeySetBuild(set);
 			kernels->filter[width] (set, keys, used, n_words, hits, ahead);
 			verify_hits(set, keys, n_words, hits);
+			break;
+		case GJ_PROBE_INTERVALS:
+			if (set->nintervals <= GJ_FEW_INTERVALS)
+				kernels->intervals[width] (set, keys, used, n_words, hits, ahead);
+			else
+				bisect_intervals(set, keys, used, n_words, hits);
 			break;
 	}
 }
@@ -655,5 +780,25 @@ verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits)
 			if (!GjTableContains(set, load_key(keys, width, word * GJ_WORD_KEYS + bit)))
 				hits[word] &= ~((uint32) 1 << bit);
 		}
+	}
+}
+
+/* Look up each key in many intervals */
+static void
+bisect_intervals(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
+				 uint32 *hits)
+{
+	for (int word = 0; word < n_words; word++)
+	{
+		uint32		found = 0;
+
+		for (uint32 left = used[word]; left != 0; left &= left - 1)
+		{
+			int			bit = pg_rightmost_one_pos32(left);
+			int64		key = load_key(keys, set->key_width, word * GJ_WORD_KEYS + bit);
+
+			found |= (uint32) GjIntervalsContain(set, key) << bit;
+		}
+		hits[word] = found;
 	}
 }

@@ -90,6 +90,7 @@ static void build_table(GjKeySet *set);
 static void *alloc_huge(GjKeySet *set, Size size);
 static void free_probe(GjKeySet *set);
 static void keep_keys(GjKeySet *set, const GjKeySet *other, bool wanted);
+static void take_within(GjKeySet *set, const GjKeySet *other);
 static void take_keys(GjKeySet *set, const GjKeySet *other);
 static void merge_keys(GjKeySet *set, const GjKeySet *other);
 
@@ -144,17 +145,19 @@ GjKeySetReserve(GjKeySet *set, uint64 nkeys)
 }
 
 /*
- * Sort the keys, drop duplicates, build the probe structure.  No key may be added later.
+ * Sort the keys, drop duplicates, build the probe structure.  No key may be added later.  If there
+ * are intervals, the keys become some, too.
  */
 void
 GjKeySetFinish(GjKeySet *set)
 {
 	free_probe(set);
+	if (set->nlisted > 0 && !keys_ascend(set) && !sort_with_pairs(set))
+		sort_keys(set);
+	if (set->nintervals > 0)
+		GjIntervalsFinish(set);
 	if (set->nlisted == 0)
 		return;
-
-	if (!keys_ascend(set) && !sort_with_pairs(set))
-		sort_keys(set);
 	set->min_key = set->listed[0];
 	set->max_key = set->listed[set->nlisted - 1];
 
@@ -225,8 +228,9 @@ GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high, int64 key)
  * is none
  *
  * Searches from position *at on, with increasing steps.  *at becomes the position of that key, or
- * the number of listed keys.  A complement has no positions: a key is wanted unless the lookup says
- * otherwise, so it returns the given one.
+ * the number of listed keys; of intervals, it is the position of the one that has the key.  A
+ * complement has no positions: a key is wanted unless the lookup says otherwise, so it returns the
+ * given one.
  */
 bool
 GjKeySetSeek(const GjKeySet *set, uint64 *at, int64 key, int64 *wanted)
@@ -237,6 +241,8 @@ GjKeySetSeek(const GjKeySet *set, uint64 *at, int64 key, int64 *wanted)
 	*wanted = key;
 	if (set->complement)
 		return true;
+	if (set->nintervals > 0)
+		return GjIntervalsSeek(set, at, key, wanted);
 	while (low + step < set->nlisted && set->listed[low + step] < key)
 	{
 		low += step;
@@ -567,7 +573,7 @@ free_probe(GjKeySet *set)
 /*-------------------------------------------------------------------------
  * Combinations of sets
  *
- * Intersection and union of key sets, complements included; parts of lists.
+ * Intersection and union of key sets of all forms; parts of lists.
  *
  * With A and B for the listed keys and ' for "all others":
  *
@@ -580,6 +586,14 @@ free_probe(GjKeySet *set)
  *	  A' or B	=  (A without the keys in B)'			keep_keys
  *	  A or B'	=  (B without the keys in A)'			take_keys
  *	  A or B	=  A plus the keys in B					merge_keys
+ *
+ * And with R for intervals, whose keys count as listed in the first two of these:
+ *
+ *	  A and R	=  A without the keys not in R			keep_keys
+ *	  A' or R	=  (A without the keys in R)'			keep_keys
+ *	  R and A	=  A without the keys not in R			take_within
+ *	  R or A'	=  (A without the keys in R)'			take_keys
+ *	  otherwise intervals								intervals.c
  *
  * NULL keys are no part of any of these: they are wanted by both, or by one.
  *-------------------------------------------------------------------------
@@ -605,8 +619,12 @@ GjKeySetIntersect(GjKeySet *set, GjKeySet *other)
 	set->narrowed = true;
 	set->nulls = set->nulls && other->nulls;
 
-	if (!set->complement)
+	if (GjKeySetIsList(set))
 		keep_keys(set, other, true);
+	else if (set->nintervals > 0 && GjKeySetIsList(other))
+		take_within(set, other);
+	else if (set->nintervals > 0 || other->nintervals > 0)
+		GjIntervalsIntersect(set, other);
 	else if (other->complement)
 		merge_keys(set, other);
 	else
@@ -619,16 +637,17 @@ GjKeySetIntersect(GjKeySet *set, GjKeySet *other)
 void
 GjKeySetUnite(GjKeySet *set, const GjKeySet *other)
 {
-	Assert(other->exact == NULL &&
-		   (set->exact == NULL || (other->nlisted == 0 && !other->complement)));
+	Assert(other->exact == NULL && (set->exact == NULL || GjKeySetIsEmpty(other)));
 	set->nulls = set->nulls || other->nulls;
 
 	if (set->complement)
 		keep_keys(set, other, false);
-	else if (!other->complement)
-		merge_keys(set, other);
-	else
+	else if (other->complement)
 		take_keys(set, other);
+	else if (set->nintervals > 0 || other->nintervals > 0)
+		GjIntervalsUnite(set, other);
+	else
+		merge_keys(set, other);
 }
 
 /*
@@ -640,7 +659,7 @@ GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first, uint64 n)
 {
 	GjKeySet   *slice = GjKeySetCreate(parent, set->key_width);
 
-	Assert(!set->complement && first + n <= set->nlisted);
+	Assert(GjKeySetIsList(set) && first + n <= set->nlisted);
 	slice->listed = set->listed + first;
 	slice->nlisted = slice->capacity = n;
 	GjKeySetFinish(slice);
@@ -670,8 +689,26 @@ keep_keys(GjKeySet *set, const GjKeySet *other, bool wanted)
 }
 
 /*
- * Replace the listed keys by those that other lists and set does not; also invert the complement
- * flag
+ * Replace the set, which has intervals, by the keys in these that other lists
+ */
+static void
+take_within(GjKeySet *set, const GjKeySet *other)
+{
+	Assert(set->nlisted == 0);
+	for (uint64 i = 0; i < other->nlisted; i++)
+	{
+		if (i % GJ_KEYS_PER_CHECK == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (GjIntervalsContain(set, other->listed[i]))
+			GjKeySetAdd(set, other->listed[i]);
+	}
+	GjIntervalsForget(set);
+	GjKeySetFinish(set);
+}
+
+/*
+ * Replace the listed keys by those that other lists and set does not, nor has in an interval; also
+ * invert the complement flag
  */
 static void
 take_keys(GjKeySet *set, const GjKeySet *other)
@@ -693,6 +730,7 @@ take_keys(GjKeySet *set, const GjKeySet *other)
 	set->nlisted = taken;
 	set->capacity = capacity;
 	set->complement = !set->complement;
+	GjIntervalsForget(set);
 	GjKeySetFinish(set);
 }
 

@@ -2,14 +2,14 @@
  *
  * keyset.h
  *	  The small set: distinct keys as int64, sorted, with a structure that tells the CPU whether
- *	  a key is listed.
+ *	  a key is listed; or intervals of keys.
  *
  * Every integer value is a legal key; NULL is never listed.  A value that the index cannot store
  * (out of range for a 4-byte key) is dropped when it is added, because it matches no entry.
  *
- * The wanted keys are the listed ones or, with the complement flag, all others.  Rows with a
- * NULL key are wanted if the nulls flag is set, whatever keys are listed; the index has no
- * entries for such rows.
+ * The wanted keys are the listed ones or, with the complement flag, all others; or, without any
+ * listed key, those in the intervals.  Rows with a NULL key are wanted if the nulls flag is set,
+ * whatever keys are; the index has no entries for such rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -27,8 +27,16 @@ typedef enum GjProbeKind
 	GJ_PROBE_EMPTY,				/* no keys */
 	GJ_PROBE_LIST,				/* few enough keys to compare with each */
 	GJ_PROBE_BITMAP,			/* narrow span: one bit per value, exact */
-	GJ_PROBE_HASH				/* wide span: a bit filter, then a table with open addressing */
+	GJ_PROBE_HASH,				/* wide span: a bit filter, then a table with open addressing */
+	GJ_PROBE_INTERVALS			/* no listed keys: compare with the ends of intervals */
 } GjProbeKind;
+
+/* The keys from low to high, which is not below low */
+typedef struct GjInterval
+{
+	int64		low;
+	int64		high;
+} GjInterval;
 
 typedef struct GjKeySet GjKeySet;
 
@@ -44,6 +52,9 @@ struct GjKeySet
 	int64		min_key;		/* smallest and largest key */
 	int64		max_key;
 	bool		complement;		/* true if the wanted keys are those not listed */
+	GjInterval *intervals;		/* of wanted keys: ascending and apart, once finished */
+	uint64		nintervals;		/* if this is not 0, then no key is listed */
+	uint64		interval_capacity;
 	bool		nulls;			/* true if rows with a NULL key are wanted, too */
 	GjExact    *exact;			/* rows with a listed key must also be in this table, unless it
 								 * is NULL, as it is for complements */
@@ -96,7 +107,7 @@ typedef struct GjProofs
 static inline bool
 GjKeySetIsList(const GjKeySet *set)
 {
-	return !set->complement;
+	return !set->complement && set->nintervals == 0;
 }
 
 /* Return the number of listed keys */
@@ -169,6 +180,17 @@ extern void GjKeySetIntersect(GjKeySet *set, GjKeySet *other);
 extern void GjKeySetUnite(GjKeySet *set, const GjKeySet *other);
 extern GjKeySet *GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first,
 							   uint64 n);
+
+/*
+ * intervals.c: sets of intervals.  Intersect and Unite are parts of the functions above.
+ */
+extern void GjKeySetAddInterval(GjKeySet *set, int64 low, int64 high);
+extern void GjIntervalsFinish(GjKeySet *set);
+extern void GjIntervalsForget(GjKeySet *set);
+extern bool GjIntervalsSeek(const GjKeySet *set, uint64 *at, int64 key, int64 *wanted);
+extern bool GjIntervalsContain(const GjKeySet *set, int64 key);
+extern void GjIntervalsIntersect(GjKeySet *set, const GjKeySet *other);
+extern void GjIntervalsUnite(GjKeySet *set, const GjKeySet *other);
 
 /*
  * kernels.c: for each of n_words * 32 keys (int32 or int64, by key_width), set the bit in hits[]
@@ -275,7 +297,7 @@ GjTableContains(const GjKeySet *set, int64 key)
 	}
 }
 
-/* Return true if the key is listed */
+/* Return true if the key is listed, or in an interval */
 static inline bool
 GjKeySetLists(const GjKeySet *set, int64 key)
 {
@@ -300,6 +322,8 @@ GjKeySetLists(const GjKeySet *set, int64 key)
 			if (unlikely(set->filter == NULL))
 				GjKeySetBuild(set);
 			return GjFilterContains(set, key) && GjTableContains(set, key);
+		case GJ_PROBE_INTERVALS:
+			return GjIntervalsContain(set, key);
 	}
 	return false;
 }

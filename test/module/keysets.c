@@ -1,8 +1,9 @@
 /*-------------------------------------------------------------------------
  *
  * keysets.c
- *	  Test of sets/keyset.c: combinations of random sets against the definition of
- *	  AND and OR, key by key.  Part of gpujoin_kernel_selftest().
+ *	  Test of sets/keyset.c and sets/intervals.c: combinations of random sets against the
+ *	  definition of AND and OR, key by key, and the intervals of one set against each end of
+ *	  these.  Part of gpujoin_kernel_selftest().
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,11 +20,14 @@
 #define WIDE_FACTOR				((int64) 1 << 22)
 
 static GjKeySet *random_set(pg_prng_state *prng, int key_width, int64 factor);
+static int64 random_end(pg_prng_state *prng, int64 factor, int64 outermost);
 static void check_combination(const GjKeySet *a, const GjKeySet *b, const GjKeySet *result,
 							  bool is_union, int64 factor);
+static void check_seek(const GjKeySet *set, int64 key);
+static void check_apart(const GjKeySet *set);
 
 /*
- * Intersect and unite small sets and complements of small sets, in each combination
+ * Intersect and unite small sets, complements of small sets and intervals, in each combination
  */
 void
 GjTestKeySetCombinations(pg_prng_state *prng, int key_width)
@@ -38,6 +42,8 @@ GjTestKeySetCombinations(pg_prng_state *prng, int key_width)
 
 		for (uint64 k = 0; k < GjKeySetCount(a); k++)
 			GjKeySetAdd(result, GjKeySetAt(a, k));
+		for (uint64 k = 0; k < a->nintervals; k++)
+			GjKeySetAddInterval(result, a->intervals[k].low, a->intervals[k].high);
 		result->complement = a->complement;
 		result->nulls = a->nulls;
 		GjKeySetFinish(result);
@@ -61,10 +67,26 @@ random_set(pg_prng_state *prng, int key_width, int64 factor)
 
 	for (int i = 0; i < nkeys; i++)
 		GjKeySetAdd(set, (int64) (pg_prng_uint64(prng) % SMALL_SPAN) * factor);
-	set->complement = pg_prng_uint64(prng) % 2 == 0;
+	if (pg_prng_uint64(prng) % 2 == 0)
+	{
+		for (int i = (int) (pg_prng_uint64(prng) % 4); i >= 0; i--)
+			GjKeySetAddInterval(set, random_end(prng, factor, PG_INT64_MIN),
+								random_end(prng, factor, PG_INT64_MAX));
+	}
+	set->complement = set->nintervals == 0 && pg_prng_uint64(prng) % 2 == 0;
 	set->nulls = pg_prng_uint64(prng) % 2 == 0;
 	GjKeySetFinish(set);
 	return set;
+}
+
+/* Return an end of an interval: a key, one beside it, or the outermost integer */
+static int64
+random_end(pg_prng_state *prng, int64 factor, int64 outermost)
+{
+	int64		key = (int64) (pg_prng_uint64(prng) % SMALL_SPAN) * factor;
+	int			kind = (int) (pg_prng_uint64(prng) % 8);
+
+	return kind == 0 ? outermost : kind < 4 ? key + kind - 2 : key;
 }
 
 static void
@@ -78,11 +100,54 @@ check_combination(const GjKeySet *a, const GjKeySet *b, const GjKeySet *result, 
 
 	for (int64 i = -1; i <= SMALL_SPAN; i++)
 	{
-		int64		key = i * factor;
-		bool		in_a = GjKeySetContains(a, key);
-		bool		in_b = GjKeySetContains(b, key);
+		for (int64 key = i * factor - 2; key <= i * factor + 2; key++)
+		{
+			bool		in_a = GjKeySetContains(a, key);
+			bool		in_b = GjKeySetContains(b, key);
 
-		if (GjKeySetContains(result, key) != (is_union ? in_a || in_b : in_a && in_b))
-			elog(ERROR, "combination of key sets is wrong for key " INT64_FORMAT, key);
+			if (GjKeySetContains(result, key) != (is_union ? in_a || in_b : in_a && in_b))
+				elog(ERROR, "combination of key sets is wrong for key " INT64_FORMAT, key);
+			check_seek(result, key);
+		}
 	}
+	check_apart(result);
+}
+
+/*
+ * The first wanted key that is not below this one must be wanted, and be this one if that is
+ */
+static void
+check_seek(const GjKeySet *set, int64 key)
+{
+	uint64		at = 0;
+	int64		wanted;
+
+	if (set->complement)
+		return;
+	if (!GjKeySetSeek(set, &at, key, &wanted))
+	{
+		if (GjKeySetContains(set, key) || (!GjKeySetIsEmpty(set) && set->max_key >= key))
+			elog(ERROR, "no wanted key was found from " INT64_FORMAT " on", key);
+	}
+	else if (wanted < key || !GjKeySetContains(set, wanted) ||
+			 GjKeySetContains(set, key) != (wanted == key))
+		elog(ERROR, "a wrong key was found from " INT64_FORMAT " on", key);
+}
+
+/*
+ * Intervals must ascend, and a key must be between two of them
+ */
+static void
+check_apart(const GjKeySet *set)
+{
+	for (uint64 i = 0; i < set->nintervals; i++)
+	{
+		const GjInterval *interval = &set->intervals[i];
+
+		if (interval->low > interval->high ||
+			(i > 0 && interval->low - 1 <= set->intervals[i - 1].high))
+			elog(ERROR, "intervals of a key set are not apart");
+	}
+	if (set->nintervals > 0 && (GjKeySetCount(set) > 0 || set->complement))
+		elog(ERROR, "a key set has intervals and another form");
 }

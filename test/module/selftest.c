@@ -68,6 +68,7 @@ static const char *const kernel_names[] = {"portable", "avx2", "avx512"};
 
 static uint64 test_key_set(pg_prng_state *prng, const TestSet *test, int key_width,
 						   uint64 factor);
+static uint64 test_intervals(pg_prng_state *prng, const TestSet *test, const GjKeySet *listed);
 static void test_intersection(GjKeySet *set);
 static uint64 test_colliding_keys(pg_prng_state *prng);
 static uint64 test_pages(pg_prng_state *prng, const TestSet *test, const GjKeySet *set);
@@ -165,8 +166,31 @@ test_key_set(pg_prng_state *prng, const TestSet *test, int key_width, uint64 fac
 	set->complement = true;
 	ncompared += test_pages(prng, test, set);
 	set->complement = false;
+	ncompared += test_intervals(prng, test, set);
 	test_intersection(set);
 	GjKeySetFree(set);
+	return ncompared;
+}
+
+/* Probe random pages for one, for few and for many intervals between keys of a set */
+static uint64
+test_intervals(pg_prng_state *prng, const TestSet *test, const GjKeySet *listed)
+{
+	static const uint64 most[] = {1, 3, 1000};
+	uint64		ncompared = 0;
+
+	for (int i = 0; i < lengthof(most); i++)
+	{
+		GjKeySet   *set = GjKeySetCreate(CurrentMemoryContext, listed->key_width);
+		uint64		step = Max(GjKeySetCount(listed) / (2 * most[i]), 1);
+
+		for (uint64 k = 0; k + step < GjKeySetCount(listed) && k < 2 * most[i] * step;
+			 k += 2 * step)
+			GjKeySetAddInterval(set, GjKeySetAt(listed, k), GjKeySetAt(listed, k + step));
+		GjKeySetFinish(set);
+		ncompared += test_pages(prng, test, set);
+		GjKeySetFree(set);
+	}
 	return ncompared;
 }
 
@@ -285,12 +309,18 @@ test_page(const GjKeySet *set, const void *keys, const uint32 *used)
 	return ncompared;
 }
 
-/* Binary search in the sorted keys */
+/* Binary search in the sorted keys; or test each interval */
 static bool
 is_member(const GjKeySet *set, int64 key)
 {
 	int64		low = 0;
 	int64		high = (int64) GjKeySetCount(set) - 1;
+
+	for (uint64 i = 0; i < set->nintervals; i++)
+	{
+		if (key >= set->intervals[i].low && key <= set->intervals[i].high)
+			return true;
+	}
 
 	while (low <= high)
 	{
@@ -324,6 +354,13 @@ page_key(pg_prng_state *prng, const TestSet *test, const GjKeySet *set)
 		uint64		key = (uint64) GjKeySetAt(set, pg_prng_uint64(prng) % GjKeySetCount(set));
 
 		return (int64) (key + (kind == 2 ? pg_prng_uint64(prng) % 3 - 1 : 0));
+	}
+	if (kind < 3 && set->nintervals > 0)
+	{
+		const GjInterval *interval = &set->intervals[pg_prng_uint64(prng) % set->nintervals];
+		uint64		end = (uint64) (kind == 0 ? interval->low : interval->high);
+
+		return (int64) (end + pg_prng_uint64(prng) % 3 - 1);
 	}
 	if (kind == 3)
 		return ends[pg_prng_uint64(prng) % lengthof(ends)];
