@@ -426,6 +426,8 @@ explain_match(ExplainState *es, const GjMatchStats *match, const GjRowsStats *ro
 		return;
 
 	ExplainPropertyUInteger("Keys", NULL, match->keys, es);
+	if (!is_text || match->ranges > 0)
+		ExplainPropertyUInteger("Key Ranges", NULL, match->ranges, es);
 	if (!is_text || match->keys_elsewhere > 0)
 		ExplainPropertyUInteger("Keys of Other Partitions", NULL, match->keys_elsewhere, es);
 	ExplainPropertyUInteger("Matched TIDs", NULL, match->tids, es);

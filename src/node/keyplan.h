@@ -11,8 +11,8 @@
  * Sources of tuples restrict further columns, too.  The only step that combines them with other
  * sources is AND, with sources that are no tuples; all of them have the same columns.
  *
- * A set is a list of keys or the complement of one, and records separately whether rows with a
- * NULL key are wanted (sets/keyset.h).
+ * A set is a list of keys, the complement of one, or intervals, and records separately whether rows
+ * with a NULL key are wanted (sets/keyset.h).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -35,8 +35,19 @@ typedef enum GjSourceKind
 								 * plan/conditions.c */
 	GJ_SOURCE_TUPLES,			/* (key, column, ...) = one of the tuples that equal positions of
 								 * several arrays form; the value is the list of these arrays */
-	GJ_SOURCE_PRODUCT			/* the same for all combinations of the arrays' elements */
+	GJ_SOURCE_PRODUCT,			/* the same for all combinations of the arrays' elements */
+	GJ_SOURCE_BELOW,			/* key < value */
+	GJ_SOURCE_AT_MOST,			/* key <= value */
+	GJ_SOURCE_AT_LEAST,			/* key >= value */
+	GJ_SOURCE_ABOVE				/* key > value */
 } GjSourceKind;
+
+/* Return true for a comparison that a range of keys satisfies */
+static inline bool
+GjSourceIsRange(GjSourceKind kind)
+{
+	return kind >= GJ_SOURCE_BELOW && kind <= GJ_SOURCE_ABOVE;
+}
 
 /* How a value of the source is converted to a key */
 typedef enum GjConversion

@@ -616,7 +616,8 @@ reduced_share(const GjAggQuery *query, Path *path)
 		small = cand->small->relids;
 		nsearches = cand->nbatches * list_length(cand->scans);
 	}
-	if (rows_charged(custom) < gj_reduce_rows * nsearches)
+	if (rows_charged(custom) < gj_reduce_rows * nsearches ||
+		(custom->methods == &GjScanPathMethods && !GjScanPathHasList(custom)))
 		return 0.0;
 
 	table = named_table(custom, index_of(custom)->rel);

@@ -14,6 +14,7 @@
  *	  COALESCE(x, false)	is x
  *	  key <> value,
  *	  key <> ALL (array)	is a complement
+ *	  key < value			is an interval; rangeops.c has the operators
  *
  * We never negate one of these: PostgreSQL has already pushed NOT down to the comparisons, and we
  * do not fold a NOT that remains.
@@ -416,7 +417,7 @@ fold_coalesce(Fold *cx, CoalesceExpr *expr)
 }
 
 /*
- * Fold key = value or key <> value, with the operands in either order
+ * Fold key = value, key <> value or a range, with the operands in either order
  */
 static GjKeyNode *
 fold_comparison(Fold *cx, OpExpr *op)
@@ -447,7 +448,7 @@ fold_comparison(Fold *cx, OpExpr *op)
 	else if (look_up_operator(cx, get_negator(source.opno), op->inputcollid, &source) &&
 			 !is_exclusion(cx))
 		source.kind = GJ_SOURCE_NOT_VALUE;
-	else
+	else if (cx->small != NULL || !GjFindRange(cx->index, source.opno, &source, &cx->why))
 		return NULL;
 
 	return value_is_usable(cx, (Node *) source.value) ? make_source(&source) : NULL;

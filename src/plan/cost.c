@@ -69,6 +69,8 @@
  * If filters can be tested on entries, the match returns entries, and each of them is charged for
  * the test.  In heap and in F, M is then the number of entries that PostgreSQL expects to pass.
  *
+ * A range counts as a key: of each run it reads the pages at its ends and those of its matches.
+ *
  * The costs of a device are used if the index has a mirror when the plan is made, and the set is a
  * list.  The scan decides when it starts whether the device or the CPU searches; a plan whose
  * mirror has disappeared is correct, but costs more.
@@ -459,7 +461,7 @@ GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *r
 static bool
 asks_device(const GjCostInput *input)
 {
-	return !input->complement && !input->again && GjIndexIsResident(input->index);
+	return !input->unlisted && !input->again && GjIndexIsResident(input->index);
 }
 
 /*

@@ -80,7 +80,8 @@ typedef struct GjCostInput
 	Selectivity filtered;		/* fraction of them that filters of entries remove */
 	Cost		filter_cost;	/* cost of these filters for each entry */
 	double		per_row;		/* number of the remaining entries for each result row */
-	bool		complement;		/* true for keys not in a list: only the CPU can search */
+	bool		complement;		/* true for keys not in a list: all runs are read */
+	bool		unlisted;		/* true for those, and for ranges: only the CPU can search */
 	bool		again;			/* the cost of one more search, for few keys, which the query around
 								 * it wants for each of its rows */
 	QualCost	quals;			/* evaluated on each fetched tuple */
@@ -220,6 +221,9 @@ extern Node *GjReadCast(Node *expr, Oid *cast);
 
 extern Expr *GjMakeArray(Oid type, List *values);
 
+/* rangeops.c: ranges of keys */
+extern bool GjFindRange(const IndexOptInfo *index, Oid opno, GjSource *source, const char **why);
+
 /* tuples.c: lists of tuples */
 extern List *GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  RestrictInfo *rinfo);
@@ -261,6 +265,7 @@ extern bool GjRowsAreSameEverywhere(PlannerInfo *root, const RelOptInfo *rel);
 extern bool GjValuesAreSameEverywhere(PlannerInfo *root, List *rinfos);
 
 /* scanpath.c: GpuScan */
+extern bool GjScanPathHasList(const CustomPath *path);
 extern const CustomPathMethods GjScanPathMethods;
 extern void GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
 extern List *GjScanPathFilters(const CustomPath *path);

@@ -18,6 +18,7 @@
 
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
+#include "nodes/makefuncs.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "optimizer/cost.h"
@@ -66,7 +67,16 @@ typedef struct KeyStatistics
 	double		share;			/* fraction of the rows that an average key has */
 	double		not_null;		/* fraction of the rows that have a key */
 	double		assumed_keys;	/* assumed length of arrays of unknown length */
+	Expr	   *column;			/* the indexed column or expression */
 } KeyStatistics;
+
+/* Forms of a set (sets/keyset.h), the strongest first: an intersection has the first one's */
+typedef enum SetForm
+{
+	SET_LIST,
+	SET_INTERVALS,
+	SET_COMPLEMENT
+} SetForm;
 
 static const char *consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
 static bool is_hopeless(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
@@ -106,7 +116,7 @@ static bool is_default_order(PathKey *pathkey, Oid type);
 static Size get_width(const RelOptInfo *rel, AttrNumber attno);
 static Selectivity estimate_conditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 									   List *conditions, double *nkeys);
-static bool node_is_complement(GjKeyNode *node);
+static SetForm node_form(GjKeyNode *node);
 static bool estimate_is_ours(GjKeyNode *node);
 static bool array_is_unknown(Node *array);
 static void get_key_statistics(PlannerInfo *root, IndexOptInfo *index, KeyStatistics *key);
@@ -116,6 +126,7 @@ static double count_source_keys(PlannerInfo *root, const GjSource *source,
 static Selectivity estimate_node(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key);
 static Selectivity estimate_source(PlannerInfo *root, const GjSource *source,
 								   const KeyStatistics *key);
+static Expr *range_clause(const GjSource *source, const KeyStatistics *key);
 
 const CustomPathMethods GjScanPathMethods = {
 	.CustomName = GJ_SCAN_NAME,
@@ -332,9 +343,15 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	/* A partial index holds fewer rows than its table: no more TIDs than entries */
 	input.nmatches = Min(selectivity * rel->tuples, index->tuples);
 	input.complement = true;
+	input.unlisted = true;
 	foreach(lc, conditions)
-		input.complement &= node_is_complement(((GjKeyCondition *) lfirst(lc))->node);
-	input.again = input.nkeys <= GJ_FEW_KEYS &&
+	{
+		SetForm		form = node_form(((GjKeyCondition *) lfirst(lc))->node);
+
+		input.complement &= form == SET_COMPLEMENT;
+		input.unlisted &= form != SET_LIST;
+	}
+	input.again = input.nkeys <= GJ_FEW_KEYS && !input.unlisted &&
 		has_outer_value((Node *) GjBareClauses(get_rinfos(conditions, false)), root);
 	cost_qual_eval(&input.quals, filters, root);
 	input.index_only = GjIndexOnlyCovers(root, rel, index, filters, has_images(root, index),
@@ -919,8 +936,8 @@ estimate_is_ours(GjKeyNode *node)
 	ListCell   *lc;
 
 	if (node->step == GJ_STEP_SOURCE)
-		return OidIsValid(node->source.cast) || node->source.tuples != NULL ||
-			GjSourceIsUnknown(&node->source);
+		return (OidIsValid(node->source.cast) && !GjSourceIsRange(node->source.kind)) ||
+			node->source.tuples != NULL || GjSourceIsUnknown(&node->source);
 
 	foreach(lc, node->operands)
 	{
@@ -964,6 +981,7 @@ get_key_statistics(PlannerInfo *root, IndexOptInfo *index, KeyStatistics *key)
 		key->not_null -= ((Form_pg_statistic) GETSTRUCT(variable.statsTuple))->stanullfrac;
 	ReleaseVariableStats(variable);
 
+	key->column = column->expr;
 	key->share = key->not_null / Max(ndistinct, 1.0);
 	key->assumed_keys = GjAssumedKeys(ndistinct);
 }
@@ -1012,6 +1030,7 @@ estimate_node(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key)
 {
 	Selectivity sum = 0.0;
 	Selectivity smallest = 1.0;
+	List	   *ranges = NIL;
 	ListCell   *lc;
 
 	if (node->step == GJ_STEP_SOURCE)
@@ -1019,11 +1038,20 @@ estimate_node(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key)
 
 	foreach(lc, node->operands)
 	{
-		Selectivity operand = estimate_node(root, lfirst(lc), key);
+		GjKeyNode  *operand = lfirst(lc);
+		Selectivity share;
 
-		sum += operand;
-		smallest = Min(smallest, operand);
+		if (node->step == GJ_STEP_AND && GjSourceIsRange(operand->source.kind))
+		{
+			ranges = lappend(ranges, range_clause(&operand->source, key));
+			continue;
+		}
+		share = estimate_node(root, operand, key);
+		sum += share;
+		smallest = Min(smallest, share);
 	}
+	if (ranges != NIL)
+		smallest = Min(smallest, clauselist_selectivity(root, ranges, 0, JOIN_INNER, NULL));
 	return node->step == GJ_STEP_AND ? smallest : Min(sum, 1.0);
 }
 
@@ -1049,28 +1077,72 @@ estimate_source(PlannerInfo *root, const GjSource *source, const KeyStatistics *
 		case GJ_SOURCE_NULL:
 		case GJ_SOURCE_NULL_IN_ARRAY:
 			return 0.0;
+		case GJ_SOURCE_BELOW:
+		case GJ_SOURCE_AT_MOST:
+		case GJ_SOURCE_AT_LEAST:
+		case GJ_SOURCE_ABOVE:
+			return clause_selectivity(root, (Node *) range_clause(source, key), 0, JOIN_INNER,
+									  NULL);
 	}
 	return 1.0;
 }
 
 /*
- * Return true if the resulting set is the complement of a list.  An intersection with a list is a
- * list.
+ * Make a range's clause again: of a part of a condition, PostgreSQL has no estimate yet
  */
-static bool
-node_is_complement(GjKeyNode *node)
+static Expr *
+range_clause(const GjSource *source, const KeyStatistics *key)
 {
-	bool		result = node->step == GJ_STEP_AND;
+	Expr	   *column = key->column;
+
+	if (OidIsValid(source->cast))
+		column = (Expr *) makeFuncExpr(source->cast, get_func_rettype(source->cast),
+									   list_make1(column), InvalidOid, InvalidOid,
+									   COERCE_EXPLICIT_CAST);
+	return make_opclause(source->opno, BOOLOID, false, column, source->value, InvalidOid,
+						 InvalidOid);
+}
+
+/*
+ * Return the form of the resulting set
+ *
+ * An intersection with a list is a list, and a union with a complement is a complement.  The
+ * intersection of intervals and a complement is intervals.
+ */
+static SetForm
+node_form(GjKeyNode *node)
+{
+	GjSourceKind kind = node->source.kind;
+	SetForm		result = node->step == GJ_STEP_AND ? SET_COMPLEMENT : SET_LIST;
 	ListCell   *lc;
 
+	if (node->step == GJ_STEP_SOURCE && GjSourceIsRange(kind))
+		return SET_INTERVALS;
 	if (node->step == GJ_STEP_SOURCE)
-		return node->source.kind == GJ_SOURCE_NOT_VALUE ||
-			node->source.kind == GJ_SOURCE_NOT_ARRAY;
+		return kind == GJ_SOURCE_NOT_VALUE || kind == GJ_SOURCE_NOT_ARRAY ? SET_COMPLEMENT :
+			SET_LIST;
 
 	foreach(lc, node->operands)
 	{
-		if (node_is_complement(lfirst(lc)) != result)
-			return !result;
+		SetForm		form = node_form(lfirst(lc));
+
+		result = node->step == GJ_STEP_AND ? Min(result, form) : Max(result, form);
 	}
 	return result;
+}
+
+/*
+ * Return true if the keys that a GpuScan searches for are a list
+ */
+bool
+GjScanPathHasList(const CustomPath *path)
+{
+	ListCell   *lc;
+
+	foreach(lc, (List *) list_nth(path->custom_private, GJ_SCAN_PATH_CONDITIONS))
+	{
+		if (node_form(((GjKeyCondition *) lfirst(lc))->node) == SET_LIST)
+			return true;
+	}
+	return false;
 }

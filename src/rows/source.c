@@ -11,6 +11,8 @@
  *				false for each row; every row, including those with a NULL key, if the array is
  *				empty; otherwise the keys that are not in it
  *	  =, <>		nothing for a NULL value
+ *	  <, <=,	nothing for a NULL value; otherwise an interval, to which both ends belong: so a
+ *	  >=, >		strict bound is moved by one, unless nothing is beyond it
  *	  IS NULL	rows with a NULL key, if the condition that belongs to it is true
  *
  * Copyright (c) 2026, the gpujoin developers
@@ -130,7 +132,7 @@ static bool codec_has_rests(List *codec);
 static GjExactPart *make_part(Oid family, Oid equality, Oid collation, bool has_rests);
 static void init_arrays(KeySource *source, List *arrays, PlanState *parent);
 static void init_parts(GjKeyProgram *program, List *key_plan);
-static bool adds_to_list(GjSourceKind kind);
+static bool adds_keys(GjSourceKind kind);
 static bool collect_params(Node *node, void *arg);
 static GjKeySet *run_step(Run *run);
 static GjKeySet *run_or(Run *run, int noperands);
@@ -139,6 +141,7 @@ static GjKeySet *run_source(Run *run, KeySource *source);
 static GjKeySet *create_set(Run *run);
 static void add_source(Run *run, KeySource *source, GjKeySet *set);
 static void add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull);
+static void add_range(GjSourceKind kind, GjKeySet *set, int64 bound);
 static void add_tuples(Run *run, KeySource *source, GjKeySet *set);
 static bool read_elements(KeySource *source, ExprContext *econtext, Elements *arrays);
 static void add_tuple(GjKeyProgram *program, KeySource *source, GjKeySet *set,
@@ -412,7 +415,7 @@ run_or(Run *run, int noperands)
 		KeySource  *source = &run->program->sources[run->source];
 
 		if (list_nth_int(run->program->steps, run->step) == GJ_STEP_SOURCE &&
-			adds_to_list(source->kind))
+			adds_keys(source->kind))
 		{
 			add_source(run, source, set);
 			run->step++;
@@ -433,13 +436,13 @@ run_or(Run *run, int noperands)
 }
 
 /*
- * Return true if a source only adds keys to a list
+ * Return true if a source only adds keys, or intervals of them
  */
 static bool
-adds_to_list(GjSourceKind kind)
+adds_keys(GjSourceKind kind)
 {
 	return kind == GJ_SOURCE_VALUE || kind == GJ_SOURCE_ARRAY || kind == GJ_SOURCE_TUPLES ||
-		kind == GJ_SOURCE_PRODUCT;
+		kind == GJ_SOURCE_PRODUCT || GjSourceIsRange(kind);
 }
 
 static GjKeySet *
@@ -508,6 +511,40 @@ add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull)
 		case GJ_SOURCE_PRODUCT:
 			Assert(false);		/* see add_tuples() */
 			break;
+		case GJ_SOURCE_BELOW:
+		case GJ_SOURCE_AT_MOST:
+		case GJ_SOURCE_AT_LEAST:
+		case GJ_SOURCE_ABOVE:
+			if (!isnull)
+				add_range(source->kind, set, GjCodeOf(&source->converter.codec, value));
+			break;
+	}
+}
+
+/*
+ * Add the keys on one side of a bound.  The bound may be outside of what the index can store.
+ */
+static void
+add_range(GjSourceKind kind, GjKeySet *set, int64 bound)
+{
+	switch (kind)
+	{
+		case GJ_SOURCE_BELOW:
+			if (bound > PG_INT64_MIN)
+				GjKeySetAddInterval(set, PG_INT64_MIN, bound - 1);
+			break;
+		case GJ_SOURCE_AT_MOST:
+			GjKeySetAddInterval(set, PG_INT64_MIN, bound);
+			break;
+		case GJ_SOURCE_AT_LEAST:
+			GjKeySetAddInterval(set, bound, PG_INT64_MAX);
+			break;
+		case GJ_SOURCE_ABOVE:
+			if (bound < PG_INT64_MAX)
+				GjKeySetAddInterval(set, bound + 1, PG_INT64_MAX);
+			break;
+		default:
+			Assert(false);
 	}
 }
 
@@ -676,7 +713,7 @@ rebuild_source(Rebuild *rebuild, int source)
 		return makeBoolExpr(AND_EXPR, list_make2(make_null_test(key), value), -1);
 	if (kind == GJ_SOURCE_NULL_IN_ARRAY)
 		return make_null_test(key); /* the other part is a filter */
-	if (kind == GJ_SOURCE_VALUE || kind == GJ_SOURCE_NOT_VALUE)
+	if (kind == GJ_SOURCE_VALUE || kind == GJ_SOURCE_NOT_VALUE || GjSourceIsRange(kind))
 		return make_opclause(opno, BOOLOID, false, key, value, InvalidOid, InvalidOid);
 
 	return rebuild_any(opno, key, value, kind == GJ_SOURCE_ARRAY);
