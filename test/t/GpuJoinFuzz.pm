@@ -58,6 +58,8 @@ sub key_condition
 			  : "$key IN (" . list($type) . ")";
 		},
 		sub { "$key IN (" . list($type) . ") AND $key = ANY (" . array($type) . ")" },
+		sub { range_condition($key, $type) },
+		sub { range_condition($key, $type) },
 		sub { folded_condition($b, $key, $type, 2) },
 		sub { folded_condition($b, $key, $type, 2) })->();
 }
@@ -92,6 +94,7 @@ sub folded_condition
 		sub { "$key <> " . value($type, number()) },
 		sub { "$key IN (SELECT " . pick("unnest($array)", "e FROM unnest($array) e") . ')' },
 		sub { "NOT (" . $nested->() . ")" },
+		sub { range_condition($key, $type) },
 		sub { "(" . $nested->() . " AND " . filter($b) . ")" },
 		sub { is_int() ? "$cast IN (" . decimals() . ")" : $nested->() },
 		sub { is_int() ? "$cast <> ALL (ARRAY[" . decimals() . "])" : $nested->() },
@@ -304,6 +307,10 @@ sub generic_query
 				"(" . join(', ', map { value($type, number()) } 1 .. 3) . ")" ] },
 		sub { [ "SELECT id, k FROM big b WHERE b.k <> ALL (\$1::${type}[])" . filters('b'),
 				"($array)" ] },
+		sub { [ "SELECT id, k FROM big b WHERE b.k " . pick('', 'NOT ') . "BETWEEN \$1::$type "
+			  . "AND \$2::$type" . filters('b'),
+				'(' . value($type, number()) . ', '
+			  . pick(value($type, number()), 'NULL') . ')' ] },
 		sub { [ "SELECT id, k FROM big b WHERE (b.k = \$1::$type OR b.k = \$2::$type "
 			  . "OR b.k = ANY (\$3::${type}[]))" . filters('b'),
 				"(" . join(', ', (map { value($type, number()) } 1 .. 2), $array) . ")" ] },

@@ -9,8 +9,8 @@ use Exporter 'import';
 use GpuJoinRandom;
 
 our @EXPORT = qw(%types @int_types %classes %round $has_icu like_key family is_int value number
-  list array part_value tuple_condition create_tuples tuple_join create_types key_type key_class
-  key_span key_value key_has_order compute_value texts decimals
+  list array range_condition part_value tuple_condition create_tuples tuple_join create_types
+  key_type key_class key_span key_value key_has_order compute_value texts decimals
   joined_groups fenced);
 
 # Return the string for a number; the image of every second one fits a code.
@@ -328,6 +328,32 @@ sub compute_value
 		is_int() ? ('b.k::numeric = s.k::numeric', 'b.k = s.k * 1.0', 's.k::float8 = b.k',
 			'b.k = s.k + 0.5 * (s.w % 2)', 'b.k = s.k::float8 * 1.5') : ());
 	return chance(0.25) ? $query =~ s/\b(?:b\.k = s\.k|s\.k = b\.k)\b/$on/r : $query;
+}
+
+# Return a comparison that asks for a range of keys. Only some types have an index for it.
+sub range_condition
+{
+	my ($key, $type) = @_;
+	my $bound = sub {
+		return "'" . pick(-32768, 32767, -2147483648, 2147483647, 2147483648,
+			'-9223372036854775808', '9223372036854775807') . "'::int8" if is_int() && chance(0.1);
+		return pick("'infinity'", "'-infinity'", 'NULL') . "::$type"
+		  if $type =~ /^(date|timestamp)/ && chance(0.1);
+		return value($type, number());
+	};
+	my $cast = is_int() && chance(0.1) ? "$key\::int8" : $key;
+	my $one = sub { "$cast " . pick(qw(< <= > >=)) . ' ' . $bound->() };
+	return pick(
+		$one,
+		sub { $bound->() . ' ' . pick(qw(< <= > >=)) . " $cast" },
+		sub { "$cast BETWEEN " . $bound->() . ' AND ' . $bound->() },
+		sub { "$cast NOT BETWEEN " . $bound->() . ' AND ' . $bound->() },
+		sub { "$cast BETWEEN SYMMETRIC " . $bound->() . ' AND ' . $bound->() },
+		sub { '(' . join(pick(' AND ', ' OR '), map { $one->() } 1 .. pick(2, 3, 12)) . ')' },
+		sub { '(' . $one->() . ' AND ' . $one->() . pick(' OR ', ' AND ') . "$key = "
+			  . value($type, number()) . ')' },
+		sub { '(' . $one->() . pick(' AND ', ' OR ') . "$key "
+			  . pick('IN', 'NOT IN') . ' (' . list($type) . '))' })->();
 }
 
 1;
