@@ -7,6 +7,7 @@ SET max_parallel_workers_per_gather = 0;
 SET enable_nestloop = off;
 SET enable_hashjoin = off;
 SET enable_mergejoin = off;
+SET enable_memoize = off;
 
 CREATE TABLE big (id int, k int, g int, v int, t text);
 INSERT INTO big SELECT i, i % 1000, i % 50, i % 7, 'text ' || i % 3 FROM generate_series(1, 20000) i;
