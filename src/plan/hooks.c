@@ -225,13 +225,10 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 
 	if (!gj_enabled || GjOtherJoinIsWanted(root, extra) || !GjJoinMayBeHere(root, joinrel))
 		return;
-	if (GjIsOfGroups(joinrel))
-	{
-		GjAddJoinPathsOfGroups(root, joinrel, outerrel, innerrel, jointype, extra);
-		return;
-	}
 
 	GjAddJoinPaths(root, joinrel, outerrel, innerrel, jointype, extra);
+	if (GjIsOfGroups(joinrel))
+		return;
 	GjAddJoinAlternative(root, joinrel);
 	force_paths(joinrel);
 }

@@ -79,6 +79,8 @@
 
 static const char *refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *restrictlist);
 static bool changes_rows(PlannerInfo *root);
+static void add_paths_of_groups(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
+								RelOptInfo *small, List *restrictlist);
 static void consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
 						  RelOptInfo *small, GjJoinKind kind, List *restrictlist,
 						  const char *refused);
@@ -136,6 +138,12 @@ GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 
 	if (extra->sjinfo->jointype != jointype)
 		return;
+	if (GjIsOfGroups(joinrel))
+	{
+		if (jointype == JOIN_INNER)
+			add_paths_of_groups(root, joinrel, innerrel, outerrel, clauses);
+		return;
+	}
 
 	refused = refuse_join(root, joinrel, clauses);
 	switch (jointype)
@@ -175,15 +183,14 @@ GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
  * Groups of the big side are no rows of its table.  Nor do we offer parallel paths, in which each
  * process would group all small rows.  gpujoin.force asks for a join of all rows.
  */
-void
-GjAddJoinPathsOfGroups(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
-					   RelOptInfo *innerrel, JoinType jointype, JoinPathExtraData *extra)
+static void
+add_paths_of_groups(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big, RelOptInfo *small,
+					List *restrictlist)
 {
-	GjJoinCandidate cand = {.joinrel = joinrel,.big = innerrel,.small = outerrel,
-	.kind = GJ_JOIN_INNER,.restrictlist = extra->restrictlist};
+	GjJoinCandidate cand = {.joinrel = joinrel,.big = big,.small = small,.kind = GJ_JOIN_INNER,
+	.restrictlist = restrictlist};
 
-	if (jointype == JOIN_INNER && extra->sjinfo->jointype == JOIN_INNER && !gj_force &&
-		!GjIsOfGroups(innerrel) && refuse_join(root, joinrel, extra->restrictlist) == NULL &&
+	if (!gj_force && !GjIsOfGroups(big) && refuse_join(root, joinrel, restrictlist) == NULL &&
 		refuse_sides(root, &cand) == NULL)
 		add_join_paths(root, &cand);
 }

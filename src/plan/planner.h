@@ -285,9 +285,6 @@ extern const CustomPathMethods GjJoinPathMethods;
 extern void GjAddJoinPaths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 						   RelOptInfo *innerrel, JoinType jointype,
 						   JoinPathExtraData *extra);
-extern void GjAddJoinPathsOfGroups(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
-								   RelOptInfo *innerrel, JoinType jointype,
-								   JoinPathExtraData *extra);
 extern Cost GjJoinCostOf(PlannerInfo *root, const GjJoinCandidate *cand, double rows);
 extern RestrictInfo *GjJoinClauseOf(PlannerInfo *root, RestrictInfo *rinfo, RelOptInfo *table,
 									RelOptInfo *big);
