@@ -223,7 +223,7 @@ wait_for("SELECT count(*) = 2 FROM pg_stat_gpujoin_mirrors
 	WHERE indexrelname = 't3_k' AND state = 'ready'", 'a mirror whose requests wait is copied');
 finish_bench($bench, 'look-ups of a mirror that is copied');
 inject($node, 'begin', 'none', 0, 0, 0, 0);
-is(sql("SELECT count(*) FROM pg_stat_gpujoin_mirrors WHERE indexrelname = 't3_k' AND matches > 50"),
+is(sql("SELECT count(*) FROM pg_stat_gpujoin_mirrors WHERE indexrelname = 't3_k' AND matches > 0"),
 	'2', 'and both answer');
 
 # Insertions, deletions, VACUUM and folds, while both copies are used
