@@ -26,6 +26,7 @@
 #include "reference/fault.c"
 #include "reference/column.c"
 #include "reference/filter.c"
+#include "reference/keyset.c"
 #include "reference/match.c"
 #include "reference/entries.c"
 #include "reference/reduce.c"

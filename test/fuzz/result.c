@@ -23,8 +23,8 @@
 #define GENERATION 5
 #define EPOCH 3
 
-GjServiceShared *gj_service;
-GjArena		gj_arena;
+GjService	gj_services[GJ_MAX_DEVICES];
+int			gj_nservices = 1;
 static uint32 wait_event_info;
 uint32	   *my_wait_event_info = &wait_event_info;
 volatile sig_atomic_t postmaster_possibly_dead = false;
@@ -39,7 +39,7 @@ static bool slot_is_used;
 /* Functions of the service and the server that a client calls -------------------------- */
 
 int
-GjSlotAcquire(uint32 *generation, uint32 *epoch, GjServiceResult *why_not)
+GjSlotAcquire(GjService *service, uint32 *generation, uint32 *epoch, GjServiceResult *why_not)
 {
 	require(!slot_is_used);
 	slot_is_used = true;
@@ -49,16 +49,22 @@ GjSlotAcquire(uint32 *generation, uint32 *epoch, GjServiceResult *why_not)
 }
 
 void
-GjSlotRelease(int slot)
+GjSlotRelease(GjService *service, int slot)
 {
 	require(slot_is_used);
 	slot_is_used = false;
 }
 
 void
-GjSlotAbandon(int slot, uint32 epoch)
+GjSlotAbandon(GjService *service, int slot, uint32 epoch)
 {
-	GjSlotRelease(slot);
+	GjSlotRelease(service, slot);
+}
+
+bool
+GjWantsAllGpus(void)
+{
+	return false;
 }
 
 void
@@ -71,9 +77,9 @@ before_shmem_exit(pg_on_exit_callback function, Datum arg)
 static char *
 next_half(void)
 {
-	uint32		filled = gjp_read_word(&GjMessage(0)->filled, GENERATION);
+	uint32		filled = gjp_read_word(&GjMessage(&gj_services[0], 0)->filled, GENERATION);
 
-	return GjChunk(0) + gjp_half_bytes(CHUNK_BYTES) * (filled % GJP_HALVES);
+	return GjChunk(&gj_services[0], 0) + gjp_half_bytes(CHUNK_BYTES) * (filled % GJP_HALVES);
 }
 
 static const GjReduction *reducing; /* the current request's, or NULL */
@@ -114,7 +120,7 @@ deliver_groups(gjp_message *message, uint32 half, uint32 n)
 static void
 deliver(void)
 {
-	gjp_message *message = GjMessage(0);
+	gjp_message *message = GjMessage(&gj_services[0], 0);
 	uint32		filled = gjp_read_word(&message->filled, GENERATION);
 	uint32		n = next_byte(&play);
 	BlockNumber block = next_byte(&play);
@@ -139,8 +145,8 @@ deliver(void)
 static void
 finish(gjp_state state)
 {
-	GjMessage(0)->result.status = next_byte(&play) | next_byte(&play) << 8;
-	gjp_write_word(&GjMessage(0)->state, GENERATION, state);
+	GjMessage(&gj_services[0], 0)->result.status = next_byte(&play) | next_byte(&play) << 8;
+	gjp_write_word(&GjMessage(&gj_services[0], 0)->state, GENERATION, state);
 }
 
 /* Write the script's bytes into memory that the helper may write to */
@@ -157,12 +163,12 @@ scribble(char *at, size_t room)
 static void
 play_helper(void)
 {
-	gjp_message *message = GjMessage(0);
+	gjp_message *message = GjMessage(&gj_services[0], 0);
 	uint8_t		what;
 
 	if (play.left == 0)
 	{
-		pg_atomic_write_u32(&gj_service->epoch, EPOCH + 1);
+		pg_atomic_write_u32(&gj_services[0].shared->epoch, EPOCH + 1);
 		return;
 	}
 	what = next_byte(&play);
@@ -193,7 +199,7 @@ play_helper(void)
 			gjp_write_word(&message->taken, GENERATION, (uint32) next_number(&play, 4));
 			break;
 		case 8:
-			scribble(GjChunk(0), CHUNK_BYTES);
+			scribble(GjChunk(&gj_services[0], 0), CHUNK_BYTES);
 			break;
 		case 9:
 			scribble((char *) &message->state, sizeof(gjp_message) - offsetof(gjp_message, state));
@@ -209,7 +215,7 @@ play_helper(void)
 }
 
 void
-GjDoorbellRing(int slot)
+GjDoorbellRing(const GjService *service, int slot)
 {
 	if (play.left > 0 && play.data[0] >= 128)
 		play_helper();
@@ -263,7 +269,7 @@ look_at_tids(GjTidSet *tids)
 static void
 match_tids(void *arg)
 {
-	GjServiceColumn column = {EPOCH, 1, 1};
+	GjServiceColumn column = {0, EPOCH, 1, 1};
 	GjServiceMatchInfo info;
 	GjKeySet   *keys = make_keys();
 	GjTidSet   *tids = next_byte(&setup) & 1 ?
@@ -278,7 +284,7 @@ match_tids(void *arg)
 static void
 match_entries(void *arg)
 {
-	GjServiceColumn column = {EPOCH, 1, 1};
+	GjServiceColumn column = {0, EPOCH, 1, 1};
 	gjd_shape	shape = {.key_bytes = 4, .slots = 32, .n_carried = 3, .nullable = 5,
 	.carried_bytes = {4, 8, 1}};
 	GjEntryWidths widths = {4, 3, {4, 8, 1}};
@@ -372,7 +378,7 @@ static void
 reduce(void *arg)
 {
 	static const uint32 left_out[] = {1, 5, 70000};
-	GjServiceColumn column = {EPOCH, 1, 1};
+	GjServiceColumn column = {0, EPOCH, 1, 1};
 	gjd_shape	shape = {.key_bytes = 4, .slots = 32, .n_carried = 3, .nullable = 5,
 	.carried_bytes = {4, 8, 1}};
 	GjEntryWidths widths = {4, 3, {4, 8, 1}};
@@ -385,7 +391,7 @@ reduce(void *arg)
 	.left_out = left_out, .map = (const uint8_t *) left_out, .map_bytes = what & 7},
 	.groups_if_needed = what >> 3 & 1, .context = CurrentMemoryContext, .limit = 32 * 1024,
 	.meanwhile = work_meanwhile, .arg = &nmeanwhile};
-	uint32	   *weights = palloc((keys->nkeys + 1) * sizeof(uint32));
+	uint32	   *weights = palloc((GjKeySetCount(keys) + 1) * sizeof(uint32));
 	GjServiceResult result;
 
 	if (reduction.asked.grouping == GJD_BY_VALUE && (what & 64) != 0)
@@ -396,12 +402,12 @@ reduce(void *arg)
 		reduction.asked.room = 100;
 		reduction.asked.only_shared = what >> 4 & 1;
 	}
-	for (uint64 i = 0; i < keys->nkeys; i++)
+	for (uint64 i = 0; i < GjKeySetCount(keys); i++)
 		weights[i] = 1 + i % 2;
 	if ((what & 128) != 0 && reduction.asked.grouping != GJD_DISTINCT)
 	{
 		reduction.asked.weights = weights;
-		reduction.asked.n_keys = keys->nkeys;
+		reduction.asked.n_keys = GjKeySetCount(keys);
 	}
 	if (reduction.asked.grouping != GJD_DISTINCT)
 		reduction.asked.n_aggregates = what >> 4 & 3;
@@ -418,9 +424,9 @@ static void
 create(void *arg)
 {
 	gjd_shape	shape = {.key_bytes = 4, .slots = 32};
-	GjServiceColumn column = {0, 0, 0};
+	GjServiceColumn column = {0};
 
-	if (GjServiceColumnCreate(&shape, 10, &column) == GJ_SERVICE_OK)
+	if (GjServiceColumnCreate(0, &shape, 10, &column) == GJ_SERVICE_OK)
 		require(column.epoch == EPOCH);
 }
 
@@ -440,7 +446,7 @@ static void
 push(void *arg)
 {
 	gjd_shape	shape = {.key_bytes = 4, .slots = 32};
-	GjServiceColumn column = {EPOCH, 1, 1};
+	GjServiceColumn column = {0, EPOCH, 1, 1};
 	int			npages_left = next_byte(&setup);
 
 	(void) GjServicePush(&column, &shape, fill_pages, &npages_left);
@@ -449,7 +455,7 @@ push(void *arg)
 static void
 drop(void *arg)
 {
-	GjServiceColumn column = {EPOCH, 1, 1};
+	GjServiceColumn column = {0, EPOCH, 1, 1};
 
 	(void) GjServiceColumnDrop(&column);
 }
@@ -461,29 +467,31 @@ report(void *arg)
 	gjp_report	copy;
 
 	for (int i = 0; i < 4; i++)
-		scribble((char *) &GjControl()->report, sizeof(gjp_report));
-	GjReportCopy(&copy);
+		scribble((char *) &GjControl(&gj_services[0])->report, sizeof(gjp_report));
+	GjReportCopy(&gj_services[0], &copy);
 	require(strlen(copy.device) < sizeof(copy.device) && strlen(copy.uuid) < sizeof(copy.uuid));
 	require(strlen(copy.failure) < sizeof(copy.failure));
-	GjReasonReportEnd(GjReasonOfExit(next_byte(&play) << 8), next_byte(&play), copy.failure, false);
+	GjReasonReportEnd(&gj_services[0], GjReasonOfExit(next_byte(&play) << 8), next_byte(&play),
+					  copy.failure, false);
 }
 
 static void
 make_arena(void)
 {
 	static GjServiceShared *shared;
+	GjArena    *arena = &gj_services[0].arena;
 
 	if (shared == NULL)
 	{
 		shared = calloc(1, sizeof(GjServiceShared) + sizeof(GjServiceSlot));
-		gj_arena.size = CHUNKS_AT + CHUNK_BYTES;
-		gj_arena.base = aligned_alloc(4096, gj_arena.size);
-		gj_arena.messages_at = MESSAGES_AT;
-		gj_arena.chunks_at = CHUNKS_AT;
-		gj_arena.chunk_bytes = CHUNK_BYTES;
+		arena->size = CHUNKS_AT + CHUNK_BYTES;
+		arena->base = aligned_alloc(4096, arena->size);
+		arena->messages_at = MESSAGES_AT;
+		arena->chunks_at = CHUNKS_AT;
+		arena->chunk_bytes = CHUNK_BYTES;
 	}
-	memset(gj_arena.base, 0, gj_arena.size);
-	gj_service = shared;
+	memset(arena->base, 0, arena->size);
+	gj_services[0].shared = shared;
 	memset(shared, 0, sizeof(GjServiceShared));
 	pg_atomic_init_u32(&shared->state, GJ_STATE_READY);
 	pg_atomic_init_u32(&shared->epoch, EPOCH);

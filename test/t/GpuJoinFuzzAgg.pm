@@ -375,9 +375,11 @@ sub regrouped
 		' HAVING count(*) > 1 AND ' . truth($quiet->()));
 	my $tail = "FROM $from GROUP BY $by$having";
 
-	# which of several equal values, such as 1.5 and 1.50, or a day and 24 hours, a group shows is
-	# up to PostgreSQL
-	my ($distinct, $t0) = $list =~ /\bs\.[ni]\b/ ? ('', 't0 IS NULL') : ('DISTINCT', 't0');
+	# which of several equal values, such as 1.5 and 1.50, or a day and 24 hours, a group shows, or
+	# which of their rows come first, is up to PostgreSQL
+	my $limit = ' LIMIT ' . (1 + upto(40));
+	my ($distinct, $t0) = ('DISTINCT', 't0');
+	($distinct, $t0, $limit) = ('', 't0 IS NULL', '') if $list =~ /\bs\.[ni]\b/;
 
 	return pick(
 		"SELECT $list, $aggregates $tail",
@@ -391,7 +393,7 @@ sub regrouped
 		  . "ORDER BY count(*)",
 		"SELECT $distinct $list, max(count(*)) OVER (PARTITION BY " . $quiet->() . ") $tail",
 		"SELECT count(*) AS n, $list $tail ORDER BY " . join(', ', 1 .. @targets + 1)
-		  . " LIMIT " . (1 + upto(40)),
+		  . $limit,
 		"SELECT $t0, count(*), sum(n) FROM (SELECT $list, count(*) AS n $tail) q GROUP BY $t0",
 		"SELECT t0, s.w FROM (SELECT $list, count(*) AS n $tail) q LEFT JOIN small s ON s.w = n",
 		"SELECT w, (SELECT max(n) FROM (SELECT $list, count(*) AS n $tail) q WHERE n < w + 5) "
