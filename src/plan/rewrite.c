@@ -276,7 +276,7 @@ rewrite_condition(Query *query, Node *condition, ParamListInfo params)
 }
 
 /*
- * Return the list that a subquery is, or the subquery itself
+ * Return the list that a subquery is, or the subquery itself.  Opens the table's indexes last.
  */
 static Node *
 list_of_subquery(Query *query, SubLink *sublink, ParamListInfo params)
@@ -292,9 +292,6 @@ list_of_subquery(Query *query, SubLink *sublink, ParamListInfo params)
 	if (sublink->subLinkType != ANY_SUBLINK || test == NULL || !IsA(test, OpExpr) ||
 		list_length(test->args) != 2)
 		return (Node *) sublink;
-	key = GjReadCast(linitial(test->args), &cast);
-	if (!has_our_index(query, plain_column(key != NULL ? key : linitial(test->args))))
-		return (Node *) sublink;
 	value = lsecond(test->args);
 	type = get_array_type(exprType(value));
 	array = array_of_unnest(castNode(Query, sublink->subselect));
@@ -304,6 +301,9 @@ list_of_subquery(Query *query, SubLink *sublink, ParamListInfo params)
 		!OidIsValid(type) || array == NULL || !is_known(array, params) ||
 		get_element_type(exprType(array)) != exprType(value) ||
 		getBaseType(exprType(value)) != exprType(value))
+		return (Node *) sublink;
+	key = GjReadCast(linitial(test->args), &cast);
+	if (!has_our_index(query, plain_column(key != NULL ? key : linitial(test->args))))
 		return (Node *) sublink;
 
 	if (exprType(array) != type)
@@ -435,8 +435,8 @@ drop_offset(Query *query, ParamListInfo params)
 	rte = rt_fetch(((RangeTblRef *) linitial(query->jointree->fromlist))->rtindex,
 				   query->rtable);
 	if (rte->rtekind == RTE_SUBQUERY && !rte->lateral && !rte->security_barrier &&
-		rte->subquery->limitOffset != NULL && only_renames(rte->subquery) &&
-		is_zero(rte->subquery->limitOffset, params))
+		rte->subquery->limitOffset != NULL && is_zero(rte->subquery->limitOffset, params) &&
+		only_renames(rte->subquery))
 		rte->subquery->limitOffset = NULL;
 }
 
@@ -459,10 +459,10 @@ only_aggregates(const Query *query)
 static bool
 only_renames(const Query *subquery)
 {
-	bool		has_index = false;
 	ListCell   *lc;
 
-	if (!is_plain_query(subquery) || subquery->hasTargetSRFs)
+	if (!is_plain_query(subquery) || subquery->hasTargetSRFs ||
+		contain_volatile_functions((Node *) subquery))
 		return false;
 	foreach(lc, subquery->targetList)
 	{
@@ -475,10 +475,10 @@ only_renames(const Query *subquery)
 	{
 		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
 
-		has_index |= rte->rtekind == RTE_RELATION &&
-			table_has_our_index(rte->relid, InvalidAttrNumber);
+		if (rte->rtekind == RTE_RELATION && table_has_our_index(rte->relid, InvalidAttrNumber))
+			return true;
 	}
-	return has_index && !contain_volatile_functions((Node *) subquery);
+	return false;
 }
 
 /*
