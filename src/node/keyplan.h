@@ -39,7 +39,8 @@ typedef enum GjSourceKind
 	GJ_SOURCE_BELOW,			/* key < value */
 	GJ_SOURCE_AT_MOST,			/* key <= value */
 	GJ_SOURCE_AT_LEAST,			/* key >= value */
-	GJ_SOURCE_ABOVE				/* key > value */
+	GJ_SOURCE_ABOVE,			/* key > value */
+	GJ_SOURCE_NOT_NULL			/* key IS NOT NULL: all keys, whatever the value is */
 } GjSourceKind;
 
 /* Return true for a comparison that a range of keys satisfies */

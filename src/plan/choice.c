@@ -366,8 +366,11 @@ GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path)
 	choice->reason = (choice->other_cost > 0.0 && choice->other_cost <= cost) ?
 		COSTS_LESS_THERE : COSTS_LESS;
 	if (path->methods == &GjScanPathMethods)
-		choice->condition = deparse(root, list_nth(path->custom_private,
-												   GJ_SCAN_PATH_CLAUSES));
+	{
+		List	   *clauses = list_nth(path->custom_private, GJ_SCAN_PATH_CLAUSES);
+
+		choice->condition = clauses != NIL ? deparse(root, clauses) : NULL;
+	}
 	else
 		choice->condition =
 			deparse(root, list_make1(((GjJoinCandidate *) linitial(path->custom_private))->rinfo));

@@ -79,7 +79,6 @@ typedef struct Fold
 } Fold;
 
 static bool may_go_first(RelOptInfo *rel, const IndexOptInfo *index, RestrictInfo *rinfo);
-static bool hash_is_harmless(const IndexOptInfo *index);
 static void say_why(Fold *cx, RestrictInfo *rinfo, const char **refused);
 static bool has_key_as_side(Fold *cx, Expr *clause);
 static GjKeyNode *fold_tuples(Fold *cx, RestrictInfo *rinfo, const GjTuples **columns);
@@ -189,18 +188,20 @@ static bool
 may_go_first(RelOptInfo *rel, const IndexOptInfo *index, RestrictInfo *rinfo)
 {
 	return !rinfo->pseudoconstant && restriction_is_securely_promotable(rinfo, rel) &&
-		(!GjPassesBarrier(rinfo, rel) || hash_is_harmless(index));
+		(!GjPassesBarrier(rinfo, rel) || GjIndexIsHarmless(index));
 }
 
 /*
- * Return true if keys of rows that a security barrier hides may be hashed
+ * Return true if codes may be made of the keys of rows that a security barrier hides
  */
-static bool
-hash_is_harmless(const IndexOptInfo *index)
+bool
+GjIndexIsHarmless(const IndexOptInfo *index)
 {
 	Oid			family = index->opfamily[0];
 	Oid			type = index->opcintype[0];
 
+	if (!GjIndexIsHashed(index))
+		return GjIndexKeepsValues(index);
 	return GjHashIsHarmless(get_opfamily_proc(family, type, type, GJ_HASH_PROC)) &&
 		GjHashIsHarmless(get_opfamily_proc(family, type, type, GJ_IMAGE_PROC));
 }

@@ -19,10 +19,8 @@
  *
  * The plan is correct as long as the index exists: removing the key invalidates the table's plans.
  * But a snapshot that is older than the key may see rows that were deleted before the key could be
- * created, or the partition attached.  The plan may be executed later, under a snapshot that has
- * been imported and is older than all that are in use here now.  So the transactions that created
- * the key must have ended before any snapshot of any session was taken: a snapshot can only be
- * imported while the session that exported it keeps it, so none that exists later is older.
+ * created, or the partition attached.  So the transactions that created the key must be older than
+ * all snapshots (eligible.c).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -31,7 +29,6 @@
 
 #include "access/htup_details.h"
 #include "access/stratnum.h"
-#include "access/transam.h"
 #include "catalog/pg_am_d.h"
 #include "catalog/pg_class.h"
 #include "optimizer/clauses.h"
@@ -39,7 +36,6 @@
 #include "optimizer/pathnode.h"
 #include "optimizer/tlist.h"
 #include "parser/parsetree.h"
-#include "storage/procarray.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -47,9 +43,6 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "planner.h"
-
-/* No snapshot is older; found when it is first needed for a query */
-static TransactionId oldest_snapshot;
 
 static Path *find_distinct(PlannerInfo *root, RelOptInfo *input);
 static bool is_plain(const Query *parse);
@@ -61,7 +54,6 @@ static bool parts_have_keys(PlannerInfo *root, const RelOptInfo *table, const Re
 static bool parts_differ(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *whole);
 static bool is_key(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part,
 				   const IndexOptInfo *index);
-static bool is_old(TransactionId since);
 static TransactionId index_since(Oid index_oid);
 static TransactionId table_since(Oid table_oid);
 static bool tells_apart(PlannerInfo *root, const RelOptInfo *table, AttrNumber attno,
@@ -80,7 +72,6 @@ GjAddDistinctPath(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output)
 {
 	Path	   *path;
 
-	oldest_snapshot = InvalidTransactionId;
 	path = find_distinct(root, input);
 	if (path == NULL)
 		return false;
@@ -228,7 +219,7 @@ parts_have_keys(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *wh
 
 		if (part == NULL || IS_DUMMY_REL(part))
 			continue;
-		if (!is_old(table_since(planner_rt_fetch(part->relid, root)->relid)) ||
+		if (!GjIsOlderThanSnapshots(table_since(planner_rt_fetch(part->relid, root)->relid)) ||
 			!has_key(root, table, part))
 			return false;
 	}
@@ -269,29 +260,14 @@ is_key(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part,
 		return false;
 	for (int i = 0; i < index->nkeycolumns; i++)
 	{
-		TransactionId since;
-
 		if (index->indexkeys[i] <= 0 ||
 			!tells_apart(root, table, column_of(root, table, part, index->indexkeys[i]),
 						 index->opfamily[i], BTEqualStrategyNumber,
 						 index->indexcollations[i]) ||
-			!GjColumnIsNotNull(relid, index->indexkeys[i], &since) || !is_old(since))
+			!GjColumnIsNeverNull(relid, index->indexkeys[i]))
 			return false;
 	}
-	return is_old(index_since(index->indexoid));
-}
-
-/*
- * Return true if a transaction had ended before the oldest snapshot that any session uses was taken
- */
-static bool
-is_old(TransactionId since)
-{
-	if (!TransactionIdIsNormal(since))
-		return true;			/* frozen */
-	if (!TransactionIdIsValid(oldest_snapshot))
-		oldest_snapshot = GetOldestNonRemovableTransactionId(NULL);
-	return TransactionIdPrecedes(since, oldest_snapshot);
+	return GjIsOlderThanSnapshots(index_since(index->indexoid));
 }
 
 /*

@@ -15,9 +15,12 @@
 #include "access/heapam.h"
 #include "access/table.h"
 #include "access/tableam.h"
+#include "access/transam.h"
+#include "access/xact.h"
 #include "catalog/catalog.h"
 #include "optimizer/pathnode.h"
 #include "parser/parsetree.h"
+#include "storage/procarray.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 
@@ -178,6 +181,51 @@ GjIndexRestProc(const IndexOptInfo *index)
 }
 
 /*-------------------------------------------------------------------------
+ * Constraints
+ *
+ * Find out what holds for all rows that a plan will ever see.
+ *
+ * A constraint holds for the rows that exist since it was made, and removing it invalidates the
+ * table's plans.  But a snapshot that is older may see rows that were deleted before the constraint
+ * could be made.  The plan may be executed later, under a snapshot that has been imported and is
+ * older than all that are in use here now.  So the transaction that made the constraint must have
+ * ended before any snapshot of any session was taken: a snapshot can only be imported while the
+ * session that exported it keeps it, so none that exists later is older.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Return true if a transaction had ended before the oldest snapshot that any session uses was taken
+ *
+ * What was older once remains older, so the oldest snapshot is determined once a transaction.
+ */
+bool
+GjIsOlderThanSnapshots(TransactionId xid)
+{
+	static TransactionId oldest = InvalidTransactionId;
+	static TimestampTz determined = 0;
+	TimestampTz now = GetCurrentTransactionStartTimestamp();
+
+	if (!TransactionIdIsNormal(xid))
+		return true;			/* frozen */
+	if (determined != now)
+		oldest = GetOldestNonRemovableTransactionId(NULL);
+	determined = now;
+	return TransactionIdPrecedes(xid, oldest);
+}
+
+/*
+ * Return true if no row that any snapshot sees has a NULL in this column
+ */
+bool
+GjColumnIsNeverNull(Oid relid, AttrNumber attno)
+{
+	TransactionId since;
+
+	return GjColumnIsNotNull(relid, attno, &since) && GjIsOlderThanSnapshots(since);
+}
+
+/*-------------------------------------------------------------------------
  * Partitions
  *
  * Find the partitions through which a table is reached.
@@ -204,32 +252,42 @@ GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, 
 	Index		relid = rel->relid;
 	List	   *partitions = NIL;
 	bool		divided = false;
-	AppendRelInfo *appinfo;
 
 	*share = 1.0;
-	while (root->append_rel_array != NULL && attno > 0 &&
-		   (appinfo = root->append_rel_array[relid]) != NULL)
+	for (Index child = relid; GjFindInParent(root, &relid, &attno); child = relid)
 	{
-		RelOptInfo *parent = root->simple_rel_array[appinfo->parent_relid];
-		bool		by_key;
+		RelOptInfo *parent = root->simple_rel_array[relid];
+		bool		by_key = is_partitioned_by(parent, attno);
 
-		/* translate to the parent's column number; the parent of a UNION ALL has no columns */
-		if (!OidIsValid(appinfo->parent_reloid) || attno > appinfo->num_child_cols)
-			break;
-		attno = appinfo->parent_colnos[attno - 1];
-
-		by_key = is_partitioned_by(parent, attno);
-		partitions = lcons_oid(planner_rt_fetch(relid, root)->relid, partitions);
-		partitions = lcons_oid(by_key ? appinfo->parent_reloid : InvalidOid, partitions);
+		partitions = lcons_oid(planner_rt_fetch(child, root)->relid, partitions);
+		partitions = lcons_oid(by_key ? planner_rt_fetch(relid, root)->relid : InvalidOid,
+							   partitions);
 		if (by_key)
 			*share /= Max(bms_num_members(parent->live_parts), 1);
 		divided |= by_key;
-		relid = appinfo->parent_relid;
 	}
 	if (divided && GjIndexKeepsValues(index))
 		return partitions;
 	*share = 1.0;
 	return NIL;
+}
+
+/*
+ * Translate a column of a partition or child to that of its parent.  Returns false if there is no
+ * parent: that of a UNION ALL has no columns.
+ */
+bool
+GjFindInParent(PlannerInfo *root, Index *relid, AttrNumber *attno)
+{
+	const AppendRelInfo *appinfo = root->append_rel_array == NULL ? NULL :
+		root->append_rel_array[*relid];
+
+	if (appinfo == NULL || !OidIsValid(appinfo->parent_reloid) ||
+		*attno <= 0 || *attno > appinfo->num_child_cols)
+		return false;
+	*relid = appinfo->parent_relid;
+	*attno = appinfo->parent_colnos[*attno - 1];
+	return true;
 }
 
 static bool

@@ -248,7 +248,7 @@ add_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 }
 
 /*
- * Set the costs of a path of ours and add it to its relation
+ * Set the costs of a path of ours and add it to its relation, unless it is for aggregates only
  */
 void
 GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Cost run)
@@ -258,6 +258,8 @@ GjAddPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost startup, Co
 		GjPathDisable(&path->path, &path->path.startup_cost);
 	GjChoiceOffered(root, rel, path);
 	GjOfferNote(path);
+	if (GjPathIsForGroups(path))
+		return;
 	if (gj_force)
 	{
 		rel->pathlist = list_our_paths(rel->pathlist);
@@ -283,6 +285,8 @@ GjAddPartialPath(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, Cost star
 	startup = Min(Max(startup + workers, 0.0), total);
 	set_costs(path, startup, total - startup);
 	GjOfferNote(path);
+	if (GjPathIsForGroups(path))
+		return;
 	if (gj_force)
 		rel->partial_pathlist = list_our_paths(rel->partial_pathlist);
 	add_partial_path(rel, &path->path);

@@ -206,6 +206,9 @@ extern const char *GjRefuseIndex(const IndexOptInfo *index);
 extern bool GjIndexKeepsValues(const IndexOptInfo *index);
 extern bool GjIndexIsHashed(const IndexOptInfo *index);
 extern Oid	GjIndexRestProc(const IndexOptInfo *index);
+extern bool GjIsOlderThanSnapshots(TransactionId xid);
+extern bool GjColumnIsNeverNull(Oid relid, AttrNumber attno);
+extern bool GjFindInParent(PlannerInfo *root, Index *relid, AttrNumber *attno);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
 
@@ -217,12 +220,22 @@ extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *i
 							 const char **refused);
 extern List *GjMakeKeyPlan(List *conditions, List **values);
 extern bool GjHashIsHarmless(Oid function);
+extern bool GjIndexIsHarmless(const IndexOptInfo *index);
 extern Node *GjReadCast(Node *expr, Oid *cast);
 
 extern Expr *GjMakeArray(Oid type, List *values);
 
 /* rangeops.c: ranges of keys */
 extern bool GjFindRange(const IndexOptInfo *index, Oid opno, GjSource *source, const char **why);
+
+/* whole.c: all keys of an index */
+extern bool GjIsOnlyTable(PlannerInfo *root, const RelOptInfo *rel);
+extern bool GjWantsGroups(PlannerInfo *root);
+extern bool GjIndexHasColumns(RelOptInfo *rel, IndexOptInfo *index);
+extern List *GjFoldWhole(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+						 const char **refused);
+extern bool GjIsWhole(List *conditions);
+extern bool GjPathIsForGroups(const CustomPath *path);
 
 /* tuples.c: lists of tuples */
 extern List *GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,

@@ -70,6 +70,14 @@ typedef struct KeyStatistics
 	Expr	   *column;			/* the indexed column or expression */
 } KeyStatistics;
 
+/* What a query wants of all rows of a table (whole.c) */
+typedef enum WholeUse
+{
+	USE_NONE,
+	USE_GROUPS,					/* groups or aggregates of them, or distinct rows */
+	USE_FIRST					/* the first ones in an order */
+} WholeUse;
+
 /* Forms of a set (sets/keyset.h), the strongest first: an intersection has the first one's */
 typedef enum SetForm
 {
@@ -78,7 +86,10 @@ typedef enum SetForm
 	SET_COMPLEMENT
 } SetForm;
 
-static const char *consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
+static const char *consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
+								  WholeUse use);
+static bool whole_may_do(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, WholeUse use,
+						 const char **refused);
 static bool is_hopeless(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
 static bool has_array_to_count(List *rinfos);
 static bool is_run_again(const PlannerInfo *root, const Param *param);
@@ -141,9 +152,13 @@ GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 {
 	const char *table_refused = NULL;
 	bool		has_index = false;
+	WholeUse	use = USE_NONE;
 	ListCell   *lc;
 
-	if (!GjIsUserTable(rte) || (rel->baserestrictinfo == NIL && !GjChoiceIsNoted()))
+	if (GjIsOnlyTable(root, rel))
+		use = GjWantsGroups(root) ? USE_GROUPS : wants_few(root) ? USE_FIRST : USE_NONE;
+	if (!GjIsUserTable(rte) ||
+		(rel->baserestrictinfo == NIL && use == USE_NONE && !GjChoiceIsNoted()))
 		return;
 
 	foreach(lc, rel->indexlist)
@@ -151,12 +166,15 @@ GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 		IndexOptInfo *index = lfirst_node(IndexOptInfo, lc);
 		const char *refused;
 
-		if (!GjIndexIsOurs(index))
+		if (!GjIndexIsOurs(index) ||
+			(rel->baserestrictinfo == NIL && !GjChoiceIsNoted() &&
+			 !whole_may_do(root, rel, index, use, &refused)))
 			continue;
 		if (!has_index)
 			table_refused = GjRefuseTable(root, rel, rte, gj_force ? 0 : gj_min_rows);
 		has_index = true;
-		refused = table_refused ? table_refused : consider_index(root, rel, index);
+		refused = table_refused ? table_refused :
+			consider_index(root, rel, index, use);
 		if (refused != NULL)
 			GjChoiceRefused(rte->relid, index->indexoid, refused);
 	}
@@ -168,7 +186,7 @@ GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
  * Offer a scan through an index, or return the reason why not
  */
 static const char *
-consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
+consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, WholeUse use)
 {
 	const char *refused = GjRefuseIndex(index);
 	List	   *conditions;
@@ -178,10 +196,30 @@ consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
 
 	refused = GjChoiceNoCondition(root, index);
 	conditions = fold_clauses(root, rel, index, &refused);
+	if (conditions == NIL && whole_may_do(root, rel, index, use, &refused))
+		conditions = GjFoldWhole(root, rel, index, &refused);
 	if (conditions == NIL)
 		return refused;
 	add_scan_path(root, rel, index, conditions);
 	return NULL;
+}
+
+/*
+ * Return true if the whole index may do for what the query wants of all rows.  The test is cheap.
+ */
+static bool
+whole_may_do(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, WholeUse use,
+			 const char **refused)
+{
+	List	   *order;
+
+	if (use == USE_FIRST)
+		return order_pathkeys(root, index, &order) != NIL;
+	if (use == USE_GROUPS && !GjIndexHasColumns(rel, index))
+		*refused = "no condition on its key, and it lacks a column of the query";
+	else if (use == USE_GROUPS)
+		return true;
+	return false;
 }
 
 /*
@@ -316,7 +354,7 @@ get_rinfos(List *conditions, bool exact_only)
 	{
 		GjKeyCondition *condition = lfirst(lc);
 
-		if (condition->exact || !exact_only)
+		if (condition->rinfo != NULL && (condition->exact || !exact_only))
 			result = lappend(result, condition->rinfo);
 	}
 	return result;
@@ -331,6 +369,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 											  get_rinfos(conditions, true));
 	Selectivity selectivity = estimate_conditions(root, rel, index, conditions, &input.nkeys);
 	GjKeyCondition *tuples = find_tuples(conditions);
+	bool		whole = GjIsWhole(conditions);
 	List	   *entry_filters;
 	List	   *attnos;
 	ListCell   *lc;
@@ -354,11 +393,15 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	input.again = input.nkeys <= GJ_FEW_KEYS && !input.unlisted &&
 		has_outer_value((Node *) GjBareClauses(get_rinfos(conditions, false)), root);
 	cost_qual_eval(&input.quals, filters, root);
-	input.index_only = GjIndexOnlyCovers(root, rel, index, filters, has_images(root, index),
-										 &attnos);
+	/* nothing has to prove that an entry of a whole index is wanted */
+	input.index_only = GjIndexOnlyCovers(root, rel, index, filters,
+										 whole || has_images(root, index), &attnos) ||
+		(whole && GjIndexOnlyCovers(root, rel, index, filters, false, &attnos));
 	if (input.index_only)
 		input.lacking = GjWordsLacking(root, rel, index, attnos);
 	input.index_only &= gj_force || input.lacking <= GJ_MOST_LACKING;
+	if (whole && !input.index_only && !wants_few(root))
+		return;
 	input.filtered = GjFilterShare(root, rel, index, filters, &input.lacking, &entry_filters,
 								   &input.filter_cost);
 	input.per_row = count_per_row(root, &input, list_difference_ptr(filters,
@@ -374,8 +417,9 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 		charge_bitmap_scans(rel);
 	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
 	ordered = make_ordered_path(root, &input, conditions, attnos);
-	GjAddAlternativePath(root, &input, conditions, make_path(&input, conditions, attnos, 0),
-						 ordered);
+	if (!whole)
+		GjAddAlternativePath(root, &input, conditions, make_path(&input, conditions, attnos, 0),
+							 ordered);
 	alone = add_path_with_workers(root, &input, conditions, attnos, 0, 0.0);
 	if (ordered != NULL)
 		GjAddPath(root, rel, ordered, ordered->path.startup_cost,
@@ -668,7 +712,8 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	scan->methods = GjNodeMethods(GJ_SCAN_NAME);
 	tuples = find_tuples(conditions);
 	GjPlanTable(scan, index, extract_actual_clauses(filters, false),
-				GjFilterParts(index, tuples != NULL ? tuples->tuples : NULL),
+				GjScanPathHasList(path) ?
+				GjFilterParts(index, tuples != NULL ? tuples->tuples : NULL) : NIL,
 				boolVal(list_nth(path->custom_private, GJ_SCAN_PATH_INDEX_ONLY)),
 				list_nth(path->custom_private, GJ_SCAN_PATH_ATTNOS));
 	scan->custom_exprs = lappend(scan->custom_exprs, values);
@@ -937,7 +982,8 @@ estimate_is_ours(GjKeyNode *node)
 
 	if (node->step == GJ_STEP_SOURCE)
 		return (OidIsValid(node->source.cast) && !GjSourceIsRange(node->source.kind)) ||
-			node->source.tuples != NULL || GjSourceIsUnknown(&node->source);
+			node->source.kind == GJ_SOURCE_NOT_NULL || node->source.tuples != NULL ||
+			GjSourceIsUnknown(&node->source);
 
 	foreach(lc, node->operands)
 	{
@@ -1074,6 +1120,8 @@ estimate_source(PlannerInfo *root, const GjSource *source, const KeyStatistics *
 		case GJ_SOURCE_NOT_VALUE:
 		case GJ_SOURCE_NOT_ARRAY:
 			return key->not_null - listed;
+		case GJ_SOURCE_NOT_NULL:
+			return key->not_null;
 		case GJ_SOURCE_NULL:
 		case GJ_SOURCE_NULL_IN_ARRAY:
 			return 0.0;
@@ -1119,8 +1167,8 @@ node_form(GjKeyNode *node)
 	if (node->step == GJ_STEP_SOURCE && GjSourceIsRange(kind))
 		return SET_INTERVALS;
 	if (node->step == GJ_STEP_SOURCE)
-		return kind == GJ_SOURCE_NOT_VALUE || kind == GJ_SOURCE_NOT_ARRAY ? SET_COMPLEMENT :
-			SET_LIST;
+		return kind == GJ_SOURCE_NOT_VALUE || kind == GJ_SOURCE_NOT_ARRAY ||
+			kind == GJ_SOURCE_NOT_NULL ? SET_COMPLEMENT : SET_LIST;
 
 	foreach(lc, node->operands)
 	{

@@ -14,6 +14,8 @@
  *	  <, <=,	nothing for a NULL value; otherwise an interval, to which both ends belong: so a
  *	  >=, >		strict bound is moved by one, unless nothing is beyond it
  *	  IS NULL	rows with a NULL key, if the condition that belongs to it is true
+ *	  IS NOT	the interval of all codes: no code is compared with another, so they need not have
+ *	  NULL		the order of their type, and may be hashes
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -155,7 +157,7 @@ static Expr *rebuild_any(Oid opno, Expr *left, Expr *right, bool is_any);
 static Expr *rebuild_tuples(List *columns, List *arrays);
 static Expr *rebuild_product(Rebuild *rebuild, Oid opno, Expr *key, List *arrays);
 static Expr *make_row(List *fields);
-static Expr *make_null_test(Expr *arg);
+static Expr *make_null_test(Expr *arg, NullTestType type);
 static Expr *rebuild_key(Rebuild *rebuild, Oid cast);
 static GjKeyShare *attach(EState *estate);
 static void forget_share(void *share);
@@ -518,6 +520,9 @@ add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull)
 			if (!isnull)
 				add_range(source->kind, set, GjCodeOf(&source->converter.codec, value));
 			break;
+		case GJ_SOURCE_NOT_NULL:
+			GjKeySetAddInterval(set, PG_INT64_MIN, PG_INT64_MAX);
+			break;
 	}
 }
 
@@ -710,9 +715,11 @@ rebuild_source(Rebuild *rebuild, int source)
 	if (kind == GJ_SOURCE_PRODUCT)
 		return rebuild_product(rebuild, opno, key, (List *) value);
 	if (kind == GJ_SOURCE_NULL)
-		return makeBoolExpr(AND_EXPR, list_make2(make_null_test(key), value), -1);
+		return makeBoolExpr(AND_EXPR, list_make2(make_null_test(key, IS_NULL), value), -1);
 	if (kind == GJ_SOURCE_NULL_IN_ARRAY)
-		return make_null_test(key); /* the other part is a filter */
+		return make_null_test(key, IS_NULL);	/* the other part is a filter */
+	if (kind == GJ_SOURCE_NOT_NULL)
+		return make_null_test(key, IS_NOT_NULL);
 	if (kind == GJ_SOURCE_VALUE || kind == GJ_SOURCE_NOT_VALUE || GjSourceIsRange(kind))
 		return make_opclause(opno, BOOLOID, false, key, value, InvalidOid, InvalidOid);
 
@@ -780,12 +787,12 @@ make_row(List *fields)
 }
 
 static Expr *
-make_null_test(Expr *arg)
+make_null_test(Expr *arg, NullTestType type)
 {
 	NullTest   *test = makeNode(NullTest);
 
 	test->arg = arg;
-	test->nulltesttype = IS_NULL;
+	test->nulltesttype = type;
 	test->location = -1;
 	return &test->xpr;
 }
