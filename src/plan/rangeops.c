@@ -22,7 +22,6 @@
  */
 #include "postgres.h"
 
-#include "access/stratnum.h"
 #include "catalog/pg_type_d.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
@@ -142,18 +141,15 @@ has_values_as_codes(const IndexOptInfo *index, Oid type)
 }
 
 /*
- * Return true if a btree would find a range by the operator
+ * Return true if the operator is estimated like a comparison of order
  */
 static bool
 is_ordering(Oid opno)
 {
-	List	   *interpretations = get_op_btree_interpretation(opno);
-	OpBtreeInterpretation *first = interpretations != NIL ? linitial(interpretations) : NULL;
+	Oid			estimator = get_oprrest(opno);
 
-	return first != NULL && (first->strategy == BTLessStrategyNumber ||
-							 first->strategy == BTLessEqualStrategyNumber ||
-							 first->strategy == BTGreaterEqualStrategyNumber ||
-							 first->strategy == BTGreaterStrategyNumber);
+	return estimator == F_SCALARLTSEL || estimator == F_SCALARLESEL ||
+		estimator == F_SCALARGESEL || estimator == F_SCALARGTSEL;
 }
 
 static bool
