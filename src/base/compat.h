@@ -419,18 +419,14 @@ GjColumnIsNotNull(Oid relid, AttrNumber attno, TransactionId *since)
 #define GjPathDisable(path, startup)	(*(startup) += disable_cost)
 #endif
 
-/*
- * Return true if the planner prefers a path to another one of the same relation, by its total cost
- */
-static inline bool
-GjPathIsCheaper(const Path *path, const Path *other)
-{
+/* True if the planner prefers a path or plan to another one with the same rows, by total cost */
 #if PG_VERSION_NUM >= 180000
-	if (path->disabled_nodes != other->disabled_nodes)
-		return path->disabled_nodes < other->disabled_nodes;
+#define GjIsCheaper(a, b) \
+	((a)->disabled_nodes != (b)->disabled_nodes ? (a)->disabled_nodes < (b)->disabled_nodes : \
+	 (a)->total_cost < (b)->total_cost)
+#else
+#define GjIsCheaper(a, b)	((a)->total_cost < (b)->total_cost)
 #endif
-	return path->total_cost < other->total_cost;
-}
 
 /*
  * Plan advice: 19 has masks of the kinds of scans and joins that a relation may have, and may

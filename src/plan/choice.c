@@ -522,7 +522,7 @@ cheapest_other(PlannerInfo *root, RelOptInfo *rel)
 	add_path(&without, create_seqscan_path(root, rel, NULL, 0));
 	create_index_paths(root, &without);
 	again = GjCheapestOther(&without);
-	return cheapest != NULL && GjPathIsCheaper(cheapest, again) ? cheapest->total_cost :
+	return cheapest != NULL && GjIsCheaper(cheapest, again) ? cheapest->total_cost :
 		again->total_cost;
 }
 

@@ -402,7 +402,7 @@ GjCheapestOther(const RelOptInfo *rel)
 		Path	   *path = lfirst(lc);
 
 		if (path->param_info == NULL && !GjPathIsOurs(path) &&
-			(cheapest == NULL || GjPathIsCheaper(path, cheapest)))
+			(cheapest == NULL || GjIsCheaper(path, cheapest)))
 			cheapest = path;
 	}
 	return cheapest;

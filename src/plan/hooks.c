@@ -470,7 +470,7 @@ GjOfferFind(const RelOptInfo *rel, bool is_partial)
 
 		if ((path->path.parallel_workers > 0) == is_partial && has_its_index(rel, path) &&
 			path->path.parent == rel &&
-			(found == NULL || GjPathIsCheaper(&path->path, &found->path)))
+			(found == NULL || GjIsCheaper(&path->path, &found->path)))
 			found = path;
 	}
 	if (found == NULL)

@@ -167,7 +167,7 @@ plan_cheaper(Query *other, GJ_PLANNER_ARGUMENTS)
 
 	query = other;
 	other_plan = plan_as_is(GJ_PLANNER_PASSED);
-	is_cheaper = other_plan->planTree->total_cost < plan->planTree->total_cost;
+	is_cheaper = GjIsCheaper(other_plan->planTree, plan->planTree);
 	if (is_cheaper)
 		notes = GjChoiceSwap(NIL);
 	(void) GjChoiceSwap(list_concat(before, notes));
