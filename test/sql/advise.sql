@@ -96,7 +96,7 @@ SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k = ANY ($1::bigint[])');
 SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k IN (SELECT unnest($1::int[]))');
 SELECT * FROM advice('SELECT sum(v) FROM facts JOIN unnest($2) u (k) USING (k) WHERE id < $1');
 SELECT * FROM advice('SELECT sum(v) FROM (SELECT * FROM facts WHERE k = ANY ($1) OR k = $2 OFFSET 0) f');
-SELECT * FROM advice('SELECT sum(v) FROM facts f WHERE v > (SELECT min(v) FROM facts WHERE k = ANY ($1))');
+SELECT * FROM advice('SELECT sum(v) FROM facts f WHERE v + 0 > (SELECT min(v) FROM facts WHERE k = ANY ($1))');
 SET gpujoin.assumed_keys = 2;
 SELECT * FROM advice('SELECT sum(v) FROM facts WHERE k = ANY ($1)');
 SET gpujoin.assumed_keys = 5000;

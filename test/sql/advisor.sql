@@ -15,7 +15,9 @@ CREATE VIEW all_advice AS SELECT queryid, statements, calls, note FROM gpujoin_a
 TABLE advice;
 TABLE all_advice;
 SELECT count(*) FROM gpujoin_advise(NULL);
+\set VERBOSITY terse
 SELECT gpujoin_propose('SELECT 1');
+\set VERBOSITY default
 -- reasons against existing indexes need no other extension, parameters or not
 CREATE INDEX ON facts USING gpujoin (k);
 SELECT node, condition, chosen FROM gpujoin_explain_choice('SELECT count(*) FROM facts WHERE k IN (1, 2)') WHERE node = 'GpuScan';

@@ -86,8 +86,9 @@ EXPLAIN (COSTS OFF) SELECT b.k, v FROM ordered(150) WITH ORDINALITY s (k, n) JOI
 SELECT * FROM check_all(ARRAY[
 	'SELECT b.id, n FROM unnest(ARRAY[3, 6, stab(9)]) WITH ORDINALITY s (k, n) JOIN big b ON b.k = s.k',
 	'SELECT b.id, n FROM ROWS FROM (generate_series(3, 9), unnest(ARRAY[6, 9])) s (k, n) JOIN big b ON b.k = s.k',
-	'SELECT b.id, n FROM (SELECT generate_series(1, 9) AS k, generate_series(4, 7) AS n) s JOIN big b ON b.k = s.k',
 	'SELECT b.id FROM ordered(50) s JOIN big b ON b.k = s']);
+-- (before 16, these do not run in workers)
+SELECT regexp_replace(compare('SELECT b.id, n FROM (SELECT generate_series(1, 9) AS k, generate_series(4, 7) AS n) s JOIN big b ON b.k = s.k'), '^.*: ', '') AS compare;
 
 -- Queries that do not are divided: stable functions, groups of values equal only to themselves,
 -- exact aggregates; and conditions that one process tests for each result row

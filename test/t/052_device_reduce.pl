@@ -116,13 +116,19 @@ is(sql(q{SELECT reductions > 0 AND reduced_rows = 2000 * reductions AND pages_le
 
 # Groups of columns; the number of distinct rows, without the rows themselves unless some are on a
 # tail; weights of keys, so that the device needs no group for each key
+# Done before each query, because those of PostgreSQL 19 mark the pages that they read
+my $before = '';
+
 sub reduced
 {
 	my ($what, $query, %expected) = @_;
+
+	sql($before) if $before;
 	my $explained = sql("EXPLAIN (ANALYZE, FORMAT json, TIMING off) $query");
 
 	is_deeply({ map { $_ => counter($explained, $_) } keys %expected }, \%expected,
 		"$what: reduced");
+	sql($before) if $before;
 	is(sql($query), sql("SET gpujoin.enabled = off; $query"), "$what: the answer");
 	return;
 }
@@ -299,15 +305,17 @@ my $many = 'SELECT count(*) FROM (SELECT DISTINCT a, b FROM d WHERE k IN ('
   . join(', ', 0 .. 49) . ')) s';
 my $values_of_a = 'SELECT count(DISTINCT a) FROM d WHERE k IN (' . join(', ', 0 .. 49) . ')';
 reduced('the number of many groups', $many, 'Device Groups' => 45000, 'Device Group Memory' => 0);
-sql(q{BEGIN; DELETE FROM d WHERE a < 300 AND ctid < '(50,0)'; ROLLBACK});
+$before = q{BEGIN; DELETE FROM d WHERE a < 300 AND ctid < '(50,0)'; ROLLBACK};
 reduced('the number of many groups, and a rest', $many, 'Device Reductions' => 1);
-cmp_ok(counter(sql("EXPLAIN (ANALYZE, FORMAT json) $many"), 'Device Group Memory'), '>', 0,
-	'only the groups of the rest are sent');
-cmp_ok(counter(sql("EXPLAIN (ANALYZE, FORMAT json) $many"), 'Device Group Memory'), '<', 100,
-	'not all');
+sql($before);
+my $sent = counter(sql("EXPLAIN (ANALYZE, FORMAT json) $many"), 'Device Group Memory');
+cmp_ok($sent, '>', 0, 'only the groups of the rest are sent');
+cmp_ok($sent, '<', 100, 'not all');
 reduced('values of a column, and a rest', $values_of_a, 'Device Reductions' => 1);
 my $again = "SELECT n FROM generate_series(1, 3) i, LATERAL ($many OFFSET i - i) q (n)";
+sql($before);
 is(sql($again), sql("SET gpujoin.enabled = off; $again"), 'groups are counted again');
+$before = '';
 
 # Rows on a tail, and then on an open page (the number is taken though T or L has hits). The last
 # ones, which are on the tail then, are not counted. If the key is one of the columns, a device is

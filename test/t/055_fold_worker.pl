@@ -191,13 +191,13 @@ is($node->safe_psql('postgres', q{SELECT count(*) FROM pg_stat_gpujoin_indexes
 # VACUUM starts a worker for a merge that is due, and has ended while the worker merges.  Without
 # room for a worker, or only for number 0, which does not merge, it merges by itself.
 {
-	my $holder = $node->background_psql('postgres', on_error_stop => 0);
 	my $dead = "SELECT dead_entries FROM gpujoin_index_info('merged_k')";
 
 	$node->safe_psql('postgres', 'CREATE TABLE merged (id int, k int);
 		INSERT INTO merged SELECT i, i % 1000 FROM generate_series(1, 900000) i;
 		CREATE INDEX merged_k ON merged USING gpujoin (k) INCLUDE (id);
 		DELETE FROM merged WHERE id % 3 = 0');
+	my $holder = $node->background_psql('postgres', on_error_stop => 0);
 	$holder->query_safe('SELECT pg_advisory_lock(1313)');
 	set_step('merge step wait');
 	$node->safe_psql('postgres', "SET gpujoin.debug_step = ''; VACUUM merged");
