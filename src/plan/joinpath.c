@@ -81,6 +81,9 @@ static const char *refuse_join(PlannerInfo *root, RelOptInfo *joinrel, List *res
 static bool changes_rows(PlannerInfo *root);
 static void add_paths_of_groups(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
 								RelOptInfo *small, List *restrictlist);
+static void correct_loops(PlannerInfo *root, const GjJoinCandidate *cand, List **paths,
+						  void (*add) (RelOptInfo *, Path *));
+static Cost groups_cost(const GjJoinCandidate *cand);
 static void consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big,
 						  RelOptInfo *small, GjJoinKind kind, List *restrictlist,
 						  const char *refused);
@@ -190,9 +193,62 @@ add_paths_of_groups(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big, Rel
 	GjJoinCandidate cand = {.joinrel = joinrel,.big = big,.small = small,.kind = GJ_JOIN_INNER,
 	.restrictlist = restrictlist};
 
-	if (!gj_force && !GjIsOfGroups(big) && refuse_join(root, joinrel, restrictlist) == NULL &&
-		refuse_sides(root, &cand) == NULL)
-		add_join_paths(root, &cand);
+	if (gj_force || GjIsOfGroups(big) || refuse_join(root, joinrel, restrictlist) != NULL ||
+		refuse_sides(root, &cand) != NULL)
+		return;
+	cand.tables = list_tables(root, big);
+	if (cand.tables == NIL)
+		return;
+	correct_loops(root, &cand, &joinrel->pathlist, add_path);
+	correct_loops(root, &cand, &joinrel->partial_pathlist, add_partial_path);
+	add_join_paths(root, &cand);
+}
+
+/*
+ * Correct the costs of nested loops that search an index of the big table for each group
+ *
+ * PostgreSQL makes one path of such an index, for all joins.  Its cost is that of one search of as
+ * many as there are rows of the small side, so that most pages seem to be cached already.
+ */
+static void
+correct_loops(PlannerInfo *root, const GjJoinCandidate *cand, List **paths,
+			  void (*add) (RelOptInfo *, Path *))
+{
+	List	   *corrected = NIL;
+	ListCell   *lc;
+
+	foreach(lc, *paths)
+	{
+		JoinPath   *path = lfirst(lc);
+		IndexPath	search;
+
+		if (!IsA(path, NestPath) || path->outerjoinpath->parent != cand->small ||
+			path->innerjoinpath->parent != cand->big || !IsA(path->innerjoinpath, IndexPath))
+			continue;
+		search = *(IndexPath *) path->innerjoinpath;
+		cost_index(&search, root, Max(path->outerjoinpath->rows, 1.0), false);
+		path->path.total_cost += groups_cost(cand) + path->outerjoinpath->rows *
+			(search.path.total_cost - path->innerjoinpath->total_cost);
+		corrected = lappend(corrected, path);
+		*paths = foreach_delete_current(*paths, lc);
+	}
+	foreach(lc, corrected)
+		add(cand->joinrel, lfirst(lc));
+}
+
+/*
+ * Return what to charge for groups of the small side in addition to PostgreSQL's cost
+ *
+ * Compared with what other nodes take for their costs, PostgreSQL's aggregates take several times
+ * as long: 20,000 rows 5 ms for 170 units, GpuAgg ten times as many rows 1.5 ms for 150.
+ */
+static Cost
+groups_cost(const GjJoinCandidate *cand)
+{
+	const Path *path = cand->small->cheapest_total_path;
+
+	return GjIsOfGroups(cand->small) && IsA(path, AggPath) ?
+		3.0 * (path->total_cost - ((const AggPath *) path)->subpath->total_cost) : 0.0;
 }
 
 /*
@@ -1011,7 +1067,7 @@ cost_collect(const GjJoinCandidate *cand, Cost *cost)
 	double		bytes = rows * (MAXALIGN(cand->small->reltarget->width) + SMALL_ROW_OVERHEAD);
 	double		nbatches = ceil(bytes / GjWorkMemory());
 
-	*cost = cand->small_path->total_cost +
+	*cost = cand->small_path->total_cost + groups_cost(cand) +
 		rows * (cpu_operator_cost + cpu_tuple_cost);
 	if (nbatches > 1.0)
 		*cost += 2.0 * rows * log2(Max(rows, 2.0)) * cpu_operator_cost +
