@@ -188,7 +188,7 @@ reduced('joined texts of which some are no ids', "SELECT $sums FROM small JOIN t
 sql(q{CREATE TABLE wide AS SELECT key(i % 4000) AS u, name(i % 4000) AS s, i % 4 AS p,
 		CASE WHEN i % 5 > 0 THEN 'group ' || i % 5 END AS g
 	FROM generate_series(1, 12000) i; ANALYZE wide});
-my $memory = q{SET hash_mem_multiplier = 1; SET work_mem = '512kB'};
+my $memory = q{SET hash_mem_multiplier = 1; SET work_mem = '320kB'};
 
 sub check_batches
 {
@@ -208,8 +208,10 @@ sub check_batches
 		my $batches = counter($plan, 'Batches');
 
 		cmp_ok($batches, '>', 1, "several batches, $when: $query");
-		cmp_ok(counter($plan, 'Device Reductions'), $query =~ /BY g/ ? '==' : '>',
-			$query =~ /BY/ ? 0 : $batches - 1, 'reductions');
+		# a batch whose rows take all memory leaves none for the groups of its keys
+		cmp_ok(counter($plan, 'Device Reductions') +
+				($query =~ /BY p/ ? counter($plan, 'Device Reductions Failed') : 0),
+			$query =~ /BY g/ ? '==' : '>', $query =~ /BY/ ? 0 : $batches - 1, 'reductions');
 		is(sql("$memory; $query"), sql("SET gpujoin.enabled = off; $query"), 'the answer');
 	}
 	return;
