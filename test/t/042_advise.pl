@@ -113,12 +113,10 @@ $node->safe_psql('postgres', 'CREATE INDEX facts_k ON facts USING gpujoin (k) IN
 my ($cost) = $node->safe_psql('postgres', "EXPLAIN $query") =~ /cost=[0-9.]+\.\.([0-9.]+)/;
 cmp_ok(abs($cost / $alone - 1), '<', 0.2, "the plan costs $cost, $alone were promised");
 unlike((advice($node, $superuser))[0], qr/\(k\)/, 'and it is proposed no more');
-# The note is about the statement that took the longest: leave none with an array of unknown length
-$node->safe_psql('postgres', q{SELECT tools.pg_stat_statements_reset(0, 0, queryid)
-	FROM tools.pg_stat_statements WHERE query LIKE 'PREPARE p%'});
-is($node->safe_psql('postgres', q{SELECT note FROM gpujoin_propose()
+# (from 18 on, the statements with lists of constants have an array of unknown length)
+like($node->safe_psql('postgres', q{SELECT note FROM gpujoin_propose()
 	WHERE key_column = 'k' AND relation = 'facts'::regclass}),
-	'the column has a gpujoin index already', 'with the reason');
+	qr/^the column has a gpujoin index already(, with 1000 keys in \$1)?$/, 'with the reason');
 $node->safe_psql('postgres', 'DROP INDEX facts_k');
 
 # Parameters that pg_stat_statements has put where the grammar or the types do not allow them
