@@ -42,8 +42,8 @@ short_tap="001_crash 002_standby 006_preload 007_cancel 008_parallel 009_standby
     010_parallel_index_only 012_fold 013_limits 043_update 021_service_cancel 023_service_open
     030_mirror_load 031_mirror_free 035_mirror_index_only 037_mirror_top"
 
-# Regression tests that do the same on both servers: they need no preloading and use no device.
-once="selftest top_sort"
+# Regression tests that do the same on both servers: they need no preloading, and no device answers.
+once="selftest top_sort few_keys run_filters spilled_hits form_range"
 
 # The folder and suffix of a suite's tests that TESTS can name; nothing for the other suites.
 test_files() {
@@ -263,8 +263,8 @@ end_progress() { kill "$progress" 2>/dev/null || true; }
 suite_lint() {
     local since=$SECONDS status=0
     begins lint
-    GPUJOIN_CUDA_FAST=1 run_make -k -j"$jobs" COPT=-Werror all >>"$log/warnings.log" 2>&1 ||
-        note "not clean: see lint"
+    GPUJOIN_CUDA_FAST=1 run_make -k -j"$jobs" with_llvm=no COPT=-Werror all \
+        >>"$log/warnings.log" 2>&1 || note "not clean: see lint"
     grep 'CUDA device library' "$log/warnings.log" | tail -n 1 | sed 's/^/    /'
     bash test/lint.sh "$log/warnings.log" >"$log/lint.log" 2>&1 || status=$?
     count_tap lint "$log/lint.log" "$status" "$since"
@@ -494,16 +494,17 @@ mkdir "$work/jobs"
 echo "0 0" >"$totals"
 
 # Build with warnings as errors first, to collect them in one list; lint counts them. If there are
-# any, the tests still run, on a build that accepts them.
-cuda=NVCC=
-[ "${CHECK_DEVICE:-reference}" != cuda ] || cuda=''
+# any, the tests still run, on a build that accepts them. The bitcode for inlining, which no test
+# needs, would take as long as all the rest.
+options=(with_llvm=no NVCC=)
+[ "${CHECK_DEVICE:-reference}" != cuda ] || options=(with_llvm=no)
 say "building with warnings as errors"
-if run_make -k -j"$jobs" $cuda COPT=-Werror all cuda/build/device_test cuda/build/helper_test \
-    >"$log/warnings.log" 2>&1; then
-    build_and_install $cuda COPT=-Werror
+if run_make -k -j"$jobs" "${options[@]}" COPT=-Werror all cuda/build/device_test \
+    cuda/build/helper_test >"$log/warnings.log" 2>&1; then
+    build_and_install "${options[@]}" COPT=-Werror
 else
     note "not clean: see lint"
-    build_and_install $cuda
+    build_and_install "${options[@]}"
 fi
 run_make -k -C test/module COPT=-Werror all >>"$log/warnings.log" 2>&1 || note "not clean: see lint"
 install_test_module

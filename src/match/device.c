@@ -105,6 +105,7 @@
 #define MAX_KEPT_TEXTS			64
 
 static GjFallback try_match(GjDeviceMatch *match);
+static bool is_for_few(const GjDeviceMatch *match);
 static GjFallback reach_mirror(GjDeviceMatch *match, bool may_sync);
 static GjFallback check_index(GjDeviceMatch *match);
 static GjFallback find_mirror(GjDeviceMatch *match, int place);
@@ -185,8 +186,7 @@ try_match(GjDeviceMatch *match)
 	GjMatchStats before = *match->stats;
 	GjFallback	result = check_index(match);
 
-	if (result == GJ_FALLBACK_NONE && !gj_force && before.searches > 0 &&
-		GjKeySetCount(match->keys) <= GJ_FEW_KEYS)
+	if (result == GJ_FALLBACK_NONE && !gj_force && is_for_few(match))
 		return GJ_FALLBACK_FEW_KEYS;
 	if (result == GJ_FALLBACK_NONE)
 		result = reach_mirror(match, true);
@@ -203,6 +203,23 @@ try_match(GjDeviceMatch *match)
 		return GJ_FALLBACK_BEHIND;
 	}
 	return GJ_FALLBACK_NONE;
+}
+
+/*
+ * Return true if the CPU finds the entries before a request would reach a device
+ */
+static bool
+is_for_few(const GjDeviceMatch *match)
+{
+	double		nkeys = (double) GjKeySetCount(match->keys);
+	GjIndexState state;
+
+	if (nkeys <= GJ_FEW_KEYS && match->stats->searches > 0)
+		return true;
+	if (!GjAreFewKeys(nkeys, 1.0, 0.0))
+		return false;
+	GjIndexGetState(match->index, &state);
+	return GjAreFewKeys(nkeys, state.nruns, (double) GjStateUnsorted(&state));
 }
 
 /*

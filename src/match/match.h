@@ -73,8 +73,7 @@ typedef struct GjMatchStats
 } GjMatchStats;
 
 /*
- * A scan that searches again, for no more keys than this, does not ask a device: the CPU finds them
- * before a request would reach it
+ * A scan that searches again has filters of unsorted pages: for so few keys it never asks a device
  */
 #define GJ_FEW_KEYS				8
 
@@ -105,6 +104,20 @@ static inline double
 GjRequestCost(double nentries)
 {
 	return gj_device_setup_cost + nentries * gj_device_search_cost;
+}
+
+/*
+ * Return true if the CPU finds this many keys before a request would reach a device, so that none
+ * is made, whatever the device has to search then
+ *
+ * On an H200 and 16 processors, look-ups in one run of 20 M entries, a second (device, CPU): 8,468
+ * and 13,291 of 8 keys by one session, 10,116 and 11,216 of 32 keys; 102,840 and 119,195 of 32 keys
+ * by 64 sessions (test/bench/results/2026-11-28-nvidia-h200-few-keys.md).
+ */
+static inline bool
+GjAreFewKeys(double nkeys, double nruns, double unsorted_pages)
+{
+	return (nkeys * nruns + unsorted_pages / 2.0) * 3.0 <= gj_device_setup_cost;
 }
 
 /* values.c: conversion of values to keys */

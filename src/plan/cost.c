@@ -72,8 +72,8 @@
  * A range counts as a key: of each run it reads the pages at its ends and those of its matches.
  *
  * The costs of a device are used if the index has a mirror when the plan is made, and the set is a
- * list.  The scan decides when it starts whether the device or the CPU searches; a plan whose
- * mirror has disappeared is correct, but costs more.
+ * list of more than a few keys.  The scan decides when it starts whether the device or the CPU
+ * searches; a plan whose mirror has disappeared is correct, but costs more.
  *
  * If the index has all columns that are needed, F is only the fraction of pages that are not
  * all-visible, as for PostgreSQL's index-only scans, and only the keys of their rows are rechecked.
@@ -287,7 +287,8 @@ static Cost cost_match(const IndexOptInfo *index, double nkeys, double nmatches,
 static Cost cost_reading(const IndexOptInfo *index, double nkeys, double nmatches, bool all,
 						 double loops, double *npages, double *nentries);
 static double part_of_run(double pages, double visits);
-static bool asks_device(const GjCostInput *input);
+static bool is_by_device(const GjCostInput *input);
+static bool asks_device(const IndexOptInfo *index, double nkeys);
 static Cost cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device,
 						 int workers);
 static double share_of_heap(const GjCostInput *input);
@@ -323,7 +324,7 @@ GjCostLeastMatch(bool again)
 Cost
 GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches, bool again)
 {
-	return cost_match(index, nkeys, nmatches, false, !again && GjIndexIsResident(index), 1.0,
+	return cost_match(index, nkeys, nmatches, false, !again && asks_device(index, nkeys), 1.0,
 					  again ? 1.0 : 0.0);
 }
 
@@ -452,16 +453,30 @@ share_of_heap(const GjCostInput *input)
 void
 GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *run)
 {
-	GjCostSearchBy(root, input, asks_device(input), startup, run);
+	GjCostSearchBy(root, input, is_by_device(input), startup, run);
 }
 
 /*
- * Return true if a device is expected to search (match/device.c)
+ * Return true if a device is expected to search
  */
 static bool
-asks_device(const GjCostInput *input)
+is_by_device(const GjCostInput *input)
 {
-	return !input->unlisted && !input->again && GjIndexIsResident(input->index);
+	return !input->unlisted && !input->again && asks_device(input->index, input->nkeys);
+}
+
+/*
+ * Return true if a scan that searches once for a list of keys asks a device (match/device.c)
+ */
+static bool
+asks_device(const IndexOptInfo *index, double nkeys)
+{
+	const IndexPages *pages;
+
+	if (!GjIndexIsResident(index))
+		return false;
+	pages = get_pages(index);
+	return gj_force || !GjAreFewKeys(nkeys, pages->nruns, pages->unsorted);
 }
 
 /*
@@ -560,7 +575,7 @@ static void
 cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 				   OrderedCosts *costs)
 {
-	bool		device = asks_device(input);
+	bool		device = is_by_device(input);
 	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
 	double		heap_share = share_of_heap(input);
 	double		random_page;
@@ -819,7 +834,7 @@ gjcostestimate(PlannerInfo *root, IndexPath *path, double loop_count,
 
 	/* the bitmap, or the list of TIDs, is complete only after the search */
 	*startup += cost_match(index, nkeys, *selectivity * index->rel->tuples, false,
-						   loop_count <= 1.0 && GjIndexIsResident(index), 1.0,
+						   loop_count <= 1.0 && asks_device(index, nkeys), 1.0,
 						   loop_count > 1.0 ? loop_count : 0.0) +
 		*selectivity * index->rel->tuples * cpu_tuple_cost;
 	*total = *startup;

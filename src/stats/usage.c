@@ -129,7 +129,7 @@ static const struct
 	{"service", "the device service is not available, see pg_stat_gpujoin"},
 	{"temporary", "the index is temporary"},
 	{"small", "the index is too small to be worth it"},
-	{"few_keys", "the scan has searched before, and now for few keys"},
+	{"few_keys", "the CPU finds so few keys before a request would reach the device"},
 	{"no_mirror", "the index is not loaded, and gpujoin.auto_load is off"},
 	{"loading", "the index is being loaded"},
 	{"behind", "the mirror is too far behind the index"},

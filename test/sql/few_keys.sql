@@ -4,6 +4,8 @@
 CREATE SCHEMA few_keys;
 SET search_path = few_keys, public;
 SET gpujoin.force = on;
+-- not on a device, which needs no directories
+SET gpujoin.auto_load = off;
 
 CREATE TABLE big (id int, k bigint) WITH (autovacuum_enabled = off);
 INSERT INTO big SELECT i, (i * 7919::bigint) % 1000003 * 3 FROM generate_series(1, 500000) i;

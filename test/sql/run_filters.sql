@@ -27,7 +27,7 @@ BEGIN
 END $$;
 
 -- 400 keys, and four more, three of which the runs have
-CREATE FUNCTION keys(first int) RETURNS int[] LANGUAGE sql AS $$
+CREATE FUNCTION keys(first int) RETURNS int[] LANGUAGE sql IMMUTABLE AS $$
 	SELECT array_agg(first + 2500 * i) || ARRAY[-2000000000, 2000000000, 7, -7]
 		FROM generate_series(1, 400) i $$;
 

@@ -14,6 +14,7 @@ use Test::More;
 my $conf = q{
 shared_preload_libraries = 'gpujoin'
 gpujoin.device = reference
+gpujoin.device_setup_cost = 0
 gpujoin.device_memory = 512MB
 gpujoin.result_buffer = 16MB
 gpujoin.force = on

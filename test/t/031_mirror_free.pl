@@ -17,6 +17,7 @@ $node->init(allows_streaming => 1);
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'gpujoin'
 gpujoin.device = reference
+gpujoin.device_setup_cost = 0
 gpujoin.device_memory = 128MB
 gpujoin.result_buffer = 16MB
 gpujoin.min_rows = 0

@@ -16,6 +16,7 @@ $node->init;
 $node->append_conf('postgresql.conf', q{
 shared_preload_libraries = 'gpujoin'
 gpujoin.device = reference
+gpujoin.device_setup_cost = 0
 gpujoin.device_memory = 256MB
 gpujoin.auto_load = off
 gpujoin.force = on

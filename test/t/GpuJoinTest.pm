@@ -15,7 +15,8 @@ our @EXPORT = qw(new_server differing uses_node log_is_clean wait_for_query log_
 
 # Return a started server with both extensions in database postgres. Further arguments are lines for
 # the configuration; init options come first, as a hash reference. Timed checkpoints and the
-# background writer are effectively off, because VACUUM skips entries of pages that they pin.
+# background writer are effectively off, because VACUUM skips entries of pages that they pin. A
+# device is asked for few keys, too.
 sub new_server
 {
 	my ($name, @lines) = @_;
@@ -25,7 +26,7 @@ sub new_server
 	$node->init(%$init);
 	$node->append_conf('postgresql.conf', join("\n",
 			'autovacuum = off', 'checkpoint_timeout = 1h', 'bgwriter_lru_maxpages = 0',
-			"shared_preload_libraries = 'gpujoin'",
+			"shared_preload_libraries = 'gpujoin'", 'gpujoin.device_setup_cost = 0',
 			"log_line_prefix = '%m [%p] %q%a '", @lines, ''));
 	$node->start;
 	$node->safe_psql('postgres', 'CREATE EXTENSION gpujoin; CREATE EXTENSION gpujoin_test');
