@@ -24,7 +24,7 @@ use File::Basename;
 
 # Limits.  Those of mechanisms only become lower.  Lines and functions may also become more in a
 # release with new capabilities, as in 1.1.0 (keys, fold workers, merges in steps, reductions), and
-# 1.2.0 (plain scans, PostgreSQL 19, seeded tables, batches, several devices, ranges).
+# 1.2.0 (plain scans, PostgreSQL 19, seeded tables, batches, several devices, ranges, order).
 my %limit = (
 	'plan node types' => 6,
 	'hooks installed' => 11,
@@ -32,11 +32,11 @@ my %limit = (
 	'structs in shared memory' => 5,
 	'lists in plans' => 16,
 	'index formats' => 2,
-	'lines' => 83585,
-	'lines of code' => 58675,
-	'global functions' => 820,
+	'lines' => 84160,
+	'lines of code' => 59056,
+	'global functions' => 833,
 	'used by no other file' => 0,
-	'used across folders' => 437,
+	'used across folders' => 444,
 	'private headers' => 8,
 	'names with two meanings' => 0,
 	'files with EXPLAIN' => 1);

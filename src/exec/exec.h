@@ -210,6 +210,7 @@ GjReduceValue(const GjReduceRequest *request, int group, int row, int part, bool
 typedef struct GjOrderedStats
 {
 	uint64		batches;
+	uint64		slices;			/* slices of the keys that were searched */
 	uint64		rows;			/* entries that were kept in order, in all batches */
 	uint64		limit;			/* if a device sent only the first entries: the number that was
 								 * requested; otherwise 0 */
@@ -274,7 +275,7 @@ extern void GjExecScanInit(void);
 extern void GjExecAlternativeInit(void);
 
 /*-------------------------------------------------------------------------
- * The state of a running GpuScan, for scan.c and ordered.c only
+ * The state of a running GpuScan, for scan.c, ordered.c and sorter.c only
  *-------------------------------------------------------------------------
  */
 
@@ -306,6 +307,17 @@ extern bool GjScanWants(GjScanState *scan, TupleTableSlot *slot);
 extern void GjScanStart(GjScanState *scan);
 extern TupleTableSlot *GjScanNext(GjScanState *scan);
 extern void GjNoteEntry(ScanState *node, GjCursor cursor, uint64 tid);
+
+/* sorter.c */
+typedef struct GjSorter GjSorter;
+
+extern GjSorter *GjSorterCreate(const GjScanState *scan, const GjSortColumn *columns,
+								const AttrNumber *attnos, int ncolumns);
+extern void GjSorterBegin(GjSorter *sorter);
+extern void GjSorterPut(GjSorter *sorter, TupleTableSlot *slot);
+extern void GjSorterFinish(GjSorter *sorter, TuplesortInstrumentation *stats);
+extern TupleTableSlot *GjSorterNext(GjScanState *scan, GjSorter *sorter);
+extern void GjSorterEnd(GjSorter *sorter);
 
 /* ordered.c */
 extern GjOrdered *GjOrderedCreate(GjScanState *scan);

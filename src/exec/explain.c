@@ -346,6 +346,8 @@ explain_order(CustomScanState *node, List *ancestors, ExplainState *es,
 	if (!es->analyze || stats == NULL)
 		return;
 	ExplainPropertyUInteger("Order Batches", NULL, stats->batches, es);
+	if (es->format != EXPLAIN_FORMAT_TEXT || stats->slices > 0)
+		ExplainPropertyUInteger("Key Slices", NULL, stats->slices, es);
 	ExplainPropertyUInteger("Rows Ordered", NULL, stats->rows, es);
 	if (es->format != EXPLAIN_FORMAT_TEXT || stats->limit > 0)
 		ExplainPropertyUInteger("Device Limit", NULL, stats->limit, es);

@@ -3,6 +3,12 @@
  * ordered.c
  *	  Rows of a GpuScan in an order: ORDER BY ... LIMIT.
  *
+ * If the order is that of the key, first of all, and the scan is not for a list of keys, then the
+ * keys are cut into slices, in the order of the scan (match/slice.c).  The first one has about as
+ * many entries as the plan's bound says will be requested, each further one four times as many.
+ * Each slice is a match of its own, and what follows describes the rows of one slice.  Otherwise
+ * all keys are one slice.
+ *
  * The index has the sort columns.  So the matching entries are put in order before the heap is
  * read, and only the first ones are fetched, one by one, as long as the caller requests more.  The
  * entries that are kept form a batch: the first ones of the whole answer, a few more than the
@@ -25,7 +31,9 @@
  *	  entries with the same TID; but two of them that are not equal belong to rows that are not
  *	  visible to our snapshot: lemma L7.  An outdated answer of a device has only TIDs.  It is not
  *	  used: the CPU searches.
- * c. So exactly one batch contains (T, v): the one between whose ends (v, T) lies.  If a match
+ * c. So exactly one batch contains (T, v): that of the slice that has the key, and in it the one
+ *	  between whose ends (v, T) lies.  Slices have different keys, and each comes after the one
+ *	  before in the order, so the order of all batches is that of (v, T).  If a match
  *	  meets it twice, on a tail page and where it was moved to, or by a device and on the CPU, both
  *	  copies have equal words and one is kept.
  * d. When its turn comes, it is either a row by the visibility map and the epoch, as in
@@ -76,19 +84,14 @@
 #include "postgres.h"
 
 #include "access/heapam.h"
-#include "access/sysattr.h"
 #include "access/tableam.h"
-#include "catalog/pg_type_d.h"
 #include "miscadmin.h"
-#include "optimizer/optimizer.h"
 #include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
 #include "utils/spccache.h"
-#include "utils/typcache.h"
 
-#include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/tid.h"
 #include "exec.h"
@@ -122,6 +125,7 @@ struct GjOrdered
 	bool		may_hash;		/* is an entry whose code is a hash no row? */
 	bool		may_lack;		/* may an entry lack the value of a sort column? */
 	uint64		words;			/* columns of filters and the order that an entry may lack */
+	bool		by_key;			/* is the order that of the index's codes, first of all? */
 	uint64		bound;			/* number of rows in the first batch */
 	bool		can_limit;		/* true if a device can put entries in the order of the first sort
 								 * column, and its limit has not been too low */
@@ -129,6 +133,8 @@ struct GjOrdered
 	/* The source of the batches */
 	bool		all;			/* true for the scan's rows: all tuples of the heap */
 	GjEntryStream *stream;		/* entries, or NULL before the first batch and after the last one */
+	GjSlices	slices;			/* slices of the keys that come after this one, if any */
+	GjKeySet   *slice;			/* keys of the stream; NULL if these are all */
 	GjTidSet   *lacking;		/* TIDs of entries that lack a sort column; NULL once fetched */
 	bool		gives_up;		/* must all rows be sorted, as the strays take too much memory? */
 
@@ -145,30 +151,18 @@ struct GjOrdered
 	BlockNumber nblocks;		/* number of heap blocks, after the match */
 	uint64		prefetched;		/* entries before this one have had their blocks prefetched */
 
-	struct GjOrderedSorter *sorter; /* NULL until rows are sorted */
-};
-
-typedef struct GjOrderedSorter
-{
-	Tuplesortstate *state;		/* NULL before and after a sort */
-
-	/* The sorted columns, the same during the query; the TID is an additional last one */
-	TupleDesc	desc;
-	int			nattnos;
-	AttrNumber *attnos;			/* attribute of the table, for each column */
-	bool		fetches;		/* is the tuple fetched again by the TID? */
-	TupleTableSlot *in;			/* slot for a row that is added to the sort */
-	TupleTableSlot *out;		/* slot for a row that is read from the sort */
-	TupleTableSlot *row;		/* slot of the table's shape; other columns are NULL */
-
-	/* Roots of the HOT chains of one heap block */
-	BlockNumber roots_block;
+	/* The remaining rows */
+	GjSorter   *sorter;			/* NULL until rows are sorted */
+	BlockNumber roots_block;	/* a heap block, and the roots of its HOT chains */
 	OffsetNumber roots[MaxHeapTuplesPerPage];
-} GjOrderedSorter;
+};
 
 static void init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc);
 static TupleTableSlot *next_from_batches(ScanState *node);
 static void start(GjScanState *scan);
+static bool may_slice(const GjScanState *scan);
+static bool go_on(GjOrdered *ordered);
+static bool take_slice(GjScanState *scan, bool exact);
 static void select_batch(GjScanState *scan, bool after_last);
 static void select_entries(GjScanState *scan, bool after_last);
 static bool is_complete(const GjOrdered *ordered);
@@ -189,20 +183,14 @@ static bool lacks_value(GjScanState *scan, uint64 i);
 static void count_fetch(GjScanState *scan, bool lacks_value);
 static bool fetch(GjScanState *scan, uint64 i);
 static void prefetch(GjScanState *scan, uint64 i);
-static GjOrderedSorter *make_sorter(GjScanState *scan);
-static void choose_columns(GjOrderedSorter *sorter, GjScanState *scan);
-static void begin_sort(GjScanState *scan);
 static void collect(GjScanState *scan);
 static bool comes_later(GjScanState *scan, TupleTableSlot *slot);
 static uint64 find_root(GjScanState *scan, TupleTableSlot *slot);
-static void put_row(GjOrderedSorter *sorter, TupleTableSlot *slot);
-static TupleTableSlot *get_row(GjScanState *scan);
 static TupleTableSlot *make_row(GjScanState *scan, uint64 i);
 static void read_sort_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values,
 							 bool *isnull);
 static void sort_rest(GjScanState *scan);
 static TupleTableSlot *next_sorted(GjScanState *scan);
-static void end_sort(GjOrdered *ordered);
 
 /*
  * Prepare to return rows in the plan's order.  Returns NULL if it has none.
@@ -280,6 +268,8 @@ init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc)
 		ordered->matched |= GJ_ENTRY_KEY << column->column;
 		ordered->attnos[ordered->ncolumns++] = attno;
 	}
+	ordered->by_key = ordered->columns[0].column == 0 &&
+		ordered->columns[0].kind == GJ_SORT_SIGNED;
 	ordered->can_limit = !ordered->may_lack &&
 		(ordered->columns[0].kind == GJ_SORT_SIGNED || ordered->columns[0].kind == GJ_SORT_UUID);
 }
@@ -318,20 +308,23 @@ next_from_batches(ScanState *node)
 		start(scan);
 	while (!ordered->gives_up)
 	{
+		bool		is_full = GjTopCount(ordered->top) >= ordered->batches.wanted;
+
 		CHECK_FOR_INTERRUPTS();
 		if (ordered->next < GjTopCount(ordered->top))
 		{
 			slot = make_row(scan, ordered->next++);
 			if (slot != NULL)
 				return slot;
+			continue;
 		}
-		else if (GjTopCount(ordered->top) < ordered->batches.wanted)
+		if (!is_full && !ordered->slices.is_left)
 			return ExecClearTuple(node->ss_ScanTupleSlot);	/* no row is left */
-		else if (GjTopBatchesNext(&ordered->batches, ordered->searched,
-								  ordered->matched_entries, !ordered->index_only))
-			select_batch(scan, true);
-		else
+		if (!go_on(ordered))
 			break;
+		if (!is_full && !take_slice(scan, ordered->matched_entries + ordered->failed_entries == 0))
+			return ExecClearTuple(node->ss_ScanTupleSlot);
+		select_batch(scan, true);
 	}
 	ordered->phase = GJ_ORDERED_REST;
 	return ExecClearTuple(node->ss_ScanTupleSlot);
@@ -344,21 +337,85 @@ static void
 start(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
+	uint64		bound = ordered->bound;
 	Size		memory;
 
 	Assert(ordered->phase == GJ_ORDERED_START);
 	GjScanPrepare(scan);
 	scan->table.used = true;
+	if (ordered->by_key && may_slice(scan))
+	{
+		GjSlicesBegin(&ordered->slices, scan->table.index, scan->table.keys,
+					  ordered->columns[0].descending);
+		bound *= GJ_SLICE_SPARE;
+	}
 	memory = GjScanMemory(scan) / GJ_ORDER_MEMORY_PART;
 	ordered->phase = GJ_ORDERED_BATCHES;
 	ordered->gives_up = false;
-	GjTopBatchesStart(&ordered->batches, ordered->bound,
+	GjTopBatchesStart(&ordered->batches, bound,
 					  GjTopMaxWanted(GjTopSlotBytes(ordered->top), memory));
 	if (ordered->may_lack)
 		ordered->lacking = GjTidSetCreate(GetMemoryChunkContext(ordered), memory);
+	if (ordered->slices.is_left)
+		(void) take_slice(scan, false);
 	select_batch(scan, false);
 	if (ordered->index_only)
 		GjNoteNoPlace(&scan->table.css.ss);
+}
+
+/*
+ * Return true if the keys can be cut into slices
+ */
+static bool
+may_slice(const GjScanState *scan)
+{
+	const GjKeySet *keys = scan->table.keys;
+
+	return scan->table.key_reader.codec.keeps_value && !scan->ordered->may_lack &&
+		!GjKeySetIsList(keys) && !keys->nulls;
+}
+
+/*
+ * Advance to the next batch; returns false if the remaining rows should be sorted instead
+ */
+static bool
+go_on(GjOrdered *ordered)
+{
+	double		searched = ordered->searched;
+	double		matched = ordered->matched_entries;
+	double		select = searched + matched;
+
+	if (ordered->slices.is_left)
+	{
+		double		left = GjSlicesLeft(&ordered->slices);
+
+		searched += left;
+		matched += ordered->batches.delivered + left;
+	}
+	return GjTopBatchesNext(&ordered->batches, GjTopCount(ordered->top), select, searched,
+							matched, !ordered->index_only);
+}
+
+/*
+ * Turn to the next slice of the keys; returns false if there is none.  If exact is true, the
+ * current one had no entry.
+ */
+static bool
+take_slice(GjScanState *scan, bool exact)
+{
+	GjOrdered  *ordered = scan->ordered;
+	GjKeySet   *last = ordered->slice;
+
+	ordered->slice = GjSlicesNext(&ordered->slices, scan->table.context, ordered->batches.wanted,
+								  exact);
+	if (ordered->stream != NULL && ordered->slice != NULL)
+		GjEntriesTurnTo(ordered->stream, ordered->slice);
+	else if (ordered->stream != NULL)
+		forget_match(ordered);
+	if (last != NULL)
+		GjKeySetFree(last);
+	scan->order_stats.slices++;
+	return ordered->slice != NULL;
 }
 
 /*
@@ -401,7 +458,7 @@ select_entries(GjScanState *scan, bool after_last)
 	GjOrdered  *ordered = scan->ordered;
 	GjTop	   *top = ordered->top;
 
-	GjTopStart(top, ordered->batches.wanted, after_last);
+	GjTopStart(top, ordered->batches.wanted, after_last, ordered->slice != NULL);
 	ordered->matched_entries = ordered->failed_entries = 0;
 	if (scan->table.row_shape != NULL)
 		GjShapeSetSource(scan->table.row_shape, GjTopRows(top));
@@ -500,6 +557,8 @@ begin_match(GjScanState *scan, bool limited)
 												memory - memory / GJ_ORDER_MEMORY_PART);
 	GjTidSet   *tids;
 
+	if (ordered->slice != NULL)
+		request.keys = ordered->slice;
 	request.entries = true;
 	request.entries_only = true;
 	request.columns = ordered->matched;
@@ -515,6 +574,7 @@ begin_match(GjScanState *scan, bool limited)
 	{
 		GjRowsOpenTids(scan->table.rows, tids);
 		ordered->all = true;
+		ordered->slices.is_left = false;
 	}
 }
 
@@ -534,6 +594,9 @@ forget_match(GjOrdered *ordered)
 	if (ordered->stream != NULL)
 		GjEntriesClose(ordered->stream);
 	ordered->stream = NULL;
+	if (ordered->slice != NULL)
+		GjKeySetFree(ordered->slice);
+	ordered->slice = NULL;
 }
 
 /*
@@ -676,9 +739,10 @@ forget_lacking(GjOrdered *ordered)
 void
 GjOrderedRestart(GjScanState *scan)
 {
-	end_sort(scan->ordered);
+	GjSorterEnd(scan->ordered->sorter);
 	GjRowsClose(scan->table.rows);
 	forget_lacking(scan->ordered);
+	scan->ordered->slices.is_left = false;
 	scan->ordered->all = false;
 	scan->ordered->phase = GJ_ORDERED_START;
 }
@@ -689,10 +753,11 @@ GjOrderedRestart(GjScanState *scan)
 void
 GjOrderedReset(GjOrdered *ordered)
 {
-	end_sort(ordered);
+	GjSorterEnd(ordered->sorter);
 	forget_match(ordered);
 	forget_lacking(ordered);
 	GjTopReset(ordered->top);
+	ordered->slices.is_left = false;
 	ordered->all = false;
 	ordered->phase = GJ_ORDERED_START;
 }
@@ -868,8 +933,7 @@ read_sort_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values, 
  *
  * Batches are for a scan that returns few more rows than expected.  When they have cost enough,
  * the scan does what a Sort above it would do: it produces its rows once, in the cheapest order,
- * drops those that the quals remove, and sorts the others with PostgreSQL's tuplesort, which uses
- * work_mem and then temporary files.
+ * drops those that the quals remove, and sorts the others (sorter.c).
  *
  * Each row is still returned once, and in its place.  The rows are those of an ordinary scan for
  * the same keys under the same snapshot, which returns each visible row once, from an entry or
@@ -885,10 +949,6 @@ read_sort_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values, 
  * their own TIDs.
  *
  * After that place, the TID no longer matters: the sort returns each row once.
- *
- * Only the columns that the target list uses are sorted, as in a Sort node, and the tuple's TID.
- * If the list uses other system columns, like xmin, only the sort columns and the TID are sorted,
- * and the tuple, which is still visible, is fetched again.
  *-------------------------------------------------------------------------
  */
 
@@ -910,105 +970,16 @@ sort_rest(GjScanState *scan)
 
 	old = MemoryContextSwitchTo(scan->table.css.ss.ps.state->es_query_cxt);
 	if (ordered->sorter == NULL)
-		ordered->sorter = make_sorter(scan);
-	begin_sort(scan);
+		ordered->sorter = GjSorterCreate(scan, ordered->columns, ordered->attnos,
+										 ordered->ncolumns);
+	GjSorterBegin(ordered->sorter);
+	ordered->roots_block = InvalidBlockNumber;
 	MemoryContextSwitchTo(old);
 
 	collect(scan);
-	tuplesort_performsort(ordered->sorter->state);
-	tuplesort_get_stats(ordered->sorter->state, &scan->order_stats.sort);
+	GjSorterFinish(ordered->sorter, &scan->order_stats.sort);
 	scan->order_stats.sorts++;
 	ordered->phase = GJ_ORDERED_SORTED;
-}
-
-static GjOrderedSorter *
-make_sorter(GjScanState *scan)
-{
-	GjOrderedSorter *sorter = palloc0(sizeof(GjOrderedSorter));
-	EState	   *estate = scan->table.css.ss.ps.state;
-	Relation	heap = scan->table.css.ss.ss_currentRelation;
-
-	choose_columns(sorter, scan);
-	sorter->desc = CreateTemplateTupleDesc(sorter->nattnos + 1);
-	for (int i = 0; i < sorter->nattnos; i++)
-		TupleDescCopyEntry(sorter->desc, i + 1, RelationGetDescr(heap), sorter->attnos[i]);
-	TupleDescInitEntry(sorter->desc, sorter->nattnos + 1, "ctid", TIDOID, -1, 0);
-	GjTupleDescFinalize(sorter->desc);
-	sorter->out = ExecInitExtraTupleSlot(estate, sorter->desc, &TTSOpsMinimalTuple);
-	sorter->out->tts_tableOid = RelationGetRelid(heap);
-	sorter->in = ExecInitExtraTupleSlot(estate, sorter->desc, &TTSOpsVirtual);
-	sorter->row = ExecInitExtraTupleSlot(estate, RelationGetDescr(heap), &TTSOpsVirtual);
-	sorter->row->tts_tableOid = RelationGetRelid(heap);
-	memset(sorter->row->tts_isnull, true, RelationGetDescr(heap)->natts);
-	return sorter;
-}
-
-/*
- * Choose the columns that are sorted: the sort columns, and the others of the target list.  The
- * quals have been tested before.
- */
-static void
-choose_columns(GjOrderedSorter *sorter, GjScanState *scan)
-{
-	const Scan *plan = (const Scan *) scan->table.css.ss.ps.plan;
-	TupleDesc	desc = RelationGetDescr(scan->table.css.ss.ss_currentRelation);
-	const GjOrdered *ordered = scan->ordered;
-	Bitmapset  *used = NULL;
-	int			member = -1;
-	bool		whole_row;
-
-	pull_varattnos((Node *) plan->plan.targetlist, plan->scanrelid, &used);
-	while ((member = bms_next_member(used, member)) >= 0)
-	{
-		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
-
-		if (attno < 0 && attno != TableOidAttributeNumber &&
-			attno != SelfItemPointerAttributeNumber)
-			sorter->fetches = true;
-	}
-	whole_row = bms_is_member(-FirstLowInvalidHeapAttributeNumber, used);
-	if (sorter->fetches)
-	{
-		whole_row = false;
-		used = NULL;
-	}
-	sorter->attnos = palloc((ordered->ncolumns + desc->natts) * sizeof(AttrNumber));
-	for (int i = 0; i < ordered->ncolumns; i++)
-	{
-		sorter->attnos[sorter->nattnos++] = ordered->attnos[i];
-		used = bms_del_member(used, ordered->attnos[i] - FirstLowInvalidHeapAttributeNumber);
-	}
-	for (AttrNumber attno = 1; attno <= desc->natts; attno++)
-	{
-		if (!TupleDescAttr(desc, attno - 1)->attisdropped &&
-			(whole_row || bms_is_member(attno - FirstLowInvalidHeapAttributeNumber, used)))
-			sorter->attnos[sorter->nattnos++] = attno;
-	}
-}
-
-static void
-begin_sort(GjScanState *scan)
-{
-	const GjOrdered *ordered = scan->ordered;
-	GjOrderedSorter *sorter = ordered->sorter;
-	AttrNumber	places[GJ_MAX_INCLUDED + 1];
-	Oid			operators[GJ_MAX_INCLUDED + 1];
-	Oid			collations[GJ_MAX_INCLUDED + 1] = {InvalidOid};
-	bool		nulls_first[GJ_MAX_INCLUDED + 1];
-
-	for (int i = 0; i < ordered->ncolumns; i++)
-	{
-		const GjSortColumn *column = &ordered->columns[i];
-		TypeCacheEntry *type = lookup_type_cache(TupleDescAttr(sorter->desc, i)->atttypid,
-												 TYPECACHE_LT_OPR | TYPECACHE_GT_OPR);
-
-		places[i] = i + 1;
-		operators[i] = column->descending ? type->gt_opr : type->lt_opr;
-		nulls_first[i] = column->nulls_first;
-	}
-	sorter->state = tuplesort_begin_heap(sorter->desc, ordered->ncolumns, places, operators,
-										 collations, nulls_first, work_mem, NULL, TUPLESORT_NONE);
-	sorter->roots_block = InvalidBlockNumber;
 }
 
 /*
@@ -1038,7 +1009,7 @@ collect(GjScanState *scan)
 			InstrCountFiltered1(&table->css.ss.ps, 1);
 			continue;
 		}
-		put_row(ordered->sorter, slot);
+		GjSorterPut(ordered->sorter, slot);
 		scan->order_stats.sorted++;
 	}
 	scan->cursor = cursor;
@@ -1079,7 +1050,7 @@ comes_later(GjScanState *scan, TupleTableSlot *slot)
 static uint64
 find_root(GjScanState *scan, TupleTableSlot *slot)
 {
-	GjOrderedSorter *sorter = scan->ordered->sorter;
+	GjOrdered  *ordered = scan->ordered;
 	Relation	heap = scan->table.css.ss.ss_currentRelation;
 	Buffer		buffer = ((BufferHeapTupleTableSlot *) slot)->buffer;
 	ItemPointerData tid = slot->tts_tid;
@@ -1087,14 +1058,14 @@ find_root(GjScanState *scan, TupleTableSlot *slot)
 
 	if (!HeapTupleIsHeapOnly(((HeapTupleTableSlot *) slot)->tuple))
 		return GjPackTid(&tid);
-	if (sorter->roots_block != ItemPointerGetBlockNumber(&tid))
+	if (ordered->roots_block != ItemPointerGetBlockNumber(&tid))
 	{
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		heap_get_root_tuples(BufferGetPage(buffer), sorter->roots);
+		heap_get_root_tuples(BufferGetPage(buffer), ordered->roots);
 		LockBuffer(buffer, BUFFER_LOCK_UNLOCK);
-		sorter->roots_block = ItemPointerGetBlockNumber(&tid);
+		ordered->roots_block = ItemPointerGetBlockNumber(&tid);
 	}
-	root = sorter->roots[ItemPointerGetOffsetNumber(&tid) - 1];
+	root = ordered->roots[ItemPointerGetOffsetNumber(&tid) - 1];
 	if (!OffsetNumberIsValid(root))
 		ereport(ERROR,
 				(errcode(ERRCODE_DATA_CORRUPTED),
@@ -1104,20 +1075,6 @@ find_root(GjScanState *scan, TupleTableSlot *slot)
 								 RelationGetRelationName(heap))));
 	ItemPointerSetOffsetNumber(&tid, root);
 	return GjPackTid(&tid);
-}
-
-static void
-put_row(GjOrderedSorter *sorter, TupleTableSlot *slot)
-{
-	TupleTableSlot *in = sorter->in;
-
-	ExecClearTuple(in);
-	for (int i = 0; i < sorter->nattnos; i++)
-		in->tts_values[i] = slot_getattr(slot, sorter->attnos[i], &in->tts_isnull[i]);
-	in->tts_values[sorter->nattnos] = PointerGetDatum(&slot->tts_tid);
-	in->tts_isnull[sorter->nattnos] = false;
-	ExecStoreVirtualTuple(in);
-	tuplesort_puttupleslot(sorter->state, in);
 }
 
 /*
@@ -1134,10 +1091,11 @@ next_sorted(GjScanState *scan)
 	Assert(scan->ordered->phase >= GJ_ORDERED_SORTED);
 	CHECK_FOR_INTERRUPTS();
 	ResetExprContext(econtext);
-	slot = scan->ordered->phase == GJ_ORDERED_SORTED ? get_row(scan) : NULL;
+	slot = scan->ordered->phase == GJ_ORDERED_SORTED ?
+		GjSorterNext(scan, scan->ordered->sorter) : NULL;
 	if (slot == NULL)
 	{
-		end_sort(scan->ordered);
+		GjSorterEnd(scan->ordered->sorter);
 		scan->ordered->phase = GJ_ORDERED_DONE;
 		ExecClearTuple(node->ss_ScanTupleSlot); /* a cursor is no longer on a row of ours */
 		return projection == NULL ? NULL : ExecClearTuple(projection->pi_state.resultslot);
@@ -1146,57 +1104,4 @@ next_sorted(GjScanState *scan)
 		return slot;
 	econtext->ecxt_scantuple = slot;
 	return ExecProject(projection);
-}
-
-/*
- * Return the next row from the sort, in a slot of the table's shape, or NULL if no row is left
- */
-static TupleTableSlot *
-get_row(GjScanState *scan)
-{
-	ScanState  *node = &scan->table.css.ss;
-	GjOrderedSorter *sorter = scan->ordered->sorter;
-	TupleTableSlot *out = sorter->out;
-	TupleTableSlot *row = sorter->row;
-	ItemPointer tid;
-
-	if (!tuplesort_gettupleslot(sorter->state, true, false, out, NULL))
-		return NULL;
-	slot_getallattrs(out);
-	tid = (ItemPointer) DatumGetPointer(out->tts_values[sorter->nattnos]);
-	if (sorter->fetches)
-	{
-		if (!table_tuple_fetch_row_version(node->ss_currentRelation, tid,
-										   node->ps.state->es_snapshot, scan->table.heap_slot))
-			elog(ERROR, "a row of table \"%s\" is no longer visible",
-				 RelationGetRelationName(node->ss_currentRelation));
-		return scan->table.heap_slot;
-	}
-
-	ExecClearTuple(row);
-	for (int i = 0; i < sorter->nattnos; i++)
-	{
-		row->tts_values[sorter->attnos[i] - 1] = out->tts_values[i];
-		row->tts_isnull[sorter->attnos[i] - 1] = out->tts_isnull[i];
-	}
-	ExecStoreVirtualTuple(row);
-	row->tts_tid = *tid;
-	GjNoteEntry(node, scan->cursor, GjPackTid(tid));
-	return row;
-}
-
-/*
- * End the sort, if there is one, and remove its temporary files
- */
-static void
-end_sort(GjOrdered *ordered)
-{
-	GjOrderedSorter *sorter = ordered->sorter;
-
-	if (sorter == NULL || sorter->state == NULL)
-		return;
-	ExecClearTuple(sorter->out);
-	ExecClearTuple(sorter->row);
-	tuplesort_end(sorter->state);
-	sorter->state = NULL;
 }

@@ -94,6 +94,21 @@ GjMatchStatsTells(const GjMatchStats *sum, const GjMatchStats *stats)
 	return stats->reason != NULL || (stats->searches > 0 && sum->reason == NULL);
 }
 
+/* slice.c: the wanted keys in slices, for rows in the order of the key */
+typedef struct GjSlices
+{
+	Relation	index;
+	const GjKeySet *keys;
+	bool		descending;
+	bool		is_left;		/* is a wanted key left? */
+	int64		low;			/* if so, no key that is left is beyond these, */
+	int64		high;			/* and the one at which the next slice begins is wanted */
+} GjSlices;
+
+extern void GjSlicesBegin(GjSlices *slices, Relation index, const GjKeySet *keys, bool descending);
+extern GjKeySet *GjSlicesNext(GjSlices *slices, MemoryContext context, uint64 wanted, bool exact);
+extern double GjSlicesLeft(const GjSlices *slices);
+
 /* Estimates that the planner shares: divide.c */
 extern double GjCountRanges(double nkeys, double nmatches, double nentries, int nprocesses);
 

@@ -373,6 +373,18 @@ GjEntriesRestart(GjEntryStream *stream)
 }
 
 /*
+ * Search for other keys, under the same snapshot.  The stream must not be shared or reduced.
+ */
+void
+GjEntriesTurnTo(GjEntryStream *stream, const GjKeySet *keys)
+{
+	Assert(stream->shared == NULL && stream->request.reduction == NULL);
+	forget(stream);
+	stream->request.keys = keys;
+	begin(stream, stream->columns, stream->limit, false);
+}
+
+/*
  * End the match, whether all of it has been returned or not
  */
 void

@@ -78,6 +78,7 @@ extern bool GjEntriesAreReduced(const GjEntryStream *stream);
 extern bool GjEntriesAreCurrent(const GjEntryStream *stream);
 extern uint64 GjEntriesComplete(const GjEntryStream *stream);
 extern bool GjEntriesRestart(GjEntryStream *stream);
+extern void GjEntriesTurnTo(GjEntryStream *stream, const GjKeySet *keys);
 extern void GjEntriesClose(GjEntryStream *stream);
 
 /* The leader's part of a shared match */

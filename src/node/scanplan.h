@@ -118,6 +118,12 @@ typedef enum GjScanExprs
  */
 #define GJ_ORDER_MEMORY_PART	4
 
+/*
+ * Number of entries in the first slice of the keys, for each row that is expected to be fetched, if
+ * rows are ordered by the key
+ */
+#define GJ_SLICE_SPARE			2
+
 /* Indexes into the int list of a sort column */
 typedef enum GjScanOrder
 {

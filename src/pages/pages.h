@@ -404,6 +404,8 @@ extern void GjRunReaderBegin(GjRunReader *reader, Relation index, const GjIndexS
 extern bool GjRunReaderSeek(GjRunReader *reader, const GjPlace *place);
 extern bool GjRunReaderNext(GjRunReader *reader);
 extern void GjRunReaderEnd(GjRunReader *reader);
+extern bool GjRunFindPage(Relation index, const GjRun *run, const GjPlace *place, uint64 *number,
+						  int64 *key);
 extern bool GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks);
 
 /* run.c: writing a run from sorted rows */

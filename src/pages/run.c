@@ -284,6 +284,48 @@ GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks)
 }
 
 /*
+ * Find the page of a place, the last one that does not begin after it, or the first page; without
+ * a place, the page with this number, from 0, or the last one.  Sets its number and first key.
+ *
+ * Directory pages are full, but for the last one of each level, so a number leads straight down.
+ * The answer is a hint: returns false if the run has moved, and leaves damage to be reported by
+ * those who read the run.
+ */
+bool
+GjRunFindPage(Relation index, const GjRun *run, const GjPlace *place, uint64 *number, int64 *key)
+{
+	BlockNumber block = run->root;
+	uint64		left = *number;
+	uint64		pages = 1;		/* data pages below an element of this level */
+
+	for (int level = 1; level < run->height; level++)
+		pages *= GJ_DIRECTORY_FANOUT;
+	*number = 0;
+	for (int level = run->height - 1; level >= 0; level--)
+	{
+		Buffer		buffer = lock_directory(index, run, block);
+		GjDirectoryCopy page = {.at = 0};
+		GjDirectory *directory;
+		int			i;
+
+		if (!BufferIsValid(buffer))
+			return false;
+		directory = GjPageGetDirectory(BufferGetPage(buffer));
+		page.n = GjPageGetOpaque(BufferGetPage(buffer))->used;
+		page.keys = directory->keys;
+		page.tids = directory->tids;
+		i = place != NULL ? find_element(&page, place) : (int) Min(left / pages, page.n - 1);
+		left -= Min(left, i * pages);
+		*number += i * pages;
+		*key = page.keys[i];
+		block = directory->blocks[i];
+		UnlockReleaseBuffer(buffer);
+		pages /= GJ_DIRECTORY_FANOUT;
+	}
+	return true;
+}
+
+/*
  * Return true if the path to a place is known to lead through this copy
  */
 static bool

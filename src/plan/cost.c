@@ -112,6 +112,10 @@
  *			  + further batches (match + M cpu_operator_cost)
  *			  + (if more rows are needed) match, heap and a sort of the others
  *
+ * In the order of the key (exec/ordered.c), match and M are those of a slice.  The first one has
+ * twice as many entries as rows are wanted, each further one four times those of the one before.
+ * Heap pages that have several rows are charged as PostgreSQL charges them to an index scan.
+ *
  * A scan whose keys depend on a row of the query around it, as in a correlated subquery or LATERAL,
  * is rescanned for each such row.  PostgreSQL charges the subquery's whole cost each time.  So the
  * scan's cost is that of a rescan, for which nothing is opened, and metapage and unordered pages
@@ -194,6 +198,7 @@
  */
 #include "postgres.h"
 
+#include <float.h>
 #include <math.h>
 
 #include "access/genam.h"
@@ -235,6 +240,9 @@
 
 /* Cost of a heap page of a rescan after the first one, in pages */
 #define AGAIN_PAGE				0.4
+
+/* Each slice of the keys has about this many times the entries of the one before */
+#define SLICE_GROWTH			4.0
 
 /* Number of entries in the first piece of an index-only answer */
 #define FIRST_ENTRIES			50000.0
@@ -300,8 +308,12 @@ static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double 
 static Size get_ordered_memory(const GjCostInput *input);
 static void cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 							   OrderedCosts *costs);
-static Cost cost_ordered_run(const GjCostInput *input, const OrderedCosts *costs, double taken,
-							 double all);
+static Cost cost_ordered_run(PlannerInfo *root, const GjCostInput *input,
+							 const OrderedCosts *costs, double taken, double all);
+static Cost save_pages(PlannerInfo *root, const GjCostInput *input, double taken);
+static Cost cost_slice(const GjCostInput *input, double wanted, bool again);
+static Cost cost_slices(PlannerInfo *root, const GjCostInput *input, const OrderedCosts *costs,
+						double all);
 static double share_taken(PlannerInfo *root, const RelOptInfo *rel);
 static double key_correlation(PlannerInfo *root, IndexOptInfo *index);
 static IndexNote *find_note(Oid index_oid);
@@ -541,7 +553,7 @@ void
 GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Size entry_bytes,
 			  Cost *startup, Cost *run)
 {
-	OrderedCosts costs = {.bound = (uint64) bound};
+	OrderedCosts costs = {.bound = (uint64) bound * (input->sliced ? GJ_SLICE_SPARE : 1)};
 	double		nmatches = clamp_row_est(input->nmatches);
 	double		npassing = clamp_row_est(nmatches * (1.0 - input->filtered));
 	double		entries = Min(input->rel->rows * input->per_row, npassing);
@@ -550,10 +562,33 @@ GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Size en
 	costs.most = GjTopMaxWanted(entry_bytes, get_ordered_memory(input));
 	costs.matched = npassing;
 	cost_ordered_parts(root, input, nmatches, &costs);
-	*startup = costs.match + costs.select + input->quals.startup +
+	*startup = (input->sliced ? cost_slice(input, costs.bound, false) :
+				costs.match + costs.select) + input->quals.startup +
 		2.0 * cpu_operator_cost * bound * log(Max(bound, 2.0)) / M_LN2;
-	*run = Max(cost_ordered_run(input, &costs, share * entries, entries) / share,
-			   cost_ordered_run(input, &costs, entries, entries));
+	if (input->sliced && root->parse->limitCount != NULL && root->limit_tuples <= 0.0)
+		*run = cost_slices(root, input, &costs, entries);
+	else
+		*run = Max(cost_ordered_run(root, input, &costs, share * entries, entries) / share,
+				   cost_ordered_run(root, input, &costs, entries, entries));
+}
+
+/*
+ * Return the cost of all rows, slice by slice.  If the value of LIMIT is not known, PostgreSQL
+ * charges a tenth of it, as for its own index scans; usually fewer rows are wanted, and otherwise
+ * the scan soon sorts the others.
+ */
+static Cost
+cost_slices(PlannerInfo *root, const GjCostInput *input, const OrderedCosts *costs, double all)
+{
+	double		wanted = costs->bound;
+	Cost		cost = all * costs->fetch - save_pages(root, input, all);
+
+	for (double covered = wanted; covered < all; covered += wanted)
+	{
+		wanted = Min(wanted * SLICE_GROWTH, (double) costs->most);
+		cost += cost_slice(input, wanted, true);
+	}
+	return cost;
 }
 
 /*
@@ -584,10 +619,10 @@ cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 	Cost		startup;
 	Cost		run;
 
+	get_tablespace_page_costs(input->rel->reltablespace, &random_page, NULL);
 	costs->match = cost_entries(input, nkeys, nmatches, device, 0);
 	if (input->filtered > 0.0)
 		costs->match += nmatches * (gj_tid_cost + input->filter_cost);
-	get_tablespace_page_costs(input->rel->reltablespace, &random_page, NULL);
 	costs->select = nmatches * cpu_operator_cost +
 		costs->matched * input->strays * (random_page + cpu_tuple_cost);
 	costs->again = nmatches * cpu_operator_cost + (device ? 0.0 : costs->match);
@@ -604,11 +639,52 @@ cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 }
 
 /*
+ * Return the cost of finding the entries of a slice that has this many after filters; again is true
+ * for all but the first one
+ */
+static Cost
+cost_slice(const GjCostInput *input, double wanted, bool again)
+{
+	double		nmatches = Min(clamp_row_est(input->nmatches),
+							   wanted / Max(1.0 - input->filtered, DBL_EPSILON));
+	Cost		cost = cost_match(input->index, 1.0, nmatches, false, false, 1.0,
+								  again || input->again ? 1.0 : 0.0) + nmatches * cpu_operator_cost;
+
+	if (input->filtered > 0.0)
+		cost += nmatches * (gj_tid_cost + input->filter_cost);
+	return cost;
+}
+
+/*
+ * Return the cost of the pages that need not be read again, of those that rows in the order of the
+ * key are on, as PostgreSQL estimates it for an index scan
+ */
+static Cost
+save_pages(PlannerInfo *root, const GjCostInput *input, double taken)
+{
+	const RelOptInfo *rel = input->rel;
+	double		correlation = key_correlation(root, input->index);
+	double		random_page;
+	double		seq_page;
+	Cost		scattered;
+	Cost		clustered;
+
+	get_tablespace_page_costs(rel->reltablespace, &random_page, &seq_page);
+	scattered = random_page * Min(taken, index_pages_fetched(taken, rel->pages,
+															 input->index->pages, root));
+	clustered = random_page +
+		Max(ceil(rel->pages * taken / Max(rel->tuples, 1.0)) - 1.0, 0.0) * seq_page;
+	clustered = scattered + correlation * correlation * (Min(clustered, scattered) - scattered);
+	return share_of_heap(input) * Max(taken * random_page - clustered, 0.0);
+}
+
+/*
  * Return the cost, without that of the match, of fetching this many of the entries that lead to
  * the rows that PostgreSQL expects
  */
 static Cost
-cost_ordered_run(const GjCostInput *input, const OrderedCosts *costs, double taken, double all)
+cost_ordered_run(PlannerInfo *root, const GjCostInput *input, const OrderedCosts *costs,
+				 double taken, double all)
 {
 	GjTopBatches batches;
 	double		covered;
@@ -616,13 +692,17 @@ cost_ordered_run(const GjCostInput *input, const OrderedCosts *costs, double tak
 
 	GjTopBatchesStart(&batches, costs->bound, costs->most);
 	covered = batches.wanted;
-	while (covered < taken && GjTopBatchesNext(&batches, costs->searched, costs->matched,
-											   !input->index_only))
+	while (covered < taken &&
+		   GjTopBatchesNext(&batches, batches.wanted, input->sliced ? 2.0 * batches.wanted :
+							costs->searched + costs->matched, costs->searched, costs->matched,
+							!input->index_only))
 	{
-		cost += costs->again;
+		cost += input->sliced ? cost_slice(input, batches.wanted, true) : costs->again;
 		covered += batches.wanted;
 	}
 	cost += Min(taken, covered) * costs->fetch;
+	if (input->sliced)
+		cost -= save_pages(root, input, Min(taken, covered));
 	if (covered < taken)
 		cost += costs->scan + costs->sort * (1.0 - covered / all);
 	return cost;

@@ -80,6 +80,7 @@ typedef struct GjCostInput
 	Selectivity filtered;		/* fraction of them that filters of entries remove */
 	Cost		filter_cost;	/* cost of these filters for each entry */
 	double		per_row;		/* number of the remaining entries for each result row */
+	bool		sliced;			/* are slices of the keys searched, in their order? */
 	bool		complement;		/* true for keys not in a list: all runs are read */
 	bool		unlisted;		/* true for those, and for ranges: only the CPU can search */
 	bool		again;			/* the cost of one more search, for few keys, which the query around

@@ -117,7 +117,8 @@ static int	count_bitmap_scans(const Path *path);
 static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 					   List *tlist, List *clauses, List *custom_plans);
 static List *part_columns(GjKeyCondition *condition);
-static List *order_pathkeys(PlannerInfo *root, IndexOptInfo *index, List **order);
+static bool is_ordered_by_key(PlannerInfo *root, IndexOptInfo *index);
+static List *order_pathkeys(PlannerInfo *root, IndexOptInfo *index, bool sliced, List **order);
 static double order_bound(PlannerInfo *root, double per_row);
 static Size order_entry_bytes(const RelOptInfo *rel, List *order, List *kept);
 static List *order_columns(IndexOptInfo *index, List *order);
@@ -155,8 +156,10 @@ GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 	WholeUse	use = USE_NONE;
 	ListCell   *lc;
 
-	if (GjIsOnlyTable(root, rel))
-		use = GjWantsGroups(root) ? USE_GROUPS : wants_few(root) ? USE_FIRST : USE_NONE;
+	if (wants_few(root))
+		use = USE_FIRST;
+	else if (GjIsOnlyTable(root, rel) && GjWantsGroups(root))
+		use = USE_GROUPS;
 	if (!GjIsUserTable(rte) ||
 		(rel->baserestrictinfo == NIL && use == USE_NONE && !GjChoiceIsNoted()))
 		return;
@@ -214,7 +217,8 @@ whole_may_do(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, WholeUse u
 	List	   *order;
 
 	if (use == USE_FIRST)
-		return order_pathkeys(root, index, &order) != NIL;
+		return is_ordered_by_key(root, index) ||
+			(GjIsOnlyTable(root, rel) && order_pathkeys(root, index, false, &order) != NIL);
 	if (use == USE_GROUPS && !GjIndexHasColumns(rel, index))
 		*refused = "no condition on its key, and it lacks a column of the query";
 	else if (use == USE_GROUPS)
@@ -417,6 +421,12 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 		charge_bitmap_scans(rel);
 	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
 	ordered = make_ordered_path(root, &input, conditions, attnos);
+	if (whole && ordered != NULL && !GjIsOnlyTable(root, rel))
+	{
+		GjAddPath(root, rel, ordered, ordered->path.startup_cost,
+				  ordered->path.total_cost - ordered->path.startup_cost);
+		return;
+	}
 	if (!whole)
 		GjAddAlternativePath(root, &input, conditions, make_path(&input, conditions, attnos, 0),
 							 ordered);
@@ -528,16 +538,21 @@ add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 static CustomPath *
 make_ordered_path(PlannerInfo *root, const GjCostInput *input, List *conditions, List *attnos)
 {
+	GjCostInput ordered = *input;
 	List	   *order;
-	List	   *pathkeys = order_pathkeys(root, input->index, &order);
+	List	   *pathkeys;
 	RelOptInfo *rel = input->rel;
 	List	   *columns = NIL;
-	GjCostInput ordered = *input;
 	ListCell   *lc;
 	double		bound;
 	CustomPath *path;
 	Cost		run;
 
+	ordered.sliced = input->unlisted && is_ordered_by_key(root, input->index);
+	if (ordered.sliced)
+		ordered.again = has_outer_value((Node *) GjBareClauses(get_rinfos(conditions, false)),
+										root);
+	pathkeys = order_pathkeys(root, input->index, ordered.sliced, &order);
 	if (pathkeys == NIL)
 		return NULL;
 
@@ -773,10 +788,11 @@ part_columns(GjKeyCondition *condition)
 /*
  * Return the leading pathkeys of the query by which entries of the index can be sorted
  *
- * *order is set to the value of GJ_SCAN_ORDER.
+ * *order is set to the value of GJ_SCAN_ORDER.  Slices of the keys are not ordered by numerics,
+ * which entries may lack: PostgreSQL sorts the rows of each key by them.
  */
 static List *
-order_pathkeys(PlannerInfo *root, IndexOptInfo *index, List **order)
+order_pathkeys(PlannerInfo *root, IndexOptInfo *index, bool sliced, List **order)
 {
 	List	   *pathkeys = NIL;
 	ListCell   *lc;
@@ -789,7 +805,8 @@ order_pathkeys(PlannerInfo *root, IndexOptInfo *index, List **order)
 		PathKey    *pathkey = lfirst_node(PathKey, lc);
 		int			column = find_column(root, index, pathkey);
 
-		if (column < 0)
+		if (column < 0 || (sliced && get_atttype(planner_rt_fetch(index->rel->relid, root)->relid,
+												 index->indexkeys[column]) == NUMERICOID))
 			break;
 		pathkeys = lappend(pathkeys, pathkey);
 		*order = lappend(*order, list_make3_int(index->indexkeys[column],
@@ -797,6 +814,20 @@ order_pathkeys(PlannerInfo *root, IndexOptInfo *index, List **order)
 												pathkey->pk_nulls_first));
 	}
 	return pathkeys;
+}
+
+/*
+ * Return true if the query's order is that of the key, first of all, and codes are in that order:
+ * then a scan for anything but a list of keys searches slices of them (exec/ordered.c)
+ */
+static bool
+is_ordered_by_key(PlannerInfo *root, IndexOptInfo *index)
+{
+	GjSortKind	kind;
+
+	return wants_few(root) && GjIndexKeepsValues(index) &&
+		GjTypeSorts(index->opcintype[0], &kind) && kind == GJ_SORT_SIGNED &&
+		find_column(root, index, linitial(root->query_pathkeys)) == 0;
 }
 
 /*

@@ -173,6 +173,46 @@ GjIntervalsSeek(const GjKeySet *set, uint64 *at, int64 key, int64 *wanted)
 }
 
 /*
+ * Find the last wanted key that is not above this one; returns false if there is none
+ */
+bool
+GjIntervalsSeekBack(const GjKeySet *set, int64 key, int64 *wanted)
+{
+	uint64		low = 0;
+	uint64		high = set->nintervals;
+
+	while (low < high)
+	{
+		uint64		middle = low + (high - low) / 2;
+
+		if (set->intervals[middle].low <= key)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == 0)
+		return false;
+	*wanted = Min(set->intervals[low - 1].high, key);
+	return true;
+}
+
+/*
+ * Create a finished set of the keys from low to high that another set, which is no list, wants
+ */
+GjKeySet *
+GjKeySetBetween(MemoryContext parent, const GjKeySet *set, int64 low, int64 high)
+{
+	GjKeySet   *result = GjKeySetCreate(parent, set->key_width);
+
+	Assert(!GjKeySetIsList(set) && set->exact == NULL);
+	GjKeySetAddInterval(result, low, high);
+	GjKeySetFinish(result);
+	if (result->nintervals > 0)
+		GjIntervalsIntersect(result, set);
+	return result;
+}
+
+/*
  * Return true if an interval contains the key
  */
 bool

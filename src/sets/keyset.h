@@ -185,9 +185,12 @@ extern GjKeySet *GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64
  * intervals.c: sets of intervals.  Intersect and Unite are parts of the functions above.
  */
 extern void GjKeySetAddInterval(GjKeySet *set, int64 low, int64 high);
+extern GjKeySet *GjKeySetBetween(MemoryContext parent, const GjKeySet *set, int64 low,
+								 int64 high);
 extern void GjIntervalsFinish(GjKeySet *set);
 extern void GjIntervalsForget(GjKeySet *set);
 extern bool GjIntervalsSeek(const GjKeySet *set, uint64 *at, int64 key, int64 *wanted);
+extern bool GjIntervalsSeekBack(const GjKeySet *set, int64 key, int64 *wanted);
 extern bool GjIntervalsContain(const GjKeySet *set, int64 key);
 extern void GjIntervalsIntersect(GjKeySet *set, const GjKeySet *other);
 extern void GjIntervalsUnite(GjKeySet *set, const GjKeySet *other);

@@ -243,20 +243,19 @@ GjTopMaxWanted(Size entry_bytes, Size limit)
 }
 
 /*
- * Start selecting the given number of entries; with after_last, only entries after the current
- * last one
+ * Start selecting the given number of entries; with after_last, only entries after the last one
+ * that was selected since the last start without it, if any.  If few others are expected to be
+ * added, they get less room.
  */
 void
-GjTopStart(GjTop *top, uint64 wanted, bool after_last)
+GjTopStart(GjTop *top, uint64 wanted, bool after_last, bool few)
 {
-	Assert(!after_last || top->nkept > 0);
-	top->has_last = after_last;
 	if (after_last)
 		GjTopLeaveLast(top);
 	else
 		GjTopReset(top);
 	top->wanted = wanted;
-	top->capacity = wanted + Max(wanted, MIN_ROOM);
+	top->capacity = wanted + (few ? wanted : Max(wanted, MIN_ROOM));
 	top->words = MemoryContextAllocHuge(top->context,
 										top->capacity * top->nwords * sizeof(uint64));
 	top->kept = MemoryContextAllocHuge(top->context, top->capacity * sizeof(Place));
@@ -280,15 +279,18 @@ allocate_column(GjTop *top, GjEntryColumn *column, bool nullable)
 }
 
 /*
- * Free everything except the last entry, which must exist: rows can be compared with it until
+ * Free everything except the last entry, if there is one: rows can be compared with it until
  * the next start
  */
 void
 GjTopLeaveLast(GjTop *top)
 {
-	memcpy(top->last, slot_words(top, top->kept[top->nkept - 1].slot),
-		   top->nwords * sizeof(uint64));
-	top->has_last = true;
+	if (top->nkept > 0)
+	{
+		memcpy(top->last, slot_words(top, top->kept[top->nkept - 1].slot),
+			   top->nwords * sizeof(uint64));
+		top->has_last = true;
+	}
 	discard(top);
 }
 
@@ -1030,19 +1032,20 @@ GjTopBatchesStart(GjTopBatches *batches, uint64 bound, uint64 most)
 }
 
 /*
- * Advance to the next batch; returns false if the rest should be sorted instead.  Each batch
- * searches and matches the given numbers of entries.
+ * Advance to the next batch; returns false if the rest should be sorted instead.  The current batch
+ * has n entries, and select entries were looked at for it, as many as for the next one.  A sort
+ * would search and match the given numbers of entries.
  */
 bool
-GjTopBatchesNext(GjTopBatches *batches, double searched, double matched, bool from_heap)
+GjTopBatchesNext(GjTopBatches *batches, uint64 n, double select, double searched, double matched,
+				 bool from_heap)
 {
 	uint64		wanted = Min(batches->wanted * BATCH_GROWTH, batches->most);
-	double		select = searched + matched;
 	double		fetched = from_heap ? FETCHED_ROW : 0.0;
 	double		left;
 
-	batches->delivered += batches->wanted;
-	batches->spent += select + batches->wanted * fetched;
+	batches->delivered += n;
+	batches->spent += select + n * fetched;
 	left = Max(matched - batches->delivered, 0.0);
 	if (batches->nbatches >= MIN_BATCHES &&
 		batches->spent + select + Min((double) wanted, left) * fetched >

@@ -50,7 +50,7 @@ extern GjTop *GjTopCreate(MemoryContext parent, const GjSortColumn *columns, int
 extern Size GjTopEntryBytes(int nwords, Size kept);
 extern uint64 GjTopMaxWanted(Size entry_bytes, Size limit);
 extern Size GjTopSlotBytes(const GjTop *top);
-extern void GjTopStart(GjTop *top, uint64 wanted, bool after_last);
+extern void GjTopStart(GjTop *top, uint64 wanted, bool after_last, bool few);
 extern void GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *rows,
 					 int nrows);
 extern void GjTopAddRow(GjTop *top, const Datum *values, const bool *isnull, uint64 tid);
@@ -80,7 +80,7 @@ typedef struct GjTopBatches
 } GjTopBatches;
 
 extern void GjTopBatchesStart(GjTopBatches *batches, uint64 bound, uint64 most);
-extern bool GjTopBatchesNext(GjTopBatches *batches, double searched, double matched,
-							 bool from_heap);
+extern bool GjTopBatchesNext(GjTopBatches *batches, uint64 n, double select, double searched,
+							 double matched, bool from_heap);
 
 #endif							/* GPUJOIN_SETS_TOP_H */

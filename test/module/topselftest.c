@@ -254,7 +254,7 @@ run_round(pg_prng_state *prng)
 					  order.ncolumns - order.first, &widths, 2);
 	for (;;)
 	{
-		GjTopStart(top, wanted, seen > 0);
+		GjTopStart(top, wanted, seen > 0, wanted % 2 == 0);
 		add_sets(top, entries, n, &widths, 1 + pg_prng_uint64(prng) % 5);
 		GjTopFinish(top);
 		for (uint64 i = 0; i < GjTopCount(top); i++)

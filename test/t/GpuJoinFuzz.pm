@@ -173,6 +173,9 @@ my %shapes = (
 		  . join(', ', @order) . pick(' LIMIT 30', ' LIMIT (SELECT 300)', ' OFFSET 50 LIMIT 5',
 			' FETCH FIRST 4 ROWS WITH TIES', ' LIMIT 4 FOR UPDATE') . ') q';
 	},
+	by_key => sub { by_key(key_condition('b'), filters('b')) },
+	by_key_again => sub { by_key_again(filters('b')) },
+	ends => sub { ends_of_keys(key_condition('b'), filters('b')) },
 	grouped => sub {
 		my $by = pick('s', 'c', 'u', 's, c', 'u, v', 's, k2');
 		"SELECT $by, " . pick('count(*)', 'sum(n), avg(n)', 'min(n), count(u)', 'sum(v), count(s)')

@@ -9,7 +9,8 @@ use Exporter 'import';
 use GpuJoinRandom;
 
 our @EXPORT = qw(%types @int_types %classes %round $has_icu like_key family is_int value number
-  list array range_condition part_value tuple_condition create_tuples tuple_join create_types
+  list array range_condition by_key by_key_again ends_of_keys part_value tuple_condition
+  create_tuples tuple_join create_types
   key_type key_class key_span key_value key_has_order compute_value texts decimals
   joined_groups fenced);
 
@@ -354,6 +355,40 @@ sub range_condition
 			  . value($type, number()) . ')' },
 		sub { '(' . $one->() . pick(' AND ', ' OR ') . "$key "
 			  . pick('IN', 'NOT IN') . ' (' . list($type) . '))' })->();
+}
+
+# Return a query for the first rows in the order of the key, of which a scan searches slices.
+sub by_key
+{
+	my ($condition, $filters) = @_;
+	my $direction = pick('', ' DESC', ' NULLS FIRST', ' DESC NULLS LAST');
+	my @order = pick([ 'id' ], [ 'v', 'id' ], [ 'n', 'id' ], [ 'id DESC' ])->@*;
+	my $where = pick(range_condition('b.k', like_key()), range_condition('b.k', like_key()),
+		'b.k IS NOT NULL', $condition, 'true');
+	return "SELECT row_number() OVER () AS place, q.* FROM (SELECT "
+	  . pick('id, k', 'id, k, v', 'b.*') . " FROM big b WHERE $where" . pick('', $filters)
+	  . ' ORDER BY ' . join(', ', "k$direction", @order) . ' LIMIT '
+	  . pick(1, 5, 30, 400, '(SELECT 3000)') . ') q';
+}
+
+# The same for each of several rows.
+sub by_key_again
+{
+	my $filters = shift;
+	my $key = is_int() ? 'b.k' : 'b.id';
+	return "SELECT w, q.* FROM (SELECT DISTINCT w % 7 AS w FROM small) s, LATERAL (SELECT id, k "
+	  . "FROM big b WHERE $key " . pick('<', '<=', '>', '>=') . ' w * ' . upto(30) . ' - '
+	  . upto(200) . "$filters ORDER BY k" . pick('', ' DESC') . ', id LIMIT ' . upto(20) . ') q';
+}
+
+# Return a query for the least and the greatest key.
+sub ends_of_keys
+{
+	my ($condition, $filters) = @_;
+	my $key = is_int() || like_key() =~ /^(date|timestamp)/ ? 'k' : 'id';
+	return "SELECT " . pick("min($key)", "max($key)", "min($key), max($key)")
+	  . " FROM big b WHERE " . pick(range_condition('b.k', like_key()), $condition,
+		'b.k IS NOT NULL', 'true') . $filters;
 }
 
 1;
