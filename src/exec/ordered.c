@@ -102,6 +102,9 @@
 /* Number of entries that a device is asked for beyond those of a batch */
 #define SPARE_ENTRIES			1024
 
+/* Fraction of the rows that is charged for sorting even if the quals remove nearly all */
+#define LEAST_PASSED			0.125
+
 /* The rows that are returned next */
 typedef enum GjOrderedPhase
 {
@@ -144,6 +147,7 @@ struct GjOrdered
 	uint64		matched_entries;	/* number of matching entries */
 	uint64		failed_entries; /* number of entries that failed the filter after the match */
 	uint64		next;
+	double		passed;			/* number of rows that have been returned so far */
 	uint64		first_tested;	/* first entry of the group tested for visibility */
 	uint64		end_tested;		/* entry after that group */
 	bool		visible[GJ_ORDERED_GROUP];	/* result for each entry of the group */
@@ -286,6 +290,7 @@ GjOrderedNext(GjScanState *scan, ExecScanRecheckMtd recheck)
 	{
 		TupleTableSlot *slot = ExecScan(&scan->table.css.ss, next_from_batches, recheck);
 
+		ordered->passed += !TupIsNull(slot);
 		if (!TupIsNull(slot) || ordered->phase != GJ_ORDERED_REST)
 			return slot;
 		sort_rest(scan);
@@ -352,6 +357,7 @@ start(GjScanState *scan)
 	memory = GjScanMemory(scan) / GJ_ORDER_MEMORY_PART;
 	ordered->phase = GJ_ORDERED_BATCHES;
 	ordered->gives_up = false;
+	ordered->passed = 0.0;
 	GjTopBatchesStart(&ordered->batches, bound,
 					  GjTopMaxWanted(GjTopSlotBytes(ordered->top), memory));
 	if (ordered->may_lack)
@@ -388,9 +394,12 @@ go_on(GjOrdered *ordered)
 	if (ordered->slices.is_left)
 	{
 		double		left = GjSlicesLeft(&ordered->slices);
+		double		passed = ordered->passed /
+			(ordered->batches.delivered + Max((double) GjTopCount(ordered->top), 1.0));
 
+		/* rows that the quals remove are read in heap order, and need not be sorted */
 		searched += left;
-		matched += ordered->batches.delivered + left;
+		matched += ordered->batches.delivered + left * Max(passed, LEAST_PASSED);
 	}
 	return GjTopBatchesNext(&ordered->batches, GjTopCount(ordered->top), select, searched,
 							matched, !ordered->index_only);
