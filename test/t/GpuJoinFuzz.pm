@@ -169,7 +169,8 @@ my %shapes = (
 			[ 'u', 'id' ], [ 'u', 'n', 'id' ], [ 'v', 'n', 'id' ])->@*;
 		"SELECT row_number() OVER () AS place, q.* FROM (SELECT "
 		  . pick('id', 'id, v, k', 'b.*', 'id, n, u, v')
-		  . ' FROM big b WHERE ' . key_condition('b') . pick('', '', filters('b')) . ' ORDER BY '
+		  . ' FROM big b WHERE ' . pick((key_condition('b')) x 3, 'true', 'b.k IS NOT NULL')
+		  . pick('', '', filters('b')) . ' ORDER BY '
 		  . join(', ', @order) . pick(' LIMIT 30', ' LIMIT (SELECT 300)', ' OFFSET 50 LIMIT 5',
 			' FETCH FIRST 4 ROWS WITH TIES', ' LIMIT 4 FOR UPDATE') . ') q';
 	},

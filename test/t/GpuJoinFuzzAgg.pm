@@ -23,6 +23,7 @@ sub upto { return GpuJoinFuzz::upto(@_); }
 sub chance { return GpuJoinFuzz::chance(@_); }
 
 my $next;
+my $has_nulls;	# may keys be NULL?
 my @columns = qw(id v k k2 a b c d s tz ok o f y m n u st l ch);
 my @numbers = qw(id v k2 a b c f y m n);
 my @groupable = qw(id v k k k2 k2 a a b c d s tz ok ok o m m n n u st l ch);
@@ -40,7 +41,8 @@ sub facts_rows
 	my $long = pick(3, 3, 5000);
 	my $key = key_value("(hashint4(i) % $span + $span) % $span");
 
-	return "INSERT INTO facts SELECT i, CASE WHEN i % 41 <> 0 THEN $key END, i % 37, i % 100, "
+	$key = "CASE WHEN i % 41 <> 0 THEN $key END" if $has_nulls;
+	return "INSERT INTO facts SELECT i, $key, i % 37, i % 100, "
 	  . "CASE WHEN i % 7 <> 0 THEN (i % 11 - 5)::int2 END, "
 	  . "CASE i % 211 WHEN 0 THEN -2147483648 WHEN 1 THEN 2147483647 WHEN 2 THEN NULL "
 	  . "ELSE i % 100000 * 7919 % 1000 END, "
@@ -74,7 +76,8 @@ sub create_facts
 	# stock reads all rows for each small one
 	my $rows = pick(0, 30, 1500, $GpuJoinFuzz::round{small} > 200 ? 1500 : (4000, 4000, 7000));
 	$next = 10001;
-	my $columns = "id int, k " . key_type() . ", k2 int, v int, a int2, b int4, c int8, "
+	$has_nulls = chance(0.5);
+	my $columns = "id int, k " . key_type() . ($has_nulls ? '' : ' NOT NULL') . ", k2 int, v int, a int2, b int4, c int8, "
 	  . "d date, s timestamp, tz timestamptz, ok bool, o oid, f float4, y float8, t text, "
 	  . "m numeric(12,2), n numeric, u uuid, st varchar, l text COLLATE \"C\", ch char(5)";
 	my $with = 'WITH (autovacuum_enabled = off)';
@@ -209,8 +212,15 @@ sub filter
 		" AND b.ch <> 'w'", ' AND b.k2 < 20', ' AND b.c > b.b', ' AND random() >= 0');
 }
 
+# Return a condition on the key, or one that all rows, or all with a key, satisfy: then the whole
+# index may take the place of the table
+sub key_condition
+{
+	return chance(0.7) ? GpuJoinFuzz::key_condition('b') : pick('true', 'true', 'b.k IS NOT NULL');
+}
+
 # FROM and WHERE; 's' is included if a small side is requested
-sub scan_source { return "facts b WHERE " . GpuJoinFuzz::key_condition('b') . filter(); }
+sub scan_source { return "facts b WHERE " . key_condition() . filter(); }
 
 sub join_source
 {
@@ -317,7 +327,7 @@ sub of_integer
 # on a key among them
 sub regrouped_source
 {
-	my $scan = "WHERE " . GpuJoinFuzz::key_condition('b') . filter();
+	my $scan = "WHERE " . key_condition() . filter();
 	my ($small, $join) = (GpuJoinFuzz::small_side('s'), pick(' JOIN ', ' LEFT JOIN '));
 	my ($from, $has_small) = @{ pick([ source() ],
 			[ source() ],
@@ -415,13 +425,14 @@ sub ternary
 	my @of_table = grep { $_->[0] !~ /\bs\.w|b\.(large|one|both|o2|z|e)\b/ } @$groups;
 	@of_table = ([ 'b.a > 3', \&of_truth ]) if !@of_table;
 	my $small = GpuJoinFuzz::small_side('s');
-	my $from = pick("facts b WHERE " . GpuJoinFuzz::key_condition('b') . filter(),
-		"seen b WHERE " . GpuJoinFuzz::key_condition('b') . filter(),
+	my $from = pick("facts b WHERE " . key_condition() . filter(),
+		"seen b WHERE " . key_condition() . filter(),
 		"$small JOIN facts b ON b.k = s.k WHERE true" . filter(),
 		"$small LEFT JOIN facts b ON b.k = s.k" . filter() . ' WHERE true', semi_source());
 	my $by = join(', ', map { $_->[0] eq '5' ? '5 + 0' : $_->[0] } @of_table);
 	my $target = target(\@of_table, []) =~ s/moody/dear/r;
-	my ($p, $sum) = (pick(@truths, 'b.v < 40', 'b.k2 > 30'), pick(qw(b.b b.k2 b.v b.a)));
+	my @parts = (@truths, 'b.v < 40', 'b.k2 > 30', (GpuJoinFuzz::key_condition('b')) x 5);
+	my ($p, $sum) = (pick(@parts), pick(qw(b.b b.k2 b.v b.a)));
 	my $rows = "SELECT ($target)::text AS t, count(*) AS n, count(b.id) AS i, sum($sum) AS s, "
 	  . "min(b.v) AS least, max(b.k2) AS most FROM $from AND ";
 	my ($whole, $parts) = map {
@@ -459,6 +470,14 @@ my %shapes = (
 	agg_plain => \&plain,
 	agg_grouped => \&grouped,
 	agg_distinct => \&distinct,
+	# rows with a NULL key do not matter to some of these
+	agg_key => sub {
+		my @of_key = map {
+			pick('count(b.k)', 'count(DISTINCT b.k)', 'count(b.k)', key_has_order() ? 'max(b.k)' : (),
+				'count(b.k) FILTER (WHERE b.a > 2)', chance(0.2) ? aggregate() : ())
+		} 1 .. pick(1, 2, 3);
+		"SELECT " . join(', ', @of_key) . " FROM facts b WHERE true" . filter()
+		  . pick('', '', ' HAVING count(b.k) > 5', ' HAVING count(*) > 5') },
 	agg_regrouped => \&regrouped,
 	agg_ternary => \&ternary,
 	agg_of_groups => sub { about_groups("(" . some_groups() . ") u") },
