@@ -862,13 +862,15 @@ find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey)
 		Var		   *var = (Var *) lfirst_node(TargetEntry, lc)->expr;
 		GjSortKind	kind;
 
+		/* the cheaper tests first: every ORDER BY with a LIMIT comes here */
+		if (!IsA(var, Var) || var->varattno <= 0 ||
+			find_ec_member_matching_expr(ec, (Expr *) var, index->rel->relids) == NULL)
+			continue;
 		/* the key need not be the indexed value */
-		if (!IsA(var, Var) || var->varattno <= 0 || (column == 0 && !GjIndexKeepsValues(index)) ||
-			!GjTypeSorts(var->vartype, &kind) || !is_default_order(pathkey, var->vartype))
+		if ((column == 0 && !GjIndexKeepsValues(index)) || !GjTypeSorts(var->vartype, &kind) ||
+			!is_default_order(pathkey, var->vartype))
 			continue;
-		if (column == 0 && (kind == GJ_SORT_UUID || kind == GJ_SORT_NUMERIC))
-			continue;
-		if (find_ec_member_matching_expr(ec, (Expr *) var, index->rel->relids) != NULL)
+		if (column != 0 || (kind != GJ_SORT_UUID && kind != GJ_SORT_NUMERIC))
 			return column;
 	}
 	return -1;
