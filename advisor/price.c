@@ -65,6 +65,9 @@
 /* Minimum saving, as a fraction of a query's cost */
 #define LEAST_SAVING			0.1
 
+/* A key that serves other queries, too, may cost this much more */
+#define BETTER_KEY				2.0
+
 /* Maximum number of assumed values; more would take the planner seconds */
 #define MOST_VALUES		100000
 
@@ -140,6 +143,7 @@ static void add_set_columns(Node *filters, Index relid, Bitmapset **columns);
 static bool find_sets(Node *node, void *columns);
 static void add_updated_columns(PlannerInfo *root, Bitmapset **columns);
 static List *advise_table(const GjTrial *trial, const Wish *wish, Cost cost);
+static bool is_better(const Wish *wish, const GjAdvice *one, const GjAdvice *other);
 static GjAdvice *advise_key(const GjTrial *trial, const Wish *wish, AttrNumber key, Cost cost);
 static GjAdvice *refuse_type(const Wish *wish, AttrNumber key, Cost cost);
 static void try_columns(const GjTrial *trial, GjAdvice *advice, const Bitmapset *columns,
@@ -435,6 +439,11 @@ add_updated_columns(PlannerInfo *root, Bitmapset **columns)
 
 /*
  * Find the key that saves most, or for each key the reason why it would not pay off
+ *
+ * Of two keys that save about as much, one that is compared with sets, or joined, is the better
+ * one: it serves more queries than a column of which the query wants a range.  A column that the
+ * statement assigns is taken only if no other pays off: each update would make new entries, which
+ * no cost contains.
  */
 static List *
 advise_table(const GjTrial *trial, const Wish *wish, Cost cost)
@@ -455,10 +464,24 @@ advise_table(const GjTrial *trial, const Wish *wish, Cost cost)
 			continue;
 		if (advice->refused != NULL)
 			refused = lappend(refused, advice);
-		else if (best == NULL || advice->cost_with < best->cost_with)
+		else if (best == NULL || is_better(wish, advice, best))
 			best = advice;
 	}
 	return best ? list_make1(best) : refused;
+}
+
+static bool
+is_better(const Wish *wish, const GjAdvice *one, const GjAdvice *other)
+{
+	bool		one_is_set = bms_is_member(one->index.key, wish->sets);
+	bool		other_is_set = bms_is_member(other->index.key, wish->sets);
+	bool		one_changes = bms_is_member(one->index.key, wish->updated);
+	bool		other_changes = bms_is_member(other->index.key, wish->updated);
+
+	if (one_changes != other_changes)
+		return other_changes;
+	return one->cost_with * (one_is_set ? 1.0 : BETTER_KEY) <
+		other->cost_with * (other_is_set ? 1.0 : BETTER_KEY);
 }
 
 /*

@@ -77,7 +77,8 @@ sub create_facts
 	my $rows = pick(0, 30, 1500, $GpuJoinFuzz::round{small} > 200 ? 1500 : (4000, 4000, 7000));
 	$next = 10001;
 	$has_nulls = chance(0.5);
-	my $columns = "id int, k " . key_type() . ($has_nulls ? '' : ' NOT NULL') . ", k2 int, v int, a int2, b int4, c int8, "
+	my $columns = "id int, k " . key_type() . ($has_nulls ? '' : ' NOT NULL')
+	  . ", k2 int, v int, a int2, b int4, c int8, "
 	  . "d date, s timestamp, tz timestamptz, ok bool, o oid, f float4, y float8, t text, "
 	  . "m numeric(12,2), n numeric, u uuid, st varchar, l text COLLATE \"C\", ch char(5)";
 	my $with = 'WITH (autovacuum_enabled = off)';
@@ -473,7 +474,7 @@ my %shapes = (
 	# rows with a NULL key do not matter to some of these
 	agg_key => sub {
 		my @of_key = map {
-			pick('count(b.k)', 'count(DISTINCT b.k)', 'count(b.k)', key_has_order() ? 'max(b.k)' : (),
+			pick('count(b.k)', 'count(DISTINCT b.k)', key_has_order() ? 'max(b.k)' : (),
 				'count(b.k) FILTER (WHERE b.a > 2)', chance(0.2) ? aggregate() : ())
 		} 1 .. pick(1, 2, 3);
 		"SELECT " . join(', ', @of_key) . " FROM facts b WHERE true" . filter()
