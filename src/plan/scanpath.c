@@ -419,7 +419,8 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 
 	if (tuples != NULL)
 		charge_bitmap_scans(rel);
-	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
+	if (!whole)					/* of which only an offer may be added in their place */
+		rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
 	ordered = make_ordered_path(root, &input, conditions, attnos);
 	if (whole && ordered != NULL && !GjIsOnlyTable(root, rel))
 	{
@@ -436,7 +437,8 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 				  ordered->path.total_cost - ordered->path.startup_cost);
 	if (workers > 0)
 	{
-		rel->partial_pathlist = drop_bitmap_paths(rel->partial_pathlist, index);
+		if (!whole)
+			rel->partial_pathlist = drop_bitmap_paths(rel->partial_pathlist, index);
 		(void) add_path_with_workers(root, &input, conditions, attnos, workers, alone);
 	}
 }
