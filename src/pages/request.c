@@ -17,7 +17,9 @@
  *
  * It takes a worker some 10 ms to start and get its lock.  Of all sessions that meet the unsorted
  * pages meanwhile, one registers a worker: the time of the last request is in shared memory, until
- * a worker has come (stats/usage.c); without preloading, each session has only its own.
+ * a worker has come (stats/usage.c).  Without preloading, each session knows only its own requests.
+ * So only insertions that open one of ASKING_PAGES pages, evenly spread, ask: others that come
+ * before the worker open other pages.
  *
  * A process repeats its request for the same delta after 1 s, 2 s, 4 s, and so on up to 60 s.
  * But there may be no further insertion.  So a request that is refused, because all numbers or all
@@ -49,6 +51,9 @@
 /* Minimum delay between two times that a process repeats other processes' requests */
 #define REPEAT_MS				1000
 
+/* Of the pages that make a flush due, and of each as many more, this many make an insertion ask */
+#define ASKING_PAGES			8
+
 /* Number of deltas for which a process knows when it asked; others take the place of the oldest */
 #define REMEMBERED				16
 
@@ -65,6 +70,7 @@ static uint32 nasked = 0;
 
 static bool may_have_worker(Relation index);
 static bool request_worker(Relation index, bool merges);
+static bool is_asking_page(uint64 unsorted, BlockNumber fold_pages);
 static bool is_time(const GjIndexState *state);
 static bool is_free(const LOCKTAG *tag);
 static bool has_free_number(bool merges);
@@ -79,10 +85,16 @@ static bool start_worker(Oid database, Oid index);
 bool
 GjFoldRequest(Relation index, const GjIndexState *state, int factor)
 {
+	uint64		unsorted = GjStateUnsorted(state);
+	BlockNumber fold_pages;
+
 	GjFoldRepeat(false);
 	/* most searches end here, without asking for the index's length */
-	if (GjStateUnsorted(state) < (uint64) factor || !may_have_worker(index) ||
-		GjStateUnsorted(state) < (uint64) GjIndexFoldPages(index) * factor)
+	if (unsorted < (uint64) factor || !may_have_worker(index))
+		return false;
+	fold_pages = GjIndexFoldPages(index);
+	if (unsorted < (uint64) fold_pages * factor ||
+		(factor == 1 && !is_asking_page(unsorted, fold_pages)))
 		return false;
 	if (factor > 0 && !is_time(state))
 		return false;
@@ -201,6 +213,15 @@ GjDatabaseIsWanted(void)
 		return true;
 	LockRelease(&tag, RowExclusiveLock, true);
 	return false;
+}
+
+/*
+ * Return true if the insertion that has opened the last one of so many unsorted pages is to ask
+ */
+static bool
+is_asking_page(uint64 unsorted, BlockNumber fold_pages)
+{
+	return unsorted % Max(1, fold_pages / ASKING_PAGES) == 0;
 }
 
 /*

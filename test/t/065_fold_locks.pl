@@ -222,6 +222,38 @@ my $add_runs = q{
 			"SELECT count(*) = 0 FROM pg_stat_activity WHERE $is_worker"), 'the worker ends');
 }
 
+# ---- without preloading, few insertions ask ---------------------------------------------------
+{
+	my $nsessions = 12;
+	my $other = new_server('other', "shared_preload_libraries = ''", 'log_min_messages = debug1',
+		'max_worker_processes = 40', 'gpujoin.fold_workers = 0');
+	my $postmaster = slurp_file($other->data_dir . '/postmaster.pid') =~ s/\n.*//rs;
+
+	$other->safe_psql('postgres', q{
+		CREATE TABLE big (id int, k int);
+		CREATE INDEX big_k ON big USING gpujoin (k) WITH (lanes = 1, fold_pages = 64);
+		INSERT INTO big SELECT i, i % 1000 FROM generate_series(1, 49000) i;
+		ALTER SYSTEM SET gpujoin.fold_workers = 3;
+		SELECT pg_reload_conf()});
+	my @sessions = map { $other->background_psql('postgres', on_error_stop => 0) } 1 .. $nsessions;
+	my $offset = -s $other->logfile;
+
+	# Each session opens a page at least, before a worker starts
+	kill 'STOP', $postmaster;
+	$_->query_safe('INSERT INTO big SELECT i, i % 1000 FROM generate_series(1, 1000) i')
+		foreach @sessions;
+	my $pages = $sessions[0]->query_safe("SELECT delta_pages FROM gpujoin_index_info('big_k')");
+	kill 'CONT', $postmaster;
+	cmp_ok($pages, '>', 68, 'the delta is big enough for a flush');
+	ok($other->poll_query_until('postgres',
+			"SELECT delta_pages < 64 FROM gpujoin_index_info('big_k')"), 'a worker comes, too');
+	$_->quit foreach @sessions;
+	my $log = slurp_file($other->logfile, $offset);
+	my $n = () = $log =~ /registering background worker "gpujoin fold/g;
+	cmp_ok($n, '<=', 3, "$nsessions sessions without shared memory register few workers");
+	$other->stop;
+}
+
 # ---- the lock table is full -------------------------------------------------------------------
 {
 	my $search = 'EXECUTE search';
