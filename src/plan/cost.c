@@ -522,8 +522,9 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 	first = Min(set + first, match);
 
 	*startup = first + input->quals.startup;
-	*run = match - first + heap_share * cost_heap_pages(root, input, npassing) +
-		GjCostReturned(input) * per_tuple;
+	*run = match - first + GjCostReturned(input) * per_tuple;
+	if (heap_share > 0.0)
+		*run += heap_share * cost_heap_pages(root, input, npassing);
 }
 
 /*
