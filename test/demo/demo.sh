@@ -179,7 +179,7 @@ devices() {
 # ---------------------------------------------------------------------------------------------
 
 different=0
-build_and_install
+build_and_install with_llvm=no
 say "starting a throw-away server"
 measuring_settings $((128 + DEMO_ROWS / 8000)) | start_server demo
 
