@@ -18,8 +18,8 @@
  * It takes a worker some 10 ms to start and get its lock.  Of all sessions that meet the unsorted
  * pages meanwhile, one registers a worker: the time of the last request is in shared memory, until
  * a worker has come (stats/usage.c).  Without preloading, each session knows only its own requests.
- * So only insertions that open one of ASKING_PAGES pages, evenly spread, ask: others that come
- * before the worker open other pages.
+ * So at first only insertions that open one of ASKING_PAGES pages, evenly spread, ask: others that
+ * come before the worker open other pages.  From twice the pages on, these requests were lost.
  *
  * A process repeats its request for the same delta after 1 s, 2 s, 4 s, and so on up to 60 s.
  * But there may be no further insertion.  So a request that is refused, because all numbers or all
@@ -51,7 +51,7 @@
 /* Minimum delay between two times that a process repeats other processes' requests */
 #define REPEAT_MS				1000
 
-/* Of the pages that make a flush due, and of each as many more, this many make an insertion ask */
+/* Number of pages, of those from one flush's worth to two, whose opening makes an insertion ask */
 #define ASKING_PAGES			8
 
 /* Number of deltas for which a process knows when it asked; others take the place of the oldest */
@@ -221,7 +221,8 @@ GjDatabaseIsWanted(void)
 static bool
 is_asking_page(uint64 unsorted, BlockNumber fold_pages)
 {
-	return unsorted % Max(1, fold_pages / ASKING_PAGES) == 0;
+	return unsorted >= 2 * (uint64) fold_pages ||
+		unsorted % Max(1, fold_pages / ASKING_PAGES) == 0;
 }
 
 /*
