@@ -123,8 +123,8 @@ give_event(gjd_device *device, cudaEvent_t event)
 
 /*
  * Columns stay until they are evicted, and what is kept until the device is closed; the scratch of
- * other requests is freed by itself. If no other request has scratch, waiting is of no use, whatever
- * the reason: free memory may be in pieces.
+ * other requests is freed by itself. If no other request has scratch, waiting is of no use,
+ * whatever the reason: free memory may be in pieces.
  */
 char *
 take_scratch(gjd_device *device, uint64_t *bytes, uint64_t own)

@@ -70,7 +70,6 @@ static uint32 nasked = 0;
 
 static bool may_have_worker(Relation index);
 static bool request_worker(Relation index, bool merges);
-static bool is_asking_page(uint64 unsorted, BlockNumber fold_pages);
 static bool is_time(const GjIndexState *state);
 static bool is_free(const LOCKTAG *tag);
 static bool has_free_number(bool merges);
@@ -93,8 +92,10 @@ GjFoldRequest(Relation index, const GjIndexState *state, int factor)
 	if (unsorted < (uint64) factor || !may_have_worker(index))
 		return false;
 	fold_pages = GjIndexFoldPages(index);
-	if (unsorted < (uint64) fold_pages * factor ||
-		(factor == 1 && !is_asking_page(unsorted, fold_pages)))
+	if (unsorted < (uint64) fold_pages * factor)
+		return false;
+	if (factor == 1 && unsorted < 2 * (uint64) fold_pages &&
+		unsorted % Max(1, fold_pages / ASKING_PAGES) != 0)
 		return false;
 	if (factor > 0 && !is_time(state))
 		return false;
@@ -213,16 +214,6 @@ GjDatabaseIsWanted(void)
 		return true;
 	LockRelease(&tag, RowExclusiveLock, true);
 	return false;
-}
-
-/*
- * Return true if the insertion that has opened the last one of so many unsorted pages is to ask
- */
-static bool
-is_asking_page(uint64 unsorted, BlockNumber fold_pages)
-{
-	return unsorted >= 2 * (uint64) fold_pages ||
-		unsorted % Max(1, fold_pages / ASKING_PAGES) == 0;
 }
 
 /*

@@ -68,6 +68,38 @@ SELECT options, count(*) FILTER (WHERE l ~ 'Device: ') AS devices, count(*) FILT
 		'ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF']) AS options,
 	LATERAL explain(options, 'SELECT * FROM wide JOIN (VALUES (1), (2)) s(k) USING (k)') l GROUP BY options ORDER BY options COLLATE "C";
 
+-- A printed condition is SQL, and means what was asked
+CREATE TABLE typed (k int, n int8, t text, c char(5), u uuid, d numeric, f date);
+INSERT INTO typed SELECT i % 500, i % 7, 't' || i % 11, 'c' || i % 13, md5((i % 9)::text)::uuid, (i % 6) / 2.0, date '2020-01-01' + i % 8
+	FROM generate_series(1, 20000) i;
+INSERT INTO typed VALUES (NULL, NULL), (NULL, 1), (1, NULL);
+CREATE INDEX ON typed USING gpujoin (k) INCLUDE (n);
+CREATE INDEX ON typed USING gpujoin (u);
+CREATE INDEX ON typed USING gpujoin (f);
+VACUUM ANALYZE typed;
+CREATE FUNCTION as_printed(condition text) RETURNS text LANGUAGE plpgsql AS $$
+DECLARE
+	line text; printed text; answers text[2]; answer text;
+BEGIN
+	FOR line IN EXECUTE format('EXPLAIN (COSTS OFF) SELECT * FROM typed WHERE %s', condition) LOOP
+		printed := nullif(concat_ws(' AND ', printed, substring(line from '(?:Key Condition|Filter): (.*)')), '');
+	END LOOP;
+	FOREACH line IN ARRAY ARRAY[condition, printed] LOOP
+		EXECUTE format('SELECT count(*) || '' rows '' || sum(hashtext(t::text)::int8) FROM typed t WHERE %s', line) INTO answer;
+		answers := answers || answer;
+		PERFORM set_config('gpujoin.enabled', 'off', true);
+	END LOOP;
+	PERFORM set_config('gpujoin.enabled', 'on', true);
+	RETURN condition || ': ' || CASE WHEN answers[1] = answers[2] THEN split_part(answer, ' rows', 1) ELSE 'NOT ' || printed END;
+END $$;
+SELECT as_printed(condition) FROM unnest(ARRAY['k = 5', 'k IN (1, 2, NULL)', 'k NOT IN (1, 2)', 'k <> 5', 'k IN (1, 2) OR (k IS NULL AND current_date IS NULL)',
+	'k IN (1, 2, 3) AND k = ANY (''{3,4}'')', 'k::text IN (''1'', ''7'')', 'k BETWEEN 3 AND 9', 'NOT (k > 3 AND k <= 490)',
+	'f IN (''2020-01-02'', ''2020-01-05'')', 'f > ''2020-01-05'' OR f = ''2020-01-01''', 'u = md5(''3'')::uuid',
+	'(k, n) IN ((1, 2), (3, 4), (15, 1))', '(k = 1 AND n = ANY (''{1,5}'')) OR (k = 3 AND n = 3)', '(k, t) IN ((1, ''t1''), (12, ''t1''))',
+	'(k, c) IN ((1, ''c1''), (14, ''c1''))', '(u, n) IN ((md5(''3'')::uuid, 3), (md5(''4'')::uuid, 4))', '(k, d) IN ((1, 0.5), (3, 1.50))',
+	'(k, n, t, f) IN ((1, 1, ''t1'', ''2020-01-02''), (3, 3, ''t3'', ''2020-01-04''))',
+	'((k, n) IN ((1, 2), (3, 4))) IS TRUE', '(k, n) IN ((1, 2), (3, 4)) OR k = 7']) condition;
+
 -- Other formats: names and types
 CREATE FUNCTION properties(options text, query text) RETURNS TABLE (name text, type text) LANGUAGE plpgsql AS $$
 DECLARE plan jsonb;

@@ -251,6 +251,20 @@ my $add_runs = q{
 	my $log = slurp_file($other->logfile, $offset);
 	my $n = () = $log =~ /registering background worker "gpujoin fold/g;
 	cmp_ok($n, '<=', 3, "$nsessions sessions without shared memory register few workers");
+
+	# These requests are lost while workers are off: later each page that is opened makes one
+	$other->safe_psql('postgres', 'ALTER SYSTEM SET gpujoin.fold_workers = 0;
+		SELECT pg_reload_conf()');
+	ok($other->poll_query_until('postgres',
+			"SELECT count(*) = 0 FROM pg_stat_activity WHERE $is_worker"), 'the worker ends');
+	$other->safe_psql('postgres', 'INSERT INTO big
+			SELECT i, i % 1000 FROM generate_series(1, 120000) i;
+		ALTER SYSTEM SET gpujoin.fold_workers = 3; SELECT pg_reload_conf()');
+	$other->poll_query_until('postgres', 'SELECT current_setting(\'gpujoin.fold_workers\') = \'3\'');
+	$other->safe_psql('postgres',
+		'INSERT INTO big SELECT i, i % 1000 FROM generate_series(1, 1000) i');
+	ok($other->poll_query_until('postgres',
+			"SELECT delta_pages < 64 FROM gpujoin_index_info('big_k')"), 'and another one comes');
 	$other->stop;
 }
 
