@@ -17,9 +17,8 @@
  *
  * It takes a worker some 10 ms to start and get its lock.  Of all sessions that meet the unsorted
  * pages meanwhile, one registers a worker: the time of the last request is in shared memory, until
- * a worker has come (stats/usage.c).  Without preloading, each session knows only its own requests.
- * So at first only insertions that open one of ASKING_PAGES pages, evenly spread, ask: others that
- * come before the worker open other pages.  From twice the pages on, these requests were lost.
+ * a worker has come (stats/usage.c).  Without preloading, each session knows only its own requests;
+ * so at first only few insertions ask (ASKING_PAGES), from twice the pages on all of them.
  *
  * A process repeats its request for the same delta after 1 s, 2 s, 4 s, and so on up to 60 s.
  * But there may be no further insertion.  So a request that is refused, because all numbers or all
@@ -88,18 +87,16 @@ GjFoldRequest(Relation index, const GjIndexState *state, int factor)
 	BlockNumber fold_pages;
 
 	GjFoldRepeat(false);
-	/* most searches end here, without asking for the index's length */
+	/* most searches end here, without the index's length */
 	if (unsorted < (uint64) factor || !may_have_worker(index))
 		return false;
 	fold_pages = GjIndexFoldPages(index);
-	if (unsorted < (uint64) fold_pages * factor)
+	if (unsorted < (uint64) fold_pages * factor ||
+		(factor == 1 && unsorted < 2 * (uint64) fold_pages &&
+		 unsorted % Max(1, fold_pages / ASKING_PAGES) != 0))
 		return false;
-	if (factor == 1 && unsorted < 2 * (uint64) fold_pages &&
-		unsorted % Max(1, fold_pages / ASKING_PAGES) != 0)
-		return false;
-	if (factor > 0 && !is_time(state))
-		return false;
-	return !GjFoldHasWorker(index) && request_worker(index, factor == 0);
+	return (factor == 0 || is_time(state)) && !GjFoldHasWorker(index) &&
+		request_worker(index, factor == 0);
 }
 
 /*
@@ -233,9 +230,7 @@ is_time(const GjIndexState *state)
 	if (one == NULL)
 	{
 		one = &asked[nasked++ % REMEMBERED];
-		*one = (Asked) {
-			.build_id = state->build_id,.delta = state->deltas[0].run,.delay = FIRST_DELAY_MS
-		};
+		*one = (Asked) {state->build_id, state->deltas[0].run, FIRST_DELAY_MS};
 	}
 	else if (now < one->next)
 		return false;

@@ -518,9 +518,7 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 	first = Max(match - set, 0.0) * (GjIsForCursor(root) ? 0.0 : MATCH_UNIT);
 	if (input->index_only && !device && nmatches > FIRST_ENTRIES)
 		first *= FIRST_ENTRIES / nmatches;
-
 	first = Min(set + first, match);
-
 	*startup = first + input->quals.startup;
 	*run = match - first + GjCostReturned(input) * per_tuple;
 	if (heap_share > 0.0)
