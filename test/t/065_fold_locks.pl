@@ -260,7 +260,7 @@ my $add_runs = q{
 	$other->safe_psql('postgres', 'INSERT INTO big
 			SELECT i, i % 1000 FROM generate_series(1, 120000) i;
 		ALTER SYSTEM SET gpujoin.fold_workers = 3; SELECT pg_reload_conf()');
-	$other->poll_query_until('postgres', 'SELECT current_setting(\'gpujoin.fold_workers\') = \'3\'');
+	$other->poll_query_until('postgres', "SELECT current_setting('gpujoin.fold_workers') = '3'");
 	$other->safe_psql('postgres',
 		'INSERT INTO big SELECT i, i % 1000 FROM generate_series(1, 1000) i');
 	ok($other->poll_query_until('postgres',
