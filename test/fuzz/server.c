@@ -40,6 +40,12 @@ int			vacuum_cost_limit;
 int			VacuumCostLimit;
 #endif
 volatile uint32 CritSectionCount;
+#if PG_VERSION_NUM >= 190000
+bool		timing_tsc_enabled;
+bool		timing_initialized = true;
+uint64		ticks_per_ns_scaled;
+uint64		max_ticks_no_overflow;
+#endif
 int			last_sqlstate;
 char		last_message[512];
 static int	error_level;
@@ -236,6 +242,17 @@ ReadBuffer(Relation rel, BlockNumber block)
 	return -(Buffer) block - 1;
 }
 
+#if PG_VERSION_NUM >= 160000
+BlockNumber
+ExtendBufferedRelBy(BufferManagerRelation of, ForkNumber fork, BufferAccessStrategy strategy,
+					uint32 flags, uint32 n, Buffer *buffers, uint32 *added)
+{
+	for (*added = 0; *added < n; (*added)++)
+		buffers[*added] = ReadBuffer(of.rel, P_NEW);
+	return BLOCK_OF(buffers[0]);
+}
+#endif
+
 Buffer
 ReadBufferExtended(Relation rel, ForkNumber fork, BlockNumber block, ReadBufferMode mode,
 				   BufferAccessStrategy strategy)
@@ -262,8 +279,8 @@ ConditionalLockBuffer(Buffer buffer)
 }
 
 /* A process that waits for itself waits forever */
-void
-LockBuffer(Buffer buffer, int mode)
+static void
+lock_buffer(Buffer buffer, int mode)
 {
 	BlockNumber block = BufferGetBlockNumber(buffer);
 
@@ -276,6 +293,26 @@ LockBuffer(Buffer buffer, int mode)
 	require(locks[block] == 0);
 	locks[block] = mode == BUFFER_LOCK_EXCLUSIVE ? -1 : 1;
 }
+
+#if PG_VERSION_NUM >= 190000
+void
+LockBufferInternal(Buffer buffer, BufferLockMode mode)
+{
+	lock_buffer(buffer, mode);
+}
+
+void
+UnlockBuffer(Buffer buffer)
+{
+	lock_buffer(buffer, BUFFER_LOCK_UNLOCK);
+}
+#else
+void
+LockBuffer(Buffer buffer, int mode)
+{
+	lock_buffer(buffer, mode);
+}
+#endif
 
 void
 ReleaseBuffer(Buffer buffer)
@@ -452,6 +489,7 @@ GjProgressEnd(void)
 {
 }
 
+#if PG_VERSION_NUM < 190000
 static int
 count_bits(uint32 word)
 {
@@ -459,6 +497,7 @@ count_bits(uint32 word)
 }
 
 int			(*pg_popcount32) (uint32 word) = count_bits;
+#endif
 
 void
 ProcessInterrupts(void)
