@@ -362,6 +362,7 @@ start(GjScanState *scan)
 					  GjTopMaxWanted(GjTopSlotBytes(ordered->top), memory));
 	if (ordered->may_lack)
 		ordered->lacking = GjTidSetCreate(GetMemoryChunkContext(ordered), memory);
+	/* without a key at all, all keys are one slice, which has no entry */
 	if (ordered->slices.is_left)
 		(void) take_slice(scan, false);
 	select_batch(scan, false);

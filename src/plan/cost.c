@@ -244,6 +244,12 @@
 /* Each slice of the keys has about this many times the entries of the one before */
 #define SLICE_GROWTH			4.0
 
+/*
+ * Number of batches after which the others cost as much as a sort, which takes their place once they
+ * cost a part of it (sets/top.c): planning does not take longer for a larger table
+ */
+#define MAX_COSTED_BATCHES		100
+
 /* Number of entries in the first piece of an index-only answer */
 #define FIRST_ENTRIES			50000.0
 
@@ -579,14 +585,17 @@ GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Size en
 static Cost
 cost_slices(PlannerInfo *root, const GjCostInput *input, const OrderedCosts *costs, double all)
 {
-	double		wanted = costs->bound;
+	double		wanted = Min((double) costs->bound, (double) costs->most);
+	double		covered = wanted;
 	Cost		cost = all * costs->fetch - save_pages(root, input, all);
 
-	for (double covered = wanted; covered < all; covered += wanted)
+	for (; covered < all && wanted < costs->most; covered += wanted)
 	{
 		wanted = Min(wanted * SLICE_GROWTH, (double) costs->most);
 		cost += cost_slice(input, wanted, true);
 	}
+	if (covered < all)
+		cost += ceil((all - covered) / wanted) * cost_slice(input, wanted, true);
 	return cost;
 }
 
@@ -638,14 +647,15 @@ cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 }
 
 /*
- * Return the cost of finding the entries of a slice that has this many after filters; again is true
- * for all but the first one
+ * Return the cost of finding the entries of a slice that has this many after filters, and those of
+ * at least one key; again is true for all but the first one
  */
 static Cost
 cost_slice(const GjCostInput *input, double wanted, bool again)
 {
 	double		nmatches = Min(clamp_row_est(input->nmatches),
-							   wanted / Max(1.0 - input->filtered, DBL_EPSILON));
+							   Max(wanted / Max(1.0 - input->filtered, DBL_EPSILON),
+								   input->per_key));
 	Cost		cost = cost_match(input->index, 1.0, nmatches, false, false, 1.0,
 								  again || input->again ? 1.0 : 0.0) + nmatches * cpu_operator_cost;
 
@@ -691,7 +701,7 @@ cost_ordered_run(PlannerInfo *root, const GjCostInput *input, const OrderedCosts
 
 	GjTopBatchesStart(&batches, costs->bound, costs->most);
 	covered = batches.wanted;
-	while (covered < taken &&
+	while (covered < taken && batches.nbatches < MAX_COSTED_BATCHES &&
 		   GjTopBatchesNext(&batches, batches.wanted, input->sliced ? 2.0 * batches.wanted :
 							costs->searched + costs->matched, costs->searched, costs->matched,
 							!input->index_only))

@@ -552,8 +552,14 @@ make_ordered_path(PlannerInfo *root, const GjCostInput *input, List *conditions,
 
 	ordered.sliced = input->unlisted && is_ordered_by_key(root, input->index);
 	if (ordered.sliced)
+	{
+		KeyStatistics key;
+
+		get_key_statistics(root, input->index, &key);
+		ordered.per_key = key.share * input->index->tuples;
 		ordered.again = has_outer_value((Node *) GjBareClauses(get_rinfos(conditions, false)),
 										root);
+	}
 	pathkeys = order_pathkeys(root, input->index, ordered.sliced, &order);
 	if (pathkeys == NIL)
 		return NULL;
@@ -827,8 +833,9 @@ is_ordered_by_key(PlannerInfo *root, IndexOptInfo *index)
 {
 	GjSortKind	kind;
 
-	return wants_few(root) && GjIndexKeepsValues(index) &&
+	return wants_few(root) &&
 		GjTypeSorts(index->opcintype[0], &kind) && kind == GJ_SORT_SIGNED &&
+		GjIndexKeepsValues(index) &&
 		find_column(root, index, linitial(root->query_pathkeys)) == 0;
 }
 

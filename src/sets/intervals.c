@@ -197,18 +197,46 @@ GjIntervalsSeekBack(const GjKeySet *set, int64 key, int64 *wanted)
 }
 
 /*
- * Create a finished set of the keys from low to high that another set, which is no list, wants
+ * Create a finished set of the keys from low to high that another set, which is no list, wants.  It
+ * takes the memory and the time for these, however many there are elsewhere.
  */
 GjKeySet *
 GjKeySetBetween(MemoryContext parent, const GjKeySet *set, int64 low, int64 high)
 {
 	GjKeySet   *result = GjKeySetCreate(parent, set->key_width);
+	bool		is_left = low <= high;
+	int64		wanted;
+	uint64		at = 0;
 
 	Assert(!GjKeySetIsList(set) && set->exact == NULL);
-	GjKeySetAddInterval(result, low, high);
+	if (set->complement)
+	{
+		at = GjKeySetLowerBoundIn(set, 0, set->nlisted, low);
+		for (; is_left && at < set->nlisted && set->listed[at] <= high; at++)
+		{
+			int64		excluded = set->listed[at];
+
+			if (at % INTERVALS_PER_CHECK == 0)
+				CHECK_FOR_INTERRUPTS();
+			if (low < excluded)
+				GjKeySetAddInterval(result, low, excluded - 1);
+			is_left = excluded < high;
+			low = is_left ? excluded + 1 : excluded;
+		}
+		if (is_left)
+			GjKeySetAddInterval(result, low, high);
+	}
+	else if (is_left && GjIntervalsSeek(set, &at, low, &wanted))
+	{
+		for (; at < set->nintervals && set->intervals[at].low <= high; at++)
+		{
+			if (at % INTERVALS_PER_CHECK == 0)
+				CHECK_FOR_INTERRUPTS();
+			GjKeySetAddInterval(result, Max(low, set->intervals[at].low),
+								Min(high, set->intervals[at].high));
+		}
+	}
 	GjKeySetFinish(result);
-	if (result->nintervals > 0)
-		GjIntervalsIntersect(result, set);
 	return result;
 }
 
