@@ -445,15 +445,16 @@ sql_comments() {
 # for tests, and is installed and removed with them.
 uninstall_is_whole() {
     local dest installed
+    local -a make=(env -u MAKEFLAGS GPUJOIN_CUDA_FAST=1 make -s PG_CONFIG="$pg_config" with_llvm=no)
     dest=$(mktemp -d)
-    env -u MAKEFLAGS make -s PG_CONFIG="$pg_config" install DESTDIR="$dest" >/dev/null
+    "${make[@]}" install DESTDIR="$dest" >/dev/null
     installed=$(find "$dest" -type f | wc -l)
     [ "$installed" -ge 4 ] || echo "only $installed files were installed"
     find "$dest" -name 'gpujoin_reference*' -printf 'make install has installed %f\n'
-    env -u MAKEFLAGS make -s PG_CONFIG="$pg_config" install-reference DESTDIR="$dest" >/dev/null
+    "${make[@]}" install-reference DESTDIR="$dest" >/dev/null
     [ -n "$(find "$dest" -name gpujoin_reference.so)" ] || echo "install-reference did nothing"
-    env -u MAKEFLAGS make -s PG_CONFIG="$pg_config" uninstall-reference DESTDIR="$dest" >/dev/null
-    env -u MAKEFLAGS make -s PG_CONFIG="$pg_config" uninstall DESTDIR="$dest" >/dev/null
+    "${make[@]}" uninstall-reference DESTDIR="$dest" >/dev/null
+    "${make[@]}" uninstall DESTDIR="$dest" >/dev/null
     find "$dest" ! -type d -printf 'left by make uninstall: %P\n'
     rm -rf "$dest"
 }
