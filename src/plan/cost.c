@@ -245,8 +245,8 @@
 #define SLICE_GROWTH			4.0
 
 /*
- * Number of batches after which the others cost as much as a sort, which takes their place once they
- * cost a part of it (sets/top.c): planning does not take longer for a larger table
+ * Number of batches after which the others cost as much as a sort, which takes their place once
+ * they cost a part of it (sets/top.c): planning does not take longer for a larger table
  */
 #define MAX_COSTED_BATCHES		100
 

@@ -152,7 +152,7 @@ SELECT note FROM gpujoin_propose('SELECT * FROM facts WHERE k = ANY ($200000)');
 -- Statements that change or lock rows are planned, but not executed
 SELECT * FROM advice('DELETE FROM facts WHERE k IN (1, 2)');
 SELECT * FROM advice('DELETE FROM facts USING keys WHERE facts.k = keys.k RETURNING *');
-SELECT * FROM advice('UPDATE facts SET note = $2 WHERE k = ANY ($1) AND y < 30');
+SELECT * FROM advice('UPDATE facts SET note = $2 WHERE k = ANY ($1) AND y < 3');
 SELECT * FROM advice('UPDATE facts SET y = 0 WHERE k = ANY ($1) AND y < 30');
 -- a range costs somewhat less, but the other key serves other queries, too
 SELECT * FROM advice('SELECT count(*) FROM facts WHERE k = ANY ($1) AND y < 200');

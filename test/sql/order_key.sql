@@ -68,8 +68,10 @@ EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k BETWEEN 100 AND 5000 AND body <> '
 EXPLAIN (COSTS OFF) SELECT k, id FROM big WHERE k <> 3 ORDER BY k, id DESC LIMIT 20;
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k IS NOT NULL ORDER BY k LIMIT 20 FOR UPDATE;
 EXPLAIN (COSTS OFF) SELECT id FROM big WHERE k2 > 5 ORDER BY k2 DESC, n LIMIT 10;
-EXPLAIN (COSTS OFF) SELECT max(k), min(k8), max(day) FROM big;
-EXPLAIN (COSTS OFF) SELECT min(at) FROM big WHERE at > '2020-01-05' AND v = 3;
+SELECT explain('COSTS OFF', 'SELECT max(k), min(k8), max(day) FROM big');
+-- PostgreSQL 17 and later leave IS NOT NULL of such columns out
+SELECT line FROM explain('COSTS OFF', 'SELECT min(at) FROM big WHERE at > ''2020-01-05'' AND v = 3') line
+WHERE line !~ 'Index Filter: .* IS NOT NULL';
 -- not for all rows, nor for an order that codes do not have, nor for another one
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k > -2000 ORDER BY k;
 EXPLAIN (COSTS OFF) SELECT * FROM big WHERE k > 100 ORDER BY -k LIMIT 20;
@@ -132,7 +134,9 @@ SELECT ends('k > 1000000 AND k8 < 0');
 SELECT ends('id = 12345678');
 DELETE FROM big WHERE id > 100000;
 SELECT ends('true');
-EXPLAIN (COSTS OFF) SELECT (SELECT max(k) FROM big WHERE k < x) FROM generate_series(0, 5000, 500) x;
+SELECT line FROM explain('COSTS OFF',
+	'SELECT (SELECT max(k) FROM big WHERE k < x) FROM generate_series(0, 5000, 500) x') line
+WHERE line !~ 'Index Filter: .* IS NOT NULL';
 SELECT x, (SELECT max(k) FROM big WHERE k < x), (SELECT min(k) FROM big WHERE k > x) FROM generate_series(-4000, 5000, 1500) x;
 
 -- Pages after a key, by a generic plan

@@ -7,7 +7,6 @@ package GpuJoinFuzz;
 
 use strict;
 use warnings;
-
 use Exporter 'import';
 use GpuJoinFuzzTypes;
 use GpuJoinRandom;
