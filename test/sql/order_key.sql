@@ -134,7 +134,7 @@ SELECT ends('k > 1000000 AND k8 < 0');
 SELECT ends('id = 12345678');
 DELETE FROM big WHERE id > 100000;
 SELECT ends('true');
-SELECT line FROM explain('COSTS OFF',
+SELECT regexp_replace(line, 'SubPlan \w+', 'SubPlan') AS line FROM explain('COSTS OFF',
 	'SELECT (SELECT max(k) FROM big WHERE k < x) FROM generate_series(0, 5000, 500) x') line
 WHERE line !~ 'Index Filter: .* IS NOT NULL';
 SELECT x, (SELECT max(k) FROM big WHERE k < x), (SELECT min(k) FROM big WHERE k > x) FROM generate_series(-4000, 5000, 1500) x;
