@@ -40,7 +40,7 @@ static void add_listed(GjKeySet *set);
 static void join_adjacent(GjKeySet *set);
 static void take(GjKeySet *set, const Intervals *taken);
 static Intervals read_set(const GjKeySet *set, MemoryContext context);
-static Intervals list_gaps(const GjKeySet *set, MemoryContext context);
+static Intervals list_gaps(const GjKeySet *set, MemoryContext context, int64 low, int64 high);
 static Intervals allocate(MemoryContext context, uint64 n);
 
 #define ST_SORT sort_intervals
@@ -204,29 +204,18 @@ GjKeySet *
 GjKeySetBetween(MemoryContext parent, const GjKeySet *set, int64 low, int64 high)
 {
 	GjKeySet   *result = GjKeySetCreate(parent, set->key_width);
-	bool		is_left = low <= high;
-	int64		wanted;
 	uint64		at = 0;
+	int64		wanted;
 
-	Assert(!GjKeySetIsList(set) && set->exact == NULL);
+	Assert(!GjKeySetIsList(set) && set->exact == NULL && low <= high);
 	if (set->complement)
 	{
-		at = GjKeySetLowerBoundIn(set, 0, set->nlisted, low);
-		for (; is_left && at < set->nlisted && set->listed[at] <= high; at++)
-		{
-			int64		excluded = set->listed[at];
+		Intervals	gaps = list_gaps(set, result->context, low, high);
 
-			if (at % INTERVALS_PER_CHECK == 0)
-				CHECK_FOR_INTERRUPTS();
-			if (low < excluded)
-				GjKeySetAddInterval(result, low, excluded - 1);
-			is_left = excluded < high;
-			low = is_left ? excluded + 1 : excluded;
-		}
-		if (is_left)
-			GjKeySetAddInterval(result, low, high);
+		take(result, &gaps);
+		return result;
 	}
-	else if (is_left && GjIntervalsSeek(set, &at, low, &wanted))
+	if (GjIntervalsSeek(set, &at, low, &wanted))
 	{
 		for (; at < set->nintervals && set->intervals[at].low <= high; at++)
 		{
@@ -349,8 +338,10 @@ read_set(const GjKeySet *set, MemoryContext context)
 {
 	Intervals	result;
 
+	if (set->complement && set->key_width == sizeof(int32))
+		return list_gaps(set, context, PG_INT32_MIN, PG_INT32_MAX);
 	if (set->complement)
-		return list_gaps(set, context);
+		return list_gaps(set, context, PG_INT64_MIN, PG_INT64_MAX);
 	result = allocate(context, set->nlisted + set->nintervals);
 	for (uint64 i = 0; i < set->nlisted; i++)
 		result.items[result.n++] = (GjInterval) {set->listed[i], set->listed[i]};
@@ -361,27 +352,29 @@ read_set(const GjKeySet *set, MemoryContext context)
 }
 
 /*
- * Return the intervals between the keys that a set excludes
+ * Return the intervals between the keys that a set excludes, from low to high
  */
 static Intervals
-list_gaps(const GjKeySet *set, MemoryContext context)
+list_gaps(const GjKeySet *set, MemoryContext context, int64 low, int64 high)
 {
-	bool		is_narrow = set->key_width == sizeof(int32);
-	int64		last = is_narrow ? PG_INT32_MAX : PG_INT64_MAX;
-	int64		low = is_narrow ? PG_INT32_MIN : PG_INT64_MIN;
-	Intervals	result = allocate(context, set->nlisted + 1);
+	uint64		first = GjKeySetLowerBoundIn(set, 0, set->nlisted, low);
+	uint64		end = GjKeySetLowerBoundIn(set, first, set->nlisted, high);
+	Intervals	result = allocate(context, end - first + 1);
 
-	for (uint64 i = 0; i < set->nlisted; i++)
+	for (uint64 i = first; i < end; i++)
 	{
 		int64		excluded = set->listed[i];
 
+		if (i % INTERVALS_PER_CHECK == 0)
+			CHECK_FOR_INTERRUPTS();
 		if (low < excluded)
 			result.items[result.n++] = (GjInterval) {low, excluded - 1};
-		if (excluded == last)
-			return result;
 		low = excluded + 1;
 	}
-	result.items[result.n++] = (GjInterval) {low, last};
+	if (end == set->nlisted || set->listed[end] != high)
+		result.items[result.n++] = (GjInterval) {low, high};
+	else if (low < high)
+		result.items[result.n++] = (GjInterval) {low, high - 1};
 	return result;
 }
 
