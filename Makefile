@@ -21,6 +21,7 @@
 #   make no-regret        where is the planner's choice not best?  (REGRET_ROWS=...)
 #   make calibrate        measures the machine, proposes costs     (CALIBRATE_ROWS=...)
 #   make bench-planning   what gpujoin adds to planning            (PLANNING_ROWS=...)
+#   make bench-one        an application with one index a column    (ONE_ROWS=..., ONE_ROUNDS=...)
 #   make bench-fresh      what unsorted rows and the workers cost  (BENCH_ROWS=..., FRESH_PARTS=...)
 #   make bench-instructions  what each job executes            (INSTRUCTIONS_BASE=...)
 #   make bench-service    what requests to the device cost         (SERVICE_ROWS=...)
@@ -37,7 +38,7 @@ export PG_CONFIG
 # they must not read PGXS. PGXS also has a rule `check` of its own, which only says no.
 SCRIPT_GOALS = check check-long check-clients check-cluster check-coexist check-versions \
 	check-upgrade check-sanitize check-packages dist demo bench bench-peers bench-planning \
-	bench-fresh bench-instructions bench-service calibrate no-regret lint soak help
+	bench-one bench-fresh bench-instructions bench-service calibrate no-regret lint soak help
 .PHONY: $(SCRIPT_GOALS)
 
 ifneq (,$(filter $(SCRIPT_GOALS),$(MAKECMDGOALS)))
@@ -111,6 +112,9 @@ no-regret:
 
 bench-planning:
 	@bash test/bench/bench_planning.sh
+
+bench-one:
+	@bash test/bench/bench_one.sh
 
 bench-fresh:
 	@bash test/bench/bench_fresh.sh

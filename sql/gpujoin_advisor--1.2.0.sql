@@ -22,3 +22,60 @@ CREATE FUNCTION gpujoin_propose(query text,
 	AS 'MODULE_PATHNAME', 'gpujoin_propose_query' LANGUAGE C STRICT VOLATILE PARALLEL UNSAFE;
 COMMENT ON FUNCTION gpujoin_propose(text)
 	IS 'which gpujoin indexes would pay for a query; nothing is executed or built';
+
+CREATE FUNCTION gpujoin_replaceable(
+		OUT relation regclass, OUT index regclass, OUT index_size bigint, OUT scans bigint,
+		OUT replacement regclass, OUT replacement_size bigint, OUT drop_index text, OUT note text)
+	RETURNS SETOF record
+	LANGUAGE sql STABLE
+	SET search_path = pg_catalog, pg_temp
+BEGIN ATOMIC
+	WITH indexes AS (
+		-- Valid indexes of a plain column, without the parts of partitioned ones
+		SELECT i.*, c.relkind, a.amname, (i.indkey::int2[])[0] AS key,
+			(i.indkey::int2[])[0:i.indnatts - 1] AS columns,
+			pg_get_expr(i.indpred, i.indrelid) AS predicate
+		FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam
+		WHERE i.indisvalid AND i.indnkeyatts = 1 AND (i.indkey::int2[])[0] > 0
+			AND NOT c.relispartition),
+	pairs AS (
+		-- An index that no constraint needs, and the gpujoin index for its key that lacks the fewest of
+		-- its columns, of these the smallest
+		SELECT DISTINCT ON (o.indexrelid) o.*, r.indexrelid AS replacement, r.columns AS more,
+			own.of_index, own.scans, other.of_replacement
+		FROM indexes o JOIN indexes r ON r.indrelid = o.indrelid AND r.key = o.key
+			CROSS JOIN LATERAL (SELECT sum(pg_relation_size(t.relid))::bigint AS of_index,
+					sum(pg_stat_get_numscans(t.relid))::bigint AS scans
+				FROM (SELECT relid FROM pg_partition_tree(o.indexrelid) UNION SELECT o.indexrelid) t) own
+			CROSS JOIN LATERAL (SELECT sum(pg_relation_size(t.relid))::bigint AS of_replacement
+				FROM (SELECT relid FROM pg_partition_tree(r.indexrelid) UNION SELECT r.indexrelid) t) other
+		WHERE o.amname IN ('btree', 'hash') AND NOT o.indisunique AND NOT o.indisreplident
+			AND (o.indcollation::oid[])[0] = (r.indcollation::oid[])[0]
+			AND r.amname = 'gpujoin' AND (r.predicate IS NULL OR r.predicate = o.predicate)
+			AND NOT EXISTS (SELECT FROM pg_constraint x WHERE x.conindid = o.indexrelid)
+		ORDER BY o.indexrelid,
+			(SELECT count(*) FROM unnest(o.columns) column_number WHERE column_number <> ALL (r.columns)),
+			of_replacement, r.indexrelid)
+	SELECT p.indrelid::regclass, p.indexrelid::regclass, p.of_index, p.scans,
+		p.replacement::regclass, p.of_replacement,
+		format(CASE p.relkind WHEN 'I' THEN 'DROP INDEX %s' ELSE 'DROP INDEX CONCURRENTLY %s' END,
+			(SELECT format('%I.%I', n.nspname, c.relname)
+				FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+				WHERE c.oid = p.indexrelid)),
+		nullif(concat_ws('; ',
+			CASE WHEN NOT key.attnotnull THEN
+				format('%I IS NULL reads the table', key.attname) END,
+			CASE WHEN p.amname = 'btree' AND key.atttypid NOT IN ('int2'::regtype, 'int4'::regtype,
+				'int8'::regtype, 'date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype) THEN
+				format('ranges and the order of %I need a btree', key.attname) END,
+			(SELECT 'not in the other index: ' || string_agg(quote_ident(a.attname), ', '
+					ORDER BY a.attnum)
+				FROM pg_attribute a
+				WHERE a.attrelid = p.indrelid AND a.attnum = ANY (p.columns)
+					AND a.attnum <> ALL (p.more)),
+			CASE WHEN p.indisclustered THEN 'CLUSTER orders the table by it' END), '')
+	FROM pairs p JOIN pg_attribute key ON key.attrelid = p.indrelid AND key.attnum = p.key
+	ORDER BY p.of_index DESC, p.indexrelid;
+END;
+COMMENT ON FUNCTION gpujoin_replaceable()
+	IS 'indexes that are not unique and whose key is that of a gpujoin index; what is lost without them';

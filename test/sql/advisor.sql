@@ -55,6 +55,47 @@ SELECT short('SELECT 1');
 SELECT * FROM shorter('SELECT 1');
 
 DROP FUNCTION short, shorter;
+
+-- Indexes that a gpujoin index replaces, and what they alone can do
+CREATE TABLE held (id int PRIMARY KEY, k int NOT NULL, maybe int, name text NOT NULL, v int, w int);
+INSERT INTO held SELECT i, i, i, i, i, i FROM generate_series(1, 100) i;
+CREATE INDEX held_k ON held (k);
+CREATE INDEX held_k_vw ON held (k) INCLUDE (v, w);
+CREATE INDEX held_k_some ON held (k) WHERE v > 50;
+CREATE INDEX held_maybe ON held (maybe);
+CREATE INDEX held_name ON held (name);
+CREATE INDEX held_name_hash ON held USING hash (name);
+CREATE INDEX gj_k ON held USING gpujoin (k);
+CREATE INDEX gj_k_w ON held USING gpujoin (k) INCLUDE (w);
+CREATE INDEX gj_maybe ON held USING gpujoin (maybe);
+CREATE INDEX gj_name ON held USING gpujoin (name);
+-- but none of these
+CREATE UNIQUE INDEX held_unique ON held (k);
+CREATE INDEX held_pair ON held (k, v);
+CREATE INDEX held_expr ON held ((k + 0));
+CREATE INDEX held_other ON held (v);
+CREATE INDEX gj_v ON held USING gpujoin (v) WHERE w > 5;
+CREATE INDEX held_c ON held (name COLLATE "C");
+CREATE INDEX gj_id ON held USING gpujoin (id);
+CREATE INDEX held_identity ON held (w);
+CREATE INDEX gj_w ON held USING gpujoin (w);
+UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'held_identity'::regclass;
+CREATE TABLE parted (k date NOT NULL, v int) PARTITION BY RANGE (k);
+CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM ('2026-01-01') TO ('2027-01-01');
+CREATE INDEX parted_k ON parted (k);
+CREATE INDEX parted_gj ON parted USING gpujoin (k);
+CREATE INDEX parted_own ON parted_1 (k);
+CREATE INDEX parted_own_gj ON parted_1 USING gpujoin (k);
+ALTER TABLE held CLUSTER ON held_name;
+SELECT relation, index, replacement, drop_index, note FROM gpujoin_replaceable() ORDER BY index::text;
+SELECT bool_and(index_size = pg_relation_size(index) AND replacement_size = pg_relation_size(replacement)
+	AND scans >= 0) FROM gpujoin_replaceable() WHERE index <> 'parted_k'::regclass;
+SELECT index_size = pg_relation_size('parted_1_k_idx') FROM gpujoin_replaceable() WHERE index = 'parted_k'::regclass;
+-- its text is a command
+SELECT regexp_replace(drop_index, 'CONCURRENTLY ', '') FROM gpujoin_replaceable() WHERE note IS NULL ORDER BY 1 \gexec
+SELECT index, note FROM gpujoin_replaceable() ORDER BY index::text;
+DROP TABLE held, parted;
+
 DROP EXTENSION gpujoin_advisor;
 TABLE advice;
 DROP VIEW advice, all_advice;
