@@ -267,14 +267,6 @@ GjCountBufferHit(Relation heap)
 #include "optimizer/cost.h"
 #include "optimizer/pathnode.h"
 
-#if PG_VERSION_NUM >= 160000
-#define GjSubqueryScanPath(root, rel, path, trivial_target, pathkeys) \
-	create_subqueryscan_path(root, rel, path, trivial_target, pathkeys, NULL)
-#else
-#define GjSubqueryScanPath(root, rel, path, trivial_target, pathkeys) \
-	((void) (trivial_target), create_subqueryscan_path(root, rel, path, pathkeys, NULL))
-#endif
-
 /*
  * Since 16, a Var records which outer joins may have made it NULL.  Below these joins, at the
  * scan of its table, the set is empty.

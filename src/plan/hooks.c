@@ -21,13 +21,10 @@
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
-#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
-#include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
 #include "optimizer/plancat.h"
 #include "optimizer/planner.h"
-#include "optimizer/tlist.h"
 #include "parser/parsetree.h"
 #include "utils/hsearch.h"
 #include "utils/memutils.h"
@@ -94,11 +91,6 @@ static void read_quals(PlannerInfo *root, Node *jointree, KeyUse *use);
 static void read_qual(PlannerInfo *root, Node *qual, KeyUse *use);
 static bool is_long_chain(Node *qual, Index varno, AttrNumber attno);
 static bool compares_column(Node *arm, Index varno, AttrNumber attno);
-static void add_subquery_paths(PlannerInfo *root, RelOptInfo *rel);
-static bool is_unlimited_after_all(const RelOptInfo *rel);
-static bool rows_are_parallel_safe(PlannerInfo *root, const RelOptInfo *rel);
-static bool has_path_of_ours(const Path *path);
-static bool is_trivial_target(const RelOptInfo *rel);
 static Offers *get_offers(RelOptInfo *rel, MemoryContext context);
 static Offers *find_offers(const RelOptInfo *rel);
 #ifndef GJ_HAVE_RELATION_STATE
@@ -208,8 +200,6 @@ add_scan_paths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 		return;
 
 	GjAddScanPaths(root, rel, rti, rte);
-	if (rte->rtekind == RTE_SUBQUERY)
-		add_subquery_paths(root, rel);
 	force_paths(rel);
 }
 
@@ -696,123 +686,4 @@ compares_column(Node *arm, Index varno, AttrNumber attno)
 			return true;
 	}
 	return false;
-}
-
-/*-------------------------------------------------------------------------
- * Subqueries with OFFSET 0
- *
- * Run a subquery with OFFSET 0 in parallel if it has a scan or join of ours.
- *
- * OFFSET 0 is a way to keep a subquery separate from the query around it.  It limits nothing, and
- * once the planner has planned the subquery, it knows that.  But it decides earlier whether the
- * outer query may use the subquery's partial paths: the 0 is still an expression then, and any
- * OFFSET forbids it.  So a Gather node has to pass a million rows one by one to a single process,
- * which aggregates all of them, although each process could have aggregated its own.
- *
- * So, after the subquery has been planned, we repeat that decision with the tests that PostgreSQL
- * uses for a subquery without OFFSET: neither the expressions that this query level computes from
- * the subquery's rows nor its filters may be unsafe in a worker, and the subquery must have
- * partial paths.  We do not change subqueries without a path of ours.
- *-------------------------------------------------------------------------
- */
-
-/*
- * Add the parallel paths that PostgreSQL left out because the subquery has an OFFSET
- */
-static void
-add_subquery_paths(PlannerInfo *root, RelOptInfo *rel)
-{
-	RelOptInfo *final;
-	ListCell   *lc;
-
-	if (rel->consider_parallel || !root->glob->parallelModeOK || rel->subroot == NULL ||
-		rel->reloptkind != RELOPT_BASEREL || IS_DUMMY_REL(rel) ||
-		!bms_is_empty(rel->lateral_relids) || !is_unlimited_after_all(rel) ||
-		!rows_are_parallel_safe(root, rel))
-		return;
-
-	final = fetch_upper_rel(rel->subroot, UPPERREL_FINAL, NULL);
-	foreach(lc, final->partial_pathlist)
-	{
-		Path	   *path = lfirst(lc);
-		List	   *pathkeys;
-
-		if (!has_path_of_ours(path))
-			continue;
-		rel->consider_parallel = true;
-		pathkeys = convert_subquery_pathkeys(root, rel, path->pathkeys,
-											 make_tlist_from_pathtarget(path->pathtarget));
-		add_partial_path(rel, (Path *) GjSubqueryScanPath(root, rel, path,
-														  is_trivial_target(rel), pathkeys));
-	}
-}
-
-/*
- * Return true if the subquery has an OFFSET or LIMIT that limits nothing
- */
-static bool
-is_unlimited_after_all(const RelOptInfo *rel)
-{
-	Query	   *query = rel->subroot->parse;
-
-	return (query->limitOffset != NULL || query->limitCount != NULL) && !limit_needed(query);
-}
-
-static bool
-rows_are_parallel_safe(PlannerInfo *root, const RelOptInfo *rel)
-{
-	return is_parallel_safe(root, (Node *) rel->baserestrictinfo) &&
-		is_parallel_safe(root, (Node *) rel->reltarget->exprs);
-}
-
-/*
- * Return true if a partial path contains one of our paths
- */
-static bool
-has_path_of_ours(const Path *path)
-{
-	ListCell   *lc;
-
-	switch (nodeTag(path))
-	{
-		case T_ProjectionPath:
-			return has_path_of_ours(((const ProjectionPath *) path)->subpath);
-		case T_SubqueryScanPath:
-			return has_path_of_ours(((const SubqueryScanPath *) path)->subpath);
-		case T_NestPath:
-		case T_MergePath:
-		case T_HashPath:
-			return has_path_of_ours(((const JoinPath *) path)->outerjoinpath) ||
-				has_path_of_ours(((const JoinPath *) path)->innerjoinpath);
-		case T_AppendPath:
-			foreach(lc, ((const AppendPath *) path)->subpaths)
-			{
-				if (has_path_of_ours(lfirst(lc)))
-					return true;
-			}
-			return false;
-		default:
-			return GjPathIsOurs(path);
-	}
-}
-
-/*
- * Return true if all columns of the subquery are wanted, in their order
- */
-static bool
-is_trivial_target(const RelOptInfo *rel)
-{
-	ListCell   *lc;
-
-	if (list_length(rel->reltarget->exprs) != list_length(rel->subroot->parse->targetList))
-		return false;
-	foreach(lc, rel->reltarget->exprs)
-	{
-		Var		   *var = lfirst(lc);
-
-		if (!IsA(var, Var) || var->varno != rel->relid ||
-			var->varattno != foreach_current_index(lc) + 1)
-			return false;
-	}
-	return true;
 }
