@@ -80,7 +80,6 @@ static const char *deparse(PlannerInfo *root, List *rinfos);
 static Node *hide_values(Node *expr, ParamListInfo params);
 static Node *put_params(Node *node, void *params);
 static bool is_deparsable(Node *clause);
-static PlannedStmt *plan_and_note(GJ_PLANNER_ARGUMENTS);
 static void note_scans(const Planned *planned, Plan *plan, List *ancestors);
 static List *list_children(Plan *plan);
 static void note_scan(const Planned *planned, Plan *plan, const char *node, Oid index,
@@ -95,12 +94,10 @@ static GjChoice *choice_add(Oid relation, Oid index, const char *node);
 static GjChoice *choice_find(Oid relation, Oid index, const char *node);
 
 /* Memory context of the notes, or NULL if no notes are taken; the notes; assumed values of the
- * query's parameters, or NULL; and the hook that ours replaces meanwhile */
+ * query's parameters, or NULL */
 static MemoryContext notes_context = NULL;
 static List *notes = NIL;
 static ParamListInfo assumed_params = NULL;
-static planner_hook_type previous_planner = NULL;
-static bool is_hooked = false;
 
 /*
  * Note the reason why no path was offered for an index, or for a table that has no index of ours
@@ -530,30 +527,25 @@ cheapest_other(PlannerInfo *root, RelOptInfo *rel)
  * Scans of PostgreSQL's own
  *
  * PostgreSQL itself scans our indexes for nested loops, and for what it combines with other indexes
- * (plan/hooks.c).  Which of these paths wins is known when the plan is finished.  So while notes
- * are taken, and only then, we hook the planner, and look for such scans in its plans.  Citus
- * expects that no other library sets this hook when it is loaded, which we do not.
+ * (plan/hooks.c).  Which of these paths wins is known when the plan is finished.
  *-------------------------------------------------------------------------
  */
 
 /*
- * planner_hook while notes are taken
+ * Note the scans of our indexes in a finished plan, if notes are taken
  */
-static PlannedStmt *
-plan_and_note(GJ_PLANNER_ARGUMENTS)
+void
+GjChoicePlanned(PlannedStmt *statement, ParamListInfo params)
 {
-	PlannedStmt *statement = previous_planner != NULL ?
-		previous_planner(GJ_PLANNER_PASSED) : standard_planner(GJ_PLANNER_PASSED);
 	Planned		planned;
 	ListCell   *lc;
 
 	if (!GjChoiceIsNoted())
-		return statement;
+		return;
 	planned = (Planned) {statement, params};
 	note_scans(&planned, statement->planTree, NIL);
 	foreach(lc, statement->subplans)
 		note_scans(&planned, lfirst(lc), NIL);
-	return statement;
 }
 
 /*
@@ -838,12 +830,6 @@ GjChoiceStart(ParamListInfo assumed)
 	notes_context = CurrentMemoryContext;
 	notes = NIL;
 	assumed_params = assumed;
-	if (!is_hooked)
-	{
-		previous_planner = planner_hook;
-		planner_hook = plan_and_note;
-		is_hooked = true;
-	}
 	return true;
 }
 
@@ -855,12 +841,6 @@ GjChoiceStop(void)
 {
 	List	   *result = notes;
 
-	/* a library that has been loaded meanwhile calls ours, which stays, and does nothing */
-	if (planner_hook == plan_and_note)
-	{
-		planner_hook = previous_planner;
-		is_hooked = false;
-	}
 	notes_context = NULL;
 	notes = NIL;
 	assumed_params = NULL;

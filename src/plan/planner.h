@@ -365,6 +365,7 @@ extern void GjChoiceJoinRefused(PlannerInfo *root, RelOptInfo *big, RelOptInfo *
 extern const char *GjChoiceFormat(const char *format,...) pg_attribute_printf(1, 2);
 extern void GjChoiceOffered(PlannerInfo *root, RelOptInfo *rel, CustomPath *path);
 extern void GjChoiceTaken(CustomPath *path);
+extern void GjChoicePlanned(PlannedStmt *statement, ParamListInfo params);
 extern void GjChoiceAggregate(const char *node, Path *input, const Path *path,
 							  const RelOptInfo *output, const char *refused);
 extern bool GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index);

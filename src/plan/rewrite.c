@@ -135,15 +135,18 @@ GjRewriteInit(void)
 static PlannedStmt *
 plan_query(GJ_PLANNER_ARGUMENTS)
 {
-	Query	   *other;
+	PlannedStmt *plan;
+	Query	   *other = NULL;
 
-	if (!gj_enabled)
-		return plan_as_is(GJ_PLANNER_PASSED);
-	rewrite_query(query, params);
-	other = push_keys(query);
-	if (other == NULL || GetConfigOption("citus.shard_count", true, false) != NULL)
-		return plan_as_is(GJ_PLANNER_PASSED);
-	return plan_cheaper(other, GJ_PLANNER_PASSED);
+	if (gj_enabled)
+	{
+		rewrite_query(query, params);
+		if (GetConfigOption("citus.shard_count", true, false) == NULL)
+			other = push_keys(query);
+	}
+	plan = other == NULL ? plan_as_is(GJ_PLANNER_PASSED) : plan_cheaper(other, GJ_PLANNER_PASSED);
+	GjChoicePlanned(plan, params);
+	return plan;
 }
 
 static PlannedStmt *
