@@ -92,6 +92,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "base/step.h"
 #include "mirror/mirror.h"
 #include "search.h"
 
@@ -323,7 +324,7 @@ static bool
 is_behind(const GjDeviceMatch *match)
 {
 	return match->lag.unknown || match->lag.blocks > gj_sync_blocks ||
-		(match->epoch != NULL && !gj_debug_ignore_vacuum_epoch &&
+		(match->epoch != NULL && !GjStepIgnoresEpoch() &&
 		 match->mirror.vacuum_epoch < *match->epoch);
 }
 
@@ -384,7 +385,7 @@ static bool
 is_outdated(const GjDeviceMatch *match)
 {
 	return match->epoch != NULL && match->mirror.vacuum_epoch != *match->epoch &&
-		!gj_debug_ignore_vacuum_epoch;
+		!GjStepIgnoresEpoch();
 }
 
 /*

@@ -34,6 +34,7 @@
 #include "utils/snapmgr.h"
 
 #include "base/gpujoin.h"
+#include "base/step.h"
 #include "base/tid.h"
 #include "sets/sets.h"
 #include "search.h"
@@ -602,7 +603,7 @@ GjIndexIsCurrent(Relation index, Snapshot snapshot, uint64 epoch)
 {
 	GjIndexCounters now;
 
-	if (gj_debug_ignore_vacuum_epoch)
+	if (GjStepIgnoresEpoch())
 		return true;
 	GjIndexGetCounters(index, &now);
 	if (now.vacuum_epoch != epoch)

@@ -40,6 +40,7 @@
 #include "utils/uuid.h"
 
 #include "base/gpujoin.h"
+#include "base/step.h"
 #include "base/tid.h"
 #include "match/match.h"
 #include "rows.h"
@@ -539,7 +540,7 @@ load_chunk(GjRows *rows)
 		}
 		n = npassed;
 	}
-	if (gj_debug_ignore_vacuum_epoch)
+	if (GjStepIgnoresEpoch())
 		GjVisibleMapForget(rows->map);	/* a new copy shows more wrong results */
 	if (rows->certain)
 	{
