@@ -341,9 +341,7 @@ add_unknown_arrays(List *arrays, Node *expr)
 
 	if (!IsA(expr, FuncExpr) || function->funcid != F_UNNEST_ANYARRAY)
 		return arrays;
-	array = linitial(function->args);
-	while (IsA(array, RelabelType))
-		array = (Node *) ((RelabelType *) array)->arg;
+	array = GjStripRelabel(linitial(function->args));
 	return IsA(array, Param) && ((Param *) array)->paramkind == PARAM_EXTERN ?
 		lappend(arrays, array) : arrays;
 }

@@ -411,10 +411,9 @@ find_compared(const Maker *maker, Expr *expr, int *column)
 static FuncExpr *
 get_cast(Expr *expr)
 {
-	while (IsA(expr, RelabelType))
-		expr = ((RelabelType *) expr)->arg;
-	return IsA(expr, FuncExpr) && ((FuncExpr *) expr)->funcid == F_TEXT_BPCHAR ?
-		(FuncExpr *) expr : NULL;
+	FuncExpr   *cast = GjStripRelabel(expr);
+
+	return IsA(cast, FuncExpr) && cast->funcid == F_TEXT_BPCHAR ? cast : NULL;
 }
 
 /*
@@ -505,10 +504,8 @@ static bool
 find_column(const Maker *maker, Expr *expr, int *column)
 {
 	const IndexOptInfo *index = maker->index;
-	Var		   *var = (Var *) expr;
+	Var		   *var = GjStripRelabel(expr);
 
-	while (var != NULL && IsA(var, RelabelType))
-		var = (Var *) ((RelabelType *) var)->arg;
 	if (var == NULL || !IsA(var, Var) || var->varno != maker->varno || var->varlevelsup != 0 ||
 		var->varattno <= 0)
 		return false;
@@ -819,14 +816,12 @@ GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
 		return result;
 	forthree(column, tuples->columns, opno, tuples->operators, collation, tuples->collations)
 	{
-		Var		   *var = lfirst(column);
+		Var		   *var = GjStripRelabel(lfirst(column));
 		GjExactPart part;
 		int			position;
 
 		if (tuples->key_is_part && foreach_current_index(column) == 0)
 			continue;
-		while (IsA(var, RelabelType))
-			var = (Var *) ((RelabelType *) var)->arg;
 		if (!IsA(var, Var) ||
 			!GjExactPartInit(&part, lfirst_oid(opno), lfirst_oid(collation), InvalidOid) ||
 			!GjExactPartIsBits(&part))

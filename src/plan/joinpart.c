@@ -41,7 +41,6 @@
 /* Maximum number of further equalities that are looked up with the key */
 #define MAX_PARTS				8
 
-static Expr *strip_relabel(Node *node);
 static Var *column_of(const GjJoinCandidate *cand, const RestrictInfo *rinfo, const OpExpr *op);
 static void compare_converted(const GjJoinCandidate *cand, GjJoinPart *part);
 static bool part_is_column(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo);
@@ -97,7 +96,7 @@ GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjJoinPart *par
 		return false;
 	part->column = column_of(cand, rinfo, op);
 	part->value = is_key ? cand->value :
-		strip_relabel(is_turned ? linitial(op->args) : lsecond(op->args));
+		GjStripRelabel(is_turned ? linitial(op->args) : lsecond(op->args));
 	part->opno = is_turned ? get_commutator(op->opno) : op->opno;
 	part->collation = op->inputcollid;
 	if (is_key && cand->key.conversion != GJ_CONVERT_CODEC)
@@ -122,15 +121,7 @@ column_of(const GjJoinCandidate *cand, const RestrictInfo *rinfo, const OpExpr *
 
 	if (rinfo == cand->rinfo && cand->key.conversion != GJ_CONVERT_CODEC)
 		uncast = GjReadCast(column, &cast);
-	return (Var *) strip_relabel(uncast != NULL ? uncast : column);
-}
-
-static Expr *
-strip_relabel(Node *node)
-{
-	while (IsA(node, RelabelType))
-		node = (Node *) ((RelabelType *) node)->arg;
-	return (Expr *) node;
+	return GjStripRelabel(uncast != NULL ? uncast : column);
 }
 
 /*
@@ -251,7 +242,7 @@ void
 GjFindJoinValue(GjJoinCandidate *cand)
 {
 	List	   *columns = cand->small->reltarget->exprs;
-	Expr	   *value = strip_relabel((Node *) cand->key.value);
+	Expr	   *value = GjStripRelabel(cand->key.value);
 
 	cand->value = (Expr *) GjMatchColumns((Node *) value, columns);
 	cand->is_computed = !list_member(columns, cand->value);

@@ -310,11 +310,7 @@ is_long_list(const RestrictInfo *clause, AttrNumber attno)
 static const Var *
 get_column(const ScalarArrayOpExpr *list)
 {
-	Node	   *column = linitial(list->args);
-
-	if (IsA(column, RelabelType))
-		column = (Node *) ((RelabelType *) column)->arg;
-	return (const Var *) column;
+	return GjStripRelabel(linitial(list->args));
 }
 
 /*

@@ -394,6 +394,17 @@ GjPassesBarrier(const RestrictInfo *rinfo, const RelOptInfo *rel)
 }
 
 /*
+ * Return an expression below casts that change nothing
+ */
+static inline void *
+GjStripRelabel(void *expr)
+{
+	while (expr != NULL && IsA(expr, RelabelType))
+		expr = ((RelabelType *) expr)->arg;
+	return expr;
+}
+
+/*
  * Return the key's side of the candidate's clause, over the big side
  */
 static inline Expr *

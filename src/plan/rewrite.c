@@ -295,11 +295,9 @@ list_of_subquery(Query *query, SubLink *sublink, ParamListInfo params)
 	if (sublink->subLinkType != ANY_SUBLINK || test == NULL || !IsA(test, OpExpr) ||
 		list_length(test->args) != 2)
 		return (Node *) sublink;
-	value = lsecond(test->args);
-	type = get_array_type(exprType(value));
+	value = GjStripRelabel(lsecond(test->args));
+	type = get_array_type(exprType(lsecond(test->args)));
 	array = array_of_unnest(castNode(Query, sublink->subselect));
-	while (IsA(value, RelabelType))
-		value = (Node *) ((RelabelType *) value)->arg;
 	if (!IsA(value, Param) || ((Param *) value)->paramkind != PARAM_SUBLINK ||
 		!OidIsValid(type) || array == NULL || !is_known(array, params) ||
 		get_element_type(exprType(array)) != exprType(value) ||
@@ -935,11 +933,8 @@ may_fail(Oid function, void *context)
 static Var *
 plain_column(Node *expr)
 {
-	Var		   *var;
+	Var		   *var = GjStripRelabel(expr);
 
-	while (IsA(expr, RelabelType))
-		expr = (Node *) ((RelabelType *) expr)->arg;
-	var = (Var *) expr;
 	return IsA(var, Var) && var->varlevelsup == 0 && var->varattno > 0 ? var : NULL;
 }
 

@@ -765,13 +765,7 @@ part_columns(GjKeyCondition *condition)
 	if (condition == NULL)
 		return NIL;
 	foreach(lc, condition->tuples->columns)
-	{
-		Node	   *column = lfirst(lc);
-
-		while (IsA(column, RelabelType))
-			column = (Node *) ((RelabelType *) column)->arg;
-		result = lappend(result, copyObject(column));
-	}
+		result = lappend(result, copyObject(GjStripRelabel(lfirst(lc))));
 	return result;
 }
 

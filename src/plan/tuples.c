@@ -104,7 +104,6 @@ static bool add_arm(Finder *finder, Node *arm, bool is_first);
 static bool read_comparison(Finder *finder, Node *clause, Comparison *comparison);
 static bool read_cast(Finder *finder, OpExpr *op, Comparison *comparison);
 static Expr *to_bpchar(Expr *value, Oid collation);
-static Node *strip_relabel(Node *expr);
 static bool is_column(const Finder *finder, Node *expr, AttrNumber *attno);
 static int	find_column(Finder *finder, const Comparison *comparison, bool is_first);
 static bool same_operator(Column *column, const Comparison *comparison);
@@ -249,13 +248,13 @@ read_comparison(Finder *finder, Node *clause, Comparison *comparison)
 static bool
 read_cast(Finder *finder, OpExpr *op, Comparison *comparison)
 {
-	FuncExpr   *cast = (FuncExpr *) strip_relabel(linitial(op->args));
+	FuncExpr   *cast = GjStripRelabel(linitial(op->args));
 	Expr	   *value = lsecond(op->args);
 	AttrNumber	attno;
 
 	if (!IsA(cast, FuncExpr) || cast->funcid != F_TEXT_BPCHAR)
 	{
-		cast = (FuncExpr *) strip_relabel(lsecond(op->args));
+		cast = GjStripRelabel(lsecond(op->args));
 		value = linitial(op->args);
 	}
 	if (!IsA(cast, FuncExpr) || cast->funcid != F_TEXT_BPCHAR ||
@@ -311,21 +310,13 @@ to_bpchar(Expr *value, Oid collation)
 	return (Expr *) result;
 }
 
-static Node *
-strip_relabel(Node *expr)
-{
-	while (IsA(expr, RelabelType))
-		expr = (Node *) ((RelabelType *) expr)->arg;
-	return expr;
-}
-
 /*
  * Return true if an expression is a column of the table, or the index's key
  */
 static bool
 is_column(const Finder *finder, Node *expr, AttrNumber *attno)
 {
-	Var		   *var = (Var *) strip_relabel(expr);
+	Var		   *var = GjStripRelabel(expr);
 
 	*attno = 0;
 	if (!IsA(var, Var))
@@ -633,7 +624,7 @@ parts_are_usable(PlannerInfo *root, const GjTuples *tuples)
 
 	foreach(lc, tuples->columns)
 	{
-		if (!IsA(strip_relabel(lfirst(lc)), Var))
+		if (!IsA((Node *) GjStripRelabel(lfirst(lc)), Var))
 			return false;
 	}
 	foreach(lc, tuples->arrays)
