@@ -101,7 +101,7 @@ typedef struct RunCheck
 
 extern void GjCheckPages(Relation index);
 
-static uint64 check_index(Oid index_oid, bool heapallindexed);
+static uint64 audit_index(Oid index_oid, bool heapallindexed);
 static void check_pages(CheckState *state);
 static void reset(CheckState *state);
 static void check_meta(CheckState *state);
@@ -118,12 +118,12 @@ static void check_data(CheckState *state, BlockNumber block, Page page);
 static void check_list(CheckState *state, BlockNumber block, Page page);
 static void check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque,
 						const char *row);
-static void check_run(CheckState *state, int number);
+static void audit_run(CheckState *state, int number);
 static void check_directory(RunCheck *check, BlockNumber block, int level, const GjPlace *first);
 static GjDirectory *copy_directory(RunCheck *check, BlockNumber block, int level, int *n);
 static void check_run_page(RunCheck *check, BlockNumber block, const GjPlace *first);
-static void check_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first);
-static void check_delta(CheckState *state, const GjDelta *delta);
+static void audit_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first);
+static void audit_delta(CheckState *state, const GjDelta *delta);
 static void check_open_pages(CheckState *state);
 static void check_all_named(CheckState *state);
 static bool name_page(CheckState *state, BlockNumber by, BlockNumber block, uint32 run,
@@ -133,7 +133,7 @@ static void check_heap_tuple(Relation index, ItemPointer tid, Datum *values, boo
 							 bool tuple_is_alive, void *arg);
 static void check_wrong(CheckState *state, BlockNumber block, const char *detail);
 static void check_lower(CheckState *state, BlockNumber block, Page page, const void *end);
-static void check_tail(CheckState *state, BlockNumber block);
+static void audit_tail(CheckState *state, BlockNumber block);
 static void check_page(CheckState *state, BlockNumber block);
 static void check_lists(CheckState *state);
 static void check_against_heap(CheckState *state);
@@ -156,7 +156,7 @@ gpujoin_check(PG_FUNCTION_ARGS)
 													  ALLOCSET_DEFAULT_SIZES);
 		MemoryContext caller = MemoryContextSwitchTo(context);
 
-		nentries += check_index(lfirst_oid(lc), PG_GETARG_BOOL(1));
+		nentries += audit_index(lfirst_oid(lc), PG_GETARG_BOOL(1));
 		MemoryContextSwitchTo(caller);
 		MemoryContextDelete(context);
 	}
@@ -164,7 +164,7 @@ gpujoin_check(PG_FUNCTION_ARGS)
 }
 
 static uint64
-check_index(Oid index_oid, bool heapallindexed)
+audit_index(Oid index_oid, bool heapallindexed)
 {
 	CheckState	state = {0};
 
@@ -320,7 +320,7 @@ check_pages(CheckState *state)
 		reset(state);
 		check_meta(state);
 		for (int lane = 0; lane < state->info.nlanes; lane++)
-			check_tail(state, GJ_FIRST_TAIL_BLOCK + lane);
+			audit_tail(state, GJ_FIRST_TAIL_BLOCK + lane);
 
 		GjIndexGetState(state->index, &state->now);
 		state->nblocks = GjIndexGetLength(state->index);
@@ -516,7 +516,7 @@ check_counters(CheckState *state, GjMetaPage meta)
  */
 
 static void
-check_tail(CheckState *state, BlockNumber block)
+audit_tail(CheckState *state, BlockNumber block)
 {
 	Buffer		buffer = ReadBuffer(state->index, block);
 	Page		page = BufferGetPage(buffer);
@@ -699,7 +699,7 @@ check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque, const cha
  */
 
 static inline bool
-is_equal(const GjPlace *a, const GjPlace *b)
+audit_is_equal(const GjPlace *a, const GjPlace *b)
 {
 	return a->key == b->key && a->tid == b->tid;
 }
@@ -711,11 +711,11 @@ static void
 check_lists(CheckState *state)
 {
 	for (int i = 0; i < state->now.nruns && !state->moved; i++)
-		check_run(state, i);
+		audit_run(state, i);
 	for (int i = 0; i < lengthof(state->now.deltas) && !state->moved; i++)
 	{
 		if (state->now.deltas[i].run != 0)
-			check_delta(state, &state->now.deltas[i]);
+			audit_delta(state, &state->now.deltas[i]);
 	}
 	if (!state->moved)
 		check_open_pages(state);
@@ -724,7 +724,7 @@ check_lists(CheckState *state)
 }
 
 static void
-check_run(CheckState *state, int number)
+audit_run(CheckState *state, int number)
 {
 	const GjRun *run = &state->now.runs[number];
 	RunCheck	check = {state, run, number};
@@ -757,7 +757,7 @@ check_directory(RunCheck *check, BlockNumber block, int level, const GjPlace *fi
 
 		if (i == 0 && first == NULL && place.key != check->run->min_key)
 			check_wrong(state, block, "A run's smallest key is not what the metapage says.");
-		if (i == 0 && first != NULL && !is_equal(&place, first))
+		if (i == 0 && first != NULL && !audit_is_equal(&place, first))
 			check_wrong(state, block,
 						"A directory page does not begin where the one above it says.");
 		if (state->moved ||
@@ -812,7 +812,7 @@ check_run_page(RunCheck *check, BlockNumber block, const GjPlace *first)
 		GjPageGetOpaque(page)->run != check->run->run)
 		check_wrong(state, block, "The page is not of the run that it is in.");
 	else
-		check_order(check, block, page, first);
+		audit_order(check, block, page, first);
 	UnlockReleaseBuffer(buffer);
 }
 
@@ -821,7 +821,7 @@ check_run_page(RunCheck *check, BlockNumber block, const GjPlace *first)
  * except the last one.
  */
 static void
-check_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
+audit_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
 {
 	CheckState *state = check->state;
 	const GjIndexInfo *info = &state->info;
@@ -842,7 +842,7 @@ check_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
 		}
 		place.key = GjDataGetKey(page, info, slot);
 		place.tid = GjPackTid(&GjDataTids(page, info)[slot]);
-		if (slot == 0 && !is_equal(&place, first))
+		if (slot == 0 && !audit_is_equal(&place, first))
 			GjReportCorruption(state->index, block,
 							   "A data page does not begin where the directory says.");
 		if (GjPlaceIsBefore(&place, &check->last))
@@ -853,7 +853,7 @@ check_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
 }
 
 static void
-check_delta(CheckState *state, const GjDelta *delta)
+audit_delta(CheckState *state, const GjDelta *delta)
 {
 	GjIndexState alone = state->now;
 	BlockNumber *blocks;

@@ -76,11 +76,11 @@ static const char *advice(GjFallback why, const char *reason);
 static void report_no_memory(Relation index, int device, GjFallback why);
 static uint64 fold_index(Oid index_oid, bool complete);
 static void fold_in_units(FoldTask *task);
-static FoldUnit perform_unit(FoldTask *task);
+static FoldUnit command_perform_unit(FoldTask *task);
 static FoldUnit fold_delta(FoldTask *task, Relation index);
-static FoldUnit merge(FoldTask *task, Relation index);
+static FoldUnit command_merge(FoldTask *task, Relation index);
 static FoldUnit merge_step(FoldTask *task, Relation index);
-static void leave_merge(FoldTask *task);
+static void command_leave_merge(FoldTask *task);
 static bool has_relation_lock(void);
 
 /*
@@ -338,7 +338,7 @@ fold_index(Oid index_oid, bool complete)
 	}
 	PG_CATCH();
 	{
-		leave_merge(task);
+		command_leave_merge(task);
 		PG_RE_THROW();
 	}
 	PG_END_TRY();
@@ -350,7 +350,7 @@ fold_in_units(FoldTask *task)
 {
 	for (;;)
 	{
-		FoldUnit	unit = perform_unit(task);
+		FoldUnit	unit = command_perform_unit(task);
 
 		if (unit == UNIT_LAST)
 			break;
@@ -373,7 +373,7 @@ fold_in_units(FoldTask *task)
  * Perform a unit, with locks on table and index that are released afterwards
  */
 static FoldUnit
-perform_unit(FoldTask *task)
+command_perform_unit(FoldTask *task)
 {
 	Relation	index;
 	Oid			heap_oid;
@@ -388,7 +388,7 @@ perform_unit(FoldTask *task)
 	index = GjOpenManagedIndex(task->index);
 	heap_oid = index->rd_index->indrelid;
 	LockRelationOid(task->index, RowExclusiveLock);
-	unit = task->is_folded ? merge(task, index) : fold_delta(task, index);
+	unit = task->is_folded ? command_merge(task, index) : fold_delta(task, index);
 	UnlockRelationOid(task->index, RowExclusiveLock);
 	relation_close(index, AccessShareLock);
 	UnlockRelationOid(heap_oid, AccessShareLock);
@@ -411,14 +411,14 @@ fold_delta(FoldTask *task, Relation index)
  * Begin a merge if one is requested or worthwhile, or go on with it
  */
 static FoldUnit
-merge(FoldTask *task, Relation index)
+command_merge(FoldTask *task, Relation index)
 {
 	bool		is_busy;
 
 	if (task->is_merged)
 	{
 		if (!GjMergeFree(task->merge, index))
-			leave_merge(task);
+			command_leave_merge(task);
 		return UNIT_DONE;
 	}
 	if (task->merge != NULL)
@@ -457,7 +457,7 @@ merge_step(FoldTask *task, Relation index)
 }
 
 static void
-leave_merge(FoldTask *task)
+command_leave_merge(FoldTask *task)
 {
 	if (task->merge != NULL)
 		GjMergeLeave(task->merge);

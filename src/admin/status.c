@@ -70,7 +70,7 @@ static int	hide_unknown(GjUsage *usage, int n);
 static void add_usage(Row *row, const GjUsage *usage);
 static uint64 count_fallbacks(const GjIndexUse *use);
 static Datum list_fallbacks(const GjIndexUse *use);
-static void add_count(GjJsonState *state, const char *name, uint64 count);
+static void status_add_count(GjJsonState *state, const char *name, uint64 count);
 static void put_progress(ReturnSetInfo *rsinfo, const char *command, const GjProgress *progress);
 static bool get_load(int place, GjProgress *progress, const char **command);
 static bool may_see(int pid);
@@ -99,7 +99,7 @@ start_rows(FunctionCallInfo fcinfo, int ncolumns)
 }
 
 static void
-put_row(ReturnSetInfo *rsinfo, Row *row, int ncolumns)
+status_put_row(ReturnSetInfo *rsinfo, Row *row, int ncolumns)
 {
 	Assert(row->n == ncolumns);
 	tuplestore_putvalues(rsinfo->setResult, rsinfo->setDesc, row->values, row->nulls);
@@ -112,7 +112,7 @@ add_null(Row *row)
 }
 
 static void
-add_bool(Row *row, bool value)
+status_add_bool(Row *row, bool value)
 {
 	row->values[row->n++] = BoolGetDatum(value);
 }
@@ -192,7 +192,7 @@ gpujoin_device_stats(PG_FUNCTION_ARGS)
 
 		add_status(&row, device);
 		row.values[row.n++] = Int32GetDatum(device);
-		put_row(rsinfo, &row, STATUS_COLUMNS + 1);
+		status_put_row(rsinfo, &row, STATUS_COLUMNS + 1);
 	}
 	return (Datum) 0;
 }
@@ -261,7 +261,7 @@ add_service(Row *row, const GjServiceStatus *status)
 	add_int(row, status->columns);
 	add_int(row, status->keysets);
 	add_int(row, status->matches);
-	add_bool(row, status->direct_copies);
+	status_add_bool(row, status->direct_copies);
 	add_int(row, status->slots);
 	add_int(row, status->slots_used);
 	add_int(row, status->slots_abandoned);
@@ -314,7 +314,7 @@ gpujoin_fallbacks(PG_FUNCTION_ARGS)
 		add_text(&row, GjFallbackName(why));
 		add_text(&row, GjFallbackText(why));
 		add_int(&row, use.n[GJ_USE_ANSWERED + why]);
-		put_row(rsinfo, &row, FALLBACK_COLUMNS);
+		status_put_row(rsinfo, &row, FALLBACK_COLUMNS);
 	}
 	return (Datum) 0;
 }
@@ -347,7 +347,7 @@ gpujoin_mirrors(PG_FUNCTION_ARGS)
 		if (!GjMirrorGet(place, &mirror, &use))
 			continue;
 		add_mirror(&row, &mirror, &use);
-		put_row(rsinfo, &row, MIRROR_COLUMNS);
+		status_put_row(rsinfo, &row, MIRROR_COLUMNS);
 	}
 	return (Datum) 0;
 }
@@ -362,7 +362,7 @@ add_mirror(Row *row, const GjMirror *mirror, const GjMirrorUse *use)
 	add_text(row, psprintf("%016llx", (unsigned long long) mirror->key.build_id));
 	add_text(row, mirror_state_name(mirror));
 	add_text(row, mirror->state == GJ_MIRROR_REFUSED ? GjFallbackText(mirror->refusal) : "");
-	add_bool(row, mirror->pinned);
+	status_add_bool(row, mirror->pinned);
 	if (mirror->owner != 0)
 		add_int(row, mirror->owner);
 	else
@@ -437,7 +437,7 @@ gpujoin_index_stats(PG_FUNCTION_ARGS)
 		if (i > 0 && usage[i].last_used == 0)
 			continue;
 		add_usage(&row, &usage[i]);
-		put_row(rsinfo, &row, USAGE_COLUMNS);
+		status_put_row(rsinfo, &row, USAGE_COLUMNS);
 	}
 	pfree(usage);
 	return (Datum) 0;
@@ -475,7 +475,7 @@ gpujoin_fold_stats(PG_FUNCTION_ARGS)
 		add_int(&row, count[GJ_USE_REFUSED]);
 		add_time(&row, usage[i].last_fold);
 		add_time(&row, usage[i].since);
-		put_row(rsinfo, &row, FOLD_COLUMNS);
+		status_put_row(rsinfo, &row, FOLD_COLUMNS);
 	}
 	pfree(usage);
 	return (Datum) 0;
@@ -585,14 +585,14 @@ list_fallbacks(const GjIndexUse *use)
 		uint64		n = use->n[GJ_USE_ANSWERED + why];
 
 		if (n > 0)
-			add_count(&state, GjFallbackName(why), n);
+			status_add_count(&state, GjFallbackName(why), n);
 	}
 	GjPushJson(&state, WJB_END_OBJECT, NULL);
 	return JsonbPGetDatum(JsonbValueToJsonb(state.result));
 }
 
 static void
-add_count(GjJsonState *state, const char *name, uint64 count)
+status_add_count(GjJsonState *state, const char *name, uint64 count)
 {
 	JsonbValue	key = {.type = jbvString};
 	JsonbValue	number = {.type = jbvNumeric};
@@ -653,7 +653,7 @@ put_progress(ReturnSetInfo *rsinfo, const char *command, const GjProgress *progr
 	}
 	while (row.n < PROGRESS_COLUMNS)
 		add_null(&row);
-	put_row(rsinfo, &row, PROGRESS_COLUMNS);
+	status_put_row(rsinfo, &row, PROGRESS_COLUMNS);
 }
 
 /*

@@ -143,7 +143,7 @@ struct GjAggShare
 	GjAggStats	stats;			/* sum of the workers' statistics not yet added to the leader's */
 };
 
-static Node *create_state(CustomScan *plan);
+static Node *agg_create_state(CustomScan *plan);
 static Node *create_partial_state(CustomScan *plan);
 static void begin_agg(CustomScanState *node, EState *estate, int eflags);
 static void check_permissions(const CustomScan *plan);
@@ -155,32 +155,32 @@ static TupleTableSlot *next_ahead(GjAggState *agg);
 static bool next_group(GjAggState *agg);
 static inline void show_group(TupleTableSlot *slot);
 static void map_groups(GjAggState *agg, CustomScan *plan);
-static inline bool is_pair(const GjAggState *agg, int column);
+static inline bool agg_is_pair(const GjAggState *agg, int column);
 static void show_made(GjAggState *agg, TupleTableSlot *slot, const Datum *values,
 					  const bool *isnull);
-static int	count_keys(const CustomScan *plan);
+static int	agg_count_keys(const CustomScan *plan);
 static Datum make_value(GjAggState *agg, const MadeColumn *made, const Datum *values,
 						char *buffer);
 static Datum pad(Datum value, int length);
 static int	item_of(const CustomScan *plan, int column);
 static GjStrayKind strays_of(int item);
 static void decode_columns(GjAggState *agg, TupleTableSlot *slot);
-static bool is_plain(List *target);
-static GjRowBatch *next_batch(PlanState *node, bool want_partners);
+static bool agg_input_is_plain(List *target);
+static GjRowBatch *agg_next_batch(PlanState *node, bool want_partners);
 static bool count_groups(PlanState *node, GjReduceRequest *request);
 static void next_count(PlanState *node, GjReduceRequest *request);
 static void load_batch(GjAggState *agg);
 static void load_seconds(GjAggState *agg, GjBatchColumn *array, int column, int nrows);
 static void create_arrays(GjAggState *agg);
 static GjBatchColumn create_array(MemoryContext context, uint16 width);
-static void fill(GjAggState *agg);
+static void agg_fill(GjAggState *agg);
 static uint64 begin_groups(GjAggState *agg, bool only_count);
 static bool read_batch(GjAggState *agg);
 static bool next_pass(GjAggState *agg);
 static void rescan_agg(CustomScanState *node);
 static void end_agg(CustomScanState *node);
 static void explain_agg(CustomScanState *node, List *ancestors, ExplainState *es);
-static void *get_private(const CustomScan *plan, GjAggPrivate item);
+static void *agg_get_private(const CustomScan *plan, GjAggPrivate item);
 static void add_stats(GjAggStats *to, const GjAggStats *from);
 static Size agg_estimate_share(CustomScanState *node, ParallelContext *pcxt);
 static void agg_init_share(CustomScanState *node, ParallelContext *pcxt, void *area);
@@ -199,7 +199,7 @@ static bool is_true(const GjBatchColumn *column, int row);
 
 static CustomScanMethods plan_methods = {
 	.CustomName = GJ_AGG_NAME,
-	.CreateCustomScanState = create_state,
+	.CreateCustomScanState = agg_create_state,
 };
 
 static const CustomExecMethods exec_methods = {
@@ -231,7 +231,7 @@ static const CustomExecMethods partial_exec_methods = {
 };
 
 static const GjRowMethods row_methods = {
-	.next_batch = next_batch,
+	.next_batch = agg_next_batch,
 	.reduce = count_groups,
 	.next_states = next_count,
 };
@@ -244,7 +244,7 @@ GjExecAggInit(void)
 }
 
 static Node *
-create_state(CustomScan *plan)
+agg_create_state(CustomScan *plan)
 {
 	GjAggState *agg = (GjAggState *) newNode(sizeof(GjAggState), T_CustomScanState);
 
@@ -255,7 +255,7 @@ create_state(CustomScan *plan)
 static Node *
 create_partial_state(CustomScan *plan)
 {
-	GjAggState *agg = (GjAggState *) create_state(plan);
+	GjAggState *agg = (GjAggState *) agg_create_state(plan);
 
 	agg->css.methods = &partial_exec_methods;
 	agg->is_partial = true;
@@ -278,19 +278,20 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 		return;
 
 	agg->strays = GjStraysCreate(estate->es_query_cxt);
-	agg->reader = GjReaderCreate(agg->child, get_private(plan, GJ_AGG_COLUMNS),
-								 get_private(plan, GJ_AGG_TYPES),
-								 get_private(plan, GJ_AGG_GROUPINGS), agg->strays,
+	agg->reader = GjReaderCreate(agg->child, agg_get_private(plan, GJ_AGG_COLUMNS),
+								 agg_get_private(plan, GJ_AGG_TYPES),
+								 agg_get_private(plan, GJ_AGG_GROUPINGS), agg->strays,
 								 &agg->reader_stats);
 	if (plan->custom_exprs != NIL)
-		agg->compute = compute_create(&node->ss, get_private(plan, GJ_AGG_TYPES),
-									  get_private(plan, GJ_AGG_CONDITIONS),
-									  get_private(plan, GJ_AGG_INPUTS));
+		agg->compute = compute_create(&node->ss, agg_get_private(plan, GJ_AGG_TYPES),
+									  agg_get_private(plan, GJ_AGG_CONDITIONS),
+									  agg_get_private(plan, GJ_AGG_INPUTS));
 	memset(node->ss.ss_ScanTupleSlot->tts_isnull, true,
 		   node->ss.ss_ScanTupleSlot->tts_tupleDescriptor->natts);
 	create_groups(agg, plan, estate);
 	map_groups(agg, plan);
-	agg->is_plain = agg->coded == NIL && !agg->has_strays && is_plain(plan->scan.plan.targetlist);
+	agg->is_plain = agg->coded == NIL && !agg->has_strays &&
+		agg_input_is_plain(plan->scan.plan.targetlist);
 	agg->is_bare = node->ss.ps.qual == NULL && node->ss.ps.ps_ProjInfo == NULL &&
 		agg->coded == NIL && !agg->is_made;
 }
@@ -321,8 +322,8 @@ check_permissions(const CustomScan *plan)
 static void
 create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 {
-	List	   *groupings = get_private(plan, GJ_AGG_GROUPINGS);
-	List	   *aggregates = get_private(plan, GJ_AGG_AGGREGATES);
+	List	   *groupings = agg_get_private(plan, GJ_AGG_GROUPINGS);
+	List	   *aggregates = agg_get_private(plan, GJ_AGG_AGGREGATES);
 	int			naggs = list_length(aggregates) / 3;
 	GjGroupSpec *group_specs = palloc0_array(GjGroupSpec, list_length(groupings));
 	GjAggSpec  *agg_specs = palloc0_array(GjAggSpec, naggs);
@@ -346,7 +347,7 @@ create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 		};
 		if (column >= 0)
 		{
-			int			item = list_nth_int(get_private(plan, GJ_AGG_TYPES), column);
+			int			item = list_nth_int(agg_get_private(plan, GJ_AGG_TYPES), column);
 
 			agg_specs[i].display_scale = GJ_DISPLAY_SCALE_OF(item);
 			agg_specs[i].stored_scale = GJ_STORED_SCALE_OF(item);
@@ -356,11 +357,11 @@ create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 	}
 	agg->groups = GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), agg->is_partial,
 								 list_length(groupings), group_specs, naggs, agg_specs);
-	GjGroupsExpect(agg->groups, intVal(get_private(plan, GJ_AGG_EXPECTED)));
+	GjGroupsExpect(agg->groups, intVal(agg_get_private(plan, GJ_AGG_EXPECTED)));
 	if (!agg->is_partial)
-		agg->reducer = GjAggReducerCreate(list_length(get_private(plan, GJ_AGG_COLUMNS)),
+		agg->reducer = GjAggReducerCreate(list_length(agg_get_private(plan, GJ_AGG_COLUMNS)),
 										  list_length(groupings), group_specs, naggs, agg_specs,
-										  intVal(get_private(plan, GJ_AGG_EXPECTED)));
+										  intVal(agg_get_private(plan, GJ_AGG_EXPECTED)));
 }
 
 /*
@@ -370,19 +371,19 @@ create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 static GjStrayKind *
 encode_columns(GjAggState *agg, CustomScan *plan)
 {
-	List	   *types = get_private(plan, GJ_AGG_TYPES);
-	List	   *inputs = get_private(plan, GJ_AGG_INPUTS);
+	List	   *types = agg_get_private(plan, GJ_AGG_TYPES);
+	List	   *inputs = agg_get_private(plan, GJ_AGG_INPUTS);
 	GjStrayKind *kinds = palloc_array(GjStrayKind, list_length(types));
 	ListCell   *lc;
 
 	foreach(lc, types)
 		kinds[foreach_current_index(lc)] = strays_of(lfirst_int(lc));
-	agg->coded = get_private(plan, GJ_AGG_CODED);
+	agg->coded = agg_get_private(plan, GJ_AGG_CODED);
 	foreach(lc, agg->coded)
 	{
 		int			column = list_nth_int(inputs, lfirst_int(lc));
 
-		kinds[column] = GjReaderEncode(agg->reader, column, lfirst_int(lc) >= count_keys(plan));
+		kinds[column] = GjReaderEncode(agg->reader, column, lfirst_int(lc) >= agg_count_keys(plan));
 	}
 	return kinds;
 }
@@ -390,7 +391,7 @@ encode_columns(GjAggState *agg, CustomScan *plan)
 static GjValueType
 column_type(CustomScan *plan, int column)
 {
-	return GJ_TYPE_OF(list_nth_int(get_private(plan, GJ_AGG_TYPES), column));
+	return GJ_TYPE_OF(list_nth_int(agg_get_private(plan, GJ_AGG_TYPES), column));
 }
 
 static TupleTableSlot *
@@ -451,7 +452,7 @@ next_group(GjAggState *agg)
 	do
 	{
 		if (!agg->filled)
-			fill(agg);
+			agg_fill(agg);
 		old_context = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 		found = GjGroupsNext(agg->groups, &values, &isnull);
 		MemoryContextSwitchTo(old_context);
@@ -491,11 +492,11 @@ show_group(TupleTableSlot *slot)
 static void
 map_groups(GjAggState *agg, CustomScan *plan)
 {
-	int			nkeys = count_keys(plan);
-	int			form = list_length(get_private(plan, GJ_AGG_GROUPINGS));
+	int			nkeys = agg_count_keys(plan);
+	int			form = list_length(agg_get_private(plan, GJ_AGG_GROUPINGS));
 	int			column = 0;
 
-	agg->ncolumns = intVal(get_private(plan, GJ_AGG_COLUMNS_MADE));
+	agg->ncolumns = intVal(agg_get_private(plan, GJ_AGG_COLUMNS_MADE));
 	agg->columns = palloc0_array(MadeColumn, agg->ncolumns);
 	for (int i = 0; i < agg->ncolumns; i++)
 	{
@@ -526,13 +527,13 @@ map_groups(GjAggState *agg, CustomScan *plan)
 static int
 item_of(const CustomScan *plan, int column)
 {
-	List	   *groupings = get_private(plan, GJ_AGG_GROUPINGS);
-	List	   *aggregates = get_private(plan, GJ_AGG_AGGREGATES);
+	List	   *groupings = agg_get_private(plan, GJ_AGG_GROUPINGS);
+	List	   *aggregates = agg_get_private(plan, GJ_AGG_AGGREGATES);
 	int			agg = column - list_length(groupings);
 
 	if (agg >= 0 && list_nth_int(aggregates, 3 * agg) != GJ_AGG_ONE_ROW)
 		return 0;
-	return list_nth_int(get_private(plan, GJ_AGG_TYPES),
+	return list_nth_int(agg_get_private(plan, GJ_AGG_TYPES),
 						agg < 0 ? list_nth_int(groupings, column) :
 						list_nth_int(aggregates, 3 * agg + 1));
 }
@@ -553,9 +554,9 @@ strays_of(int item)
  * Return the number of group columns of the node's row.  A value of two words is one column there.
  */
 static int
-count_keys(const CustomScan *plan)
+agg_count_keys(const CustomScan *plan)
 {
-	int			ngroupings = list_length(get_private(plan, GJ_AGG_GROUPINGS));
+	int			ngroupings = list_length(agg_get_private(plan, GJ_AGG_GROUPINGS));
 	int			n = 0;
 
 	for (int i = 0; i < ngroupings; i++)
@@ -571,7 +572,7 @@ count_keys(const CustomScan *plan)
  * Return true if a column of the node's row is made of two words
  */
 static inline bool
-is_pair(const GjAggState *agg, int column)
+agg_is_pair(const GjAggState *agg, int column)
 {
 	return agg->columns[column].second != 0;
 }
@@ -659,7 +660,7 @@ decode_columns(GjAggState *agg, TupleTableSlot *slot)
  * something.
  */
 static GjRowBatch *
-next_batch(PlanState *node, bool want_partners)
+agg_next_batch(PlanState *node, bool want_partners)
 {
 	GjAggState *agg = (GjAggState *) castNode(CustomScanState, node);
 
@@ -668,7 +669,7 @@ next_batch(PlanState *node, bool want_partners)
 	if (node->qual != NULL || !agg->is_plain)
 		return NULL;
 	if (!agg->filled)
-		fill(agg);
+		agg_fill(agg);
 	do
 	{
 		if (GjGroupsRemaining(agg->groups) > 0)
@@ -693,7 +694,8 @@ count_groups(PlanState *node, GjReduceRequest *request)
 
 	if (request->ngroups > 0 || request->naggs > 0 || request->distinct || request->by_partner ||
 		node->qual != NULL || !agg->is_plain || agg->begun || agg->reducer == NULL ||
-		get_private(plan, GJ_AGG_GROUPINGS) == NIL || get_private(plan, GJ_AGG_AGGREGATES) != NIL)
+		agg_get_private(plan, GJ_AGG_GROUPINGS) == NIL ||
+		agg_get_private(plan, GJ_AGG_AGGREGATES) != NIL)
 		return false;
 	request->reduction.nelements = 1;
 	request->reduction.element_words = GJD_GROUP_WORDS;
@@ -734,7 +736,7 @@ load_batch(GjAggState *agg)
 
 		if (values == NULL)
 			continue;
-		if (is_pair(agg, column))
+		if (agg_is_pair(agg, column))
 			load_seconds(agg, &agg->seconds[foreach_current_index(lc)], column, nrows);
 		for (int row = 0; row < nrows; row++)
 		{
@@ -782,7 +784,8 @@ create_arrays(GjAggState *agg)
 
 		if (att->attbyval)
 			agg->arrays[i] = create_array(context, att->attlen);
-		else if (is_pair(agg, ((Var *) list_nth_node(TargetEntry, target, i)->expr)->varattno - 1))
+		else if (agg_is_pair(agg,
+							 ((Var *) list_nth_node(TargetEntry, target, i)->expr)->varattno - 1))
 		{
 			agg->arrays[i] = create_array(context, sizeof(int64));
 			agg->seconds[i] = create_array(context, sizeof(int64));
@@ -804,7 +807,7 @@ create_array(MemoryContext context, uint16 width)
  * Return true if the result consists of the node's columns without any computation
  */
 static bool
-is_plain(List *target)
+agg_input_is_plain(List *target)
 {
 	ListCell   *lc;
 
@@ -819,7 +822,7 @@ is_plain(List *target)
 }
 
 static void
-fill(GjAggState *agg)
+agg_fill(GjAggState *agg)
 {
 	if (!agg->begun)
 		(void) begin_groups(agg, false);
@@ -930,7 +933,7 @@ explain_agg(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	GjAggState *agg = (GjAggState *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
-	int			nkeys = count_keys(plan);
+	int			nkeys = agg_count_keys(plan);
 	GjAggReport report = {.is_partial = agg->is_partial};
 
 	for (int i = 0; i < nkeys; i++)
@@ -954,7 +957,7 @@ explain_agg(CustomScanState *node, List *ancestors, ExplainState *es)
 }
 
 static void *
-get_private(const CustomScan *plan, GjAggPrivate item)
+agg_get_private(const CustomScan *plan, GjAggPrivate item)
 {
 	Assert(list_length(plan->custom_private) == GJ_AGG_PRIVATE_COUNT);
 	return list_nth(plan->custom_private, item);

@@ -93,7 +93,7 @@ struct GjReader
 };
 
 static inline void
-put_value(GjReaderColumn *column, int row, Datum value, bool isnull)
+reader_put_value(GjReaderColumn *column, int row, Datum value, bool isnull)
 {
 	column->nulls[row] = isnull;
 	store_att_byval(column->values + row * column->width, isnull ? (Datum) 0 : value,
@@ -120,12 +120,12 @@ static PlanState *node_below(GjReader *reader, PlanState *node);
 static bool map_columns(GjReader *reader, PlanState **nodes, int nnodes);
 static int	column_below(PlanState *node, int at);
 static void take_arrays(GjReader *reader, GjRowBatch *batch);
-static void take_entries(GjReader *reader, GjRowBatch *batch);
-static GjBatchColumn take_column(GjReader *reader, int i, const GjRowBatch *batch,
-								 const uint16 *rows, int n, bool in_place);
-static GjBatchColumn take_values(GjReaderColumn *column, const char *values, const uint8 *nulls,
-								 uint16 width, uint64 first, const uint16 *rows, int n,
-								 bool in_place);
+static void reader_take_entries(GjReader *reader, GjRowBatch *batch);
+static GjBatchColumn reader_take_column(GjReader *reader, int i, const GjRowBatch *batch,
+										const uint16 *rows, int n, bool in_place);
+static GjBatchColumn reader_take_values(GjReaderColumn *column, const char *values,
+										const uint8 *nulls, uint16 width, uint64 first,
+										const uint16 *rows, int n, bool in_place);
 static GjBatchColumn take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first,
 							   const uint16 *rows, int n, bool in_place);
 static GjBatchColumn divide_seconds(GjReaderColumn *column, const GjShapeOutput *output,
@@ -133,8 +133,8 @@ static GjBatchColumn divide_seconds(GjReaderColumn *column, const GjShapeOutput 
 static GjBatchColumn convert_words(GjReader *reader, GjReaderColumn *column,
 								   const GjShapeOutput *output, uint64 first, const uint16 *rows,
 								   int n);
-static const GjShapeOutput *find_output(const GjRowShape *shape, int at);
-static void count_rows(GjReader *reader, const uint32 *weights, int n);
+static const GjShapeOutput *reader_find_output(const GjRowShape *shape, int at);
+static void reader_count_rows(GjReader *reader, const uint32 *weights, int n);
 static bool map_request(GjReader *reader, GjReduceRequest *request);
 static void start_nodes(PlanState **nodes, int n);
 static void stop_nodes(PlanState **nodes, int n, double nrows);
@@ -147,14 +147,14 @@ static Datum word_of_numeric(GjReader *reader, const GjReaderColumn *column, Dat
 							 bool *isnull);
 static void own_columns(GjReader *reader, int nrows);
 static void take_tuples(GjReader *reader, GjRowBatch *batch);
-static int	take_block(GjReader *reader, GjRowBatch *batch);
+static int	reader_take_block(GjReader *reader, GjRowBatch *batch);
 static bool put_made(GjReader *reader, GjReaderColumn *column, int first,
 					 const GjRowBatch *batch, const uint16 *rows, int n);
 static void forget_codes(GjReader *reader);
 static bool put_partners(GjReader *reader, int i, int first, const GjRowBatch *batch, int n);
 static int64 encode(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, Datum value);
 static void note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int64 code);
-static void grow(GjReaderColumn *column, uint32 least);
+static void reader_grow(GjReaderColumn *column, uint32 least);
 
 GjReader *
 GjReaderCreate(PlanState *node, List *attnos, List *types, List *groupings, GjStrays *strays,
@@ -232,7 +232,7 @@ read_arrays(GjReader *reader)
 	else if (batch != NULL && batch->tuples != NULL)
 		take_tuples(reader, batch);
 	else if (batch != NULL)
-		take_entries(reader, batch);
+		reader_take_entries(reader, batch);
 	stop_nodes(nodes, n, reader->stats->array_rows - before);
 	return batch != NULL;
 }
@@ -378,7 +378,7 @@ take_arrays(GjReader *reader, GjRowBatch *batch)
 	}
 	reader->batch.nrows = batch->next = batch->nrows;
 	reader->batch.weights = NULL;
-	count_rows(reader, NULL, batch->nrows);
+	reader_count_rows(reader, NULL, batch->nrows);
 }
 
 /*
@@ -386,23 +386,23 @@ take_arrays(GjReader *reader, GjRowBatch *batch)
  * rows are all entries of a range.
  */
 static void
-take_entries(GjReader *reader, GjRowBatch *batch)
+reader_take_entries(GjReader *reader, GjRowBatch *batch)
 {
 	const uint16 *rows = batch->rows + batch->next;
 	int			n = Min(batch->nrows - batch->next, GjStraysBatchRows(reader->strays));
 	bool		in_place = batch->partners == NULL && rows[n - 1] - rows[0] == n - 1;
 
 	for (int i = 0; i < reader->ncolumns; i++)
-		reader->batch.columns[i] = take_column(reader, i, batch, rows, n, in_place);
+		reader->batch.columns[i] = reader_take_column(reader, i, batch, rows, n, in_place);
 	reader->batch.nrows = n;
 	reader->batch.weights = batch->weights == NULL ? NULL : batch->weights + batch->next;
 	batch->next += n;
-	count_rows(reader, reader->batch.weights, n);
+	reader_count_rows(reader, reader->batch.weights, n);
 }
 
 static GjBatchColumn
-take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows, int n,
-			bool in_place)
+reader_take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows, int n,
+				   bool in_place)
 {
 	GjReaderColumn *column = &reader->columns[i];
 	const GjShapeOutput *output;
@@ -414,7 +414,7 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
 		return own_column(column);
 	}
 
-	output = find_output(batch->shape, column->at);
+	output = reader_find_output(batch->shape, column->at);
 	if (column->is_numeric && (output->display_scale != column->display_scale ||
 							   output->stored_scale != column->stored_scale))
 		return convert_words(reader, column, output, first, rows, n);
@@ -427,8 +427,8 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
 	}
 	if (column->part != GJ_WHOLE && !column->is_numeric)
 		return take_word(column, output, first, rows, n, in_place);
-	return take_values(column, output->values, output->nulls, output->width, first, rows, n,
-					   in_place);
+	return reader_take_values(column, output->values, output->nulls, output->width, first, rows, n,
+							  in_place);
 }
 
 /*
@@ -436,8 +436,8 @@ take_column(GjReader *reader, int i, const GjRowBatch *batch, const uint16 *rows
  * consecutive, or copies.  nulls has a byte for each value, or is a null pointer.
  */
 static GjBatchColumn
-take_values(GjReaderColumn *column, const char *values, const uint8 *nulls, uint16 width,
-			uint64 first, const uint16 *rows, int n, bool in_place)
+reader_take_values(GjReaderColumn *column, const char *values, const uint8 *nulls, uint16 width,
+				   uint64 first, const uint16 *rows, int n, bool in_place)
 {
 	if (in_place)
 	{
@@ -479,8 +479,8 @@ take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first, con
 	}
 	if (column->part == GJ_BPCHAR_SECOND || column->part == GJ_BPCHAR_FORM)
 		return divide_seconds(column, output, first, rows, n);
-	return take_values(column, (const char *) words, output->nulls, sizeof(int64), first, rows, n,
-					   in_place);
+	return reader_take_values(column, (const char *) words, output->nulls, sizeof(int64), first,
+							  rows, n, in_place);
 }
 
 /*
@@ -497,8 +497,8 @@ divide_seconds(GjReaderColumn *column, const GjShapeOutput *output, uint64 first
 		bool		isnull = output->nulls != NULL && output->nulls[first + rows[i]] != 0;
 		int64		length = seconds[rows[i]] & GJ_TEXT_LENGTH_BITS;
 
-		put_value(column, i, Int64GetDatum(column->part == GJ_BPCHAR_FORM ? length :
-										   seconds[rows[i]] ^ length), isnull);
+		reader_put_value(column, i, Int64GetDatum(column->part == GJ_BPCHAR_FORM ? length :
+												  seconds[rows[i]] ^ length), isnull);
 	}
 	return own_column(column);
 }
@@ -528,13 +528,13 @@ convert_words(GjReader *reader, GjReaderColumn *column, const GjShapeOutput *out
 							output->stored_scale, buffer.bytes);
 			value = part_of(reader, column, PointerGetDatum(buffer.bytes), &isnull);
 		}
-		put_value(column, i, value, isnull);
+		reader_put_value(column, i, value, isnull);
 	}
 	return own_column(column);
 }
 
 static const GjShapeOutput *
-find_output(const GjRowShape *shape, int at)
+reader_find_output(const GjRowShape *shape, int at)
 {
 	for (int i = 0; i < shape->noutputs; i++)
 	{
@@ -545,7 +545,7 @@ find_output(const GjRowShape *shape, int at)
 }
 
 static void
-count_rows(GjReader *reader, const uint32 *weights, int n)
+reader_count_rows(GjReader *reader, const uint32 *weights, int n)
 {
 	if (weights == NULL)
 		reader->stats->array_rows += n;
@@ -716,7 +716,7 @@ GjReaderNextStates(GjReader *reader, GjReduceRequest *request)
 				bool		isnull;
 				Datum		value = GjReduceValue(request, group, row, column->part, &isnull);
 
-				put_value(column, GJ_BATCH_ROWS + row, value, isnull);
+				reader_put_value(column, GJ_BATCH_ROWS + row, value, isnull);
 			}
 			group++;
 		}
@@ -778,7 +778,7 @@ put_row(GjReader *reader, TupleTableSlot *slot, int row)
 			value = Int64GetDatum(GjStraysAdd(reader->strays, column->coded, value, GJ_STRAY_KEY));
 		else if (!isnull)
 			value = part_of(reader, column, value, &isnull);
-		put_value(column, row, value, isnull);
+		reader_put_value(column, row, value, isnull);
 	}
 }
 
@@ -880,7 +880,7 @@ take_tuples(GjReader *reader, GjRowBatch *batch)
 	reader->batch.nrows = 0;
 	do
 	{
-		reader->batch.nrows += take_block(reader, batch);
+		reader->batch.nrows += reader_take_block(reader, batch);
 		if (reader->batch.nrows == GJ_BATCH_ROWS)
 			break;
 		batch = reader->methods->next_batch(reader->source, reader->wants_partners);
@@ -905,7 +905,7 @@ take_tuples(GjReader *reader, GjRowBatch *batch)
  * Append as many of the block's rows to the batch as fit, and return their number
  */
 static int
-take_block(GjReader *reader, GjRowBatch *batch)
+reader_take_block(GjReader *reader, GjRowBatch *batch)
 {
 	const uint16 *rows = batch->rows + batch->next;
 	int			first = reader->batch.nrows;
@@ -923,7 +923,7 @@ take_block(GjReader *reader, GjRowBatch *batch)
 			has_nulls[i] |= put_made(reader, column, first, batch, rows, n);
 		else
 			has_nulls[i] |= GjReadTupleColumn(batch->tuples, batch->shape,
-											  find_output(batch->shape, column->at),
+											  reader_find_output(batch->shape, column->at),
 											  column->part, rows, n,
 											  column->values + first * column->width,
 											  column->nulls + first);
@@ -934,7 +934,7 @@ take_block(GjReader *reader, GjRowBatch *batch)
 		memcpy(weights, batch->weights + batch->next, n * sizeof(uint32));
 	}
 	batch->next += n;
-	count_rows(reader, weights, n);
+	reader_count_rows(reader, weights, n);
 	return n;
 }
 
@@ -946,7 +946,7 @@ static bool
 put_made(GjReader *reader, GjReaderColumn *column, int first, const GjRowBatch *batch,
 		 const uint16 *rows, int n)
 {
-	AttrNumber	attno = find_output(batch->shape, column->at)->place.attno;
+	AttrNumber	attno = reader_find_output(batch->shape, column->at)->place.attno;
 	bool		any_null = false;
 
 	for (int i = 0; i < n; i++)
@@ -957,7 +957,7 @@ put_made(GjReader *reader, GjReaderColumn *column, int first, const GjRowBatch *
 
 		if (!isnull)
 			value = part_of(reader, column, value, &isnull);
-		put_value(column, first + i, value, isnull);
+		reader_put_value(column, first + i, value, isnull);
 		any_null |= isnull;
 	}
 	return any_null;
@@ -1029,7 +1029,7 @@ put_partners(GjReader *reader, int i, int first, const GjRowBatch *batch, int n)
 			value = Int64GetDatum(encode(reader, to, partner, value));
 		else if (!isnull)
 			value = part_of(reader, to, value, &isnull);
-		put_value(to, first + p, value, isnull);
+		reader_put_value(to, first + p, value, isnull);
 		any_null |= isnull;
 	}
 	return any_null;
@@ -1068,12 +1068,12 @@ note(GjReader *reader, GjReaderColumn *column, GjSmallRow *row, int64 code)
 	}
 	at = row->number - reader->old_numbers - 1;
 	if (at >= column->nknown)
-		grow(column, at + 1);
+		reader_grow(column, at + 1);
 	column->known[at] = code;
 }
 
 static void
-grow(GjReaderColumn *column, uint32 least)
+reader_grow(GjReaderColumn *column, uint32 least)
 {
 	uint32		n = Max(column->nknown, FIRST_KNOWN);
 

@@ -74,22 +74,22 @@ struct GjAggReducer
 	int64	   *high;
 };
 
-static bool add_column(GjReduceRequest *request, int ncolumns, const GjAggSpec *spec);
+static bool reduced_add_column(GjReduceRequest *request, int ncolumns, const GjAggSpec *spec);
 static bool add_aggregate(GjAggReducer *reducer, const GjAggSpec *spec, Source *source);
-static int	add(GjReduceRequest *request, gjd_aggregate_kind kind, int column);
+static int	reduced_add(GjReduceRequest *request, gjd_aggregate_kind kind, int column);
 static void prepare_states(GjAggReducer *reducer);
-static void reduce(GjAggReducer *reducer, int part, bool only_count);
+static void reduced_reduce(GjAggReducer *reducer, int part, bool only_count);
 static void add_answer(GjAggReducer *reducer);
 static void reduce_ahead(void *arg);
 static void reduce_again(void *arg);
-static bool fits(void *arg, double ngroups);
+static bool reduced_fits(void *arg, double ngroups);
 static void add_count(GjAggReducer *reducer);
-static void add_keys(GjAggReducer *reducer);
+static void reduced_add_keys(GjAggReducer *reducer);
 static bool add_bits(const GjReduction *reduction, GjGroups *groups);
 static void add_values(const GjAggReducer *reducer);
 static int	get_values(const GjReduction *reduction, uint64 i, int64 *values);
-static void merge(GjAggReducer *reducer);
-static void read_states(GjAggReducer *reducer);
+static void reduced_merge(GjAggReducer *reducer);
+static void reduced_read_states(GjAggReducer *reducer);
 static void read_values(GjAggReducer *reducer, int i, int at, bool is_wide);
 
 /*
@@ -128,7 +128,7 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 	for (int i = 0; i < naggs; i++)
 	{
 		request->only_groups &= aggs[i].kind == GJ_AGG_ONE_ROW;
-		if (aggs[i].kind == GJ_AGG_ONE_ROW && !add_column(request, ncolumns, &aggs[i]))
+		if (aggs[i].kind == GJ_AGG_ONE_ROW && !reduced_add_column(request, ncolumns, &aggs[i]))
 			return NULL;
 	}
 	if (naggs == 1 && ngroupings == 0 &&
@@ -158,7 +158,7 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
  * row.  Returns false if it cannot.
  */
 static bool
-add_column(GjReduceRequest *request, int ncolumns, const GjAggSpec *spec)
+reduced_add_column(GjReduceRequest *request, int ncolumns, const GjAggSpec *spec)
 {
 	if (request->ngroups == lengthof(request->groups) || spec->column >= ncolumns ||
 		spec->type == GJ_VALUE_FLOAT4 || spec->type == GJ_VALUE_FLOAT8)
@@ -179,22 +179,22 @@ add_aggregate(GjAggReducer *reducer, const GjAggSpec *spec, Source *source)
 	*source = (Source) {-1, -1};
 	if (spec->kind == GJ_AGG_COUNT_ROWS || spec->kind == GJ_AGG_ONE_ROW)
 		return true;
-	source->count = add(request, GJD_COUNT_VALUES, spec->column);
+	source->count = reduced_add(request, GJD_COUNT_VALUES, spec->column);
 	switch (spec->kind)
 	{
 		case GJ_AGG_COUNT:
 			return source->count >= 0;
 		case GJ_AGG_SUM:
 		case GJ_AGG_AVG:
-			source->value = add(request, GJD_SUM, spec->column);
+			source->value = reduced_add(request, GJD_SUM, spec->column);
 			break;
 		case GJ_AGG_MIN:
 		case GJ_AGG_BOOL_AND:
-			source->value = add(request, GJD_MIN, spec->column);
+			source->value = reduced_add(request, GJD_MIN, spec->column);
 			break;
 		case GJ_AGG_MAX:
 		case GJ_AGG_BOOL_OR:
-			source->value = add(request, GJD_MAX, spec->column);
+			source->value = reduced_add(request, GJD_MAX, spec->column);
 			break;
 		default:
 			return false;
@@ -207,7 +207,7 @@ add_aggregate(GjAggReducer *reducer, const GjAggSpec *spec, Source *source)
  * Return the number of an aggregate of the device, or -1 if there are too many
  */
 static int
-add(GjReduceRequest *request, gjd_aggregate_kind kind, int column)
+reduced_add(GjReduceRequest *request, gjd_aggregate_kind kind, int column)
 {
 	for (int i = 0; i < request->naggs; i++)
 	{
@@ -257,11 +257,11 @@ GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups, bool only
 	/* parts may have equal groups */
 	reducer->only_count = nparts == 1 && (only_count || reducer->wanted.distinct);
 	reducer->ncounted = 0;
-	reducer->wanted.fits = fits;
+	reducer->wanted.fits = reduced_fits;
 	reducer->wanted.arg = reducer;
 	reducer->wanted.again = nparts == 1 ? reduce_again : NULL;
 	while (reducer->next_part < nparts)
-		reduce(reducer, reducer->next_part++, reducer->only_count);
+		reduced_reduce(reducer, reducer->next_part++, reducer->only_count);
 	return reducer->ncounted;
 }
 
@@ -273,7 +273,7 @@ GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups, bool only
  * by side.  The last one's answer is merged first.
  */
 static void
-reduce(GjAggReducer *reducer, int part, bool only_count)
+reduced_reduce(GjAggReducer *reducer, int part, bool only_count)
 {
 	GjReduceRequest *before = reducer->request;
 	MemoryContext context;
@@ -310,12 +310,12 @@ add_answer(GjAggReducer *reducer)
 	{
 		if (request->only_count)
 			reducer->ncounted += reduction->ngroups - reduction->nelements;
-		merge(reducer);
+		reduced_merge(reducer);
 	}
 	else if (reduction->only_counted)
 		add_count(reducer);
 	else if (request->ngroups > 1)
-		add_keys(reducer);
+		reduced_add_keys(reducer);
 	else if (!add_bits(reduction, reducer->groups))
 		add_values(reducer);
 }
@@ -336,7 +336,7 @@ reduce_ahead(void *arg)
 	if (request->ahead != NULL)
 		request->ahead(request->ahead_arg);
 	else if (reducer->next_part < reducer->nparts)
-		reduce(reducer, reducer->next_part++, reducer->only_count);
+		reduced_reduce(reducer, reducer->next_part++, reducer->only_count);
 	MemoryContextSwitchTo(old);
 }
 
@@ -348,11 +348,11 @@ reduce_ahead(void *arg)
 static void
 reduce_again(void *arg)
 {
-	reduce(arg, GJ_NEXT_SEARCH, false);
+	reduced_reduce(arg, GJ_NEXT_SEARCH, false);
 }
 
 static bool
-fits(void *arg, double ngroups)
+reduced_fits(void *arg, double ngroups)
 {
 	return GjGroupsReserve(((GjAggReducer *) arg)->groups, (uint64) ngroups);
 }
@@ -373,7 +373,7 @@ add_count(GjAggReducer *reducer)
  * Add the distinct keys that a device has found
  */
 static void
-add_keys(GjAggReducer *reducer)
+reduced_add_keys(GjAggReducer *reducer)
 {
 	const GjBatch *batch;
 
@@ -448,14 +448,14 @@ get_values(const GjReduction *reduction, uint64 i, int64 *values)
  * Merge the groups that a device has made
  */
 static void
-merge(GjAggReducer *reducer)
+reduced_merge(GjAggReducer *reducer)
 {
 	const GjBatch *batch;
 
 	while ((batch = GjReaderNextStates(reducer->reader, reducer->request)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
-		read_states(reducer);
+		reduced_read_states(reducer);
 		GjGroupsMerge(reducer->groups, batch, reducer->states);
 	}
 }
@@ -464,7 +464,7 @@ merge(GjAggReducer *reducer)
  * Read the states of all aggregates for the current rows
  */
 static void
-read_states(GjAggReducer *reducer)
+reduced_read_states(GjAggReducer *reducer)
 {
 	const GjReduceRequest *request = reducer->request;
 	const GjStateRows *rows = request->rows;

@@ -57,9 +57,9 @@
 static volatile Buffer *map = NULL;
 static uint32 map_entries;		/* a power of two */
 
-static void request_shmem(void);
-static void startup_shmem(void);
-static uint32 count_entries(void);
+static void buffers_request_shmem(void);
+static void buffers_startup_shmem(void);
+static uint32 buffers_count_entries(void);
 static volatile Buffer *entry_of(Relation rel, BlockNumber block);
 static void create_own_map(void);
 static bool has_block(Buffer buffer, Relation rel, BlockNumber block);
@@ -70,19 +70,19 @@ static bool has_block(Buffer buffer, Relation rel, BlockNumber block);
 void
 GjBuffersInit(void)
 {
-	(void) GjAtServerStart(request_shmem, startup_shmem);
+	(void) GjAtServerStart(buffers_request_shmem, buffers_startup_shmem);
 }
 
 static void
-request_shmem(void)
+buffers_request_shmem(void)
 {
-	RequestAddinShmemSpace(mul_size(count_entries(), sizeof(Buffer)));
+	RequestAddinShmemSpace(mul_size(buffers_count_entries(), sizeof(Buffer)));
 }
 
 static void
-startup_shmem(void)
+buffers_startup_shmem(void)
 {
-	Size		size = mul_size(count_entries(), sizeof(Buffer));
+	Size		size = mul_size(buffers_count_entries(), sizeof(Buffer));
 	bool		found;
 	void	   *shared;
 
@@ -90,14 +90,14 @@ startup_shmem(void)
 	if (!found)
 		memset(shared, 0, size);
 	map = shared;
-	map_entries = count_entries();
+	map_entries = buffers_count_entries();
 }
 
 /*
  * Return the number of entries of a map with room for two blocks a buffer
  */
 static uint32
-count_entries(void)
+buffers_count_entries(void)
 {
 	return pg_nextpower2_32(Min(NBuffers, PG_INT32_MAX / 4) * 2);
 }
@@ -160,7 +160,7 @@ entry_of(Relation rel, BlockNumber block)
 static void
 create_own_map(void)
 {
-	uint32		entries = Min(count_entries(), MOST_OWN_ENTRIES);
+	uint32		entries = Min(buffers_count_entries(), MOST_OWN_ENTRIES);
 
 	map = MemoryContextAllocZero(TopMemoryContext, entries * sizeof(Buffer));
 	map_entries = entries;

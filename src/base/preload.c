@@ -38,7 +38,7 @@ static shmem_request_hook_type previous_request_hook = NULL;
 static shmem_startup_hook_type previous_startup_hook = NULL;
 
 static void request_all(void);
-static void start_all(void);
+static void preload_start_all(void);
 
 /*
  * Register a function that requests shared memory, or NULL, and one that initializes it, which is
@@ -56,7 +56,7 @@ GjAtServerStart(void (*request) (void), void (*start) (void))
 		previous_request_hook = shmem_request_hook;
 		shmem_request_hook = request_all;
 		previous_startup_hook = shmem_startup_hook;
-		shmem_startup_hook = start_all;
+		shmem_startup_hook = preload_start_all;
 	}
 	Assert(nparts < MAX_PARTS);
 	parts[nparts].request = request;
@@ -77,7 +77,7 @@ request_all(void)
 }
 
 static void
-start_all(void)
+preload_start_all(void)
 {
 	if (previous_startup_hook)
 		previous_startup_hook();

@@ -61,17 +61,17 @@ typedef struct GjAlternativeState
 } GjAlternativeState;
 
 static Node *create_state(CustomScan *plan);
-static void begin(CustomScanState *node, EState *estate, int eflags);
+static void alternative_begin(CustomScanState *node, EState *estate, int eflags);
 static TupleTableSlot *exec(CustomScanState *node);
 static PlanState *get_child(PlanState *node);
-static PlanState *choose(GjAlternativeState *alternative);
+static PlanState *alternative_choose(GjAlternativeState *alternative);
 static bool is_join(const GjAlternativeState *alternative);
 static bool are_keys_for_us(GjAlternativeState *alternative);
 static bool are_rows_for_us(GjAlternativeState *alternative);
 static void use_scan_slot(GjAlternativeState *alternative);
 static void note_place(GjAlternativeState *alternative);
 static void rescan(CustomScanState *node);
-static void end(CustomScanState *node);
+static void alternative_end(CustomScanState *node);
 static void explain(CustomScanState *node, List *ancestors, ExplainState *es);
 static Node *get_private(GjAlternativeState *alternative, GjAlternativePrivate item);
 
@@ -82,9 +82,9 @@ static CustomScanMethods plan_methods = {
 
 static const CustomExecMethods exec_methods = {
 	.CustomName = GJ_ALTERNATIVE_NAME,
-	.BeginCustomScan = begin,
+	.BeginCustomScan = alternative_begin,
 	.ExecCustomScan = exec,
-	.EndCustomScan = end,
+	.EndCustomScan = alternative_end,
 	.ReScanCustomScan = rescan,
 	.ExplainCustomScan = explain,
 };
@@ -110,7 +110,7 @@ create_state(CustomScan *plan)
 }
 
 static void
-begin(CustomScanState *node, EState *estate, int eflags)
+alternative_begin(CustomScanState *node, EState *estate, int eflags)
 {
 	GjAlternativeState *alternative = (GjAlternativeState *) node;
 	CustomScan *plan = (CustomScan *) node->ss.ps.plan;
@@ -151,7 +151,7 @@ get_child(PlanState *node)
 
 	if (alternative->chosen == NULL)
 	{
-		alternative->chosen = choose(alternative);
+		alternative->chosen = alternative_choose(alternative);
 		if (!is_join(alternative))
 			use_scan_slot(alternative);
 	}
@@ -174,7 +174,7 @@ exec(CustomScanState *node)
  * Choose a child.  gpujoin.enabled may have changed since the plan was made.
  */
 static PlanState *
-choose(GjAlternativeState *alternative)
+alternative_choose(GjAlternativeState *alternative)
 {
 	if (alternative->css.ss.ps.state->es_epq_active != NULL)
 		return alternative->ours;
@@ -292,7 +292,7 @@ rescan(CustomScanState *node)
 }
 
 static void
-end(CustomScanState *node)
+alternative_end(CustomScanState *node)
 {
 	GjAlternativeState *alternative = (GjAlternativeState *) node;
 

@@ -163,16 +163,16 @@ struct GjOrdered
 
 static void init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc);
 static TupleTableSlot *next_from_batches(ScanState *node);
-static void start(GjScanState *scan);
+static void ordered_start(GjScanState *scan);
 static bool may_slice(const GjScanState *scan);
-static bool go_on(GjOrdered *ordered);
+static bool ordered_go_on(GjOrdered *ordered);
 static bool take_slice(GjScanState *scan, bool exact);
 static void select_batch(GjScanState *scan, bool after_last);
 static void select_entries(GjScanState *scan, bool after_last);
 static bool is_complete(const GjOrdered *ordered);
 static bool is_limited(const GjOrdered *ordered);
-static void add_rows(GjScanState *scan);
-static void add_entries(GjScanState *scan, bool limited);
+static void ordered_add_rows(GjScanState *scan);
+static void ordered_add_entries(GjScanState *scan, bool limited);
 static void begin_match(GjScanState *scan, bool limited);
 static uint64 get_limit(const GjOrdered *ordered);
 static void forget_match(GjOrdered *ordered);
@@ -186,15 +186,15 @@ static void test_group(GjScanState *scan, uint64 first);
 static bool lacks_value(GjScanState *scan, uint64 i);
 static void count_fetch(GjScanState *scan, bool lacks_value);
 static bool fetch(GjScanState *scan, uint64 i);
-static void prefetch(GjScanState *scan, uint64 i);
-static void collect(GjScanState *scan);
+static void ordered_prefetch(GjScanState *scan, uint64 i);
+static void ordered_collect(GjScanState *scan);
 static bool comes_later(GjScanState *scan, TupleTableSlot *slot);
 static uint64 find_root(GjScanState *scan, TupleTableSlot *slot);
-static TupleTableSlot *make_row(GjScanState *scan, uint64 i);
+static TupleTableSlot *ordered_make_row(GjScanState *scan, uint64 i);
 static void read_sort_values(const GjOrdered *ordered, TupleTableSlot *slot, Datum *values,
 							 bool *isnull);
 static void sort_rest(GjScanState *scan);
-static TupleTableSlot *next_sorted(GjScanState *scan);
+static TupleTableSlot *ordered_next_sorted(GjScanState *scan);
 
 /*
  * Prepare to return rows in the plan's order.  Returns NULL if it has none.
@@ -295,7 +295,7 @@ GjOrderedNext(GjScanState *scan, ExecScanRecheckMtd recheck)
 			return slot;
 		sort_rest(scan);
 	}
-	return next_sorted(scan);
+	return ordered_next_sorted(scan);
 }
 
 /*
@@ -310,7 +310,7 @@ next_from_batches(ScanState *node)
 	TupleTableSlot *slot;
 
 	if (ordered->phase == GJ_ORDERED_START)
-		start(scan);
+		ordered_start(scan);
 	while (!ordered->gives_up)
 	{
 		bool		is_full = GjTopCount(ordered->top) >= ordered->batches.wanted;
@@ -318,14 +318,14 @@ next_from_batches(ScanState *node)
 		CHECK_FOR_INTERRUPTS();
 		if (ordered->next < GjTopCount(ordered->top))
 		{
-			slot = make_row(scan, ordered->next++);
+			slot = ordered_make_row(scan, ordered->next++);
 			if (slot != NULL)
 				return slot;
 			continue;
 		}
 		if (!is_full && !ordered->slices.is_left)
 			return ExecClearTuple(node->ss_ScanTupleSlot);	/* no row is left */
-		if (!go_on(ordered))
+		if (!ordered_go_on(ordered))
 			break;
 		if (!is_full && !take_slice(scan, ordered->matched_entries + ordered->failed_entries == 0))
 			return ExecClearTuple(node->ss_ScanTupleSlot);
@@ -339,7 +339,7 @@ next_from_batches(ScanState *node)
  * Choose between entries and tuples, and select the first batch
  */
 static void
-start(GjScanState *scan)
+ordered_start(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
 	uint64		bound = ordered->bound;
@@ -386,7 +386,7 @@ may_slice(const GjScanState *scan)
  * Advance to the next batch; returns false if the remaining rows should be sorted instead
  */
 static bool
-go_on(GjOrdered *ordered)
+ordered_go_on(GjOrdered *ordered)
 {
 	double		searched = ordered->searched;
 	double		matched = ordered->matched_entries;
@@ -473,12 +473,12 @@ select_entries(GjScanState *scan, bool after_last)
 	if (scan->table.row_shape != NULL)
 		GjShapeSetSource(scan->table.row_shape, GjTopRows(top));
 	if (!ordered->all)
-		add_entries(scan, !after_last && ordered->can_limit);
+		ordered_add_entries(scan, !after_last && ordered->can_limit);
 	ordered->nblocks = RelationGetNumberOfBlocks(scan->table.css.ss.ss_currentRelation);
 	if (ordered->may_lack)
 		fetch_strays(scan);
 	else if (ordered->all)
-		add_rows(scan);
+		ordered_add_rows(scan);
 	GjTopFinish(top);
 }
 
@@ -511,7 +511,7 @@ is_limited(const GjOrdered *ordered)
  * Add all tuples of the heap
  */
 static void
-add_rows(GjScanState *scan)
+ordered_add_rows(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
 	GjTableScan *table = &scan->table;
@@ -536,7 +536,7 @@ add_rows(GjScanState *scan)
  * a device's answer that comes in pieces, are not kept.
  */
 static void
-add_entries(GjScanState *scan, bool limited)
+ordered_add_entries(GjScanState *scan, bool limited)
 {
 	GjOrdered  *ordered = scan->ordered;
 	const GjEntrySet *set;
@@ -784,7 +784,7 @@ GjOrderedReset(GjOrdered *ordered)
  * Return the row of an entry, or NULL if no row with the entry's values is visible
  */
 static TupleTableSlot *
-make_row(GjScanState *scan, uint64 i)
+ordered_make_row(GjScanState *scan, uint64 i)
 {
 	GjOrdered  *ordered = scan->ordered;
 	ScanState  *node = &scan->table.css.ss;
@@ -894,7 +894,7 @@ fetch(GjScanState *scan, uint64 i)
 		return table_tuple_fetch_row_version(scan->table.css.ss.ss_currentRelation, &tid,
 											 scan->table.css.ss.ps.state->es_snapshot,
 											 scan->table.heap_slot);
-	prefetch(scan, i);
+	ordered_prefetch(scan, i);
 	return GjRowsFetch(scan->table.rows, packed, scan->table.heap_slot);
 }
 
@@ -911,7 +911,7 @@ count_fetch(GjScanState *scan, bool lacks_value)
  * Prefetch the blocks of the next entries, as far ahead as effective_io_concurrency allows
  */
 static void
-prefetch(GjScanState *scan, uint64 i)
+ordered_prefetch(GjScanState *scan, uint64 i)
 {
 	GjOrdered  *ordered = scan->ordered;
 	Relation	heap = scan->table.css.ss.ss_currentRelation;
@@ -986,7 +986,7 @@ sort_rest(GjScanState *scan)
 	ordered->roots_block = InvalidBlockNumber;
 	MemoryContextSwitchTo(old);
 
-	collect(scan);
+	ordered_collect(scan);
 	GjSorterFinish(ordered->sorter, &scan->order_stats.sort);
 	scan->order_stats.sorts++;
 	ordered->phase = GJ_ORDERED_SORTED;
@@ -996,7 +996,7 @@ sort_rest(GjScanState *scan)
  * Add the rows to the sort, and reset the scan
  */
 static void
-collect(GjScanState *scan)
+ordered_collect(GjScanState *scan)
 {
 	GjTableScan *table = &scan->table;
 	GjOrdered  *ordered = scan->ordered;
@@ -1091,7 +1091,7 @@ find_root(GjScanState *scan, TupleTableSlot *slot)
  * Return the next sorted row, projected
  */
 static TupleTableSlot *
-next_sorted(GjScanState *scan)
+ordered_next_sorted(GjScanState *scan)
 {
 	ScanState  *node = &scan->table.css.ss;
 	ProjectionInfo *projection = node->ps.ps_ProjInfo;

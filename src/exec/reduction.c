@@ -51,7 +51,7 @@
 #define ROOM_FACTOR				4.0
 #define MIN_ROOM				65536.0
 
-static bool may_prove(const GjTableScan *table);
+static bool reduction_may_prove(const GjTableScan *table);
 static double expect_groups(const GjTableScan *table, const GjReduceRequest *request);
 static bool may_reduce(const GjTableScan *table, const GjProofs *proofs);
 static double estimate_rows(const GjTableScan *table);
@@ -63,13 +63,13 @@ static int64 value_of(Datum value, Oid type);
 static bool find_column(const GjTableScan *table, const GjRowShape *shape, int at,
 						uint32 *column);
 static bool is_key(const GjRowShape *shape, int at);
-static const GjShapeOutput *find_output(const GjRowShape *shape, int at);
+static const GjShapeOutput *reduction_find_output(const GjRowShape *shape, int at);
 static bool choose_groups(const GjTableScan *table, const GjRowShape *shape,
 						  GjReduceRequest *request);
 static bool group_by_columns(const GjTableScan *table, GjReduceRequest *request,
 							 const uint32 *columns);
 static void find_words(const GjTableScan *table, GjReduceRequest *request);
-static bool fits(void *arg, uint64 nelements);
+static bool reduction_fits(void *arg, uint64 nelements);
 
 /*
  * Have a device prove keys by their rests, if codes alone do not prove them.  The exact table has
@@ -82,7 +82,7 @@ GjReduceProve(const GjTableScan *table, const GjExact *exact, GjReduceRequest *r
 
 	if (!GjCodecHasPairs(&table->key_reader.codec))
 		return true;
-	if (exact == NULL || table->keys->entry_exact != NULL || !may_prove(table))
+	if (exact == NULL || table->keys->entry_exact != NULL || !reduction_may_prove(table))
 		return false;
 	GjIndexGetInfo(table->index, &info);
 	request->reduction.proofs = GjProofsCreate(request->context, table->keys, exact,
@@ -94,7 +94,7 @@ GjReduceProve(const GjTableScan *table, const GjExact *exact, GjReduceRequest *r
  * Return true if it may be worth listing the keys with their rests
  */
 static bool
-may_prove(const GjTableScan *table)
+reduction_may_prove(const GjTableScan *table)
 {
 	return gj_aggregate == GJ_AGGREGATE_ON &&
 		(GjServiceCapabilities() & GJD_CAN_PROVE_RESTS) != 0 &&
@@ -133,7 +133,7 @@ GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceReque
 	/* a group of NULLs is no value */
 	reduction->groups_if_needed = request->only_count &&
 		(!request->distinct || asked->grouping == GJD_DISTINCT);
-	reduction->fits = fits;
+	reduction->fits = reduction_fits;
 	reduction->fits_arg = request;
 	reduction->context = request->context;
 	return true;
@@ -287,7 +287,7 @@ value_of(Datum value, Oid type)
 static bool
 find_column(const GjTableScan *table, const GjRowShape *shape, int at, uint32 *column)
 {
-	const GjShapeOutput *output = find_output(shape, at);
+	const GjShapeOutput *output = reduction_find_output(shape, at);
 
 	if (output == NULL)
 		return false;
@@ -301,7 +301,7 @@ find_column(const GjTableScan *table, const GjRowShape *shape, int at, uint32 *c
 static bool
 is_key(const GjRowShape *shape, int at)
 {
-	const GjShapeOutput *output = find_output(shape, at);
+	const GjShapeOutput *output = reduction_find_output(shape, at);
 
 	return output != NULL && output->column == 0;
 }
@@ -310,7 +310,7 @@ is_key(const GjRowShape *shape, int at)
  * Return how a column of the result is filled from entries, or NULL if it is not
  */
 static const GjShapeOutput *
-find_output(const GjRowShape *shape, int at)
+reduction_find_output(const GjRowShape *shape, int at)
 {
 	for (int i = 0; i < shape->noutputs; i++)
 	{
@@ -440,7 +440,7 @@ find_words(const GjTableScan *table, GjReduceRequest *request)
  * Return true if the caller has memory for the groups that it gets from these elements
  */
 static bool
-fits(void *arg, uint64 nelements)
+reduction_fits(void *arg, uint64 nelements)
 {
 	GjReduceRequest *request = arg;
 

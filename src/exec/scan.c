@@ -53,7 +53,7 @@
 #include "pages/pages.h"
 #include "exec.h"
 
-static Node *create_state(CustomScan *plan);
+static Node *scan_create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static GjRowShape *shape_of_tuples(const ScanState *scan, bool to_arrays);
 static TupleTableSlot *exec_scan(CustomScanState *node);
@@ -61,16 +61,16 @@ static TupleTableSlot *exec_entries(CustomScanState *node);
 static inline TupleTableSlot *take_entry(GjScanState *scan, GjRowBatch *batch);
 static TupleTableSlot *take_any_entry(GjScanState *scan, GjRowBatch *batch);
 static inline TupleTableSlot *take_tuple(GjScanState *scan, GjRowBatch *batch);
-static bool load_rows(GjScanState *scan, bool by_row);
+static bool scan_load_rows(GjScanState *scan, bool by_row);
 static inline void note_entry(GjScanState *scan, const GjRowBatch *batch, int row);
 static GjRowBatch *next_batch(PlanState *node, bool want_partners);
-static bool reduce(PlanState *node, GjReduceRequest *request);
+static bool scan_reduce(PlanState *node, GjReduceRequest *request);
 static void next_states(PlanState *node, GjReduceRequest *request);
 static const GjRowShape *entry_shape(const GjTableScan *table);
 static TupleTableSlot *next_tuple(ScanState *node);
 static bool recheck_tuple(ScanState *node, TupleTableSlot *slot);
 static void drop_results(CustomScanState *node);
-static void rescan(CustomScanState *node);
+static void scan_rescan(CustomScanState *node);
 static void shutdown_scan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
@@ -86,7 +86,7 @@ static void settle_cursor(ScanState *node, GjCursor cursor);
 
 static CustomScanMethods plan_methods = {
 	.CustomName = GJ_SCAN_NAME,
-	.CreateCustomScanState = create_state,
+	.CreateCustomScanState = scan_create_state,
 };
 
 static const CustomExecMethods exec_methods = {
@@ -94,7 +94,7 @@ static const CustomExecMethods exec_methods = {
 	.BeginCustomScan = begin_scan,
 	.ExecCustomScan = exec_scan,
 	.EndCustomScan = end_scan,
-	.ReScanCustomScan = rescan,
+	.ReScanCustomScan = scan_rescan,
 	.EstimateDSMCustomScan = GjParallelEstimate,
 	.InitializeDSMCustomScan = GjParallelInit,
 	.ReInitializeDSMCustomScan = GjParallelReset,
@@ -107,7 +107,7 @@ static CustomExecMethods entry_methods; /* the same, with exec_entries() */
 
 static const GjRowMethods row_methods = {
 	.next_batch = next_batch,
-	.reduce = reduce,
+	.reduce = scan_reduce,
 	.next_states = next_states,
 };
 
@@ -120,7 +120,7 @@ GjExecScanInit(void)
 }
 
 static Node *
-create_state(CustomScan *plan)
+scan_create_state(CustomScan *plan)
 {
 	GjScanState *scan = (GjScanState *) newNode(sizeof(GjScanState), T_CustomScanState);
 
@@ -232,7 +232,7 @@ exec_scan(CustomScanState *node)
 	if (scan->ordered != NULL)
 		return GjOrderedNext(scan, recheck_tuple);
 	if ((table->tuple_shape != NULL || table->target_shape != NULL) &&
-		(batch->next < batch->nrows || load_rows(scan, true)))
+		(batch->next < batch->nrows || scan_load_rows(scan, true)))
 	{
 		if (scan->direct != NULL)
 			return take_any_entry(scan, batch);
@@ -261,7 +261,7 @@ take_tuple(GjScanState *scan, GjRowBatch *batch)
  * Load the next rows of a scan that has been started.  Returns false at the end.
  */
 static bool
-load_rows(GjScanState *scan, bool by_row)
+scan_load_rows(GjScanState *scan, bool by_row)
 {
 	GjTableScan *table = &scan->table;
 	GjRowBatch *batch = GjRowsNext(table->rows, by_row);
@@ -299,7 +299,7 @@ next_batch(PlanState *node, bool want_partners)
 		return NULL;
 	if (!GjRowsIsOpen(table->rows))
 		GjScanStart(scan);
-	if (batch->next >= batch->nrows && !load_rows(scan, entries == NULL))
+	if (batch->next >= batch->nrows && !scan_load_rows(scan, entries == NULL))
 		return NULL;
 	batch->shape = batch->tuples == NULL ? entries : table->array_shape;
 	return batch->shape != NULL && batch->rechecked ? batch : NULL;
@@ -309,7 +309,7 @@ next_batch(PlanState *node, bool want_partners)
  * Method of GjRowMethods: search for the keys, as a reduction if possible
  */
 static bool
-reduce(PlanState *node, GjReduceRequest *request)
+scan_reduce(PlanState *node, GjReduceRequest *request)
 {
 	GjScanState *scan = (GjScanState *) castNode(CustomScanState, node);
 	GjTableScan *table = &scan->table;
@@ -368,7 +368,7 @@ GjScanNext(GjScanState *scan)
 
 	if (!GjRowsIsOpen(table->rows))
 		GjScanStart(scan);
-	while (batch->next < batch->nrows || load_rows(scan, true))
+	while (batch->next < batch->nrows || scan_load_rows(scan, true))
 	{
 		int			row = batch->next++;
 
@@ -476,7 +476,7 @@ drop_results(CustomScanState *node)
  * made.  Within EvalPlanQual, parameters change without setting chgParam.
  */
 static void
-rescan(CustomScanState *node)
+scan_rescan(CustomScanState *node)
 {
 	GjScanState *scan = (GjScanState *) node;
 	GjTableScan *table = &scan->table;

@@ -47,7 +47,7 @@ typedef struct GjSharedMatch
 static bool is_index_only(const GjTableScan *table);
 static void init_filter(GjTableScan *table);
 static void open_index_only(GjTableScan *table, bool to_target);
-static void measure(GjTableScan *table, GjIndexUse *use);
+static void table_measure(GjTableScan *table, GjIndexUse *use);
 static void end_after_error(void *arg);
 static bool add_groups(PlanState *node, void *ngroups);
 static void count_begin(GjTableScan *table);
@@ -311,7 +311,7 @@ count_hold(GjTableScan *table)
 {
 	GjIndexUse	now = {0};
 
-	measure(table, &now);
+	table_measure(table, &now);
 	for (int i = 0; i < GJ_USE_COUNT; i++)
 		table->moved.n[i] += now.n[i];
 }
@@ -324,7 +324,7 @@ count_release(GjTableScan *table)
 {
 	GjIndexUse	now = {0};
 
-	measure(table, &now);
+	table_measure(table, &now);
 	for (int i = 0; i < GJ_USE_COUNT; i++)
 		table->moved.n[i] -= now.n[i];
 }
@@ -333,7 +333,7 @@ count_release(GjTableScan *table)
  * Get the work from the statistics
  */
 static void
-measure(GjTableScan *table, GjIndexUse *use)
+table_measure(GjTableScan *table, GjIndexUse *use)
 {
 	const GjRowsStats *rows = GjRowsGetStats(table->rows);
 

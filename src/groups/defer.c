@@ -284,7 +284,7 @@ order_by_tags(const GjGroupTable *table, uint32 *ends)
 }
 
 static pg_attribute_always_inline bool
-is_equal(const GjGroupTable *table, const Row *a, const Row *b)
+pending_is_equal(const GjGroupTable *table, const Row *a, const Row *b)
 {
 	return a->tag == b->tag &&
 		memcmp(GjTableRecord(table, a->number), GjTableRecord(table, b->number),
@@ -316,7 +316,7 @@ find_in_partition(GjGroupTable *table, const Row *rows, uint32 nrows, uint32 **s
 	{
 		uint64		at = rows[i].tag & (wanted - 1);
 
-		while (used_slots[at] != 0 && !is_equal(table, &rows[used_slots[at] - 1], &rows[i]))
+		while (used_slots[at] != 0 && !pending_is_equal(table, &rows[used_slots[at] - 1], &rows[i]))
 		{
 			GjSeedNote(&table->seed, (at - rows[i].tag) & (wanted - 1));
 			at = (at + 1) & (wanted - 1);

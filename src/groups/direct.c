@@ -22,7 +22,7 @@
 static bool find_range(const GjInputColumn *column, int nrows, int64 *low, int64 *high);
 static void move_to(GjGroupTable *table, int64 low, uint64 span);
 static uint32 add_group(GjGroupTable *table, int64 value, bool isnull);
-static uint32 append(GjGroupTable *table, const uint64 *record);
+static uint32 direct_append(GjGroupTable *table, const uint64 *record);
 
 /*
  * Replace the array by slots
@@ -156,7 +156,7 @@ move_to(GjGroupTable *table, int64 low, uint64 span)
 }
 
 static pg_attribute_always_inline int64
-value_at(const char *values, int row, const GjValueType type)
+direct_value_at(const char *values, int row, const GjValueType type)
 {
 	switch (type)
 	{
@@ -192,7 +192,7 @@ find_known(const GjGroupTable *table, const char *values, int row, int nrows, ui
 
 		for (int i = 0; i < GJ_KNOWN_ROWS; i++)
 		{
-			uint64		at = (uint64) value_at(values, row + i, type) - low;
+			uint64		at = (uint64) direct_value_at(values, row + i, type) - low;
 			uint32		number;
 
 			if (unlikely(at >= span))
@@ -217,7 +217,7 @@ find_one(GjGroupTable *table, const GjInputColumn *column, int row, uint32 *numb
 		 const GjValueType type)
 {
 	bool		isnull = column->nulls != NULL && column->nulls[row];
-	int64		value = value_at(column->values, row, type);
+	int64		value = direct_value_at(column->values, row, type);
 	uint64		at = (uint64) value - (uint64) table->direct_low;
 	uint32	   *slot = &table->direct_null;
 
@@ -236,8 +236,8 @@ find_one(GjGroupTable *table, const GjInputColumn *column, int row, uint32 *numb
 }
 
 static pg_attribute_always_inline int
-find(GjGroupTable *table, const GjInputColumn *column, int row, int nrows, uint32 *numbers,
-	 const GjValueType type)
+direct_find(GjGroupTable *table, const GjInputColumn *column, int row, int nrows, uint32 *numbers,
+			const GjValueType type)
 {
 	while (row < nrows)
 	{
@@ -269,15 +269,15 @@ GjDirectFind(GjGroupTable *table, const GjInput *input, int row, uint32 *numbers
 	switch (column->type)
 	{
 		case GJ_VALUE_BOOL:
-			return find(table, column, row, input->nrows, numbers, GJ_VALUE_BOOL);
+			return direct_find(table, column, row, input->nrows, numbers, GJ_VALUE_BOOL);
 		case GJ_VALUE_INT2:
-			return find(table, column, row, input->nrows, numbers, GJ_VALUE_INT2);
+			return direct_find(table, column, row, input->nrows, numbers, GJ_VALUE_INT2);
 		case GJ_VALUE_INT4:
-			return find(table, column, row, input->nrows, numbers, GJ_VALUE_INT4);
+			return direct_find(table, column, row, input->nrows, numbers, GJ_VALUE_INT4);
 		case GJ_VALUE_OID:
-			return find(table, column, row, input->nrows, numbers, GJ_VALUE_OID);
+			return direct_find(table, column, row, input->nrows, numbers, GJ_VALUE_OID);
 		default:
-			return find(table, column, row, input->nrows, numbers, GJ_VALUE_INT8);
+			return direct_find(table, column, row, input->nrows, numbers, GJ_VALUE_INT8);
 	}
 }
 
@@ -346,16 +346,16 @@ add_group(GjGroupTable *table, int64 value, bool isnull)
 	{
 		GjTableTakeNulls(table);
 		record[table->null_bit / GJ_WORD_BITS] = (uint64) 1 << (table->null_bit % GJ_WORD_BITS);
-		return append(table, record);
+		return direct_append(table, record);
 	}
 	record[0] = (uint64) value;
 	if (table->columns[0].width < sizeof(uint64))
 		record[0] &= ((uint64) 1 << (table->columns[0].width * BITS_PER_BYTE)) - 1;
-	return append(table, record);
+	return direct_append(table, record);
 }
 
 static uint32
-append(GjGroupTable *table, const uint64 *record)
+direct_append(GjGroupTable *table, const uint64 *record)
 {
 	table->ngroups++;
 	memcpy((uint64 *) table->records.start + (Size) table->ngroups * table->nwords, record,

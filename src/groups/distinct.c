@@ -67,17 +67,18 @@ struct GjDistinct
 };
 
 static void clear(GjDistinct *set);
-static bool grow(GjDistinct *set);
+static bool values_grow(GjDistinct *set);
 static void grow_to(GjDistinct *set, uint64 nslots);
 static void add_pairs(GjDistinct *set, const GjAggInput *input, int64 *counts);
 static int	find_at_once(const GjDistinct *set, int nrows, uint16 *missed);
 static bool leave_bits(GjDistinct *set, int nrows);
 static int	add_from(GjDistinct *set, const GjAggInput *input, int row, int64 *count);
-static void find_range(const GjDistinct *set, const GjAggInput *input, int64 *low, int64 *high);
+static void values_find_range(const GjDistinct *set, const GjAggInput *input, int64 *low,
+							  int64 *high);
 static bool cover(GjDistinct *set, int64 low, int64 high);
 static uint64 most_bits(const GjDistinct *set);
 static bool begin_bits(GjDistinct *set, int64 low, uint64 nbits);
-static void move_to(GjDistinct *set, int64 low, uint64 nbits);
+static void values_move_to(GjDistinct *set, int64 low, uint64 nbits);
 static void add_rows(GjDistinct *set, const GjAggInput *input, int64 *counts);
 static void spill_entries(GjDistinct *set, const uint16 *rows, int n);
 static void add_part(GjDistinct *set, Size room, int64 *counts);
@@ -186,7 +187,7 @@ GjDistinctMakeRoom(GjDistinct *set, int nrows, Size room)
 	}
 	while (!set->has_bits && !set->is_full && (set->nused + nrows) * 2 > set->nslots)
 	{
-		if (grow(set))
+		if (values_grow(set))
 			continue;
 		/* fuller than is good for speed, but still usable */
 		if ((set->nused + nrows) * 4 <= set->nslots * 3)
@@ -254,7 +255,7 @@ add_wide(GjDistinct *set, const uint64 *entry, uint64 hash)
 }
 
 static inline uint64
-hash_pair(const GjDistinct *set, const uint64 *entry)
+values_hash_pair(const GjDistinct *set, const uint64 *entry)
 {
 	uint64		hash = GjHashStep(set->seed.value, entry[0]);
 
@@ -290,7 +291,7 @@ add_pair(GjDistinct *set, const uint64 *entry, uint64 hash)
  * grows faster, because it will probably become large, and each step copies.
  */
 static bool
-grow(GjDistinct *set)
+values_grow(GjDistinct *set)
 {
 	uint64		nslots = Max(set->nslots, GJ_DISTINCT_FLOOR / 4);
 
@@ -324,7 +325,7 @@ grow_to(GjDistinct *set, uint64 nslots)
 		if (set->is_pair)
 		{
 			if (from[i * 3 + 2] != 0)
-				add_pair(set, &from[i * 3], hash_pair(set, &from[i * 3]));
+				add_pair(set, &from[i * 3], values_hash_pair(set, &from[i * 3]));
 		}
 		else if (set->is_wide && from[i * 2 + 1] != 0)
 			add_wide(set, &from[i * 2], hash_entry(set, from[i * 2], from[i * 2 + 1]));
@@ -561,7 +562,7 @@ distinct_hash_entries(GjDistinct *set, int nrows)
 	const uint64 *entries = set->batch_entries;
 
 	for (int i = 0; i < nrows; i++)
-		set->batch_hashes[i] = set->is_pair ? hash_pair(set, &entries[i * 3]) :
+		set->batch_hashes[i] = set->is_pair ? values_hash_pair(set, &entries[i * 3]) :
 			set->is_wide ? hash_entry(set, entries[i * 2], entries[i * 2 + 1]) :
 			hash_entry(set, entries[i], 0);
 }
@@ -637,7 +638,7 @@ bits_add(GjDistinct *set, const GjAggInput *input, int64 *count)
 
 	while ((row = add_from(set, input, row, count)) < input->nrows)
 	{
-		find_range(set, input, &low, &high);
+		values_find_range(set, input, &low, &high);
 		if (!cover(set, low, high))
 			return false;
 	}
@@ -724,7 +725,7 @@ bits_add_covered(GjDistinct *set, const GjAggInput *input, int64 *count, uint16 
 	} while (0)
 
 static void
-find_range(const GjDistinct *set, const GjAggInput *input, int64 *low, int64 *high)
+values_find_range(const GjDistinct *set, const GjAggInput *input, int64 *low, int64 *high)
 {
 	GJ_BY_SIGNED_WIDTH(set->width, FIND_RANGE);
 }
@@ -768,7 +769,7 @@ cover(GjDistinct *set, int64 low, int64 high)
 	/* with equal spare room on both sides, within the limits of the type, moving whole words */
 	low -= (int64) Min((nbits - needed) / 2, (uint64) low - (uint64) PG_INT64_MIN);
 	low = Min(low, PG_INT64_MAX - (int64) (nbits - 1));
-	move_to(set, low, nbits);
+	values_move_to(set, low, nbits);
 	return true;
 }
 
@@ -817,7 +818,7 @@ begin_bits(GjDistinct *set, int64 low, uint64 nbits)
 {
 	if (nbits / BITS_PER_BYTE > Max(set->room, GJ_FIRST_BITS) / 2)
 		return false;
-	move_to(set, low, nbits);
+	values_move_to(set, low, nbits);
 	return true;
 }
 
@@ -825,7 +826,7 @@ begin_bits(GjDistinct *set, int64 low, uint64 nbits)
  * Move the bits to another range, which contains the old one
  */
 static void
-move_to(GjDistinct *set, int64 low, uint64 nbits)
+values_move_to(GjDistinct *set, int64 low, uint64 nbits)
 {
 	GjRegion	old = set->bits;
 	const uint64 *from = (const uint64 *) old.start;

@@ -110,15 +110,15 @@ struct GjGroups
 
 static void create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped);
 static void create_table(GjGroups *groups, int ngroupings, const GjGroupSpec *groupings);
-static void prepare(GjGroups *groups);
+static void groups_prepare(GjGroups *groups);
 static void init_selection(GjSelection *selection, MemoryContext context);
 static void begin_pass(GjGroups *groups);
-static void clear(GjGroups *groups);
+static void groups_clear(GjGroups *groups);
 static void add_input(GjGroups *groups);
 static void handle_strays(GjGroups *groups);
 static void assign_groups(GjGroups *groups);
 static void find_groups(GjGroups *groups, const GjInput *keys, uint32 *numbers);
-static int	find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers);
+static int	groups_find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers);
 static void make_findable(GjGroups *groups, const GjInput *keys);
 static uint64 direct_span(const GjGroups *groups);
 static void leave_direct(GjGroups *groups);
@@ -128,7 +128,7 @@ static void start_groups(GjGroups *groups);
 static void start_agg(GjAgg *agg, uint32 first, uint32 end);
 static bool read_groups(GjGroups *groups);
 static uint32 expected_capacity(const GjGroups *groups);
-static bool grow_to(GjGroups *groups, uint32 capacity, uint64 nslots);
+static bool groups_grow_to(GjGroups *groups, uint32 capacity, uint64 nslots);
 static void grow_agg(GjAgg *agg, uint32 nstarted, uint32 capacity);
 static bool fill_up(GjGroups *groups, uint64 nslots);
 static Size group_size(const GjGroups *groups);
@@ -174,7 +174,7 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 	groups->input.context = context;
 	create_aggs(groups, naggs, aggs, ngroupings > 0);
 	create_table(groups, ngroupings, groupings);
-	prepare(groups);
+	groups_prepare(groups);
 	return groups;
 }
 
@@ -235,7 +235,7 @@ create_table(GjGroups *groups, int ngroupings, const GjGroupSpec *groupings)
  * Allocate the buffers for a batch
  */
 static void
-prepare(GjGroups *groups)
+groups_prepare(GjGroups *groups)
 {
 	Size		row_size = GjInputLayOut(&groups->input);
 
@@ -336,7 +336,7 @@ GjGroupsNextPass(GjGroups *groups)
 		return false;
 	groups->is_first_pass = false;
 	groups->pass_expected = nrows;
-	clear(groups);
+	groups_clear(groups);
 	begin_pass(groups);
 	while (GjInputRead(&groups->input, groups->spill))
 		add_input(groups);
@@ -348,7 +348,7 @@ GjGroupsNextPass(GjGroups *groups)
  * Forget the groups of a pass, but keep the memory
  */
 static void
-clear(GjGroups *groups)
+groups_clear(GjGroups *groups)
 {
 	bool		was_direct = groups->table.phase == GJ_TABLE_DIRECT;
 
@@ -585,12 +585,12 @@ find_groups(GjGroups *groups, const GjInput *keys, uint32 *numbers)
 	if (table->phase != GJ_TABLE_DIRECT)
 		GjTablePack(table, keys);
 	while (groups->phase == GJ_GROUPS_ADDING &&
-		   (row = find(groups, keys, row, numbers)) < keys->nrows)
+		   (row = groups_find(groups, keys, row, numbers)) < keys->nrows)
 		make_findable(groups, keys);
 }
 
 static int
-find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers)
+groups_find(GjGroups *groups, const GjInput *keys, int row, uint32 *numbers)
 {
 	if (groups->table.phase == GJ_TABLE_DIRECT)
 		return GjDirectFind(&groups->table, keys, row, numbers);
@@ -878,13 +878,13 @@ groups_grow(GjGroups *groups)
 	uint32		expected = expected_capacity(groups);
 	uint64		nslots = groups->table.nslots;
 
-	if (expected > capacity && grow_to(groups, expected, GjTableSlots(expected)))
+	if (expected > capacity && groups_grow_to(groups, expected, GjTableSlots(expected)))
 		return true;
 	for (int times = capacity < GJ_GROUPS_GROW_FAST ? 4 : 2; times > 1; times /= 2)
 	{
 		uint32		wanted = (uint32) Min((uint64) capacity * times, groups->most_groups);
 
-		if (wanted > capacity && grow_to(groups, wanted, GjTableSlots(wanted)))
+		if (wanted > capacity && groups_grow_to(groups, wanted, GjTableSlots(wanted)))
 			return true;
 	}
 	return fill_up(groups, nslots * 2) || fill_up(groups, nslots);
@@ -934,7 +934,7 @@ GjGroupsReserve(GjGroups *groups, uint64 ngroups)
 		(Size) nslots * sizeof(GjGroupSlot) + (Size) capacity * group_size(groups);
 	if (needed > groups_limit(groups))
 		return false;
-	return capacity <= table->capacity || grow_to(groups, (uint32) capacity, nslots);
+	return capacity <= table->capacity || groups_grow_to(groups, (uint32) capacity, nslots);
 }
 
 /*
@@ -952,7 +952,7 @@ expected_capacity(const GjGroups *groups)
 }
 
 static bool
-grow_to(GjGroups *groups, uint32 capacity, uint64 nslots)
+groups_grow_to(GjGroups *groups, uint32 capacity, uint64 nslots)
 {
 	GjGroupTable *table = &groups->table;
 	Size		growth = (Size) (capacity - table->capacity) * group_size(groups);
@@ -999,7 +999,7 @@ fill_up(GjGroups *groups, uint64 nslots)
 		capacity = Min(capacity, table->phase == GJ_TABLE_PENDING ? nslots / 2 : nslots / 4 * 3);
 	capacity = Min(capacity, groups->most_groups);
 	return capacity > table->capacity + table->capacity / 8 &&
-		grow_to(groups, (uint32) capacity, nslots);
+		groups_grow_to(groups, (uint32) capacity, nslots);
 }
 
 /*

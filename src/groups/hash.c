@@ -59,7 +59,7 @@ static void put_column(uint64 *to, int nwords, const GjKeyColumn *column, const 
 					   int nrows);
 static void put_nulls(uint64 *to, int nwords, int bit, const uint8 *nulls, int nrows);
 static void hash_records(GjGroupTable *table, int nrows);
-static bool any_null(const GjGroupTable *table, uint32 first, int n);
+static bool hash_any_null(const GjGroupTable *table, uint32 first, int n);
 static bool ascends(GjKeyColumn *column, const GjInputColumn *input, int nrows);
 static uint64 column_value(const GjKeyColumn *column, const uint64 *record);
 static void make_run_slots(GjGroupTable *table, uint64 nslots);
@@ -167,8 +167,8 @@ is_different(const uint64 *a, const uint64 *b, int nwords)
  * their number.
  */
 static pg_attribute_always_inline int
-find_at_once(const GjGroupTable *table, int row, int nrows, uint32 *numbers, uint16 *missed,
-			 const int nwords, const bool is_large)
+hash_find_at_once(const GjGroupTable *table, int row, int nrows, uint32 *numbers, uint16 *missed,
+				  const int nwords, const bool is_large)
 {
 	const GjGroupSlot *slots = (const GjGroupSlot *) table->slots.start;
 	const uint64 *records = (const uint64 *) table->records.start;
@@ -194,7 +194,7 @@ find_at_once(const GjGroupTable *table, int row, int nrows, uint32 *numbers, uin
  * Find the group of a row, or create it.  Returns false if there is no room for it.
  */
 static pg_attribute_always_inline bool
-find_one(GjGroupTable *table, int row, uint32 *numbers, const int nwords)
+hash_find_one(GjGroupTable *table, int row, uint32 *numbers, const int nwords)
 {
 	GjGroupSlot *slots = (GjGroupSlot *) table->slots.start;
 	uint64	   *records = (uint64 *) table->records.start;
@@ -255,14 +255,14 @@ find_in_slots(GjGroupTable *table, int row, int nrows, uint32 *numbers, const in
 		else if (is_large)
 		{
 			prefetch_records(table, row, row + n, nwords);
-			nmissed = find_at_once(table, row, n, numbers, missed, nwords, true);
+			nmissed = hash_find_at_once(table, row, n, numbers, missed, nwords, true);
 		}
 		else
-			nmissed = find_at_once(table, row, n, numbers, missed, nwords, false);
+			nmissed = hash_find_at_once(table, row, n, numbers, missed, nwords, false);
 
 		for (int i = 0; i < nmissed; i++)
 		{
-			if (!find_one(table, missed[i], numbers, nwords))
+			if (!hash_find_one(table, missed[i], numbers, nwords))
 				return missed[i];
 		}
 		table->are_new = table->ngroups - nbefore > n / 2;
@@ -825,7 +825,7 @@ GjTableRead(const GjGroupTable *table, uint32 first, int n, int stride, Datum *v
 		}
 	}
 	memset(isnull, false, n * stride);
-	if (!any_null(table, first, n))
+	if (!hash_any_null(table, first, n))
 		return;
 	for (int i = 0; i < n; i++)
 	{
@@ -838,7 +838,7 @@ GjTableRead(const GjGroupTable *table, uint32 first, int n, int stride, Datum *v
  * Return true if any of these groups has a NULL bit set.  Only NULL bits follow the first one.
  */
 static bool
-any_null(const GjGroupTable *table, uint32 first, int n)
+hash_any_null(const GjGroupTable *table, uint32 first, int n)
 {
 	const uint64 *record = GjTableRecord(table, first);
 	int			word = table->null_bit / GJ_WORD_BITS;

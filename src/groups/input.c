@@ -19,13 +19,13 @@
 static void take_column(GjInput *input, GjInputColumn *column, const GjBatchColumn *from);
 static void narrow(char *to, uint16 to_width, const char *from, uint16 from_width, int nrows);
 static char *records_buffer(GjInput *input);
-static void put_rows(const GjInput *input, const uint16 *rows, int n, char *records);
+static void input_put_rows(const GjInput *input, const uint16 *rows, int n, char *records);
 static void put_values(char *to, Size size, const char *values, uint16 width, const uint16 *rows,
 					   int n);
 static void put_strays(const GjInput *input, const GjInputColumn *column, char *record, int n);
 static void take_rows(GjInput *input, const char *records, int n);
 static void take_values(char *values, uint16 width, const char *from, Size size, int n);
-static void take_nulls(GjInputColumn *column, const char *from, Size size, uint8 bit, int n);
+static void input_take_nulls(GjInputColumn *column, const char *from, Size size, uint8 bit, int n);
 static void take_weights(GjInput *input, const char *from, Size size);
 
 /*
@@ -217,7 +217,7 @@ records_buffer(GjInput *input)
 void
 GjInputWrite(GjInput *input, GjSpill *spill, const uint16 *rows, const uint64 *hashes, int n)
 {
-	put_rows(input, rows, n, records_buffer(input));
+	input_put_rows(input, rows, n, records_buffer(input));
 	GjSpillWrite(spill, input->records, hashes, n);
 }
 
@@ -241,7 +241,7 @@ GjInputRead(GjInput *input, GjSpill *spill)
  * Convert rows of the batch to records
  */
 static void
-put_rows(const GjInput *input, const uint16 *rows, int n, char *records)
+input_put_rows(const GjInput *input, const uint16 *rows, int n, char *records)
 {
 	Size		size = input->row_size;
 	static const uint32 one = 1;
@@ -320,8 +320,8 @@ take_rows(GjInput *input, const char *records, int n)
 			if (GjIsStray(*word))
 				*word = GjStraysRead(input->strays, column->strays, *word, column->is_key);
 		}
-		take_nulls(column, records + input->nulls_offset + i / BITS_PER_BYTE, size,
-				   (uint8) (1 << (i % BITS_PER_BYTE)), n);
+		input_take_nulls(column, records + input->nulls_offset + i / BITS_PER_BYTE, size,
+						 (uint8) (1 << (i % BITS_PER_BYTE)), n);
 	}
 	take_weights(input, records + input->weight_offset, size);
 }
@@ -339,7 +339,7 @@ take_values(char *values, uint16 width, const char *from, Size size, int n)
 }
 
 static void
-take_nulls(GjInputColumn *column, const char *from, Size size, uint8 bit, int n)
+input_take_nulls(GjInputColumn *column, const char *from, Size size, uint8 bit, int n)
 {
 	uint8		any = 0;
 

@@ -92,7 +92,7 @@ typedef struct KeyCell
 	char		status;
 } KeyCell;
 
-static uint64 hash_value(const GjStrays *strays, const GjStray *stray);
+static uint64 strays_hash_value(const GjStrays *strays, const GjStray *stray);
 static bool are_equal(const GjStrays *strays, const GjStray *a, const GjStray *b);
 
 #define SH_PREFIX keytable
@@ -101,7 +101,7 @@ static bool are_equal(const GjStrays *strays, const GjStray *a, const GjStray *b
 #define SH_KEY key
 #define KEY_OF(tb, key) (&((GjStrays *) (tb)->private_data)->keys.strays[key])
 #define SH_HASH_KEY(tb, key) \
-	((uint32) hash_value((const GjStrays *) (tb)->private_data, KEY_OF(tb, key)))
+	((uint32) strays_hash_value((const GjStrays *) (tb)->private_data, KEY_OF(tb, key)))
 #define SH_EQUAL(tb, a, b) \
 	are_equal((const GjStrays *) (tb)->private_data, KEY_OF(tb, a), KEY_OF(tb, b))
 #define SH_STORE_HASH
@@ -164,12 +164,12 @@ struct GjStraySums
 
 static bool read_numeric(GjStrays *strays, Datum value, int stored_scale, int64 *word,
 						 int *scale);
-static int64 find_key(GjStrays *strays, const GjStray *stray, bool must_keep);
-static void append(GjStrayList *list, const GjStray *stray);
+static int64 strays_find_key(GjStrays *strays, const GjStray *stray, bool must_keep);
+static void strays_append(GjStrayList *list, const GjStray *stray);
 static void keep_last(GjStrays *strays, GjStrayList *list);
 static void check_permission(Oid function);
 static Size size_of(const GjStrays *strays, const GjStray *stray);
-static void forget(GjStrayList *list);
+static void strays_forget(GjStrayList *list);
 static const GjStray *find_stray(const GjStrays *strays, int64 code);
 static const char *get_bytes(const GjStrays *strays, const GjStray *stray, int *length);
 static int	compare_bytes(const GjStrays *strays, const GjStray *a, const GjStray *b);
@@ -261,7 +261,7 @@ void
 GjStraysBegin(GjStrays *strays, Size room)
 {
 	GjStraysNextBatch(strays);
-	forget(&strays->keys);
+	strays_forget(&strays->keys);
 	strays->table = NULL;
 	strays->room = room;
 	strays->exist = strays->closed = false;
@@ -270,7 +270,7 @@ GjStraysBegin(GjStrays *strays, Size room)
 void
 GjStraysNextBatch(GjStrays *strays)
 {
-	forget(&strays->batch);
+	strays_forget(&strays->batch);
 }
 
 int
@@ -301,10 +301,10 @@ GjStraysAdd(GjStrays *strays, GjStrayKind kind, Datum value, GjStrayUse use)
 	else
 		stray.value = PointerGetDatum(PG_DETOAST_DATUM_PACKED(value));
 	if (use != GJ_STRAY_ARGUMENT)
-		code = find_key(strays, &stray, use == GJ_STRAY_KEPT_KEY);
+		code = strays_find_key(strays, &stray, use == GJ_STRAY_KEPT_KEY);
 	if (code < 0)
 	{
-		append(&strays->batch, &stray);
+		strays_append(&strays->batch, &stray);
 		keep_last(strays, &strays->batch);
 		code = GJ_STRAY_BATCH_CODES + strays->batch.n - 1;
 	}
@@ -317,7 +317,7 @@ GjStraysAdd(GjStrays *strays, GjStrayKind kind, Datum value, GjStrayUse use)
  * Return the number of a key, which is new or known; -1 if it is new and there is no room for it
  */
 static int64
-find_key(GjStrays *strays, const GjStray *stray, bool must_keep)
+strays_find_key(GjStrays *strays, const GjStray *stray, bool must_keep)
 {
 	GjStrayList *keys = &strays->keys;
 	KeyCell    *cell;
@@ -326,7 +326,7 @@ find_key(GjStrays *strays, const GjStray *stray, bool must_keep)
 	CHECK_FOR_INTERRUPTS();
 	if (strays->table == NULL)
 		strays->table = keytable_create(keys->context, FIRST_STRAYS, strays);
-	append(keys, stray);
+	strays_append(keys, stray);
 	cell = keytable_lookup(strays->table, keys->n - 1);
 	if (cell == NULL && keys->n > LEAST_KEYS && !must_keep &&
 		keys->size + size_of(strays, stray) >= strays->room)
@@ -345,7 +345,7 @@ find_key(GjStrays *strays, const GjStray *stray, bool must_keep)
  * Append a stray to a list
  */
 static void
-append(GjStrayList *list, const GjStray *stray)
+strays_append(GjStrayList *list, const GjStray *stray)
 {
 	if (list->strays == NULL)
 	{
@@ -393,7 +393,7 @@ size_of(const GjStrays *strays, const GjStray *stray)
 }
 
 static void
-forget(GjStrayList *list)
+strays_forget(GjStrayList *list)
 {
 	if (list->strays == NULL)
 		return;
@@ -452,7 +452,7 @@ compare_bytes(const GjStrays *strays, const GjStray *a, const GjStray *b)
  * values that were chosen to collide would make long runs of cells (base/probe.h).
  */
 static uint64
-hash_value(const GjStrays *strays, const GjStray *stray)
+strays_hash_value(const GjStrays *strays, const GjStray *stray)
 {
 	const char *bytes;
 	int			length;
@@ -500,7 +500,7 @@ GjStraysHash(const GjStrays *strays, int64 code, uint64 *hash)
 	if (!GjIsStray(code) || GjStraysKept(code))
 		return false;
 	old = MemoryContextSwitchTo(strays->scratch);
-	*hash = hash_value(strays, find_stray(strays, code));
+	*hash = strays_hash_value(strays, find_stray(strays, code));
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(strays->scratch);
 	return true;

@@ -40,20 +40,20 @@
 #include "join.h"
 
 static Node *create_scan_state(CustomScan *plan);
-static void begin_scan(CustomScanState *node, EState *estate, int eflags);
-static TupleTableSlot *exec_scan(CustomScanState *node);
+static void big_begin_scan(CustomScanState *node, EState *estate, int eflags);
+static TupleTableSlot *big_exec_scan(CustomScanState *node);
 static bool is_replaced(const GjJoinScanState *scan);
 static GjSmallRow *next_row(GjJoinScanState *scan, GjSmallSide *small);
 static GjSmallRow *next_replaced_row(GjJoinScanState *scan, GjSmallSide *small);
 static TupleTableSlot *no_row(ScanState *node);
 static bool any_row(ScanState *node, TupleTableSlot *slot);
-static GjSmallRow *find_partners(GjJoinScanState *scan, GjSmallSide *small,
-								 TupleTableSlot *slot);
+static GjSmallRow *big_find_partners(GjJoinScanState *scan, GjSmallSide *small,
+									 TupleTableSlot *slot);
 static uint64 entries_columns(const GjJoinScanState *scan);
 static void forget_rows(CustomScanState *node);
-static void rescan(CustomScanState *node);
-static void end_scan(CustomScanState *node);
-static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
+static void big_rescan(CustomScanState *node);
+static void big_end_scan(CustomScanState *node);
+static void big_explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
 
 CustomScanMethods GjJoinScanPlanMethods = {
 	.CustomName = GJ_JOIN_SCAN_NAME,
@@ -62,16 +62,16 @@ CustomScanMethods GjJoinScanPlanMethods = {
 
 static const CustomExecMethods scan_exec_methods = {
 	.CustomName = GJ_JOIN_SCAN_NAME,
-	.BeginCustomScan = begin_scan,
-	.ExecCustomScan = exec_scan,
-	.EndCustomScan = end_scan,
-	.ReScanCustomScan = rescan,
+	.BeginCustomScan = big_begin_scan,
+	.ExecCustomScan = big_exec_scan,
+	.EndCustomScan = big_end_scan,
+	.ReScanCustomScan = big_rescan,
 	.EstimateDSMCustomScan = GjParallelEstimate,
 	.InitializeDSMCustomScan = GjParallelInit,
 	.ReInitializeDSMCustomScan = GjParallelReset,
 	.InitializeWorkerCustomScan = GjParallelAttach,
 	.ShutdownCustomScan = GjParallelShutdown,
-	.ExplainCustomScan = explain_scan,
+	.ExplainCustomScan = big_explain_scan,
 };
 
 static Node *
@@ -86,7 +86,7 @@ create_scan_state(CustomScan *plan)
 }
 
 static void
-begin_scan(CustomScanState *node, EState *estate, int eflags)
+big_begin_scan(CustomScanState *node, EState *estate, int eflags)
 {
 	GjJoinScanState *scan = (GjJoinScanState *) node;
 	PlanState  *ps = &node->ss.ps;
@@ -121,7 +121,7 @@ GjJoinScanAttach(GjJoinScanState *scan, TupleTableSlot *joined)
 }
 
 static TupleTableSlot *
-exec_scan(CustomScanState *node)
+big_exec_scan(CustomScanState *node)
 {
 	elog(ERROR, "GpuJoinScan gives its rows to a GpuJoin only");
 	return NULL;
@@ -238,7 +238,7 @@ next_row(GjJoinScanState *scan, GjSmallSide *small)
 		ResetExprContext(ps->ps_ExprContext);
 		ps->ps_ExprContext->ecxt_scantuple = slot;
 		if (partners == NULL)
-			partners = find_partners(scan, small, slot);
+			partners = big_find_partners(scan, small, slot);
 		if (partners == NULL)
 			continue;
 		if ((is_entry && table->filter_is_all) || ExecQual(ps->qual, ps->ps_ExprContext))
@@ -266,7 +266,7 @@ next_replaced_row(GjJoinScanState *scan, GjSmallSide *small)
 	if (TupIsNull(slot))
 		return NULL;
 
-	partners = find_partners(scan, small, slot);
+	partners = big_find_partners(scan, small, slot);
 	if (partners != NULL)
 	{
 		econtext->ecxt_scantuple = slot;
@@ -289,7 +289,7 @@ any_row(ScanState *node, TupleTableSlot *slot)
 }
 
 static GjSmallRow *
-find_partners(GjJoinScanState *scan, GjSmallSide *small, TupleTableSlot *slot)
+big_find_partners(GjJoinScanState *scan, GjSmallSide *small, TupleTableSlot *slot)
 {
 	GjTableScan *table = &scan->table;
 	ExprContext *econtext = table->css.ss.ps.ps_ExprContext;
@@ -339,7 +339,7 @@ forget_rows(CustomScanState *node)
  * change without setting chgParam.
  */
 static void
-rescan(CustomScanState *node)
+big_rescan(CustomScanState *node)
 {
 	GjJoinScanState *scan = (GjJoinScanState *) node;
 
@@ -353,13 +353,13 @@ rescan(CustomScanState *node)
 }
 
 static void
-end_scan(CustomScanState *node)
+big_end_scan(CustomScanState *node)
 {
 	GjTableScanEnd((GjTableScan *) node);
 }
 
 static void
-explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
+big_explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 {
 	GjTableReport report = {0};
 

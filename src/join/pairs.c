@@ -64,7 +64,7 @@ struct GjJoinDirect
 	SmallOutput outputs[FLEXIBLE_ARRAY_MEMBER];
 };
 
-static void prepare(GjJoinState *state);
+static void pairs_prepare(GjJoinState *state);
 static bool start_batch(GjJoinState *state);
 static bool next_table(GjJoinState *state);
 static bool next_big_row(GjJoinState *state);
@@ -76,7 +76,7 @@ static const GjKeySet *choose_filter(const GjJoinState *state, const GjJoinScanS
 static bool choose_keys(GjJoinState *state, GjJoinScanState *scan);
 static const GjKeySet *keys_of(const GjJoinState *state, const GjJoinScanState *scan);
 static void stop_scan(GjJoinState *state, GjJoinScanState *scan);
-static void make_keys(GjJoinState *state, int key_width);
+static void pairs_make_keys(GjJoinState *state, int key_width);
 static void forget_keys(GjJoinState *state);
 static bool next_pair(GjJoinState *state);
 static bool pair_counts(GjJoinState *state, GjSmallRow *row);
@@ -84,13 +84,13 @@ static inline void copy_small(GjJoinState *state, const GjSmallRow *row);
 static bool next_unmatched(GjJoinState *state);
 static bool passes_other_quals(GjJoinState *state);
 static TupleTableSlot *project_joined(GjJoinState *state);
-static bool is_plain(const GjJoinState *state, TargetEntry *target);
+static bool pairs_are_plain(const GjJoinState *state, TargetEntry *target);
 static List *split_target(GjJoinState *state, GjJoinDirect *direct);
 static void init_tuples(GjJoinScanState *scan, List *big);
 static int	partner_column(const PlanState *node, int at);
-static GjRowBatch *next_batch(PlanState *node, bool want_partners);
-static bool reduce(PlanState *node, GjReduceRequest *request);
-static void next_states(PlanState *node, GjReduceRequest *request);
+static GjRowBatch *pairs_next_batch(PlanState *node, bool want_partners);
+static bool pairs_reduce(PlanState *node, GjReduceRequest *request);
+static void pairs_next_states(PlanState *node, GjReduceRequest *request);
 static void search_ahead(void *arg);
 static bool reduce_table(GjJoinState *state, GjJoinScanState *scan, GjReduceRequest *request);
 static bool weigh_keys(GjJoinState *state, const GjTableScan *table, GjReduceRequest *request);
@@ -100,13 +100,13 @@ static void add_states(GjJoinState *state, GjReduceRequest *request, const uint6
 static GjRowBatch *make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners);
 static inline bool counts_partners(const GjJoinState *state);
 static int	take_pairs(GjJoinState *state, GjRowBatch *table);
-static int	take_weights(GjJoinState *state, GjRowBatch *table);
+static int	pairs_take_weights(GjJoinState *state, GjRowBatch *table);
 static inline void take_row(GjJoinState *state, GjRowBatch *batch);
 static inline void add_partner(GjJoinState *state, GjSmallRow *row, TupleTableSlot *slot);
 static inline void take_partner(GjJoinState *state);
 static inline uint32 take_partners(GjJoinState *state);
-static inline void count_rows(GjJoinScanState *scan, int n);
-static bool load_rows(GjJoinScanState *scan, bool by_row);
+static inline void pairs_count_rows(GjJoinScanState *scan, int n);
+static bool pairs_load_rows(GjJoinScanState *scan, bool by_row);
 static void fill_small(const GjJoinDirect *direct, const GjSmallRow *row, TupleTableSlot *slot);
 static bool needs_partners(const GjJoinState *state, const GjJoinScanState *scan);
 static bool wants_partners(const GjJoinState *state);
@@ -130,7 +130,7 @@ GjExecJoin(CustomScanState *node)
 			case GJ_PHASE_COLLECT:
 			case GJ_PHASE_BATCH:
 			case GJ_PHASE_TABLE:
-				prepare(state);
+				pairs_prepare(state);
 				break;
 			case GJ_PHASE_ROWS:
 				slot = next_direct(state);
@@ -161,7 +161,7 @@ GjExecJoin(CustomScanState *node)
  * Do the work that precedes the rows of a table
  */
 static void
-prepare(GjJoinState *state)
+pairs_prepare(GjJoinState *state)
 {
 	switch (state->phase)
 	{
@@ -311,7 +311,7 @@ start_scan(GjJoinState *state, GjJoinScanState *scan)
 		instr_time	end;
 
 		INSTR_TIME_SET_CURRENT(start);
-		make_keys(state, GjIndexKeyWidth(scan->table.index));
+		pairs_make_keys(state, GjIndexKeyWidth(scan->table.index));
 		INSTR_TIME_SET_CURRENT(end);
 		INSTR_TIME_ACCUM_DIFF(scan->table.stats.set_elapsed, end, start);
 		if (scan->own_keys == NULL && !choose_keys(state, scan))
@@ -389,7 +389,7 @@ stop_scan(GjJoinState *state, GjJoinScanState *scan)
  * Build the batch's key set.  Tables whose indexes have keys of the same width share it.
  */
 static void
-make_keys(GjJoinState *state, int key_width)
+pairs_make_keys(GjJoinState *state, int key_width)
 {
 	if (state->keys != NULL && state->keys->key_width == key_width)
 		return;
@@ -543,7 +543,7 @@ GjJoinDirectInit(GjJoinState *state)
 		return;
 	foreach(lc, target)
 	{
-		if (!is_plain(state, lfirst_node(TargetEntry, lc)))
+		if (!pairs_are_plain(state, lfirst_node(TargetEntry, lc)))
 			return;
 	}
 
@@ -589,7 +589,7 @@ init_tuples(GjJoinScanState *scan, List *big)
  * Return true if the target is a column of the joined row
  */
 static bool
-is_plain(const GjJoinState *state, TargetEntry *target)
+pairs_are_plain(const GjJoinState *state, TargetEntry *target)
 {
 	Var		   *var = (Var *) target->expr;
 
@@ -673,7 +673,7 @@ take_direct(GjJoinState *state, GjRowBatch *batch)
 {
 	GjJoinScanState *scan = state->scan;
 
-	if (batch->next >= batch->nrows && (state->direct == NULL || !load_rows(scan, true)))
+	if (batch->next >= batch->nrows && (state->direct == NULL || !pairs_load_rows(scan, true)))
 		return false;
 	if (batch->tuples == NULL)
 	{
@@ -685,7 +685,7 @@ take_direct(GjJoinState *state, GjRowBatch *batch)
 		if (scan->table.tuple_shape == NULL || !batch->rechecked ||
 			!GjShapeFits(scan->table.tuple_shape, GjRowTuple(batch, batch->next)->t_data))
 			return false;
-		count_rows(scan, 1);
+		pairs_count_rows(scan, 1);
 	}
 	if (batch->partners != NULL)
 		state->pair = batch->partners[batch->next];
@@ -698,7 +698,7 @@ take_direct(GjJoinState *state, GjRowBatch *batch)
  * other entries are counted when they are taken.
  */
 static bool
-load_rows(GjJoinScanState *scan, bool by_row)
+pairs_load_rows(GjJoinScanState *scan, bool by_row)
 {
 	GjInstrumentation *instrument = scan->table.css.ss.ps.instrument;
 	GjRowBatch *batch;
@@ -724,9 +724,9 @@ load_rows(GjJoinScanState *scan, bool by_row)
 
 const GjRowMethods GjJoinRowMethods = {
 	.partner_column = partner_column,
-	.next_batch = next_batch,
-	.reduce = reduce,
-	.next_states = next_states,
+	.next_batch = pairs_next_batch,
+	.reduce = pairs_reduce,
+	.next_states = pairs_next_states,
 };
 
 /*
@@ -749,7 +749,7 @@ partner_column(const PlanState *node, int at)
  * Method of GjRowMethods: advance until rows are loaded that can take the fast path
  */
 static GjRowBatch *
-next_batch(PlanState *node, bool want_partners)
+pairs_next_batch(PlanState *node, bool want_partners)
 {
 	GjJoinState *state = (GjJoinState *) castNode(CustomScanState, node);
 	GjRowBatch *batch = &state->batch_rows;
@@ -759,12 +759,12 @@ next_batch(PlanState *node, bool want_partners)
 	for (;;)
 	{
 		while (state->phase < GJ_PHASE_ROWS)
-			prepare(state);
+			pairs_prepare(state);
 		if (state->phase != GJ_PHASE_ROWS || state->direct == NULL)
 			return NULL;
 		batch = GjRowsGetBatch(state->scan->table.rows);
 		if (state->pair != NULL || batch->next < batch->nrows ||
-			load_rows(state->scan, state->scan->direct_shape == NULL))
+			pairs_load_rows(state->scan, state->scan->direct_shape == NULL))
 			break;
 		if (!GjRowsIsOpen(state->scan->table.rows))
 			return NULL;		/* EvalPlanQual supplies the row */
@@ -788,7 +788,7 @@ make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners)
 	{
 		if (table->tuples != NULL)
 		{
-			count_rows(state->scan, table->nrows - Max(table->next, state->scan->ncounted));
+			pairs_count_rows(state->scan, table->nrows - Max(table->next, state->scan->ncounted));
 			state->scan->ncounted = table->nrows;
 		}
 		return table;
@@ -798,7 +798,7 @@ make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners)
 	if (state->pair == NULL && !want_partners && !counts_partners(state))
 	{
 		if (table->tuples != NULL)
-			count_rows(state->scan, table->nrows - table->next);
+			pairs_count_rows(state->scan, table->nrows - table->next);
 		table->next = table->nrows;
 		return batch;
 	}
@@ -812,7 +812,7 @@ make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners)
 	}
 	else
 	{
-		batch->nrows = take_weights(state, table);
+		batch->nrows = pairs_take_weights(state, table);
 		batch->weights = state->direct->weights;
 	}
 	return batch;
@@ -853,7 +853,7 @@ take_pairs(GjJoinState *state, GjRowBatch *table)
  * rows
  */
 static int
-take_weights(GjJoinState *state, GjRowBatch *table)
+pairs_take_weights(GjJoinState *state, GjRowBatch *table)
 {
 	GjJoinDirect *direct = state->direct;
 	int			n = 0;
@@ -878,7 +878,7 @@ take_row(GjJoinState *state, GjRowBatch *batch)
 
 	state->pair = batch->partners[row];
 	if (batch->tuples != NULL)
-		count_rows(state->scan, 1);
+		pairs_count_rows(state->scan, 1);
 }
 
 /*-------------------------------------------------------------------------
@@ -896,7 +896,7 @@ take_row(GjJoinState *state, GjRowBatch *batch)
  * batches, or tables, this is called again for each search (start_scan).
  */
 static bool
-reduce(PlanState *node, GjReduceRequest *request)
+pairs_reduce(PlanState *node, GjReduceRequest *request)
 {
 	GjJoinState *state = (GjJoinState *) castNode(CustomScanState, node);
 	GjJoinScanState *scan;
@@ -906,7 +906,7 @@ reduce(PlanState *node, GjReduceRequest *request)
 		(state->kind != GJ_JOIN_INNER && state->kind != GJ_JOIN_SEMI))
 		return false;
 	while (state->phase == GJ_PHASE_COLLECT || state->phase == GJ_PHASE_BATCH)
-		prepare(state);
+		pairs_prepare(state);
 	if (state->phase != GJ_PHASE_TABLE)
 		return false;
 	if (state->ask_again == NULL &&
@@ -920,7 +920,7 @@ reduce(PlanState *node, GjReduceRequest *request)
 	scan = state->ask_again == NULL ? state->scans[0] : state->scan;
 	if (scan->direct_shape == NULL || GjJoinScanIsReady(scan))
 		return false;
-	make_keys(state, GjIndexKeyWidth(scan->table.index));
+	pairs_make_keys(state, GjIndexKeyWidth(scan->table.index));
 	request->ahead = state->ask_again != NULL ? search_ahead : NULL;
 	request->ahead_arg = state;
 	return reduce_table(state, scan, request);
@@ -1035,7 +1035,7 @@ most_partners(const GjJoinState *state)
  * Method of GjRowMethods
  */
 static void
-next_states(PlanState *node, GjReduceRequest *request)
+pairs_next_states(PlanState *node, GjReduceRequest *request)
 {
 	GjJoinState *state = (GjJoinState *) castNode(CustomScanState, node);
 	const GjReduction *reduction = &request->reduction;
@@ -1137,7 +1137,7 @@ take_partners(GjJoinState *state)
  * For EXPLAIN, count rows as returned by the scan
  */
 static inline void
-count_rows(GjJoinScanState *scan, int n)
+pairs_count_rows(GjJoinScanState *scan, int n)
 {
 	if (unlikely(scan->table.css.ss.ps.instrument != NULL))
 		scan->table.css.ss.ps.instrument->tuplecount += n;

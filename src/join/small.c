@@ -158,13 +158,13 @@ static void run_plan(GjSmallSide *side, GjJoinState *state, PlanState *plan);
 static inline bool read_keys(GjJoinState *state, Datum value, int64 *first, int64 *last);
 static void run_list(GjSmallSide *side, GjJoinState *state, PlanState *plan);
 static void add_list(GjSmallSide *side, GjJoinState *state, ArrayType *array, int n);
-static void add_element(void *arg, Datum element);
+static void small_add_element(void *arg, Datum element);
 static void add_converted(void *arg, Datum element);
 static inline void add_key(PendingList *list, Datum element, int64 key);
 static void add_pending(PendingList *list);
 static void add_row(GjSmallSide *side, const Datum *values, const bool *isnull, bool key_is_null,
 					int64 key);
-static void start_batch(GjSmallSide *side);
+static void small_start_batch(GjSmallSide *side);
 static uint32 initial_keys(const GjSmallSide *side);
 static void drop_batch(GjSmallSide *side);
 static void add_to_batch(GjSmallSide *side, const Datum *values, const bool *isnull,
@@ -180,7 +180,7 @@ static int	copy_strict(const GjSmallSide *side, const GjRowKeys *keys, uint16 *r
 static inline bool is_borrowed(const GjSmallSide *side);
 static GjSmallRow *copy_row(GjSmallSide *side, const Datum *values, const bool *isnull);
 static bool batch_is_full(GjSmallSide *side);
-static void spill(GjSmallSide *side);
+static void small_spill(GjSmallSide *side);
 static void spill_batch(GjSmallSide *side);
 static bool next_sorted_batch(GjSmallSide *side);
 static TupleDesc make_sort_desc(TupleDesc columns);
@@ -209,7 +209,7 @@ GjSmallCreate(MemoryContext parent, TupleDesc columns, GjSmallPolicy policy,
 	side->memory_limit = memory_limit;
 	side->stats = stats;
 	side->list = AllocSetContextCreate(context, "gpujoin list", ALLOCSET_SMALL_SIZES);
-	start_batch(side);
+	small_start_batch(side);
 	return side;
 }
 
@@ -234,11 +234,11 @@ GjSmallSetParts(GjSmallSide *side, List *columns, const GjExactPart *parts, GjCo
 	foreach(lc, columns)
 		side->part_columns[side->nparts++] = lfirst_int(lc);
 	drop_batch(side);
-	start_batch(side);
+	small_start_batch(side);
 }
 
 static void
-start_batch(GjSmallSide *side)
+small_start_batch(GjSmallSide *side)
 {
 	side->batch_context = AllocSetContextCreate(side->context, "gpujoin batch",
 												ALLOCSET_DEFAULT_SIZES);
@@ -387,16 +387,16 @@ add_list(GjSmallSide *side, GjJoinState *state, ArrayType *array, int n)
 	side->borrows = true;
 	side->policy.expected = n;
 	drop_batch(side);
-	start_batch(side);
-	(void) GjForEachElement(array, state->conversion == GJ_CONVERT_CODEC ? add_element :
-							add_converted, &list);
+	small_start_batch(side);
+	(void) GjForEachElement(array, state->conversion == GJ_CONVERT_CODEC ?
+							small_add_element : add_converted, &list);
 	add_pending(&list);
 	for (int i = list.nadded; i < n && side->policy.keep_null_keys; i++)
 		add_row(side, &value, &isnull, true, 0);
 }
 
 static void
-add_element(void *arg, Datum element)
+small_add_element(void *arg, Datum element)
 {
 	PendingList *list = arg;
 
@@ -465,7 +465,7 @@ add_row(GjSmallSide *side, const Datum *values, const bool *isnull, bool key_is_
 	}
 	add_to_batch(side, values, isnull, key_is_null, key);
 	if (batch_is_full(side))
-		spill(side);
+		small_spill(side);
 }
 
 static void
@@ -615,7 +615,7 @@ batch_is_full(GjSmallSide *side)
  * Move the batch into a sort, to which all later rows are added
  */
 static void
-spill(GjSmallSide *side)
+small_spill(GjSmallSide *side)
 {
 	side->sort = sort_begin(side->context, side->columns);
 	spill_batch(side);
@@ -695,7 +695,7 @@ next_sorted_batch(GjSmallSide *side)
 	int64		last_key = 0;
 
 	drop_batch(side);
-	start_batch(side);
+	small_start_batch(side);
 	while (side->has_pending || sort_next(side->sort, row))
 	{
 		CHECK_FOR_INTERRUPTS();
@@ -740,7 +740,7 @@ GjSmallReset(GjSmallSide *side)
 	side->nbatches = 0;
 	side->stats->rows = 0;
 	drop_batch(side);
-	start_batch(side);
+	small_start_batch(side);
 }
 
 /*

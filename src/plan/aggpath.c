@@ -98,7 +98,7 @@ static Path *find_divided_input(PlannerInfo *root, RelOptInfo *input);
 static Path *append_divided_parts(PlannerInfo *root, RelOptInfo *rel);
 static bool list_divided_parts(PlannerInfo *root, RelOptInfo *rel, Parts *parts);
 static bool list_found_parts(PlannerInfo *root, AppendPath *append, Parts *parts);
-static bool add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts);
+static bool aggpath_add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts);
 static bool is_ours(const Path *path);
 static Path *cheaper(PlannerInfo *root, Path *path, bool is_partial, bool in_parallel);
 static int	count_workers(const Parts *parts);
@@ -978,9 +978,9 @@ list_divided_parts(PlannerInfo *root, RelOptInfo *rel, Parts *parts)
 		if (IS_PARTITIONED_REL(part))
 			listed = list_divided_parts(root, part, parts);
 		else
-			listed = add_part(root,
-							  part->partial_pathlist ? linitial(part->partial_pathlist) : NULL,
-							  part->cheapest_total_path, parts);
+			listed = aggpath_add_part(root, part->partial_pathlist ?
+									  linitial(part->partial_pathlist) : NULL,
+									  part->cheapest_total_path, parts);
 		if (!listed)
 			return false;
 	}
@@ -997,7 +997,7 @@ list_found_parts(PlannerInfo *root, AppendPath *append, Parts *parts)
 		Path	   *path = lfirst(lc);
 		bool		is_divided = foreach_current_index(lc) >= append->first_partial_path;
 
-		if (!add_part(root, is_divided ? path : NULL, is_divided ? NULL : path, parts))
+		if (!aggpath_add_part(root, is_divided ? path : NULL, is_divided ? NULL : path, parts))
 			return false;
 	}
 	return true;
@@ -1012,7 +1012,7 @@ list_found_parts(PlannerInfo *root, AppendPath *append, Parts *parts)
  * workers, including its pages (cost.c).
  */
 static bool
-add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts)
+aggpath_add_part(PlannerInfo *root, Path *divided, Path *whole, Parts *parts)
 {
 	bool		is_whole = enable_parallel_append && whole != NULL && whole->parallel_safe;
 

@@ -63,16 +63,17 @@ typedef struct Building
 	List	   *conditions;		/* int: for each of these, the column that must be true, or -1 */
 } Building;
 
-static void read_groups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery *query);
+static void query_read_groups(PlannerInfo *root, RelOptInfo *grouped, List *having,
+							  GjAggQuery *query);
 static void read_distinct(PlannerInfo *root, PathTarget *target, GjAggQuery *query);
 static void read_clauses(List *clauses, List *tlist, GjAggQuery *query);
 static void check_groupings(GjAggQuery *query);
-static bool refuse(GjAggQuery *query, const char *reason);
+static bool query_refuse(GjAggQuery *query, const char *reason);
 static bool read_expr(Node *node, GjAggQuery *query);
 static bool add_grouping(GjAggQuery *query, Expr *expr);
 static bool add_other(GjAggQuery *query, Var *column);
 static bool has_words(const Expr *expr);
-static bool is_text(const Expr *expr);
+static bool query_is_text(const Expr *expr);
 static bool is_numeric(const Expr *expr);
 static GjColumnPart first_part(const Building *building, const Expr *expr);
 static bool is_encodable(Expr *expr);
@@ -80,7 +81,7 @@ static const char *aggregate_problem(const Aggref *aggref);
 static const Var *numeric_argument(const Aggref *aggref);
 static bool takes_pair(const Aggref *aggref);
 static bool is_text_limit(const Aggref *aggref);
-static bool compares_bytes(Oid collation);
+static bool query_compares_bytes(Oid collation);
 static const char *say(const Aggref *aggref, const char *problem);
 static const char *computation_problem(Expr *expr);
 static void group_by_words(PlannerInfo *root, GjAggQuery *query, Path *child);
@@ -93,11 +94,11 @@ static bool kind_of(const Aggref *aggref, GjAggKind *kind);
 static Plan *plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 					  List *clauses, List *custom_plans);
 static void add_inputs(Building *building, Expr *expr);
-static void add_key(Building *building, Expr *expr);
+static void query_add_key(Building *building, Expr *expr);
 static void add_parts(Building *building, Expr *expr, AttrNumber attno, GjColumnPart first);
 static int	find_part(const Building *building, Expr *expr, GjColumnPart part);
 static int	find_argument(const Building *building, Expr *expr);
-static int	find_column(Building *building, Expr *expr, int condition);
+static int	query_find_column(Building *building, Expr *expr, int condition);
 static void add_type(Building *building, Expr *expr);
 static List *list_groupings(Building *building);
 static List *list_aggregates(Building *building);
@@ -126,7 +127,7 @@ GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, Re
 	memset(query, 0, sizeof(GjAggQuery));
 	if (stage == UPPERREL_GROUP_AGG)
 	{
-		read_groups(root, output, (List *) ((GroupPathExtraData *) extra)->havingQual, query);
+		query_read_groups(root, output, (List *) ((GroupPathExtraData *) extra)->havingQual, query);
 		return output->reltarget;
 	}
 	Assert(stage == UPPERREL_DISTINCT);
@@ -138,7 +139,7 @@ GjAggReadQuery(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input, Re
  * Read the computations of GROUP BY, aggregates and HAVING
  */
 static void
-read_groups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery *query)
+query_read_groups(PlannerInfo *root, RelOptInfo *grouped, List *having, GjAggQuery *query)
 {
 	Query	   *parse = root->parse;
 
@@ -190,7 +191,7 @@ read_clauses(List *clauses, List *tlist, GjAggQuery *query)
 		TypeCacheEntry *type = lookup_type_cache(exprType((Node *) expr), TYPECACHE_EQ_OPR);
 
 		if (type->eq_opr != clause->eqop)
-			refuse(query, "groups by another than the type's default equality");
+			query_refuse(query, "groups by another than the type's default equality");
 		else if (!add_grouping(query, expr))
 			return;
 	}
@@ -200,14 +201,14 @@ static void
 check_groupings(GjAggQuery *query)
 {
 	if (contain_subplans((Node *) query->groupings))
-		refuse(query, "a subplan makes the values that rows are grouped by");
+		query_refuse(query, "a subplan makes the values that rows are grouped by");
 	if (contain_volatile_functions((Node *) query->groupings))
-		refuse(query, "a volatile function makes the values that rows are grouped by");
+		query_refuse(query, "a volatile function makes the values that rows are grouped by");
 }
 
 /* Note the reason why we cannot compute this, keeping the first.  Returns true, to end a walk. */
 static bool
-refuse(GjAggQuery *query, const char *reason)
+query_refuse(GjAggQuery *query, const char *reason)
 {
 	if (query->refused == NULL)
 		query->refused = reason;
@@ -229,14 +230,14 @@ read_expr(Node *node, GjAggQuery *query)
 		const char *problem = aggregate_problem((Aggref *) node);
 
 		if (problem != NULL)
-			return refuse(query, problem);
+			return query_refuse(query, problem);
 		query->aggregates = list_append_unique(query->aggregates, node);
 		return false;
 	}
 	if (IsA(node, Var))
 		return !add_other(query, (Var *) node);
 	if (IsA(node, PlaceHolderVar) || IsA(node, GroupingFunc))
-		return refuse(query, "a value that an outer join or grouping sets make");
+		return query_refuse(query, "a value that an outer join or grouping sets make");
 	return expression_tree_walker(node, read_expr, query);
 }
 
@@ -252,7 +253,7 @@ add_grouping(GjAggQuery *query, Expr *expr)
 	else if (!value_type_of(exprType((Node *) expr), &type) ||
 			 type == GJ_VALUE_FLOAT4 || type == GJ_VALUE_FLOAT8)
 	{
-		refuse(query, "a group column's type, whose equality is not that of bits");
+		query_refuse(query, "a group column's type, whose equality is not that of bits");
 		return false;
 	}
 	query->groupings = list_append_unique(query->groupings, expr);
@@ -269,11 +270,11 @@ add_other(GjAggQuery *query, Var *column)
 	GjValueType type;
 
 	if (query->is_distinct || query->groupings == NIL)
-		return !refuse(query, "a column that is not one of the groups'");
+		return !query_refuse(query, "a column that is not one of the groups'");
 	if (is_encodable((Expr *) column) && !has_words((Expr *) column))
 		query->coded = list_append_unique(query->coded, column);
 	else if (!value_type_of(column->vartype, &type) && !has_words((Expr *) column))
-		return !refuse(query, "the type of a column that stands beside the groups");
+		return !query_refuse(query, "the type of a column that stands beside the groups");
 	query->others = list_append_unique(query->others, column);
 	return true;
 }
@@ -294,7 +295,7 @@ has_words(const Expr *expr)
  * bpchar a third one for its length, if the child has words for it (words.c).
  */
 static bool
-is_text(const Expr *expr)
+query_is_text(const Expr *expr)
 {
 	const Var  *column = (const Var *) expr;
 
@@ -323,7 +324,7 @@ first_part(const Building *building, const Expr *expr)
 
 	if (has_words(expr))
 		return GJ_UUID_FIRST;
-	if (is_text(expr) && GjTextHasWords(building->root, building->child, (const Var *) expr))
+	if (query_is_text(expr) && GjTextHasWords(building->root, building->child, (const Var *) expr))
 		return ((const Var *) expr)->vartype == BPCHAROID ? GJ_BPCHAR_FIRST : GJ_TEXT_FIRST;
 	if (is_numeric(expr) &&
 		GjNumericScales(building->root, building->child, (const Var *) expr, scales))
@@ -490,8 +491,8 @@ takes_pair(const Aggref *aggref)
 	if (argument == NULL || !IsA(argument, Var))
 		return false;
 	if (is_text_limit(aggref))
-		return is_text(argument) && compares_bytes(aggref->inputcollid);
-	return aggref->aggfnoid == F_COUNT_ANY && (has_words(argument) || is_text(argument));
+		return query_is_text(argument) && query_compares_bytes(aggref->inputcollid);
+	return aggref->aggfnoid == F_COUNT_ANY && (has_words(argument) || query_is_text(argument));
 }
 
 static bool
@@ -508,7 +509,7 @@ is_text_limit(const Aggref *aggref)
  * there where an extension is compiled.
  */
 static bool
-compares_bytes(Oid collation)
+query_compares_bytes(Oid collation)
 {
 	bool		of_database = collation == DEFAULT_COLLATION_OID;
 	int			cache = of_database ? DATABASEOID : COLLOID;
@@ -615,7 +616,7 @@ GjAggRefuseInput(PlannerInfo *root, GjAggQuery *query, Path *child)
 		const Expr *argument = GjAggregateArgument(lfirst_node(Aggref, lc));
 
 		if ((number != NULL && !GjNumericScales(root, child, number, scales)) ||
-			(argument != NULL && is_text(argument) &&
+			(argument != NULL && query_is_text(argument) &&
 			 !GjTextHasWords(root, child, (const Var *) argument)))
 			return say(lfirst_node(Aggref, lc), " has an argument that is not read from the index");
 	}
@@ -797,7 +798,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	GjChoiceTaken(path);
 	GjAggShowCost(query, linitial(path->custom_paths), linitial(custom_plans));
 	foreach(lc, query->groupings)
-		add_key(&building, lfirst(lc));
+		query_add_key(&building, lfirst(lc));
 	foreach(lc, query->aggregates)
 	{
 		add_inputs(&building, GjAggregateArgument(lfirst_node(Aggref, lc)));
@@ -871,7 +872,7 @@ add_inputs(Building *building, Expr *expr)
  * argument.
  */
 static void
-add_key(Building *building, Expr *expr)
+query_add_key(Building *building, Expr *expr)
 {
 	TargetEntry *entry = tlist_member(expr, building->child_tlist);
 
@@ -955,7 +956,7 @@ add_type(Building *building, Expr *expr)
  * on others.
  */
 static int
-find_column(Building *building, Expr *expr, int condition)
+query_find_column(Building *building, Expr *expr, int condition)
 {
 	int			n = expr == NULL ? -1 : find_argument(building, expr);
 	ListCell   *lc;
@@ -1015,8 +1016,8 @@ list_aggregates(Building *building)
 	foreach(lc, building->query->aggregates)
 	{
 		Aggref	   *aggref = lfirst_node(Aggref, lc);
-		int			filter = find_column(building, aggref->aggfilter, -1);
-		int			argument = find_column(building, GjAggregateArgument(aggref), filter);
+		int			filter = query_find_column(building, aggref->aggfilter, -1);
+		int			argument = query_find_column(building, GjAggregateArgument(aggref), filter);
 
 		aggregates = lappend_int(aggregates, kind_in_plan(building, aggref));
 		aggregates = lappend_int(aggregates, argument);

@@ -71,7 +71,7 @@ static void improve_notes(PlannerInfo *root, RelOptInfo *table, RelOptInfo *big,
 static const char *refuse_clause(PlannerInfo *root, RelOptInfo *table, IndexOptInfo *index,
 								 RestrictInfo *rinfo, RelOptInfo *small);
 static List *list_tables(PlannerInfo *root, RelOptInfo *big);
-static bool is_key(const IndexOptInfo *index, const Bitmapset *attnos);
+static bool choice_is_key(const IndexOptInfo *index, const Bitmapset *attnos);
 static Oid	path_index(CustomPath *path);
 static CustomPath *find_leaf(Path *path);
 static GjChoice *find_aggregate(const char *node, Path *input);
@@ -154,7 +154,7 @@ is_joined(PlannerInfo *root, IndexOptInfo *index)
 		foreach(lc2, ec->ec_members)
 			pull_varattnos((Node *) ((EquivalenceMember *) lfirst(lc2))->em_expr, rel->relid,
 						   &attnos);
-		if (is_key(index, attnos))
+		if (choice_is_key(index, attnos))
 			return true;
 	}
 	return false;
@@ -324,11 +324,11 @@ GjChoiceHasKey(RestrictInfo *rinfo, IndexOptInfo *index)
 	Bitmapset  *attnos = NULL;
 
 	pull_varattnos((Node *) rinfo->clause, index->rel->relid, &attnos);
-	return is_key(index, attnos);
+	return choice_is_key(index, attnos);
 }
 
 static bool
-is_key(const IndexOptInfo *index, const Bitmapset *attnos)
+choice_is_key(const IndexOptInfo *index, const Bitmapset *attnos)
 {
 	return index->indexkeys[0] != 0 &&
 		bms_is_member(index->indexkeys[0] - FirstLowInvalidHeapAttributeNumber, attnos);
@@ -707,7 +707,7 @@ may_answer_arm(Node *arm, IndexOptInfo *index)
 	{
 		IndexOptInfo *other = lfirst_node(IndexOptInfo, lc);
 
-		if (other != index && is_key(other, attnos))
+		if (other != index && choice_is_key(other, attnos))
 			return true;
 	}
 	return false;

@@ -104,7 +104,7 @@ static bool same_operator(List *operands);
 static bool key_is_integer(const IndexOptInfo *index);
 static bool value_is_usable(Fold *cx, Node *value);
 static GjKeyNode *make_node(GjKeyStep step, List *operands);
-static List *merge_values(List *operands);
+static List *key_merge_values(List *operands);
 static GjKeyNode *make_array_source(List *nodes);
 static void add_step(GjKeyNode *node, List **lists, List **values);
 static bool is_null_key(Node *test, IndexOptInfo *index);
@@ -373,7 +373,7 @@ fold_or(Fold *cx, BoolExpr *expr)
 		cx->why = "compares the key with values of several types";
 		return NULL;
 	}
-	return make_node(GJ_STEP_OR, merge_values(operands));
+	return make_node(GJ_STEP_OR, key_merge_values(operands));
 }
 
 static GjKeyNode *
@@ -845,7 +845,7 @@ same_operator(List *operands)
  * Combine the operands of an OR that are "key = value" with the same operator into one array
  */
 static List *
-merge_values(List *operands)
+key_merge_values(List *operands)
 {
 	GjKeyNode  *first = NULL;
 	List	   *values = NIL;

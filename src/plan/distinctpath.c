@@ -45,15 +45,15 @@
 #include "planner.h"
 
 static Path *find_distinct(PlannerInfo *root, RelOptInfo *input);
-static bool is_plain(const Query *parse);
+static bool distinct_is_plain(const Query *parse);
 static RelOptInfo *find_table(PlannerInfo *root, RelOptInfo *input, const CustomPath *path);
 static bool as_semijoin(PlannerInfo *root, RelOptInfo *input, CustomPath *path);
 static Path *find_parts(PlannerInfo *root, RelOptInfo *table);
 static bool has_key(PlannerInfo *root, const RelOptInfo *table, RelOptInfo *part);
 static bool parts_have_keys(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *whole);
 static bool parts_differ(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *whole);
-static bool is_key(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part,
-				   const IndexOptInfo *index);
+static bool distinct_is_key(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part,
+							const IndexOptInfo *index);
 static TransactionId index_since(Oid index_oid);
 static TransactionId table_since(Oid table_oid);
 static bool tells_apart(PlannerInfo *root, const RelOptInfo *table, AttrNumber attno,
@@ -90,7 +90,7 @@ find_distinct(PlannerInfo *root, RelOptInfo *input)
 	CustomPath *path;
 	RelOptInfo *table;
 
-	if (!is_plain(root->parse))
+	if (!distinct_is_plain(root->parse))
 		return NULL;
 	path = GjOfferFind(input, false);
 	if (path == NULL)
@@ -131,7 +131,7 @@ find_parts(PlannerInfo *root, RelOptInfo *table)
  * Return true if the rows to be made distinct are those of scans and joins
  */
 static bool
-is_plain(const Query *parse)
+distinct_is_plain(const Query *parse)
 {
 	return !parse->hasDistinctOn && !parse->hasAggs && parse->groupClause == NIL &&
 		parse->groupingSets == NIL && parse->havingQual == NULL && !parse->hasWindowFuncs &&
@@ -199,7 +199,7 @@ has_key(PlannerInfo *root, const RelOptInfo *table, RelOptInfo *part)
 		return false;
 	foreach(lc, part->indexlist)
 	{
-		if (is_key(root, table, part, lfirst_node(IndexOptInfo, lc)))
+		if (distinct_is_key(root, table, part, lfirst_node(IndexOptInfo, lc)))
 			return true;
 	}
 	return false;
@@ -250,8 +250,8 @@ parts_differ(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *whole
 }
 
 static bool
-is_key(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part,
-	   const IndexOptInfo *index)
+distinct_is_key(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part,
+				const IndexOptInfo *index)
 {
 	Oid			relid = planner_rt_fetch(part->relid, root)->relid;
 

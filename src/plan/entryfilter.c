@@ -96,28 +96,28 @@ static List *used_columns(const RelOptInfo *rel, List *rinfos);
 static List *find_clauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos,
 						  Cost *per_entry);
 static bool add_clause(Maker *maker, Expr *expr);
-static bool add(Maker *maker, Expr *expr, bool always);
+static bool entry_add(Maker *maker, Expr *expr, bool always);
 static bool add_bool(Maker *maker, BoolExpr *expr, bool always);
 static bool add_truth(Maker *maker, BooleanTest *test, bool always);
 static bool add_null_test(Maker *maker, NullTest *test, bool always);
 static bool add_comparison(Maker *maker, OpExpr *op, bool always);
-static bool add_list(Maker *maker, ScalarArrayOpExpr *op, bool always);
+static bool entry_add_list(Maker *maker, ScalarArrayOpExpr *op, bool always);
 static bool find_compared(const Maker *maker, Expr *expr, int *column);
 static FuncExpr *get_cast(Expr *expr);
 static bool has_values(const Maker *maker, int column, Expr *compared, Oid type, Oid collation);
 static Cost test_cost(int width, double nvalues);
 static double count_elements(Expr *array);
-static bool add_column(Maker *maker, Expr *expr);
-static bool add_value(Maker *maker, Expr *expr, bool always);
-static void add_step(Maker *maker, int step);
-static bool find_column(const Maker *maker, Expr *expr, int *column);
-static bool value_is_usable(const Maker *maker, Expr *expr, bool always);
-static bool may_fail(Node *node, void *context);
+static bool entry_add_column(Maker *maker, Expr *expr);
+static bool entry_add_value(Maker *maker, Expr *expr, bool always);
+static void entry_add_step(Maker *maker, int step);
+static bool entry_find_column(const Maker *maker, Expr *expr, int *column);
+static bool entry_value_is_usable(const Maker *maker, Expr *expr, bool always);
+static bool entry_may_fail(Node *node, void *context);
 static bool function_may_fail(Oid function, void *context);
-static bool look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right,
-							 GjFilterOperator *operator);
-static bool find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right,
-						  GjFilterOperator *operator);
+static bool entry_look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right,
+								   GjFilterOperator *operator);
+static bool entry_find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right,
+								GjFilterOperator *operator);
 static bool types_are_known(Oid left, Oid right);
 static bool has_no_barrier(const RelOptInfo *rel);
 static bool tells_keys(PlannerInfo *root, const IndexOptInfo *index);
@@ -244,7 +244,7 @@ add_clause(Maker *maker, Expr *expr)
 	int			ncolumns = maker->ncolumns;
 	Cost		cost = maker->cost;
 
-	if (add(maker, expr, true) && maker->ncolumns > ncolumns)
+	if (entry_add(maker, expr, true) && maker->ncolumns > ncolumns)
 		return true;
 	maker->steps = list_truncate(maker->steps, nsteps);
 	maker->values = list_truncate(maker->values, nvalues);
@@ -258,7 +258,7 @@ add_clause(Maker *maker, Expr *expr)
  * always is true if the clause evaluates the expression for each row.
  */
 static bool
-add(Maker *maker, Expr *expr, bool always)
+entry_add(Maker *maker, Expr *expr, bool always)
 {
 	check_stack_depth();
 	if (IsA(expr, BoolExpr))
@@ -269,9 +269,9 @@ add(Maker *maker, Expr *expr, bool always)
 		return true;
 	if (IsA(expr, OpExpr) && add_comparison(maker, (OpExpr *) expr, always))
 		return true;
-	if (IsA(expr, ScalarArrayOpExpr) && add_list(maker, (ScalarArrayOpExpr *) expr, always))
+	if (IsA(expr, ScalarArrayOpExpr) && entry_add_list(maker, (ScalarArrayOpExpr *) expr, always))
 		return true;
-	return add_column(maker, expr) || add_value(maker, expr, always);
+	return entry_add_column(maker, expr) || entry_add_value(maker, expr, always);
 }
 
 /*
@@ -283,15 +283,15 @@ add_bool(Maker *maker, BoolExpr *expr, bool always)
 	ListCell   *lc;
 
 	if (expr->boolop == NOT_EXPR)
-		add_step(maker, GJ_FILTER_NOT);
+		entry_add_step(maker, GJ_FILTER_NOT);
 	else
 	{
-		add_step(maker, expr->boolop == AND_EXPR ? GJ_FILTER_AND : GJ_FILTER_OR);
-		add_step(maker, list_length(expr->args));
+		entry_add_step(maker, expr->boolop == AND_EXPR ? GJ_FILTER_AND : GJ_FILTER_OR);
+		entry_add_step(maker, list_length(expr->args));
 	}
 	foreach(lc, expr->args)
 	{
-		if (!add(maker, lfirst(lc), always && lc == list_head(expr->args)))
+		if (!entry_add(maker, lfirst(lc), always && lc == list_head(expr->args)))
 			return false;
 	}
 	return true;
@@ -300,9 +300,9 @@ add_bool(Maker *maker, BoolExpr *expr, bool always)
 static bool
 add_truth(Maker *maker, BooleanTest *test, bool always)
 {
-	add_step(maker, GJ_FILTER_TRUTH);
-	add_step(maker, test->booltesttype);
-	return add(maker, test->arg, always);
+	entry_add_step(maker, GJ_FILTER_TRUTH);
+	entry_add_step(maker, test->booltesttype);
+	return entry_add(maker, test->arg, always);
 }
 
 static bool
@@ -310,12 +310,12 @@ add_null_test(Maker *maker, NullTest *test, bool always)
 {
 	int			column;
 
-	if (test->argisrow || !find_column(maker, test->arg, &column))
+	if (test->argisrow || !entry_find_column(maker, test->arg, &column))
 		return false;
 	if (test->nulltesttype == IS_NOT_NULL)
-		add_step(maker, GJ_FILTER_NOT);
-	add_step(maker, GJ_FILTER_NULL);
-	add_step(maker, column);
+		entry_add_step(maker, GJ_FILTER_NOT);
+	entry_add_step(maker, GJ_FILTER_NULL);
+	entry_add_step(maker, column);
 	maker->ncolumns++;
 	return true;
 }
@@ -346,16 +346,16 @@ add_comparison(Maker *maker, OpExpr *op, bool always)
 		if (!OidIsValid(opno) || !find_compared(maker, compared, &column))
 			return false;
 	}
-	if (!value_is_usable(maker, value, always) ||
-		!look_up_operator(maker, opno, &left, &right, &operator) ||
+	if (!entry_value_is_usable(maker, value, always) ||
+		!entry_look_up_operator(maker, opno, &left, &right, &operator) ||
 		!has_values(maker, column, compared, left, op->inputcollid))
 		return false;
 
-	add_step(maker, GJ_FILTER_COMPARE);
-	add_step(maker, column);
-	add_step(maker, left);
-	add_step(maker, right);
-	add_step(maker, operator);
+	entry_add_step(maker, GJ_FILTER_COMPARE);
+	entry_add_step(maker, column);
+	entry_add_step(maker, left);
+	entry_add_step(maker, right);
+	entry_add_step(maker, operator);
 	maker->cost += test_cost(get_typlen(left), 1.0);
 	maker->values = lappend(maker->values, value);
 	maker->ncolumns++;
@@ -366,7 +366,7 @@ add_comparison(Maker *maker, OpExpr *op, bool always)
  * Add column = ANY (array), or its negation, column <> ALL (array)
  */
 static bool
-add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
+entry_add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
 {
 	Expr	   *array = lsecond(op->args);
 	GjFilterOperator operator;
@@ -375,18 +375,18 @@ add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
 	int			column;
 
 	if (!find_compared(maker, linitial(op->args), &column) ||
-		!value_is_usable(maker, array, always) ||
-		!look_up_operator(maker, op->opno, &left, &right, &operator) ||
+		!entry_value_is_usable(maker, array, always) ||
+		!entry_look_up_operator(maker, op->opno, &left, &right, &operator) ||
 		operator != (op->useOr ? GJ_FILTER_EQ : GJ_FILTER_NE) ||
 		!has_values(maker, column, linitial(op->args), left, op->inputcollid))
 		return false;
 
 	if (!op->useOr)
-		add_step(maker, GJ_FILTER_NOT);
-	add_step(maker, GJ_FILTER_ANY);
-	add_step(maker, column);
-	add_step(maker, left);
-	add_step(maker, right);
+		entry_add_step(maker, GJ_FILTER_NOT);
+	entry_add_step(maker, GJ_FILTER_ANY);
+	entry_add_step(maker, column);
+	entry_add_step(maker, left);
+	entry_add_step(maker, right);
 	maker->cost += test_cost(get_typlen(left), count_elements(array));
 	maker->values = lappend(maker->values, array);
 	maker->ncolumns++;
@@ -402,7 +402,7 @@ find_compared(const Maker *maker, Expr *expr, int *column)
 {
 	FuncExpr   *cast = get_cast(expr);
 
-	return find_column(maker, cast == NULL ? expr : linitial(cast->args), column);
+	return entry_find_column(maker, cast == NULL ? expr : linitial(cast->args), column);
 }
 
 /*
@@ -464,14 +464,14 @@ count_elements(Expr *array)
  * Add a boolean column, which is a condition by itself
  */
 static bool
-add_column(Maker *maker, Expr *expr)
+entry_add_column(Maker *maker, Expr *expr)
 {
 	int			column;
 
-	if (exprType((Node *) expr) != BOOLOID || !find_column(maker, expr, &column))
+	if (exprType((Node *) expr) != BOOLOID || !entry_find_column(maker, expr, &column))
 		return false;
-	add_step(maker, GJ_FILTER_COLUMN);
-	add_step(maker, column);
+	entry_add_step(maker, GJ_FILTER_COLUMN);
+	entry_add_step(maker, column);
 	maker->ncolumns++;
 	return true;
 }
@@ -480,17 +480,17 @@ add_column(Maker *maker, Expr *expr)
  * Add a condition that is the same for each row, as in "$1 IS NULL OR c = $1"
  */
 static bool
-add_value(Maker *maker, Expr *expr, bool always)
+entry_add_value(Maker *maker, Expr *expr, bool always)
 {
-	if (exprType((Node *) expr) != BOOLOID || !value_is_usable(maker, expr, always))
+	if (exprType((Node *) expr) != BOOLOID || !entry_value_is_usable(maker, expr, always))
 		return false;
-	add_step(maker, GJ_FILTER_VALUE);
+	entry_add_step(maker, GJ_FILTER_VALUE);
 	maker->values = lappend(maker->values, expr);
 	return true;
 }
 
 static void
-add_step(Maker *maker, int step)
+entry_add_step(Maker *maker, int step)
 {
 	maker->steps = lappend_int(maker->steps, step);
 }
@@ -501,7 +501,7 @@ add_step(Maker *maker, int step)
  * The column may be relabeled as a binary-compatible type.
  */
 static bool
-find_column(const Maker *maker, Expr *expr, int *column)
+entry_find_column(const Maker *maker, Expr *expr, int *column)
 {
 	const IndexOptInfo *index = maker->index;
 	Var		   *var = GjStripRelabel(expr);
@@ -525,7 +525,7 @@ find_column(const Maker *maker, Expr *expr, int *column)
  * Return true if an expression can be evaluated when the scan starts
  */
 static bool
-value_is_usable(const Maker *maker, Expr *expr, bool always)
+entry_value_is_usable(const Maker *maker, Expr *expr, bool always)
 {
 	Bitmapset  *used = NULL;
 
@@ -539,14 +539,14 @@ value_is_usable(const Maker *maker, Expr *expr, bool always)
 	}
 	return !contain_var_clause((Node *) expr) && !contain_subplans((Node *) expr) &&
 		!contain_volatile_functions((Node *) expr) &&
-		(always || !may_fail((Node *) expr, NULL));
+		(always || !entry_may_fail((Node *) expr, NULL));
 }
 
 /*
  * Return true unless the evaluation of an expression certainly raises no error
  */
 static bool
-may_fail(Node *node, void *context)
+entry_may_fail(Node *node, void *context)
 {
 	if (node == NULL)
 		return false;
@@ -574,7 +574,7 @@ may_fail(Node *node, void *context)
 		default:
 			return true;
 	}
-	return expression_tree_walker(node, may_fail, context);
+	return expression_tree_walker(node, entry_may_fail, context);
 }
 
 /*
@@ -591,7 +591,7 @@ function_may_fail(Oid function, void *context)
  * Determine the comparison and the types of an operator, and remember the result
  */
 static bool
-look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
+entry_look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
 {
 	OperatorNote *note = &maker->notes[0];
 
@@ -602,7 +602,7 @@ look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator
 		note = &maker->notes[maker->next_note];
 		maker->next_note = 1 - maker->next_note;
 		note->opno = opno;
-		note->known = find_operator(maker, opno, &note->left, &note->right, &note->operator);
+		note->known = entry_find_operator(maker, opno, &note->left, &note->right, &note->operator);
 	}
 	*left = note->left;
 	*right = note->right;
@@ -611,7 +611,7 @@ look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator
 }
 
 static bool
-find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
+entry_find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
 {
 	static const GjFilterOperator operators[] = {GJ_FILTER_LT, GJ_FILTER_LE, GJ_FILTER_EQ,
 	GJ_FILTER_GE, GJ_FILTER_GT};

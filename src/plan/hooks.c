@@ -94,7 +94,7 @@ static bool compares_column(Node *arm, Index varno, AttrNumber attno);
 static Offers *get_offers(RelOptInfo *rel, MemoryContext context);
 static Offers *find_offers(const RelOptInfo *rel);
 #ifndef GJ_HAVE_RELATION_STATE
-static void create_table(void);
+static void hook_create_table(void);
 static void forget_offers(void *rel);
 #endif
 static bool has_its_index(const RelOptInfo *rel, const CustomPath *path);
@@ -400,7 +400,7 @@ get_offers(RelOptInfo *rel, MemoryContext context)
 	Offers	   *of_rel;
 
 	if (offers == NULL)
-		create_table();
+		hook_create_table();
 	of_rel = find_offers(rel);
 	if (of_rel != NULL)
 		return of_rel;
@@ -416,7 +416,7 @@ get_offers(RelOptInfo *rel, MemoryContext context)
 }
 
 static void
-create_table(void)
+hook_create_table(void)
 {
 	HASHCTL		info = {
 		.keysize = sizeof(const RelOptInfo *),.entrysize = sizeof(Offers)

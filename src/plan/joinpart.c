@@ -41,11 +41,12 @@
 /* Maximum number of further equalities that are looked up with the key */
 #define MAX_PARTS				8
 
-static Var *column_of(const GjJoinCandidate *cand, const RestrictInfo *rinfo, const OpExpr *op);
+static Var *part_column_of(const GjJoinCandidate *cand, const RestrictInfo *rinfo,
+						   const OpExpr *op);
 static void compare_converted(const GjJoinCandidate *cand, GjJoinPart *part);
 static bool part_is_column(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo);
-static Var *part_of(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo,
-					RelOptInfo *table);
+static Var *part_of_clause(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo,
+						   RelOptInfo *table);
 static void test_entries(GjJoinScan *scan, GjTuples *tuples);
 static bool are_words(const IndexOptInfo *index, List *parts);
 
@@ -94,7 +95,7 @@ GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjJoinPart *par
 
 	if (!IsA(op, OpExpr) || list_length(op->args) != 2)
 		return false;
-	part->column = column_of(cand, rinfo, op);
+	part->column = part_column_of(cand, rinfo, op);
 	part->value = is_key ? cand->value :
 		GjStripRelabel(is_turned ? linitial(op->args) : lsecond(op->args));
 	part->opno = is_turned ? get_commutator(op->opno) : op->opno;
@@ -112,7 +113,7 @@ GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjJoinPart *par
  * Return the big side's operand of a clause, below a cast of the key that is converted away
  */
 static Var *
-column_of(const GjJoinCandidate *cand, const RestrictInfo *rinfo, const OpExpr *op)
+part_column_of(const GjJoinCandidate *cand, const RestrictInfo *rinfo, const OpExpr *op)
 {
 	bool		is_turned = bms_equal(rinfo->right_relids, cand->big->relids);
 	Node	   *column = is_turned ? lsecond(op->args) : linitial(op->args);
@@ -149,7 +150,7 @@ part_is_column(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rin
 	foreach(lc, cand->tables)
 	{
 		RelOptInfo *table = lfirst_node(RelOptInfo, lc);
-		Var		   *column = part_of(root, cand, rinfo, table);
+		Var		   *column = part_of_clause(root, cand, rinfo, table);
 
 		if (!IsA(column, Var) || column->varno != table->relid || column->varattno <= 0)
 			return false;
@@ -161,11 +162,12 @@ part_is_column(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rin
  * Return the table's side of a part
  */
 static Var *
-part_of(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo, RelOptInfo *table)
+part_of_clause(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo,
+			   RelOptInfo *table)
 {
 	RestrictInfo *translated = GjJoinClauseOf(root, rinfo, table, cand->big);
 
-	return column_of(cand, rinfo, castNode(OpExpr, translated->clause));
+	return part_column_of(cand, rinfo, castNode(OpExpr, translated->clause));
 }
 
 /*
@@ -185,7 +187,7 @@ GjFindJoinTuples(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *sca
 		GjJoinPart	part;
 
 		(void) GjReadJoinPart(cand, rinfo, &part);
-		tuples->columns = lappend(tuples->columns, part_of(root, cand, rinfo, scan->table));
+		tuples->columns = lappend(tuples->columns, part_of_clause(root, cand, rinfo, scan->table));
 		tuples->operators = lappend_oid(tuples->operators, part.opno);
 		tuples->collations = lappend_oid(tuples->collations, part.collation);
 	}

@@ -88,14 +88,14 @@ static void consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *bi
 						  RelOptInfo *small, GjJoinKind kind, List *restrictlist,
 						  const char *refused);
 static const char *refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand);
-static void add_join_paths(PlannerInfo *root, GjJoinCandidate *cand);
+static void joinpath_add(PlannerInfo *root, GjJoinCandidate *cand);
 static bool has_record_column(const RelOptInfo *rel);
 static bool needs_placeholder_of(PlannerInfo *root, List *exprs, RelOptInfo *big);
 static bool choose_scans(PlannerInfo *root, GjJoinCandidate *cand);
 static void add_join_path(PlannerInfo *root, GjJoinCandidate *cand);
 static Path *parallel_small_path(PlannerInfo *root, const GjJoinCandidate *cand);
 static bool filters_are_same(PlannerInfo *root, const GjJoinCandidate *cand);
-static int	count_workers(const GjJoinCandidate *cand);
+static int	joinpath_count_workers(const GjJoinCandidate *cand);
 static Cost add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost alone);
 static double cost_unit(const GjJoinCandidate *cand);
 static bool joins_are_disabled(void);
@@ -105,7 +105,7 @@ static Selectivity pair_selectivity(PlannerInfo *root, const GjJoinCandidate *ca
 									List *clauses);
 static void correct_for_cast(PlannerInfo *root, GjJoinCandidate *cand);
 static Cost dropped_pairs_cost(PlannerInfo *root, const GjJoinCandidate *cand);
-static void count_keys(PlannerInfo *root, GjJoinCandidate *cand);
+static void joinpath_count_keys(PlannerInfo *root, GjJoinCandidate *cand);
 static double expect_keys(const GjJoinCandidate *cand, double ntuples);
 static List *list_of_values(const GjJoinCandidate *cand);
 static bool has_index_lookups(const GjJoinCandidate *cand);
@@ -121,7 +121,7 @@ static void keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *ind
 static bool is_same_key(const GjSource *a, const GjSource *b);
 static bool scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
 						 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key);
-static List *list_tables(PlannerInfo *root, RelOptInfo *big);
+static List *joinpath_list_tables(PlannerInfo *root, RelOptInfo *big);
 static bool is_by_key(PlannerInfo *root, const GjJoinCandidate *cand);
 static GjJoinScan *choose_scan(PlannerInfo *root, const GjJoinCandidate *cand,
 							   RelOptInfo *table);
@@ -196,12 +196,12 @@ add_paths_of_groups(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big, Rel
 	if (gj_force || GjIsOfGroups(big) || refuse_join(root, joinrel, restrictlist) != NULL ||
 		refuse_sides(root, &cand) != NULL)
 		return;
-	cand.tables = list_tables(root, big);
+	cand.tables = joinpath_list_tables(root, big);
 	if (cand.tables == NIL)
 		return;
 	correct_loops(root, &cand, &joinrel->pathlist, add_path);
 	correct_loops(root, &cand, &joinrel->partial_pathlist, add_partial_path);
-	add_join_paths(root, &cand);
+	joinpath_add(root, &cand);
 }
 
 /*
@@ -293,7 +293,7 @@ consider_side(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *big, RelOptInf
 	if (refused == NULL)
 		refused = refuse_sides(root, &cand);
 	if (refused == NULL)
-		add_join_paths(root, &cand);
+		joinpath_add(root, &cand);
 	GjChoiceJoinRefused(root, big, small, restrictlist, refused);
 }
 
@@ -337,7 +337,7 @@ refuse_sides(PlannerInfo *root, const GjJoinCandidate *cand)
  * Offer a path for each clause that the indexes might answer
  */
 static void
-add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
+joinpath_add(PlannerInfo *root, GjJoinCandidate *cand)
 {
 	ListCell   *lc,
 			   *scan;
@@ -349,7 +349,7 @@ add_join_paths(PlannerInfo *root, GjJoinCandidate *cand)
 		if (!GjClauseJoinsSides(cand, cand->rinfo))
 			continue;
 		if (cand->tables == NIL)
-			cand->tables = list_tables(root, cand->big);
+			cand->tables = joinpath_list_tables(root, cand->big);
 		if (cand->tables == NIL)
 			return;
 		if (!choose_scans(root, cand))
@@ -461,7 +461,7 @@ add_join_path(PlannerInfo *root, GjJoinCandidate *cand)
 
 	cand->small_path = parallel_small_path(root, cand);
 	if (cand->small_path != NULL)
-		cand->workers = count_workers(cand);
+		cand->workers = joinpath_count_workers(cand);
 	if (cand->workers > 0)
 		(void) add_path_with_workers(root, cand, alone);
 }
@@ -509,7 +509,7 @@ filters_are_same(PlannerInfo *root, const GjJoinCandidate *cand)
  * Return the number of workers for fetching from the largest table
  */
 static int
-count_workers(const GjJoinCandidate *cand)
+joinpath_count_workers(const GjJoinCandidate *cand)
 {
 	int			workers = 0;
 	ListCell   *lc;
@@ -557,7 +557,7 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost alone)
 	cand->tuple_selectivity = pair_selectivity(root, cand, GjJoinTested(cand));
 	if (OidIsValid(cand->key.cast))
 		correct_for_cast(root, cand);
-	count_keys(root, cand);
+	joinpath_count_keys(root, cand);
 	join_cost(root, cand, &startup, &run);
 	if (joins_are_disabled())
 		GjPathDisable(&path->path, &startup);
@@ -647,7 +647,7 @@ copy_scans(List *scans)
  * small together
  */
 static List *
-list_tables(PlannerInfo *root, RelOptInfo *big)
+joinpath_list_tables(PlannerInfo *root, RelOptInfo *big)
 {
 	List	   *tables = NIL;
 	double		rows = 0.0;
@@ -906,7 +906,7 @@ join_cost(PlannerInfo *root, GjJoinCandidate *cand, Cost *startup, Cost *run)
  * charges its own plans.  Expect as many keys as that number of tuples has at random.
  */
 static void
-count_keys(PlannerInfo *root, GjJoinCandidate *cand)
+joinpath_count_keys(PlannerInfo *root, GjJoinCandidate *cand)
 {
 	VariableStatData value;
 

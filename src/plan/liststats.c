@@ -93,7 +93,7 @@ static double mean_selectivity(VariableStatData *vardata, const ScalarArrayOpExp
 							   Comparison *comparison);
 static HeapTuple make_statistics(HeapTuple stats, double selectivity);
 static void keep_statistics(HeapTuple stats);
-static bool are_equal(Comparison *comparison, Datum a, Datum b);
+static bool constants_are_equal(Comparison *comparison, Datum a, Datum b);
 
 #define SH_PREFIX common
 #define SH_ELEMENT_TYPE CommonValue
@@ -102,7 +102,7 @@ static bool are_equal(Comparison *comparison, Datum a, Datum b);
 #define SH_HASH_KEY(tb, key) \
 	DatumGetUInt32(FunctionCall1Coll(&((Comparison *) (tb)->private_data)->hash, \
 									 ((Comparison *) (tb)->private_data)->collation, key))
-#define SH_EQUAL(tb, a, b) are_equal((Comparison *) (tb)->private_data, a, b)
+#define SH_EQUAL(tb, a, b) constants_are_equal((Comparison *) (tb)->private_data, a, b)
 #define SH_STORE_HASH
 #define SH_GET_HASH(tb, cell) (cell)->hash
 #define SH_SCOPE static inline
@@ -441,7 +441,7 @@ keep_statistics(HeapTuple stats)
  * Return true if two values are equal
  */
 static bool
-are_equal(Comparison *comparison, Datum a, Datum b)
+constants_are_equal(Comparison *comparison, Datum a, Datum b)
 {
 	return DatumGetBool(FunctionCall2Coll(&comparison->equal, comparison->collation, a, b));
 }

@@ -61,7 +61,7 @@ static const RangeFunctions range_functions[] = {
 static bool cast_keeps_key(Oid key_type, Oid cast, Oid left);
 static bool has_values_as_codes(const IndexOptInfo *index, Oid type);
 static bool is_ordering(Oid opno);
-static bool is_time(Oid type);
+static bool range_is_time(Oid type);
 
 /*
  * Return true if an operator, with the key or a cast of it on the left, asks for a range that the
@@ -99,7 +99,7 @@ GjFindRange(const IndexOptInfo *index, Oid opno, GjSource *source, const char **
 	if (!GjChoiceIsNoted() || !is_ordering(opno))
 		return false;
 	op_input_types(opno, &left, &right);
-	if (is_time(left) && is_time(right) && left != right)
+	if (range_is_time(left) && range_is_time(right) && left != right)
 		*why = "compares the key with a time of another unit or zone";
 	else if (OidIsValid(source->cast))
 		*why = "casts the key, and is a range";
@@ -153,7 +153,7 @@ is_ordering(Oid opno)
 }
 
 static bool
-is_time(Oid type)
+range_is_time(Oid type)
 {
 	return type == DATEOID || type == TIMESTAMPOID || type == TIMESTAMPTZOID;
 }

@@ -86,7 +86,7 @@ typedef struct Substitution
 
 static planner_hook_type prev_planner_hook = NULL;
 
-static PlannedStmt *plan_query(GJ_PLANNER_ARGUMENTS);
+static PlannedStmt *rewrite_plan_query(GJ_PLANNER_ARGUMENTS);
 static PlannedStmt *plan_as_is(GJ_PLANNER_ARGUMENTS);
 static PlannedStmt *plan_cheaper(Query *other, GJ_PLANNER_ARGUMENTS);
 static void rewrite_query(Query *query, ParamListInfo params);
@@ -105,8 +105,8 @@ static bool is_zero(Node *offset, ParamListInfo params);
 static Query *push_keys(Query *query);
 static bool is_grouped(const RangeTblEntry *rte);
 static void search_jointree(Search *search, Node *node);
-static void add_groups(Search *search, Index rti, bool is_left, Node *quals);
-static void find_table(const Search *search, Groups *groups);
+static void rewrite_add_groups(Search *search, Index rti, bool is_left, Node *quals);
+static void rewrite_find_table(const Search *search, Groups *groups);
 static bool joins_table(const Search *search, Groups *groups, OpExpr *op, bool is_turned);
 static Node *group_column(Query *groups, AttrNumber attno, const OpExpr *op);
 static bool are_equalities(Oid opno, Oid eqop);
@@ -117,7 +117,7 @@ static Node *test_keys(Query *query, const Search *search, const Groups *groups)
 static Query *select_keys(Query *query, const Search *search, const Groups *groups);
 static Node *substitute(Node *node, Substitution *map);
 static bool may_not_move(Node *node, void *table);
-static bool may_fail(Oid function, void *context);
+static bool rewrite_may_fail(Oid function, void *context);
 static Var *plain_column(Node *expr);
 static bool has_our_index(const Query *query, const Var *column);
 static bool table_has_our_index(Oid relid, AttrNumber attno);
@@ -129,11 +129,11 @@ void
 GjRewriteInit(void)
 {
 	prev_planner_hook = planner_hook;
-	planner_hook = plan_query;
+	planner_hook = rewrite_plan_query;
 }
 
 static PlannedStmt *
-plan_query(GJ_PLANNER_ARGUMENTS)
+rewrite_plan_query(GJ_PLANNER_ARGUMENTS)
 {
 	PlannedStmt *plan;
 	Query	   *other = NULL;
@@ -578,7 +578,7 @@ push_keys(Query *query)
 		Query	   *subquery;
 		Node	   *test;
 
-		find_table(&search, groups);
+		rewrite_find_table(&search, groups);
 		if (groups->clause == NULL)
 			continue;
 		if (copy == NULL)
@@ -624,7 +624,7 @@ search_jointree(Search *search, Node *node)
 		Index		rti = ((RangeTblRef *) node)->rtindex;
 
 		search->tables = bms_add_member(search->tables, rti);
-		add_groups(search, rti, false, NULL);
+		rewrite_add_groups(search, rti, false, NULL);
 	}
 	else if (IsA(node, FromExpr))
 	{
@@ -649,12 +649,12 @@ search_jointree(Search *search, Node *node)
 										  make_ands_implicit((Expr *) join->quals));
 		}
 		else if (IsA(join->rarg, RangeTblRef))
-			add_groups(search, ((RangeTblRef *) join->rarg)->rtindex, true, join->quals);
+			rewrite_add_groups(search, ((RangeTblRef *) join->rarg)->rtindex, true, join->quals);
 	}
 }
 
 static void
-add_groups(Search *search, Index rti, bool is_left, Node *quals)
+rewrite_add_groups(Search *search, Index rti, bool is_left, Node *quals)
 {
 	Groups	   *groups;
 
@@ -671,7 +671,7 @@ add_groups(Search *search, Index rti, bool is_left, Node *quals)
  * Find a table that is joined by a group column
  */
 static void
-find_table(const Search *search, Groups *groups)
+rewrite_find_table(const Search *search, Groups *groups)
 {
 	ListCell   *lc;
 
@@ -914,7 +914,7 @@ may_not_move(Node *node, void *table)
 		case T_OpExpr:
 		case T_DistinctExpr:
 		case T_ScalarArrayOpExpr:
-			return check_functions_in_node(node, may_fail, NULL) ||
+			return check_functions_in_node(node, rewrite_may_fail, NULL) ||
 				expression_tree_walker(node, may_not_move, table);
 		default:
 			return true;
@@ -922,7 +922,7 @@ may_not_move(Node *node, void *table)
 }
 
 static bool
-may_fail(Oid function, void *context)
+rewrite_may_fail(Oid function, void *context)
 {
 	return !get_func_leakproof(function) || func_volatile(function) == PROVOLATILE_VOLATILE;
 }

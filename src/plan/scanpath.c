@@ -104,7 +104,7 @@ static List *get_rinfos(List *conditions, bool exact_only);
 static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						  List *conditions);
 static double count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses);
-static Cost add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
+static Cost path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
 								  List *attnos, int workers, Cost alone);
 static CustomPath *make_path(const GjCostInput *input, List *conditions, List *attnos,
 							 int workers);
@@ -123,7 +123,7 @@ static double order_bound(PlannerInfo *root, double per_row);
 static Size order_entry_bytes(const RelOptInfo *rel, List *order, List *kept);
 static List *order_columns(IndexOptInfo *index, List *order);
 static bool wants_few(PlannerInfo *root);
-static int	find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey);
+static int	path_find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey);
 static bool is_default_order(PathKey *pathkey, Oid type);
 static Size get_width(const RelOptInfo *rel, AttrNumber attno);
 static Selectivity estimate_conditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -132,7 +132,7 @@ static SetForm node_form(GjKeyNode *node);
 static bool estimate_is_ours(GjKeyNode *node);
 static bool array_is_unknown(Node *array);
 static void get_key_statistics(PlannerInfo *root, IndexOptInfo *index, KeyStatistics *key);
-static double count_keys(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key);
+static double path_count_keys(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key);
 static double count_source_keys(PlannerInfo *root, const GjSource *source,
 								const KeyStatistics *key);
 static Selectivity estimate_node(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key);
@@ -431,7 +431,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	if (!whole)
 		GjAddAlternativePath(root, &input, conditions, make_path(&input, conditions, attnos, 0),
 							 ordered);
-	alone = add_path_with_workers(root, &input, conditions, attnos, 0, 0.0);
+	alone = path_add_with_workers(root, &input, conditions, attnos, 0, 0.0);
 	if (ordered != NULL)
 		GjAddPath(root, rel, ordered, ordered->path.startup_cost,
 				  ordered->path.total_cost - ordered->path.startup_cost);
@@ -439,7 +439,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	{
 		if (!whole)
 			rel->partial_pathlist = drop_bitmap_paths(rel->partial_pathlist, index);
-		(void) add_path_with_workers(root, &input, conditions, attnos, workers, alone);
+		(void) path_add_with_workers(root, &input, conditions, attnos, workers, alone);
 	}
 }
 
@@ -510,7 +510,7 @@ count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses)
  * cost without the charge for workers
  */
 static Cost
-add_path_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, List *attnos,
+path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, List *attnos,
 					  int workers, Cost alone)
 {
 	CustomPath *path = make_path(input, conditions, attnos, workers);
@@ -805,7 +805,7 @@ order_pathkeys(PlannerInfo *root, IndexOptInfo *index, bool sliced, List **order
 	foreach(lc, root->query_pathkeys)
 	{
 		PathKey    *pathkey = lfirst_node(PathKey, lc);
-		int			column = find_column(root, index, pathkey);
+		int			column = path_find_column(root, index, pathkey);
 
 		if (column < 0 || (sliced && get_atttype(planner_rt_fetch(index->rel->relid, root)->relid,
 												 index->indexkeys[column]) == NUMERICOID))
@@ -830,7 +830,7 @@ is_ordered_by_key(PlannerInfo *root, IndexOptInfo *index)
 	return wants_few(root) &&
 		GjTypeSorts(index->opcintype[0], &kind) && kind == GJ_SORT_SIGNED &&
 		GjIndexKeepsValues(index) &&
-		find_column(root, index, linitial(root->query_pathkeys)) == 0;
+		path_find_column(root, index, linitial(root->query_pathkeys)) == 0;
 }
 
 /*
@@ -852,7 +852,7 @@ wants_few(PlannerInfo *root)
  * Return the index's column that a pathkey sorts by, or -1
  */
 static int
-find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey)
+path_find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey)
 {
 	EquivalenceClass *ec = pathkey->pk_eclass;
 	ListCell   *lc;
@@ -997,7 +997,7 @@ estimate_conditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	{
 		GjKeyCondition *condition = lfirst(lc);
 
-		*nkeys += count_keys(root, condition->node, &key);
+		*nkeys += path_count_keys(root, condition->node, &key);
 		if (!condition->exact || estimate_is_ours(condition->node))
 			ours = Min(ours, estimate_node(root, condition->node, &key));
 		else
@@ -1079,7 +1079,7 @@ GjAssumedKeys(double ndistinct)
 }
 
 static double
-count_keys(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key)
+path_count_keys(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key)
 {
 	double		nkeys = 0;
 	ListCell   *lc;
@@ -1088,7 +1088,7 @@ count_keys(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key)
 		return count_source_keys(root, &node->source, key);
 
 	foreach(lc, node->operands)
-		nkeys += count_keys(root, lfirst(lc), key);
+		nkeys += path_count_keys(root, lfirst(lc), key);
 	return nkeys;
 }
 

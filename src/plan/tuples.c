@@ -105,8 +105,8 @@ static bool read_comparison(Finder *finder, Node *clause, Comparison *comparison
 static bool read_cast(Finder *finder, OpExpr *op, Comparison *comparison);
 static Expr *to_bpchar(Expr *value, Oid collation);
 static bool is_column(const Finder *finder, Node *expr, AttrNumber *attno);
-static int	find_column(Finder *finder, const Comparison *comparison, bool is_first);
-static bool same_operator(Column *column, const Comparison *comparison);
+static int	tuple_find_column(Finder *finder, const Comparison *comparison, bool is_first);
+static bool tuple_same_operator(Column *column, const Comparison *comparison);
 static bool is_integer_equality(Oid opno);
 static bool put_key_first(Finder *finder);
 static bool settle_operators(Finder *finder);
@@ -117,7 +117,7 @@ static GjTuples *create_tuples(Finder *finder);
 static Expr *make_values(Finder *finder, int column, List *values);
 static ScalarArrayOpExpr *compare_key(const Finder *finder, Expr *array);
 static double count_distinct(const Expr *array);
-static int	compare_bytes(const void *a, const void *b, void *arg);
+static int	tuple_compare_bytes(const void *a, const void *b, void *arg);
 static bool parts_are_usable(PlannerInfo *root, const GjTuples *tuples);
 
 /*
@@ -178,7 +178,7 @@ add_arm(Finder *finder, Node *arm, bool is_first)
 
 		if (!read_comparison(finder, lfirst(lc), &comparison))
 			return false;
-		column = find_column(finder, &comparison, is_first);
+		column = tuple_find_column(finder, &comparison, is_first);
 		if (column < 0 || values[column] != NULL || (comparison.is_array && array >= 0))
 			return false;
 		values[column] = comparison.value;
@@ -331,7 +331,7 @@ is_column(const Finder *finder, Node *expr, AttrNumber *attno)
  * columns, or if the tuples compare it by another operator
  */
 static int
-find_column(Finder *finder, const Comparison *comparison, bool is_first)
+tuple_find_column(Finder *finder, const Comparison *comparison, bool is_first)
 {
 	AttrNumber	attno;
 	Column	   *column;
@@ -340,7 +340,7 @@ find_column(Finder *finder, const Comparison *comparison, bool is_first)
 	for (int i = 0; i < finder->ncolumns; i++)
 	{
 		if (finder->columns[i].attno == attno)
-			return same_operator(&finder->columns[i], comparison) ? i : -1;
+			return tuple_same_operator(&finder->columns[i], comparison) ? i : -1;
 	}
 	if (!is_first)
 		return -1;
@@ -354,7 +354,7 @@ find_column(Finder *finder, const Comparison *comparison, bool is_first)
 }
 
 static bool
-same_operator(Column *column, const Comparison *comparison)
+tuple_same_operator(Column *column, const Comparison *comparison)
 {
 	Oid			opno = comparison->opno;
 
@@ -587,16 +587,16 @@ count_distinct(const Expr *expr)
 	}
 	n = ndistinct;
 	ndistinct = 0;
-	qsort_arg(values, n, sizeof(Datum), compare_bytes, &type);
+	qsort_arg(values, n, sizeof(Datum), tuple_compare_bytes, &type);
 	for (int i = 0; i < n; i++)
-		ndistinct += i == 0 || compare_bytes(&values[i], &values[i - 1], &type) != 0;
+		ndistinct += i == 0 || tuple_compare_bytes(&values[i], &values[i - 1], &type) != 0;
 	pfree(values);
 	pfree(nulls);
 	return ndistinct;
 }
 
 static int
-compare_bytes(const void *a, const void *b, void *arg)
+tuple_compare_bytes(const void *a, const void *b, void *arg)
 {
 	const ValueType *type = arg;
 	Datum		left = *(const Datum *) a;

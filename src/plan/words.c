@@ -40,9 +40,9 @@
 /* The least fraction of packed keys that counts as nearly all */
 #define MIN_PACKED				0.9
 
-static bool find_words(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind,
+static bool words_find(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind,
 					   int *scales);
-static bool has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel,
+static bool words_has(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel,
 					  const Var *column, GjColumnKind kind, int *scales);
 static void get_kinds(const IndexOptInfo *index, GjIndexInfo *info);
 static double lacking_share(Oid table, AttrNumber attno, const GjIncludedColumn *column);
@@ -59,7 +59,7 @@ static AttrNumber attno_of(PlannerInfo *root, const RelOptInfo *rel, const Var *
 bool
 GjNumericScales(PlannerInfo *root, Path *path, const Var *column, int *scales)
 {
-	return find_words(root, path, column, GJ_COLUMN_NUMERIC, scales);
+	return words_find(root, path, column, GJ_COLUMN_NUMERIC, scales);
 }
 
 /*
@@ -71,12 +71,12 @@ GjTextHasWords(PlannerInfo *root, Path *path, const Var *column)
 {
 	int			scales[2];
 
-	return find_words(root, path, column, column->vartype == BPCHAROID ?
+	return words_find(root, path, column, column->vartype == BPCHAROID ?
 					  GJ_COLUMN_WIDE_BPCHAR : GJ_COLUMN_WIDE_TEXT, scales);
 }
 
 static bool
-find_words(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind, int *scales)
+words_find(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind, int *scales)
 {
 	CustomPath *custom;
 	const GjJoinCandidate *cand;
@@ -90,7 +90,7 @@ find_words(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind, 
 
 		foreach(lc, ((AppendPath *) path)->subpaths)
 		{
-			if (!find_words(root, lfirst(lc), column, kind,
+			if (!words_find(root, lfirst(lc), column, kind,
 							foreach_current_index(lc) == 0 ? scales : others))
 				return false;
 		}
@@ -101,10 +101,10 @@ find_words(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind, 
 
 	custom = (CustomPath *) path;
 	if (custom->methods == &GjAlternativePathMethods)
-		return find_words(root, linitial(custom->custom_paths), column, kind, scales);
+		return words_find(root, linitial(custom->custom_paths), column, kind, scales);
 	if (custom->methods == &GjScanPathMethods)
 		return boolVal(list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX_ONLY)) &&
-			has_words(root, list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX), path->parent,
+			words_has(root, list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX), path->parent,
 					  column, kind, scales);
 	if (custom->methods != &GjJoinPathMethods)
 		return false;
@@ -115,7 +115,7 @@ find_words(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind, 
 	{
 		const GjJoinScan *scan = lfirst(lc);
 
-		if (!scan->index_only || !has_words(root, scan->index, scan->table, column, kind,
+		if (!scan->index_only || !words_has(root, scan->index, scan->table, column, kind,
 											scales))
 			return false;
 	}
@@ -126,7 +126,7 @@ find_words(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind, 
  * Return true if an index has words for a column, and set their scales
  */
 static bool
-has_words(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel, const Var *column,
+words_has(PlannerInfo *root, const IndexOptInfo *index, const RelOptInfo *rel, const Var *column,
 		  GjColumnKind kind, int *scales)
 {
 	AttrNumber	attno = attno_of(root, rel, column);

@@ -40,12 +40,12 @@ static void run_few(const GjColumnTest *test, const GjBatchColumn *column, int n
 					uint8 *pg_restrict results);
 static void run_pair(const GjColumnTest *test, const char *firsts, const char *seconds, int n,
 					 uint8 *results);
-static void find_pairs(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds,
-					   uint8 *results);
+static void test_find_pairs(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds,
+							uint8 *results);
 static int64 get_key(Oid type, const GjBatchColumn *column, int i);
-static bool add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high);
+static bool test_add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high);
 static inline bool may_lack(Oid type);
-static bool add_range(gjd_filter *filter, int column, bool lacks, int64 low, int64 high);
+static bool test_add_range(gjd_filter *filter, int column, bool lacks, int64 low, int64 high);
 static void compare_integer(GjColumnTest *test, GjFilterOperator operator, int64 value);
 static void compare_pair(GjColumnTest *test, GjFilterOperator operator, Datum value);
 static void read_words(const GjColumnTest *test, Datum value, int64 *words);
@@ -54,8 +54,8 @@ static void compare_float(GjColumnTest *test, GjFilterOperator operator, double 
 static void get_limits(Oid type, int64 *min, int64 *max);
 static int64 read_integer(Oid type, Datum value);
 static double read_float(Oid type, Datum value);
-static void add_element(void *destination, Datum value);
-static int64 read_numeric(const GjColumnTest *test, Datum value, bool *is_exact);
+static void test_add_element(void *destination, Datum value);
+static int64 test_read_numeric(const GjColumnTest *test, Datum value, bool *is_exact);
 
 /*
  * Return true if the type is compared in double precision
@@ -246,14 +246,14 @@ run_pair(const GjColumnTest *test, const char *firsts, const char *seconds, int 
 	if (test->kind == GJ_TEST_PAIR)
 		GjPairIsEqual(firsts, seconds, n, test->low, test->high, test->ignored, results);
 	else if (test->ignored == 0)
-		find_pairs(test->pairs, n, (const int64 *) firsts, (const int64 *) seconds, results);
+		test_find_pairs(test->pairs, n, (const int64 *) firsts, (const int64 *) seconds, results);
 	else
 	{
 		int64		compared[GJ_BATCH_ROWS] = {0};
 
 		for (int i = 0; i < n; i++)
 			compared[i] = ((const int64 *) seconds)[i] & ~test->ignored;
-		find_pairs(test->pairs, n, (const int64 *) firsts, compared, results);
+		test_find_pairs(test->pairs, n, (const int64 *) firsts, compared, results);
 	}
 	for (int i = 0; i < n; i++)
 		results[i] = results[i] != 0 ? test->yes : test->no;
@@ -263,7 +263,7 @@ run_pair(const GjColumnTest *test, const char *firsts, const char *seconds, int 
  * Set a byte for each of n pairs that is in the table, and clear it for the others
  */
 static void
-find_pairs(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds, uint8 *results)
+test_find_pairs(GjExact *pairs, int n, const int64 *firsts, const int64 *seconds, uint8 *results)
 {
 	const Datum *parts = (const Datum *) seconds;
 	uint32		numbers[GJ_BATCH_ROWS];
@@ -346,22 +346,22 @@ GjTestForDevice(gjd_filter *filter, int column, int second, const GjColumnTest *
 	switch (test->kind)
 	{
 		case GJ_TEST_CONSTANT:
-			return test->yes == wanted || add(filter, 0, GJD_BETWEEN, 1, 0);
+			return test->yes == wanted || test_add(filter, 0, GJD_BETWEEN, 1, 0);
 		case GJ_TEST_SAME:
 			if (test->yes == wanted)
-				return add(filter, column, GJD_IS_NOT_NULL, 0, 0);
-			return lacks ? add(filter, column, GJD_BETWEEN, GJ_ABSENT, GJ_ABSENT) :
-				add(filter, 0, GJD_BETWEEN, 1, 0);
+				return test_add(filter, column, GJD_IS_NOT_NULL, 0, 0);
+			return lacks ? test_add(filter, column, GJD_BETWEEN, GJ_ABSENT, GJ_ABSENT) :
+				test_add(filter, 0, GJD_BETWEEN, 1, 0);
 		case GJ_TEST_RANGE:
 			if (test->type == OIDOID)
 				return false;
 			if (test->yes != wanted)
-				return add(filter, column, GJD_OUTSIDE, test->low, test->high);
-			return add_range(filter, column, lacks, test->low, test->high);
+				return test_add(filter, column, GJD_OUTSIDE, test->low, test->high);
+			return test_add_range(filter, column, lacks, test->low, test->high);
 		case GJ_TEST_PAIR:
 			return test->yes == wanted &&
-				add_range(filter, column, lacks, test->low, test->low) &&
-				add_range(filter, second, lacks, test->high, test->high | test->ignored);
+				test_add_range(filter, column, lacks, test->low, test->low) &&
+				test_add_range(filter, second, lacks, test->high, test->high | test->ignored);
 		case GJ_TEST_LESS:
 		case GJ_TEST_LESS_EQUAL:
 		case GJ_TEST_EQUAL:
@@ -379,7 +379,7 @@ GjTestForDevice(gjd_filter *filter, int column, int second, const GjColumnTest *
 bool
 GjTestNullForDevice(gjd_filter *filter, int column, bool isnull)
 {
-	return add(filter, column, isnull ? GJD_IS_NULL : GJD_IS_NOT_NULL, 0, 0);
+	return test_add(filter, column, isnull ? GJD_IS_NULL : GJD_IS_NOT_NULL, 0, 0);
 }
 
 /*
@@ -395,16 +395,16 @@ may_lack(Oid type)
  * Add the conditions that a value is in a range, or, with lacks, that it is absent
  */
 static bool
-add_range(gjd_filter *filter, int column, bool lacks, int64 low, int64 high)
+test_add_range(gjd_filter *filter, int column, bool lacks, int64 low, int64 high)
 {
 	if (!lacks)
-		return add(filter, column, GJD_BETWEEN, low, high);
-	return (low == GJ_ABSENT || add(filter, column, GJD_OUTSIDE, GJ_ABSENT + 1, low - 1)) &&
-		add(filter, column, GJD_BETWEEN, GJ_ABSENT, high);
+		return test_add(filter, column, GJD_BETWEEN, low, high);
+	return (low == GJ_ABSENT || test_add(filter, column, GJD_OUTSIDE, GJ_ABSENT + 1, low - 1)) &&
+		test_add(filter, column, GJD_BETWEEN, GJ_ABSENT, high);
 }
 
 static bool
-add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high)
+test_add(gjd_filter *filter, int column, gjd_test test, int64 low, int64 high)
 {
 	gjd_condition *condition = &filter->conditions[filter->n];
 
@@ -556,7 +556,7 @@ static void
 compare_numeric(GjColumnTest *test, GjFilterOperator operator, Datum value)
 {
 	bool		is_exact;
-	int64		word = read_numeric(test, value, &is_exact);
+	int64		word = test_read_numeric(test, value, &is_exact);
 
 	if (!is_exact)
 	{
@@ -633,14 +633,14 @@ GjTestAny(GjColumnTest *test, MemoryContext context, Oid type, Oid element_type,
 		test->set = GjKeySetCreate(context, sizeof(int64));
 	test->kind = has_pairs(type) ? GJ_TEST_PAIRS : GJ_TEST_LISTED;
 	test->yes = GJ_RESULT_TRUE;
-	test->no = GjForEachElement(elements, add_element, &(Elements) {test, element_type}) ?
+	test->no = GjForEachElement(elements, test_add_element, &(Elements) {test, element_type}) ?
 		GJ_RESULT_NULL : GJ_RESULT_FALSE;
 	if (!has_pairs(type))
 		GjKeySetFinish(test->set);
 }
 
 static void
-add_element(void *destination, Datum value)
+test_add_element(void *destination, Datum value)
 {
 	GjColumnTest *test = ((Elements *) destination)->test;
 	Oid			element_type = ((Elements *) destination)->type;
@@ -663,7 +663,7 @@ add_element(void *destination, Datum value)
 		return;
 	}
 	get_limits(test->type, &min, &max);
-	key = test->type == NUMERICOID ? read_numeric(test, value, &is_exact) :
+	key = test->type == NUMERICOID ? test_read_numeric(test, value, &is_exact) :
 		read_integer(element_type, value);
 	if (is_exact && key >= min && key <= max)
 		GjKeySetAdd(test->set, key);
@@ -674,7 +674,7 @@ add_element(void *destination, Datum value)
  * beyond all words see GjNumericFloor()
  */
 static int64
-read_numeric(const GjColumnTest *test, Datum value, bool *is_exact)
+test_read_numeric(const GjColumnTest *test, Datum value, bool *is_exact)
 {
 	GjNumericParts parts;
 

@@ -89,7 +89,7 @@ static void read_column(Reader *reader, Condition *condition);
 static int	next_step(Reader *reader);
 static void read_value(Reader *reader, Condition *condition);
 static bool is_at_hand(const GjEntryFilter *filter);
-static void start(GjEntryFilter *filter);
+static void filter_start(GjEntryFilter *filter);
 static void start_condition(GjEntryFilter *filter, Condition *condition);
 static bool add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter);
 static int	run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows);
@@ -104,8 +104,8 @@ static int	list_complete(const GjEntryFilter *filter, const GjBatchColumn *colum
 static const Datum *read_part(const GjIncludedColumn *included, const GjBatchColumn *columns,
 							  int column, int nentries, int n, const uint16 *rows, char *bytes,
 							  Datum *values);
-static const int64 *read_words(const GjBatchColumn *column, int nentries, int n,
-							   const uint16 *rows, int64 *words);
+static const int64 *filter_read_words(const GjBatchColumn *column, int nentries, int n,
+									  const uint16 *rows, int64 *words);
 static void attach_filter(void *arg, GjEntrySet *set);
 static bool may_prove(const GjEntryFilter *filter);
 static void run(const Condition *condition, const GjBatchColumn *columns, int n,
@@ -350,7 +350,7 @@ GjEntryFilterSetExact(GjEntryFilter *filter, const GjKeySet *keys, GjExact *exac
 }
 
 static void
-start(GjEntryFilter *filter)
+filter_start(GjEntryFilter *filter)
 {
 	MemoryContextReset(filter->context);
 	start_condition(filter, &filter->root);
@@ -396,7 +396,7 @@ run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)
 
 	Assert(n <= GJ_BATCH_ROWS);
 	if (!filter->started)
-		start(filter);
+		filter_start(filter);
 	if (filter->root.words != 0)
 		run_on_words(&filter->root, columns, n, results);
 	else if (filter->root.noperands > 0)
@@ -470,7 +470,7 @@ drop_unlisted(GjEntryFilter *filter, const GjBatchColumn *columns, int nentries,
 	ListCell   *lc;
 
 	Assert(filter->exact != NULL || n == 0);
-	codes = read_words(&columns[0], nentries, ncomplete, complete, words);
+	codes = filter_read_words(&columns[0], nentries, ncomplete, complete, words);
 	foreach(lc, filter->parts)
 	{
 		int			k = foreach_current_index(lc);
@@ -549,7 +549,8 @@ read_part(const GjIncludedColumn *included, const GjBatchColumn *columns, int co
 		  int nentries, int n, const uint16 *rows, char *bytes, Datum *values)
 {
 	if (included->second == 0)
-		return (const Datum *) read_words(&columns[column], nentries, n, rows, (int64 *) values);
+		return (const Datum *) filter_read_words(&columns[column], nentries, n, rows,
+												 (int64 *) values);
 	GjReadWide(included->kind, columns[column].values, columns[included->second].values, n, rows,
 			   bytes, values);
 	return values;
@@ -560,7 +561,8 @@ read_part(const GjIncludedColumn *included, const GjBatchColumn *columns, int co
  * entries, or copies in words[]
  */
 static const int64 *
-read_words(const GjBatchColumn *column, int nentries, int n, const uint16 *rows, int64 *words)
+filter_read_words(const GjBatchColumn *column, int nentries, int n, const uint16 *rows,
+				  int64 *words)
 {
 #define READ_WORDS(type) \
 	for (int i = 0; i < n; i++) \
@@ -609,7 +611,7 @@ attach_filter(void *arg, GjEntrySet *set)
 	{
 		if (!is_at_hand(filter))
 			return;
-		start(filter);
+		filter_start(filter);
 	}
 	for (int i = 0; i < Min(root->noperands, 64); i++)
 	{

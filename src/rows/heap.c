@@ -157,9 +157,9 @@ static int	recheck_keys(GjFetch *fetch, int ntuples);
 static void read_tuple_keys(GjFetch *fetch, int ntuples, int64 *codes, bool *isnull);
 static int	find_in_set(GjFetch *fetch, const GjRowKeys *keys);
 static int	drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls, int n);
-static int	drop_unlisted(GjFetch *fetch, const int64 *codes, int n);
+static int	fetch_drop_unlisted(GjFetch *fetch, const int64 *codes, int n);
 static int	find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls);
-static bool read_parts(GjFetch *fetch, int row, int64 code, Datum *values, int stride);
+static bool fetch_read_parts(GjFetch *fetch, int row, int64 code, Datum *values, int stride);
 static int	max_pinned(Relation heap, int most);
 static void fill_ring(GjBlocks *blocks);
 static void recall_blocks(GjBlocks *blocks);
@@ -174,7 +174,7 @@ static int	collect_chains(Relation heap, Buffer buffer, Snapshot snapshot,
 static int	collect_roots(Relation heap, Page page, const GjTidBlock *tids, HeapTuple tuples);
 static int	collect_whole_block(Relation heap, Buffer buffer, Snapshot snapshot,
 								BlockNumber block, bool all_visible, HeapTuple tuples);
-static bool is_visible(Relation heap, Buffer buffer, Snapshot snapshot, HeapTuple tuple);
+static bool fetch_is_visible(Relation heap, Buffer buffer, Snapshot snapshot, HeapTuple tuple);
 static GjBlocks *blocks_create(MemoryContext parent, Relation heap);
 static bool is_past_end(GjBlocks *blocks, BlockNumber block);
 static void blocks_start(GjBlocks *blocks, GjTidSet *tids);
@@ -408,7 +408,7 @@ recheck_keys(GjFetch *fetch, int ntuples)
 		n = find_in_set(fetch, &keys);
 		if (fetch->probe.keys->exact != NULL)
 			n = fetch->key_reader->nparts == 0 ?
-				drop_strangers(fetch, codes, nulls, n) : drop_unlisted(fetch, codes, n);
+				drop_strangers(fetch, codes, nulls, n) : fetch_drop_unlisted(fetch, codes, n);
 	}
 	else if (fetch->key_reader->nparts > 0)
 		n = find_with_parts(fetch, &keys, nulls);
@@ -483,7 +483,7 @@ drop_strangers(GjFetch *fetch, const int64 *codes, const bool *nulls, int n)
  * their number.  codes[] has the keys of all tuples of the block.
  */
 static int
-drop_unlisted(GjFetch *fetch, const int64 *codes, int n)
+fetch_drop_unlisted(GjFetch *fetch, const int64 *codes, int n)
 {
 	int			nparts = fetch->key_reader->nparts;
 	Datum	   *values = palloc(n * nparts * sizeof(Datum));
@@ -497,7 +497,7 @@ drop_unlisted(GjFetch *fetch, const int64 *codes, int n)
 		arrays[i] = values + i * n;
 	for (int i = 0; i < n; i++)
 	{
-		if (!read_parts(fetch, fetch->rows[i], codes[fetch->rows[i]], values + nread, n))
+		if (!fetch_read_parts(fetch, fetch->rows[i], codes[fetch->rows[i]], values + nread, n))
 			continue;
 		selected[nread] = codes[fetch->rows[i]];
 		fetch->rows[nread++] = fetch->rows[i];
@@ -528,7 +528,7 @@ find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls)
 	for (int i = 0; i < keys->n; i++)
 	{
 		if (!nulls[i])
-			nulls[i] = !read_parts(fetch, i, keys->codes[i], values + i, keys->n);
+			nulls[i] = !fetch_read_parts(fetch, i, keys->codes[i], values + i, keys->n);
 	}
 	keys->parts = arrays;
 	nfound = fetch->probe.lookup(fetch->probe.arg, keys, fetch->rows, fetch->partners);
@@ -541,7 +541,7 @@ find_with_parts(GjFetch *fetch, GjRowKeys *keys, bool *nulls)
  * values[stride], ...  Returns false if one is NULL.
  */
 static bool
-read_parts(GjFetch *fetch, int row, int64 code, Datum *values, int stride)
+fetch_read_parts(GjFetch *fetch, int row, int64 code, Datum *values, int stride)
 {
 	GjKeyReader *reader = fetch->key_reader;
 
@@ -954,7 +954,7 @@ collect_whole_block(Relation heap, Buffer buffer, Snapshot snapshot, BlockNumber
 		if (!ItemIdIsNormal(item))
 			continue;
 		fill_tuple(&tuples[n], relid, page, item, block, offset);
-		if (all_visible || is_visible(heap, buffer, snapshot, &tuples[n]))
+		if (all_visible || fetch_is_visible(heap, buffer, snapshot, &tuples[n]))
 			n++;
 	}
 	return n;
@@ -964,7 +964,7 @@ collect_whole_block(Relation heap, Buffer buffer, Snapshot snapshot, BlockNumber
  * Return true if the tuple is visible, after the checks and locks for serializable transactions
  */
 static bool
-is_visible(Relation heap, Buffer buffer, Snapshot snapshot, HeapTuple tuple)
+fetch_is_visible(Relation heap, Buffer buffer, Snapshot snapshot, HeapTuple tuple)
 {
 	bool		visible = HeapTupleSatisfiesVisibility(tuple, snapshot, buffer);
 

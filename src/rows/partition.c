@@ -114,11 +114,11 @@ typedef struct Slice
 static bool is_known_type(Oid type);
 static bool keeps_order(const FmgrInfo *compare);
 static void note_places(GjPartitions *partitions);
-static int	compare_places(const void *a, const void *b);
+static int	partition_compare_places(const void *a, const void *b);
 static bool is_settled(GjPartitions *partitions, int place);
 static bool all_settled(GjPartitions *partitions);
 static int	find_place(const GjPartitions *partitions, int64 key);
-static int	find_range(const GjPartitions *partitions, int64 key);
+static int	partition_find_range(const GjPartitions *partitions, int64 key);
 static uint64 find_end_of_range(const GjPartitions *partitions, const int64 *keys, uint64 nkeys,
 								uint64 first);
 static void locate(GjPartitions *partitions, const int64 *keys, uint64 nkeys, int *places);
@@ -207,11 +207,11 @@ note_places(GjPartitions *partitions)
 
 	for (int i = 0; i < nparts; i++)
 		partitions->places[i] = (Place) {.partition = partitions->desc->oids[i],.place = i};
-	qsort(partitions->places, nparts, sizeof(Place), compare_places);
+	qsort(partitions->places, nparts, sizeof(Place), partition_compare_places);
 }
 
 static int
-compare_places(const void *a, const void *b)
+partition_compare_places(const void *a, const void *b)
 {
 	Oid			left = ((const Place *) a)->partition;
 	Oid			right = ((const Place *) b)->partition;
@@ -228,7 +228,7 @@ partitions_place(GjPartitions *partitions, Oid partition)
 {
 	Place		wanted = {.partition = partition};
 	Place	   *found = bsearch(&wanted, partitions->places, partitions->desc->nparts,
-								sizeof(Place), compare_places);
+								sizeof(Place), partition_compare_places);
 
 	return found != NULL && is_settled(partitions, found->place) ? found->place : -1;
 }
@@ -358,7 +358,7 @@ locate_by_range(GjPartitions *partitions, const int64 *keys, uint64 nkeys, int *
 static uint64
 find_end_of_range(const GjPartitions *partitions, const int64 *keys, uint64 nkeys, uint64 first)
 {
-	int			range = find_range(partitions, keys[first]);
+	int			range = partition_find_range(partitions, keys[first]);
 	uint64		low = first;	/* a key in the range */
 	uint64		high;			/* a key after it, or the end */
 	uint64		step = 1;
@@ -366,7 +366,7 @@ find_end_of_range(const GjPartitions *partitions, const int64 *keys, uint64 nkey
 	if (range == IMPOSSIBLE)
 		return first + 1;
 
-	while (step < nkeys - low && find_range(partitions, keys[low + step]) == range)
+	while (step < nkeys - low && partition_find_range(partitions, keys[low + step]) == range)
 	{
 		low += step;
 		step *= 2;
@@ -376,7 +376,7 @@ find_end_of_range(const GjPartitions *partitions, const int64 *keys, uint64 nkey
 	{
 		uint64		middle = low + (high - low) / 2;
 
-		if (find_range(partitions, keys[middle]) == range)
+		if (partition_find_range(partitions, keys[middle]) == range)
 			low = middle;
 		else
 			high = middle;
@@ -415,7 +415,7 @@ find_place(const GjPartitions *partitions, int64 key)
 			break;
 		case PARTITION_STRATEGY_RANGE:
 			/* this is the partition's lower bound; the next bound has its number */
-			place = bounds->indexes[find_range(partitions, key) + 1];
+			place = bounds->indexes[partition_find_range(partitions, key) + 1];
 			break;
 	}
 	return place >= 0 ? place : bounds->default_index;
@@ -425,7 +425,7 @@ find_place(const GjPartitions *partitions, int64 key)
  * Return the last bound that is not above the key, or -1 if all are
  */
 static int
-find_range(const GjPartitions *partitions, int64 key)
+partition_find_range(const GjPartitions *partitions, int64 key)
 {
 	PartitionKey partkey = partitions->key;
 	Datum		values[1];

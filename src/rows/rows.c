@@ -105,10 +105,10 @@ struct GjRows
 
 static void start_entries(GjRows *rows);
 static bool load_rows(GjRows *rows);
-static bool has_room(const GjRows *rows);
+static bool rows_has_room(const GjRows *rows);
 static bool load_entries(GjRows *rows);
 static void find_partners(GjRows *rows);
-static void find_with_parts(GjRows *rows, GjRowKeys *keys);
+static void rows_find_with_parts(GjRows *rows, GjRowKeys *keys);
 static void fetch_rest(GjRows *rows, Phase phase);
 static void forget_rest(GjRows *rows);
 static void load_chunk(GjRows *rows);
@@ -288,7 +288,7 @@ load_rows(GjRows *rows)
 	switch (rows->phase)
 	{
 		case PHASE_ENTRIES:
-			if (rows->nrest > 0 && !has_room(rows))
+			if (rows->nrest > 0 && !rows_has_room(rows))
 				fetch_rest(rows, PHASE_REST);
 			else if (rows->entries != NULL && rows->position < rows->entries->nentries)
 			{
@@ -320,7 +320,7 @@ load_rows(GjRows *rows)
  * rows of a block may have been returned from entries, or be fetched by another process.
  */
 static bool
-has_room(const GjRows *rows)
+rows_has_room(const GjRows *rows)
 {
 	return (rows->nrest + CHUNK_ENTRIES) * REST_TID_BYTES <= rows->limit;
 }
@@ -381,7 +381,7 @@ find_partners(GjRows *rows)
 		GjGather(codes, (const int64 *) column->values + batch->first, sizeof(int64),
 				 rows->positions, batch->nrows);
 	if (rows->reader->nparts > 0)
-		find_with_parts(rows, &keys);
+		rows_find_with_parts(rows, &keys);
 	else
 		batch->nrows = rows->probe.lookup(rows->probe.arg, &keys, rows->positions,
 										  rows->partners);
@@ -391,7 +391,7 @@ find_partners(GjRows *rows)
  * Look up the keys and parts of the batch, which are columns of entries
  */
 static void
-find_with_parts(GjRows *rows, GjRowKeys *keys)
+rows_find_with_parts(GjRows *rows, GjRowKeys *keys)
 {
 	GjRowBatch *batch = &rows->batch;
 	int			nparts = rows->reader->nparts;

@@ -49,9 +49,9 @@ static bool all_have_place(const HeapTupleData *tuples, AttrNumber attno, const 
 						   int n);
 static void read_places(const HeapTupleData *tuples, const GjTuplePlace *place,
 						const uint16 *rows, int n, char *values);
-static bool read_words(const HeapTupleData *tuples, const GjRowShape *shape,
-					   const GjShapeOutput *output, int word, const uint16 *rows, int n,
-					   int64 *values, uint8 *nulls);
+static bool shape_read_words(const HeapTupleData *tuples, const GjRowShape *shape,
+							 const GjShapeOutput *output, int word, const uint16 *rows, int n,
+							 int64 *values, uint8 *nulls);
 static bool read_attributes(const HeapTupleData *tuples, TupleDesc desc,
 							const GjTuplePlace *place, const uint16 *rows, int n, char *values,
 							uint8 *nulls);
@@ -417,7 +417,7 @@ GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *shape, const Gj
 {
 	Assert(output->by_value || word == 1 || word == 2);
 	if (word != 0)
-		return read_words(tuples, shape, output, word, rows, n, (int64 *) values, nulls);
+		return shape_read_words(tuples, shape, output, word, rows, n, (int64 *) values, nulls);
 	if (output->place.offset == GJ_NO_OFFSET ||
 		!all_have_place(tuples, output->place.attno, rows, n))
 		return read_attributes(tuples, shape->desc, &output->place, rows, n, values, nulls);
@@ -451,8 +451,8 @@ read_places(const HeapTupleData *tuples, const GjTuplePlace *place, const uint16
  * Read a word of the uuids of tuples
  */
 static bool
-read_words(const HeapTupleData *tuples, const GjRowShape *shape, const GjShapeOutput *output,
-		   int word, const uint16 *rows, int n, int64 *values, uint8 *nulls)
+shape_read_words(const HeapTupleData *tuples, const GjRowShape *shape, const GjShapeOutput *output,
+				 int word, const uint16 *rows, int n, int64 *values, uint8 *nulls)
 {
 	const GjTuplePlace *place = &output->place;
 	bool		any_null = false;

@@ -135,15 +135,15 @@ static GjExactPart *make_part(Oid family, Oid equality, Oid collation, bool has_
 static void init_arrays(KeySource *source, List *arrays, PlanState *parent);
 static void init_parts(GjKeyProgram *program, List *key_plan);
 static bool adds_keys(GjSourceKind kind);
-static bool collect_params(Node *node, void *arg);
+static bool source_collect_params(Node *node, void *arg);
 static GjKeySet *run_step(Run *run);
 static GjKeySet *run_or(Run *run, int noperands);
 static GjKeySet *run_and(Run *run, int noperands);
 static GjKeySet *run_source(Run *run, KeySource *source);
 static GjKeySet *create_set(Run *run);
 static void add_source(Run *run, KeySource *source, GjKeySet *set);
-static void add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull);
-static void add_range(GjSourceKind kind, GjKeySet *set, int64 bound);
+static void source_add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull);
+static void source_add_range(GjSourceKind kind, GjKeySet *set, int64 bound);
 static void add_tuples(Run *run, KeySource *source, GjKeySet *set);
 static bool read_elements(KeySource *source, ExprContext *econtext, Elements *arrays);
 static void add_tuple(GjKeyProgram *program, KeySource *source, GjKeySet *set,
@@ -212,7 +212,7 @@ GjKeyProgramInit(List *key_plan, List *values, PlanState *parent)
 					   lfirst_oid(type), list_nth_oid(operators, program->nsources - 1));
 	}
 	Assert(program->nsources == list_length(values));
-	collect_params((Node *) values, program);
+	source_collect_params((Node *) values, program);
 	init_parts(program, key_plan);
 	return program;
 }
@@ -340,7 +340,7 @@ get_part(List *key_plan, GjKeyPlanPart part)
 }
 
 static bool
-collect_params(Node *node, void *arg)
+source_collect_params(Node *node, void *arg)
 {
 	GjKeyProgram *program = arg;
 
@@ -351,7 +351,7 @@ collect_params(Node *node, void *arg)
 		program->params = lappend(program->params, node);
 		program->param_ids = bms_add_member(program->param_ids, ((Param *) node)->paramid);
 	}
-	return expression_tree_walker(node, collect_params, arg);
+	return expression_tree_walker(node, source_collect_params, arg);
 }
 
 /*
@@ -479,14 +479,14 @@ add_source(Run *run, KeySource *source, GjKeySet *set)
 	else
 	{
 		value = ExecEvalExpr(source->value, run->econtext, &isnull);
-		add_value(source, set, value, isnull);
+		source_add_value(source, set, value, isnull);
 	}
 	MemoryContextSwitchTo(old);
 	ResetExprContext(run->econtext);
 }
 
 static void
-add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull)
+source_add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull)
 {
 	switch (source->kind)
 	{
@@ -518,7 +518,7 @@ add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull)
 		case GJ_SOURCE_AT_LEAST:
 		case GJ_SOURCE_ABOVE:
 			if (!isnull)
-				add_range(source->kind, set, GjCodeOf(&source->converter.codec, value));
+				source_add_range(source->kind, set, GjCodeOf(&source->converter.codec, value));
 			break;
 		case GJ_SOURCE_NOT_NULL:
 			GjKeySetAddInterval(set, PG_INT64_MIN, PG_INT64_MAX);
@@ -530,7 +530,7 @@ add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull)
  * Add the keys on one side of a bound.  The bound may be outside of what the index can store.
  */
 static void
-add_range(GjSourceKind kind, GjKeySet *set, int64 bound)
+source_add_range(GjSourceKind kind, GjKeySet *set, int64 bound)
 {
 	switch (kind)
 	{

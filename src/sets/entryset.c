@@ -114,7 +114,7 @@ static void prefetch_column(const GjEntryColumn *column, uint64 first, uint64 n)
 static void resize_arrays(GjEntrySet *set, uint64 capacity);
 static int	list_arrays(GjEntrySet *set, Array *arrays);
 static void resize_nulls(GjEntrySet *set, uint64 capacity);
-static void give_up(GjEntrySet *set);
+static void entries_give_up(GjEntrySet *set);
 static void free_arrays(GjEntrySet *set);
 static bool copy_tids(uint64 *to, const uint64 *from, uint64 n, uint64 *highest);
 static void add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n);
@@ -122,9 +122,9 @@ static void copy_column(const GjEntryColumn *column, const char *values, const u
 						uint64 first, int n, struct GjEntryCopy *copy, GjBatchColumn *out);
 static bool take(GjEntrySet *set, const GjEntryArrays *arrays, uint64 first,
 				 const uint16 *rows, int n);
-static bool make_room(GjEntrySet *set, int n);
-static void take_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls,
-					   const uint16 *rows, int n);
+static bool entries_make_room(GjEntrySet *set, int n);
+static void entries_take_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls,
+							   const uint16 *rows, int n);
 static void drop_others(GjEntrySet *set);
 static void drop_doubles(GjEntrySet *set);
 static uint64 *list_doubles(const GjEntrySet *set, uint64 *ndoubles, uint64 *nsurplus);
@@ -132,14 +132,14 @@ static void drop_from_column(GjEntryColumn *column, const uint64 *places, uint64
 							 uint64 nentries);
 static void drop_from_array(void *array, int width, const uint64 *places, uint64 n,
 							uint64 nentries);
-static void add(GjFewTids *few, uint64 which);
+static void entries_add(GjFewTids *few, uint64 which);
 static bool any_byte_set(const uint8 *bytes, uint64 n);
 static bool entry_set_add_passing(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n);
 static bool entry_set_make_distinct(GjEntrySet *set);
 static bool few_tids_next(const GjFewTids *few, const uint64 *tids, uint64 n, uint64 *at,
 						  uint64 *which);
 static void write_array(GjEntrySpill *spill, void *array, Size size);
-static void read_array(GjEntrySpill *spill, void *array, Size size);
+static void entries_read_array(GjEntrySpill *spill, void *array, Size size);
 
 /*
  * Create an empty set for entries of an index, in its own memory context below parent.  Bit i of
@@ -232,7 +232,7 @@ GjEntrySetExpect(GjEntrySet *set, uint64 n)
 	if (set->test != NULL)
 		return;
 	if (n > GjEntrySetCapacity(set))
-		give_up(set);
+		entries_give_up(set);
 	else if (n > set->capacity)
 	{
 		resize_arrays(set, Min(n + SPARE_ENTRIES(n), GjEntrySetCapacity(set)));
@@ -381,7 +381,7 @@ GjEntrySetFinish(GjEntrySet *set)
 	if (set->plain != NULL)
 		GjTidSetFinish(set->plain);
 	else if (!entry_set_make_distinct(set))
-		give_up(set);
+		entries_give_up(set);
 }
 
 /*
@@ -438,7 +438,7 @@ GjEntrySetReserve(GjEntrySet *set, uint64 n)
 		return true;
 	if (!set->piecewise && needed > GjEntrySetCapacity(set))
 	{
-		give_up(set);
+		entries_give_up(set);
 		return false;
 	}
 	if (needed > set->capacity)
@@ -530,7 +530,7 @@ GjEntrySetNulls(GjEntrySet *set, GjEntryColumn *column, uint64 n)
 }
 
 static void
-give_up(GjEntrySet *set)
+entries_give_up(GjEntrySet *set)
 {
 	if (set->piecewise)
 		elog(ERROR, "a piece of a match has too many entries");
@@ -674,7 +674,7 @@ take(GjEntrySet *set, const GjEntryArrays *arrays, uint64 first, const uint16 *r
 	uint64		at = set->nentries;
 	uint64		highest = 0;
 
-	if (!make_room(set, n))
+	if (!entries_make_room(set, n))
 		return true;
 
 	GjGather(set->tids + at, arrays->tids + first, sizeof(uint64), rows, n);
@@ -691,7 +691,7 @@ take(GjEntrySet *set, const GjEntryArrays *arrays, uint64 first, const uint16 *r
 			continue;
 		GjGather(column->values + at * column->width,
 				 arrays->values[i] + first * column->width, column->width, rows, n);
-		take_nulls(set, column, arrays->nulls[i] + first, rows, n);
+		entries_take_nulls(set, column, arrays->nulls[i] + first, rows, n);
 	}
 	GjEntrySetTook(set, n, highest);
 	return true;
@@ -703,7 +703,7 @@ take(GjEntrySet *set, const GjEntryArrays *arrays, uint64 first, const uint16 *r
  * given up.
  */
 static bool
-make_room(GjEntrySet *set, int n)
+entries_make_room(GjEntrySet *set, int n)
 {
 	uint64		capacity = GjEntrySetCapacity(set);
 	uint64		needed = set->nentries + n;
@@ -719,7 +719,8 @@ make_room(GjEntrySet *set, int n)
  * Set the NULL flags of the entries that were taken.  Usually none is NULL.
  */
 static void
-take_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, const uint16 *rows, int n)
+entries_take_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls,
+				   const uint16 *rows, int n)
 {
 	uint8		taken[GJ_BATCH_ROWS];
 
@@ -949,14 +950,14 @@ GjFewTidsCreate(MemoryContext context, const uint64 *tids, uint64 n)
 	{
 		few->least = Min(few->least, tids[i]);
 		greatest = Max(greatest, tids[i]);
-		add(few, i);
+		entries_add(few, i);
 	}
 	few->span = greatest - few->least;
 	return few;
 }
 
 static void
-add(GjFewTids *few, uint64 which)
+entries_add(GjFewTids *few, uint64 which)
 {
 	uint64		hash = hash_tid(few->tids[which]);
 	uint64		slot = hash >> few->slot_shift;
@@ -1100,17 +1101,17 @@ GjEntrySpillRead(GjEntrySpill *spill, GjEntrySet *set)
 	spill->reading = true;
 	spill->nsets--;
 
-	read_array(spill, &header, sizeof(header));
+	entries_read_array(spill, &header, sizeof(header));
 	(void) GjEntrySetReserve(set, header.nentries);
-	read_array(spill, set->tids, header.nentries * sizeof(uint64));
-	read_array(spill, set->keys.values, header.nentries * set->keys.width);
+	entries_read_array(spill, set->tids, header.nentries * sizeof(uint64));
+	entries_read_array(spill, set->keys.values, header.nentries * set->keys.width);
 	for (int i = 0; i < set->nincluded; i++)
 	{
 		GjEntryColumn *column = &set->included[i];
 
-		read_array(spill, column->values, header.nentries * column->width);
+		entries_read_array(spill, column->values, header.nentries * column->width);
 		if ((header.has_nulls >> i & 1) != 0)
-			read_array(spill, GjEntrySetNulls(set, column, 0), header.nentries);
+			entries_read_array(spill, GjEntrySetNulls(set, column, 0), header.nentries);
 	}
 	GjEntrySetTook(set, header.nentries, header.highest);
 	return true;
@@ -1135,7 +1136,7 @@ write_array(GjEntrySpill *spill, void *array, Size size)
 }
 
 static void
-read_array(GjEntrySpill *spill, void *array, Size size)
+entries_read_array(GjEntrySpill *spill, void *array, Size size)
 {
 	CHECK_FOR_INTERRUPTS();
 	if (size > 0 && BufFileRead(spill->file, array, size) != size)

@@ -128,12 +128,12 @@ struct GjExact
 static bool can_be_noted(const GjExactPart *part);
 static void grow(GjExact *exact);
 static void set_room(GjExact *exact, uint64 ncells);
-static uint32 find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row,
-				   bool pairs, uint32 *nsame);
+static uint32 exact_find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row,
+						 bool pairs, uint32 *nsame);
 static void append(GjExact *exact, int64 code, const Datum *values, const Datum *borrowed);
 static void enter_listed(GjExact *exact);
 static uint32 enter_group(GjExact *exact, uint32 first, uint32 n, bool pairs);
-static void enter(GjExact *exact, uint32 hash, uint32 number);
+static void exact_enter(GjExact *exact, uint32 hash, uint32 number);
 static void fill_cells(GjExact *exact);
 static void hash_parts_too(GjExact *exact);
 static bool is_equal(GjExact *exact, const uint64 *element, int64 code, const Datum *values,
@@ -174,7 +174,7 @@ element_at(const GjExact *exact, uint32 number)
  * Return the hash with which that of an element or a row with this code begins
  */
 static inline uint64
-hash_code(const GjExact *exact, int64 code)
+exact_hash_code(const GjExact *exact, int64 code)
 {
 	return mix(exact->seed ^ (uint64) code);
 }
@@ -265,13 +265,13 @@ GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool borrowed, bool 
 							   exact->parts[i].value_length);
 
 	hash = hash_element(exact, code, plain);
-	number = find(exact, hash, code, plain, false, false, &nsame);
+	number = exact_find(exact, hash, code, plain, false, false, &nsame);
 	*found = number != GJ_EXACT_NONE;
 	if (!*found)
 	{
 		append(exact, code, plain, borrowed ? values : NULL);
 		number = exact->nelements++;
-		enter(exact, hash, number);
+		exact_enter(exact, hash, number);
 	}
 	if (nsame >= GJ_EXACT_MAX_SAME && exact->code_only)
 		hash_parts_too(exact);
@@ -289,8 +289,8 @@ GjExactAdd(GjExact *exact, int64 code, const Datum *values, bool borrowed, bool 
  * pairs: all elements are pairs, and the value is a word.
  */
 static pg_attribute_always_inline uint32
-find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row, bool pairs,
-	 uint32 *nsame)
+exact_find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row, bool pairs,
+		   uint32 *nsame)
 {
 	*nsame = 0;
 	for (uint32 at = hash & exact->mask;; at = (at + 1) & exact->mask)
@@ -430,7 +430,7 @@ enter_group(GjExact *exact, uint32 first, uint32 n, bool pairs)
 	{
 		const uint64 *element = element_at(exact, first + i);
 
-		hashes[i] = pairs ? (uint32) (hash_code(exact, (int64) element[0]) >> 32) :
+		hashes[i] = pairs ? (uint32) (exact_hash_code(exact, (int64) element[0]) >> 32) :
 			hash_element(exact, (int64) element[0], (const Datum *) element + 1);
 		GjPrefetchForWrite(&exact->cells[hashes[i] & exact->mask]);
 	}
@@ -439,13 +439,13 @@ enter_group(GjExact *exact, uint32 first, uint32 n, bool pairs)
 		uint64	   *element = element_at(exact, first + i);
 		uint32		nsame;
 
-		if (find(exact, hashes[i], (int64) element[0], (const Datum *) element + 1, false,
-				 pairs, &nsame) == GJ_EXACT_NONE)
+		if (exact_find(exact, hashes[i], (int64) element[0], (const Datum *) element + 1, false,
+					   pairs, &nsame) == GJ_EXACT_NONE)
 		{
 			if (exact->nelements < first + i)
 				memcpy(element_at(exact, exact->nelements), element,
 					   exact->width * sizeof(uint64));
-			enter(exact, hashes[i], exact->nelements++);
+			exact_enter(exact, hashes[i], exact->nelements++);
 		}
 		if (nsame >= GJ_EXACT_MAX_SAME && exact->code_only)
 		{
@@ -469,7 +469,7 @@ filter_bit(uint32 hash)
  * Enter an element into an empty cell
  */
 static void
-enter(GjExact *exact, uint32 hash, uint32 number)
+exact_enter(GjExact *exact, uint32 hash, uint32 number)
 {
 	uint32		at = hash & exact->mask;
 
@@ -545,8 +545,8 @@ fill_cells(GjExact *exact)
 			CHECK_FOR_INTERRUPTS();
 			MemoryContextReset(exact->scratch);
 		}
-		enter(exact, hash_element(exact, (int64) element[0], (const Datum *) element + 1),
-			  number);
+		exact_enter(exact, hash_element(exact, (int64) element[0], (const Datum *) element + 1),
+					number);
 	}
 }
 
@@ -780,7 +780,7 @@ drop_hashes(const int64 *codes, const uint16 *rows, int n, uint16 *others, uint3
 static inline CodeParts *
 find_noted(const GjExact *exact, int64 code)
 {
-	uint32		at = (uint32) hash_code(exact, code) & exact->noted_mask;
+	uint32		at = (uint32) exact_hash_code(exact, code) & exact->noted_mask;
 
 	while (exact->noted[at].bits != 0 && exact->noted[at].code != code)
 		at = (at + 1) & exact->noted_mask;
@@ -827,7 +827,7 @@ list_noted(GjExact *exact, int n, const int64 *codes, const Datum *values, uint1
 	for (int i = 0; i < n; i++)
 		numbers[i] = GJ_EXACT_NONE;
 	for (int run = 0; run < nruns; run++)
-		GjPrefetch(&exact->noted[(uint32) hash_code(exact, codes[runs[run]]) &
+		GjPrefetch(&exact->noted[(uint32) exact_hash_code(exact, codes[runs[run]]) &
 								 exact->noted_mask]);
 	for (int run = 0; run < nruns; run++)
 	{
@@ -954,8 +954,8 @@ find_group(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
 	{
 		int			row = passing[i];
 
-		numbers[rows[row]] = find(exact, hashes[row], codes[rows[row]], &plain[row * nparts],
-								  true, false, &nsame);
+		numbers[rows[row]] = exact_find(exact, hashes[row], codes[rows[row]], &plain[row * nparts],
+										true, false, &nsame);
 	}
 }
 
@@ -1040,7 +1040,7 @@ find_pairs(GjExact *exact, int n, const uint16 *rows, const int64 *codes, const 
 
 	for (int i = 0; i < n; i++)
 	{
-		hashes[i] = (uint32) (hash_code(exact, codes[rows[i]]) >> 32);
+		hashes[i] = (uint32) (exact_hash_code(exact, codes[rows[i]]) >> 32);
 		GjPrefetch(&exact->cells[hashes[i] & exact->mask]);
 	}
 	for (int i = 0; i < n; i++)
@@ -1051,8 +1051,8 @@ find_pairs(GjExact *exact, int n, const uint16 *rows, const int64 *codes, const 
 			GjPrefetch(element_at(exact, cell->number));
 	}
 	for (int i = 0; i < n; i++)
-		numbers[rows[i]] = find(exact, hashes[i], codes[rows[i]], &rests[rows[i]], true, true,
-								&nsame);
+		numbers[rows[i]] = exact_find(exact, hashes[i], codes[rows[i]], &rests[rows[i]], true, true,
+									  &nsame);
 }
 
 /*
@@ -1061,7 +1061,7 @@ find_pairs(GjExact *exact, int n, const uint16 *rows, const int64 *codes, const 
 void
 GjExactPrefetch(const GjExact *exact, int64 code)
 {
-	uint32		hash = (uint32) (hash_code(exact, code) >> 32);
+	uint32		hash = (uint32) (exact_hash_code(exact, code) >> 32);
 
 	if (exact->code_only && exact->cells != NULL)
 		GjPrefetchForWrite(&exact->cells[hash & exact->mask]);
@@ -1108,7 +1108,7 @@ hash_rows(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
 		int			row = rows[i];
 
 		if (i == 0 || codes[row] != codes[rows[i - 1]])
-			of_code = hash_code(exact, codes[row]);
+			of_code = exact_hash_code(exact, codes[row]);
 		for (int k = 0; k < exact->nparts; k++)
 		{
 			const GjExactPart *part = &exact->parts[k];
@@ -1130,7 +1130,7 @@ hash_rows(GjExact *exact, int n, const uint16 *rows, const int64 *codes,
 static uint32
 hash_element(GjExact *exact, int64 code, const Datum *values)
 {
-	return hash_values(exact, hash_code(exact, code), code, values, false, false);
+	return hash_values(exact, exact_hash_code(exact, code), code, values, false, false);
 }
 
 uint32

@@ -38,10 +38,10 @@ typedef struct Intervals
 static bool ascend(const GjKeySet *set);
 static void add_listed(GjKeySet *set);
 static void join_adjacent(GjKeySet *set);
-static void take(GjKeySet *set, const Intervals *taken);
+static void intervals_take(GjKeySet *set, const Intervals *taken);
 static Intervals read_set(const GjKeySet *set, MemoryContext context);
 static Intervals list_gaps(const GjKeySet *set, MemoryContext context, int64 low, int64 high);
-static Intervals allocate(MemoryContext context, uint64 n);
+static Intervals intervals_allocate(MemoryContext context, uint64 n);
 
 #define ST_SORT sort_intervals
 #define ST_ELEMENT_TYPE GjInterval
@@ -212,7 +212,7 @@ GjKeySetBetween(MemoryContext parent, const GjKeySet *set, int64 low, int64 high
 	{
 		Intervals	gaps = list_gaps(set, result->context, low, high);
 
-		take(result, &gaps);
+		intervals_take(result, &gaps);
 		return result;
 	}
 	if (GjIntervalsSeek(set, &at, low, &wanted))
@@ -252,7 +252,7 @@ GjIntervalsIntersect(GjKeySet *set, const GjKeySet *other)
 {
 	Intervals	a = read_set(set, set->context);
 	Intervals	b = read_set(other, set->context);
-	Intervals	both = allocate(set->context, a.n + b.n);
+	Intervals	both = intervals_allocate(set->context, a.n + b.n);
 	uint64		j = 0;
 
 	for (uint64 i = 0; i < a.n && j < b.n;)
@@ -269,7 +269,7 @@ GjIntervalsIntersect(GjKeySet *set, const GjKeySet *other)
 		else
 			j++;
 	}
-	take(set, &both);
+	intervals_take(set, &both);
 	pfree(a.items);
 	pfree(b.items);
 }
@@ -283,7 +283,7 @@ GjIntervalsUnite(GjKeySet *set, const GjKeySet *other)
 {
 	Intervals	a = read_set(set, set->context);
 	Intervals	b = read_set(other, set->context);
-	Intervals	all = allocate(set->context, a.n + b.n);
+	Intervals	all = intervals_allocate(set->context, a.n + b.n);
 
 	for (uint64 i = 0, j = 0; i < a.n || j < b.n;)
 	{
@@ -294,7 +294,7 @@ GjIntervalsUnite(GjKeySet *set, const GjKeySet *other)
 		else
 			all.items[all.n++] = b.items[j++];
 	}
-	take(set, &all);
+	intervals_take(set, &all);
 	pfree(a.items);
 	pfree(b.items);
 }
@@ -316,7 +316,7 @@ GjIntervalsForget(GjKeySet *set)
  * Replace what the set wants by these intervals, which are its own
  */
 static void
-take(GjKeySet *set, const Intervals *taken)
+intervals_take(GjKeySet *set, const Intervals *taken)
 {
 	GjIntervalsForget(set);
 	if (set->listed != NULL)
@@ -342,7 +342,7 @@ read_set(const GjKeySet *set, MemoryContext context)
 		return list_gaps(set, context, PG_INT32_MIN, PG_INT32_MAX);
 	if (set->complement)
 		return list_gaps(set, context, PG_INT64_MIN, PG_INT64_MAX);
-	result = allocate(context, set->nlisted + set->nintervals);
+	result = intervals_allocate(context, set->nlisted + set->nintervals);
 	for (uint64 i = 0; i < set->nlisted; i++)
 		result.items[result.n++] = (GjInterval) {set->listed[i], set->listed[i]};
 	if (set->nintervals > 0)
@@ -359,7 +359,7 @@ list_gaps(const GjKeySet *set, MemoryContext context, int64 low, int64 high)
 {
 	uint64		first = GjKeySetLowerBoundIn(set, 0, set->nlisted, low);
 	uint64		end = GjKeySetLowerBoundIn(set, first, set->nlisted, high);
-	Intervals	result = allocate(context, end - first + 1);
+	Intervals	result = intervals_allocate(context, end - first + 1);
 
 	for (uint64 i = first; i < end; i++)
 	{
@@ -379,7 +379,7 @@ list_gaps(const GjKeySet *set, MemoryContext context, int64 low, int64 high)
 }
 
 static Intervals
-allocate(MemoryContext context, uint64 n)
+intervals_allocate(MemoryContext context, uint64 n)
 {
 	return (Intervals) {MemoryContextAllocHuge(context, (n + 1) * sizeof(GjInterval)), 0};
 }

@@ -67,8 +67,8 @@ typedef struct GjKernelTable
 	GjKernel	intervals[2];	/* few of them */
 } GjKernelTable;
 
-static void match_listed(const GjKeySet *set, const void *keys, const uint32 *used,
-						 int n_words, uint32 *hits, const char *ahead);
+static void kernel_match_listed(const GjKeySet *set, const void *keys, const uint32 *used,
+								int n_words, uint32 *hits, const char *ahead);
 static const GjKernelTable *get_kernels(void);
 static void verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits);
 static void bisect_intervals(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
@@ -108,7 +108,7 @@ body##8##suffix(const GjKeySet *set, const void *keys, const uint32 *used, \
 /* Loops for any machine ------------------------------------------------------- */
 
 static pg_attribute_always_inline int64
-load_key(const void *keys, int width, int slot)
+kernel_load_key(const void *keys, int width, int slot)
 {
 	if (width == sizeof(int32))
 		return ((const int32 *) keys)[slot];
@@ -133,7 +133,7 @@ match_list_any(const GjKeySet *set, const void *keys, int width, const uint32 *u
 		prefetch_ahead(ahead, width, word);
 		for (int i = 0; i < GJ_WORD_KEYS; i++)
 		{
-			int64		key = load_key(keys, width, word * GJ_WORD_KEYS + i);
+			int64		key = kernel_load_key(keys, width, word * GJ_WORD_KEYS + i);
 			uint32		equal = 0;
 
 			for (uint64 k = 0; k < set->nlisted; k++)
@@ -159,7 +159,8 @@ match_bitmap_any(const GjKeySet *set, const void *keys, int width, const uint32 
 		prefetch_ahead(ahead, width, word);
 		for (int i = 0; i < GJ_WORD_KEYS; i++)
 		{
-			uint64		bit = (uint64) load_key(keys, width, word * GJ_WORD_KEYS + i) - min_key;
+			int64		key = kernel_load_key(keys, width, word * GJ_WORD_KEYS + i);
+			uint64		bit = (uint64) key - min_key;
 
 			bit = Min(bit, limit);
 			found |= ((bitmap[bit / 32] >> (bit % 32)) & 1) << i;
@@ -179,7 +180,7 @@ match_filter_any(const GjKeySet *set, const void *keys, int width, const uint32 
 		prefetch_ahead(ahead, width, word);
 		for (int i = 0; i < GJ_WORD_KEYS; i++)
 		{
-			int64		key = load_key(keys, width, word * GJ_WORD_KEYS + i);
+			int64		key = kernel_load_key(keys, width, word * GJ_WORD_KEYS + i);
 
 			found |= (uint32) GjFilterContains(set, key) << i;
 		}
@@ -198,7 +199,7 @@ match_intervals_any(const GjKeySet *set, const void *keys, int width, const uint
 		prefetch_ahead(ahead, width, word);
 		for (int i = 0; i < GJ_WORD_KEYS; i++)
 		{
-			int64		key = load_key(keys, width, word * GJ_WORD_KEYS + i);
+			int64		key = kernel_load_key(keys, width, word * GJ_WORD_KEYS + i);
 			uint32		inside = 0;
 
 			for (uint64 k = 0; k < set->nintervals; k++)
@@ -654,7 +655,7 @@ GjKernelMatch(const GjKeySet *set, const void *keys, const uint32 *used, int n_w
 {
 	uint32		any = 0;
 
-	match_listed(set, keys, used, n_words, hits, ahead != NULL ? ahead : keys);
+	kernel_match_listed(set, keys, used, n_words, hits, ahead != NULL ? ahead : keys);
 	for (int word = 0; word < n_words; word++)
 	{
 		if (set->complement)
@@ -666,8 +667,8 @@ GjKernelMatch(const GjKeySet *set, const void *keys, const uint32 *used, int n_w
 
 /* Find the keys that the set lists, or that are in its intervals */
 static void
-match_listed(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
-			 uint32 *hits, const char *ahead)
+kernel_match_listed(const GjKeySet *set, const void *keys, const uint32 *used, int n_words,
+					uint32 *hits, const char *ahead)
 {
 	const GjKernelTable *kernels = get_kernels();
 	int			width = (set->key_width == sizeof(int32)) ? 0 : 1;
@@ -755,7 +756,7 @@ prefetch_cells(const GjKeySet *set, const void *keys, int n_words, const uint32 
 		for (uint32 left = hits[word]; left != 0; left &= left - 1)
 		{
 			int			slot = word * GJ_WORD_KEYS + pg_rightmost_one_pos32(left);
-			int64		key = load_key(keys, set->key_width, slot);
+			int64		key = kernel_load_key(keys, set->key_width, slot);
 
 			GjPrefetch(&set->table[GjTableStart(set, key)]);
 		}
@@ -777,7 +778,7 @@ verify_hits(const GjKeySet *set, const void *keys, int n_words, uint32 *hits)
 		{
 			int			bit = pg_rightmost_one_pos32(left);
 
-			if (!GjTableContains(set, load_key(keys, width, word * GJ_WORD_KEYS + bit)))
+			if (!GjTableContains(set, kernel_load_key(keys, width, word * GJ_WORD_KEYS + bit)))
 				hits[word] &= ~((uint32) 1 << bit);
 		}
 	}
@@ -795,7 +796,7 @@ bisect_intervals(const GjKeySet *set, const void *keys, const uint32 *used, int 
 		for (uint32 left = used[word]; left != 0; left &= left - 1)
 		{
 			int			bit = pg_rightmost_one_pos32(left);
-			int64		key = load_key(keys, set->key_width, word * GJ_WORD_KEYS + bit);
+			int64		key = kernel_load_key(keys, set->key_width, word * GJ_WORD_KEYS + bit);
 
 			found |= (uint32) GjIntervalsContain(set, key) << bit;
 		}

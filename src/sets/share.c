@@ -59,18 +59,18 @@ static void share_array(GjSharedTids *shared, dsa_area *area, const uint64 *tids
 						int nprocesses);
 static void share_blocks(GjSharedTids *shared, dsa_area *area, GjTidSet *set, int nprocesses);
 static uint64 *allocate_words(GjSharedTids *shared, dsa_area *area, uint64 nwords);
-static bool take_step(void *taker, const uint64 **tids, uint64 *ntids);
+static bool share_take_step(void *taker, const uint64 **tids, uint64 *ntids);
 static uint64 range_border(const uint64 *tids, uint64 position, uint64 ntids, int range_bits);
 static uint64 take_blocks(const Taker *taker, uint64 start, uint64 end, const uint64 **tids);
 static bool find_places(GjSharedEntries *shared, const GjEntrySet *set, uint32 *places);
 static void place_arrays(GjEntrySet *view, char *memory, uint64 n, Size *size);
 static char *place(Size *size, char *memory, Size bytes);
-static void copy_column(GjEntryColumn *to, const GjEntryColumn *from, uint64 n,
-						const uint32 *places);
+static void share_copy_column(GjEntryColumn *to, const GjEntryColumn *from, uint64 n,
+							  const uint32 *places);
 static void copy_array(void *to, const void *from, int width, uint64 n, const uint32 *places);
-static void advance(GjEntryColumn *column, uint64 n);
-static bool take_range(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
-					   int range_bits, uint64 *first, uint64 *end);
+static void share_advance(GjEntryColumn *column, uint64 n);
+static bool share_take_range(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
+							 int range_bits, uint64 *first, uint64 *end);
 
 /*
  * Initialize shared memory, without TIDs
@@ -165,7 +165,7 @@ GjTidsOpenShared(MemoryContext parent, GjSharedTids *shared, dsa_area *area,
 				 void (*progress) (void *arg), void *arg)
 {
 	Taker	   *taker;
-	GjTidSet   *set = GjTidSetCreateView(parent, take_step, sizeof(Taker), (void **) &taker);
+	GjTidSet   *set = GjTidSetCreateView(parent, share_take_step, sizeof(Taker), (void **) &taker);
 
 	Assert(shared->state != GJ_SHARE_ENTRIES);
 	taker->shared = shared;
@@ -183,7 +183,7 @@ GjTidsOpenShared(MemoryContext parent, GjSharedTids *shared, dsa_area *area,
  * Take the next step that has TIDs; returns false if all are taken
  */
 static bool
-take_step(void *arg, const uint64 **tids, uint64 *ntids)
+share_take_step(void *arg, const uint64 **tids, uint64 *ntids)
 {
 	const Taker *taker = arg;
 	GjSharedTids *shared = taker->shared;
@@ -194,8 +194,8 @@ take_step(void *arg, const uint64 **tids, uint64 *ntids)
 		taker->progress(taker->arg);
 	if (shared->state != GJ_SHARE_BLOCKS)
 	{
-		if (!take_range(&shared->next, shared->step, taker->words, shared->nwords, 0,
-						&first, &end))
+		if (!share_take_range(&shared->next, shared->step, taker->words, shared->nwords, 0,
+							  &first, &end))
 			return false;
 		*tids = taker->words + first;
 		*ntids = end - first;
@@ -217,8 +217,8 @@ take_step(void *arg, const uint64 **tids, uint64 *ntids)
  * all are taken.
  */
 static bool
-take_range(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
-		   int range_bits, uint64 *first, uint64 *end)
+share_take_range(pg_atomic_uint64 *next, uint64 step, const uint64 *tids, uint64 ntids,
+				 int range_bits, uint64 *first, uint64 *end)
 {
 	do
 	{
@@ -332,10 +332,10 @@ GjEntrySetShare(GjSharedEntries *shared, dsa_area *area, const GjEntrySet *set, 
 		places = NULL;
 	}
 	copy_array(copy.tids, set->tids, sizeof(uint64), n, places);
-	copy_column(&copy.keys, &set->keys, n, places);
+	share_copy_column(&copy.keys, &set->keys, n, places);
 	for (int i = 0; i < set->nincluded; i++)
 	{
-		copy_column(&copy.included[i], &set->included[i], n, places);
+		share_copy_column(&copy.included[i], &set->included[i], n, places);
 		shared->has_nulls[i] = set->included[i].has_nulls;
 	}
 	if (places != NULL)
@@ -387,7 +387,7 @@ find_places(GjSharedEntries *shared, const GjEntrySet *set, uint32 *places)
 }
 
 static void
-copy_column(GjEntryColumn *to, const GjEntryColumn *from, uint64 n, const uint32 *places)
+share_copy_column(GjEntryColumn *to, const GjEntryColumn *from, uint64 n, const uint32 *places)
 {
 	if (from->width == 0)
 		return;
@@ -472,15 +472,15 @@ GjEntrySetTakeShared(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view)
 	if (shared->state == GJ_SHARE_EMPTY)
 		return false;
 	place_arrays(view, dsa_get_address(area, shared->memory), shared->nentries, &size);
-	if (!take_range(&shared->next, shared->step, view->tids, shared->nentries,
-					shared->range_bits, &first, &end))
+	if (!share_take_range(&shared->next, shared->step, view->tids, shared->nentries,
+						  shared->range_bits, &first, &end))
 		return false;
 
 	view->tids += first;
-	advance(&view->keys, first);
+	share_advance(&view->keys, first);
 	for (int i = 0; i < view->nincluded; i++)
 	{
-		advance(&view->included[i], first);
+		share_advance(&view->included[i], first);
 		view->included[i].has_nulls = shared->has_nulls[i];
 	}
 	view->nentries = view->nbulk = end - first;
@@ -489,7 +489,7 @@ GjEntrySetTakeShared(GjSharedEntries *shared, dsa_area *area, GjEntrySet *view)
 }
 
 static void
-advance(GjEntryColumn *column, uint64 n)
+share_advance(GjEntryColumn *column, uint64 n)
 {
 	if (column->width == 0)
 		return;

@@ -82,7 +82,7 @@ static bool get_more(GjTidSet *set);
 static bool has_room(GjTidSet *set, uint64 n);
 static bool check_packed(GjTidSet *set, uint64 n);
 static uint64 count_unordered(const GjTidSet *set);
-static void put_in_order(GjTidSet *set);
+static void tids_put_in_order(GjTidSet *set);
 static void merge_rest(GjTidSet *set, const uint64 *rest, uint64 nrest);
 static void drop_duplicates(GjTidSet *set);
 static bool tid_array_reserve(GjTidSet *set, uint64 n);
@@ -514,7 +514,7 @@ tid_array_finish(GjTidSet *set)
 {
 	if (set->nascending < set->ntids)
 	{
-		put_in_order(set);
+		tids_put_in_order(set);
 		drop_duplicates(set);
 	}
 	set->count = set->ntids;
@@ -567,7 +567,7 @@ look_at_avx2(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
  * *ascending to whether they ascend strictly, with the first one above last.
  */
 static bool
-check_order(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
+tids_check_order(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
 {
 #ifdef GJ_TARGET_AVX2
 	if (__builtin_cpu_supports("avx2"))
@@ -624,7 +624,7 @@ check_packed(GjTidSet *set, uint64 n)
 	const uint64 *tids = set->tids + set->ntids;
 	uint64		last = (set->ntids > 0) ? tids[-1] : 0;
 	bool		ascending;
-	bool		valid = check_order(tids, n, last, &ascending);
+	bool		valid = tids_check_order(tids, n, last, &ascending);
 
 	if (valid && ascending && set->nascending == set->ntids)
 		set->nascending = set->ntids + n;
@@ -642,7 +642,7 @@ count_unordered(const GjTidSet *set)
 
 /* Sort the array, which is not in ascending order */
 static void
-put_in_order(GjTidSet *set)
+tids_put_in_order(GjTidSet *set)
 {
 	uint64		n = count_unordered(set);
 	uint64		nprefix = set->ntids - n;

@@ -114,13 +114,13 @@ struct GjTop
 
 static void discard(GjTop *top);
 static void allocate_column(GjTop *top, GjEntryColumn *column, bool nullable);
-static void look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n);
-static void add_entry(GjTop *top, const GjEntrySet *set, uint64 entry);
+static void top_look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n);
+static void top_add_entry(GjTop *top, const GjEntrySet *set, uint64 entry);
 static bool take_slot(GjTop *top, uint64 slot);
 static void keep_columns(GjTop *top, const GjEntrySet *set, uint64 entry, uint64 slot);
 static void keep_nothing(GjTop *top, uint64 slot);
 static void copy_value(GjEntryColumn *to, uint64 slot, const GjEntryColumn *from, uint64 entry);
-static void cut(GjTop *top);
+static void top_cut(GjTop *top);
 static int	top_count_words(const GjSortColumn *column);
 static void top_first_words(const GjSortColumn *sort, const GjEntryColumn *column, uint64 first,
 							int n, uint64 *out);
@@ -138,7 +138,7 @@ static int	compare_numerics(const void *a, const void *b);
 static int	compare_ranked(const void *a, const void *b, void *arg);
 
 static inline const GjEntryColumn *
-set_column(const GjEntrySet *set, int column)
+top_set_column(const GjEntrySet *set, int column)
 {
 	return column == 0 ? &set->keys : &set->included[column - 1];
 }
@@ -357,27 +357,27 @@ GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *r
 	if (rows == NULL)
 	{
 		for (int i = 0; i < n; i += LOOK_ROWS)
-			look_at(top, set, first + i, Min(LOOK_ROWS, n - i));
+			top_look_at(top, set, first + i, Min(LOOK_ROWS, n - i));
 		return;
 	}
-	top_first_words(&top->columns[0], set_column(set, top->columns[0].column), first, n, words);
+	top_first_words(&top->columns[0], top_set_column(set, top->columns[0].column), first, n, words);
 	for (int i = 0; i < nrows; i++)
 	{
 		places[nplaces] = rows[i];
 		nplaces += words[rows[i]] >= low && words[rows[i]] <= high;
 	}
 	for (int i = 0; i < nplaces; i++)
-		add_entry(top, set, first + places[i]);
+		top_add_entry(top, set, first + places[i]);
 }
 
 /*
  * Consider a few entries, among which there is usually no candidate
  */
 static void
-look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n)
+top_look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n)
 {
 	const GjSortColumn *sort = &top->columns[0];
-	const GjEntryColumn *column = set_column(set, sort->column);
+	const GjEntryColumn *column = top_set_column(set, sort->column);
 	uint64		words[LOOK_ROWS];
 	uint16		places[LOOK_ROWS];
 	uint64		low = top->has_last ? top->last[0] : 0;
@@ -393,14 +393,14 @@ look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n)
 		nplaces += words[i] >= low && words[i] <= high;
 	}
 	for (int i = 0; i < nplaces; i++)
-		add_entry(top, set, first + places[i]);
+		top_add_entry(top, set, first + places[i]);
 }
 
 /*
  * Keep an entry whose first word is not above the bound, if its other words agree
  */
 static void
-add_entry(GjTop *top, const GjEntrySet *set, uint64 entry)
+top_add_entry(GjTop *top, const GjEntrySet *set, uint64 entry)
 {
 	uint64		slot = top->free[top->nfree - 1];
 	uint64	   *words = slot_words(top, slot);
@@ -408,14 +408,17 @@ add_entry(GjTop *top, const GjEntrySet *set, uint64 entry)
 	for (int i = 0; i < top->ncolumns; i++)
 	{
 		const GjSortColumn *sort = &top->columns[i];
-		const GjEntryColumn *column = set_column(set, sort->column);
+		const GjEntryColumn *column = top_set_column(set, sort->column);
 		bool		isnull = column->has_nulls && column->nulls[entry];
 
 		top_words(sort, column->width, column->values + entry * column->width, isnull, words);
 		if (has_last_word(sort->kind))
-			words[2] = last_word(sort, sort->kind != GJ_SORT_UUID ? 0 : SIGN_BIT ^
-								 ((const uint64 *) set_column(set, sort->second)->values)[entry],
+		{
+			const uint64 *seconds = (const uint64 *) top_set_column(set, sort->second)->values;
+
+			words[2] = last_word(sort, sort->kind != GJ_SORT_UUID ? 0 : SIGN_BIT ^ seconds[entry],
 								 isnull);
+		}
 		words += top_count_words(sort);
 	}
 	*words = set->tids[entry];
@@ -423,7 +426,7 @@ add_entry(GjTop *top, const GjEntrySet *set, uint64 entry)
 		return;
 	keep_columns(top, set, entry, slot);
 	if (top->nfree == 0)
-		cut(top);
+		top_cut(top);
 }
 
 /*
@@ -480,7 +483,7 @@ GjTopAddRow(GjTop *top, const Datum *values, const bool *isnull, uint64 tid)
 		return;
 	keep_nothing(top, slot);
 	if (top->nfree == 0)
-		cut(top);
+		top_cut(top);
 }
 
 /*
@@ -647,7 +650,7 @@ compare_numerics(const void *a, const void *b)
  * Sort the entries kept, drop duplicates and those beyond the wanted number
  */
 static void
-cut(GjTop *top)
+top_cut(GjTop *top)
 {
 	uint64		n = 0;
 
@@ -678,7 +681,7 @@ cut(GjTop *top)
 void
 GjTopFinish(GjTop *top)
 {
-	cut(top);
+	top_cut(top);
 }
 
 uint64

@@ -60,11 +60,11 @@ static const struct
 static ProgressTable *table = NULL; /* NULL unless preloaded */
 static ProgressSlot *my_slot = NULL;
 
-static void request_shmem(void);
-static void startup_shmem(void);
-static void at_transaction_end(XactEvent event, void *arg);
-static void at_subtransaction_end(SubXactEvent event, SubTransactionId subid,
-								  SubTransactionId parent, void *arg);
+static void progress_request_shmem(void);
+static void progress_startup_shmem(void);
+static void progress_at_transaction_end(XactEvent event, void *arg);
+static void progress_at_subtransaction_end(SubXactEvent event, SubTransactionId subid,
+										   SubTransactionId parent, void *arg);
 
 /*
  * Install the hooks.  Progress is reported only if the library is being preloaded.
@@ -72,20 +72,20 @@ static void at_subtransaction_end(SubXactEvent event, SubTransactionId subid,
 void
 GjProgressInit(void)
 {
-	if (!GjAtServerStart(request_shmem, startup_shmem))
+	if (!GjAtServerStart(progress_request_shmem, progress_startup_shmem))
 		return;
-	RegisterXactCallback(at_transaction_end, NULL);
-	RegisterSubXactCallback(at_subtransaction_end, NULL);
+	RegisterXactCallback(progress_at_transaction_end, NULL);
+	RegisterSubXactCallback(progress_at_subtransaction_end, NULL);
 }
 
 static void
-request_shmem(void)
+progress_request_shmem(void)
 {
 	RequestAddinShmemSpace(sizeof(ProgressTable));
 }
 
 static void
-startup_shmem(void)
+progress_startup_shmem(void)
 {
 	bool		found;
 
@@ -104,7 +104,7 @@ startup_shmem(void)
 }
 
 static void
-at_transaction_end(XactEvent event, void *arg)
+progress_at_transaction_end(XactEvent event, void *arg)
 {
 	if (event == XACT_EVENT_COMMIT || event == XACT_EVENT_ABORT || event == XACT_EVENT_PREPARE)
 		GjProgressEnd();
@@ -114,8 +114,8 @@ at_transaction_end(XactEvent event, void *arg)
  * End the report of a fold in a subtransaction that has failed
  */
 static void
-at_subtransaction_end(SubXactEvent event, SubTransactionId subid, SubTransactionId parent,
-					  void *arg)
+progress_at_subtransaction_end(SubXactEvent event, SubTransactionId subid, SubTransactionId parent,
+							   void *arg)
 {
 	if (event == SUBXACT_EVENT_ABORT_SUB)
 		GjProgressEnd();

@@ -147,8 +147,8 @@ static const struct
 	{"null_keys", "rows with a NULL key are wanted"}
 };
 
-static void request_shmem(void);
-static void startup_shmem(void);
+static void usage_request_shmem(void);
+static void usage_startup_shmem(void);
 static void lock_table(LWLockMode mode);
 static void unlock_table(void);
 static UsageEntry *find_or_enter(const UsageKey *key);
@@ -156,17 +156,17 @@ static bool is_full_without(Oid index);
 static void evict(void);
 static int	list_unused(Unused *unused);
 static int	compare_times(const void *a, const void *b);
-static void give_up(UsageEntry *entry);
+static void usage_give_up(UsageEntry *entry);
 static void set_waiting(UsageEntry *entry, TimestampTz since);
 static void add(GjIndexUse *sum, const GjIndexUse *use);
 static void see_drop(ObjectAccessType access, Oid class_oid, Oid object_oid, int sub_id,
 					 void *arg);
 static void see_index_drop(Oid index, const ObjectAccessDrop *drop);
-static void at_transaction_end(XactEvent event, void *arg);
+static void usage_at_transaction_end(XactEvent event, void *arg);
 static void take_concurrently(void);
 static List *keep_missing(List *oids, int cache);
-static void forget_dropped(void);
-static void forget(Oid database, Oid index);
+static void usage_forget_dropped(void);
+static void usage_forget(Oid database, Oid index);
 
 /*
  * Install the hooks that track dropped objects, and have the table created in shared memory if the
@@ -175,14 +175,14 @@ static void forget(Oid database, Oid index);
 void
 GjUsageInit(void)
 {
-	RegisterXactCallback(at_transaction_end, NULL);
+	RegisterXactCallback(usage_at_transaction_end, NULL);
 	previous_access_hook = object_access_hook;
 	object_access_hook = see_drop;
-	(void) GjAtServerStart(request_shmem, startup_shmem);
+	(void) GjAtServerStart(usage_request_shmem, usage_startup_shmem);
 }
 
 static void
-request_shmem(void)
+usage_request_shmem(void)
 {
 	RequestAddinShmemSpace(add_size(sizeof(UsageTable),
 									hash_estimate_size(MAX_ENTRIES, sizeof(UsageEntry))));
@@ -193,7 +193,7 @@ request_shmem(void)
  * Create the table, or attach to it
  */
 static void
-startup_shmem(void)
+usage_startup_shmem(void)
 {
 	HASHCTL		info = {.keysize = sizeof(UsageKey),.entrysize = sizeof(UsageEntry)};
 	bool		found;
@@ -344,7 +344,7 @@ evict(void)
 		if (entry == NULL || entry->last_used != unused[i].last_used ||
 			entry->waiting_since != 0)
 			continue;
-		give_up(entry);
+		usage_give_up(entry);
 		usage->evicted++;
 	}
 	unlock_table();
@@ -394,7 +394,7 @@ compare_times(const void *a, const void *b)
  * Remove an entry, adding its counts to the others.  The lock is held exclusively.
  */
 static void
-give_up(UsageEntry *entry)
+usage_give_up(UsageEntry *entry)
 {
 	UsageKey	key = entry->key;
 
@@ -440,7 +440,7 @@ GjUsageReset(Oid index)
 		while ((entry = hash_seq_search(&seq)) != NULL)
 		{
 			if (entry->waiting_since == 0)
-				give_up(entry);
+				usage_give_up(entry);
 			else
 			{
 				memset(&entry->use, 0, sizeof(GjIndexUse));
@@ -670,7 +670,7 @@ see_index_drop(Oid index, const ObjectAccessDrop *drop)
 }
 
 static void
-at_transaction_end(XactEvent event, void *arg)
+usage_at_transaction_end(XactEvent event, void *arg)
 {
 	switch (event)
 	{
@@ -680,7 +680,7 @@ at_transaction_end(XactEvent event, void *arg)
 			dropped_databases = keep_missing(dropped_databases, DATABASEOID);
 			return;
 		case XACT_EVENT_COMMIT:
-			forget_dropped();
+			usage_forget_dropped();
 			break;
 		case XACT_EVENT_ABORT:
 			dropped_concurrently = InvalidOid;
@@ -727,21 +727,21 @@ keep_missing(List *oids, int cache)
 }
 
 static void
-forget_dropped(void)
+usage_forget_dropped(void)
 {
 	ListCell   *lc;
 
 	foreach(lc, dropped_indexes)
-		forget(MyDatabaseId, lfirst_oid(lc));
+		usage_forget(MyDatabaseId, lfirst_oid(lc));
 	foreach(lc, dropped_databases)
-		forget(lfirst_oid(lc), InvalidOid);
+		usage_forget(lfirst_oid(lc), InvalidOid);
 }
 
 /*
  * Remove an index that was dropped, or, with InvalidOid, all indexes of a database
  */
 static void
-forget(Oid database, Oid index)
+usage_forget(Oid database, Oid index)
 {
 	HASH_SEQ_STATUS seq;
 	UsageEntry *entry;
@@ -755,7 +755,7 @@ forget(Oid database, Oid index)
 
 		entry = hash_search(entries, &key, HASH_FIND, NULL);
 		if (entry != NULL)
-			give_up(entry);
+			usage_give_up(entry);
 	}
 	else
 	{
@@ -763,7 +763,7 @@ forget(Oid database, Oid index)
 		while ((entry = hash_seq_search(&seq)) != NULL)
 		{
 			if (entry->key.database == database)
-				give_up(entry);
+				usage_give_up(entry);
 		}
 	}
 	unlock_table();
