@@ -1178,9 +1178,3 @@ GjExactMove(GjExact *exact, MemoryContext parent)
 {
 	MemoryContextSetParent(exact->context, parent);
 }
-
-void
-GjExactFree(GjExact *exact)
-{
-	MemoryContextDelete(exact->context);
-}

@@ -109,6 +109,5 @@ extern int64 GjExactCode(const GjExact *exact, uint32 number);
 extern GjExactPair *GjExactListed(GjExact *exact, uint32 *n);
 extern const GjExactPair *GjExactPairs(const GjExact *exact, uint32 *n);
 extern void GjExactMove(GjExact *exact, MemoryContext parent);
-extern void GjExactFree(GjExact *exact);
 
 #endif							/* GPUJOIN_SETS_EXACT_H */

@@ -214,7 +214,6 @@ run_round(pg_prng_state *prng)
 	if (GjExactCount(exact) != (uint32) table->nlisted)
 		elog(ERROR, "an exact table has %u elements instead of %d", GjExactCount(exact),
 			 table->nlisted);
-	GjExactFree(exact);
 	return MAX_ELEMENTS + ROWS;
 }
 
@@ -267,7 +266,6 @@ run_entries(pg_prng_state *prng)
 						 codes[n] < 20 && rest % 3 == 0 ? number : GJ_EXACT_NONE))
 			elog(ERROR, "an exact table finds a wrong element for an entry");
 	}
-	GjExactFree(exact);
 	return ROWS;
 }
 
@@ -325,7 +323,6 @@ run_ordered(pg_prng_state *prng)
 			elog(ERROR, "elements %s cells", round == 0 ? "in order got" : "got no");
 		codes[ROWS - 1] = 0;
 	}
-	GjExactFree(exact);
 	return 2 * ROWS;
 }
 
@@ -388,7 +385,6 @@ run_pairs(pg_prng_state *prng)
 	if (proofs->n != expected)
 		elog(ERROR, UINT64_FORMAT " pairs are listed for a device instead of " UINT64_FORMAT,
 			 proofs->n, expected);
-	GjExactFree(pairs);
 	GjKeySetFree(set);
 	return npairs;
 }

@@ -86,7 +86,8 @@ sub last_rows
 	$meanwhile->($reader);
 	vacuum();
 	catch_up();
-	$reader->query("SET gpujoin.debug_step = '" . ($ignore eq 'on' ? 'ignore_vacuum_epoch' : '') . "'");
+	$reader->query($ignore eq 'on' ? "SET gpujoin.debug_step = 'ignore_vacuum_epoch'"
+		: "SET gpujoin.debug_step = ''");
 	$reader->query('MOVE 1500 FROM c');
 	my @ids = split /\n/, $reader->query('FETCH ALL FROM c');
 	$reader->query('COMMIT');
