@@ -12,12 +12,14 @@
  * GjMergeStep(), which also does "publish merge" at once when the sources have no more entries,
  * GjMergePublish(); "forget merge" is GjMergeForget(), "enter freed" GjMergeFree().
  *
- * There are two places, so that a merge writes two pages.  At first one run has ROW in the first
- * place and OTHER in the second one; a younger run has DEAD, in the second one.  NEW is inserted at
- * any time, and AGAIN, which has the TID of DEAD, when a bulk deletion of DEAD has returned.  Two
- * processes flush, merge, forget merges of processes that died, and enter freed pages in the free
- * space map; an inserter, bulk deletions, TRUNCATE, a reader or a mirror take their steps between
- * theirs.  A process may die or raise an error before each step, and the whole server may crash.
+ * There are two places, so that a merge writes two pages, or one: which entries fit on a page
+ * depends on their values, and is known only when more have been read.  At first one run has ROW
+ * in the first place and OTHER in the second one; a younger run has DEAD, in the second one.  NEW
+ * is inserted at any time, and AGAIN, which has the TID of DEAD, when a bulk deletion of DEAD has
+ * returned.  Two processes flush, merge, forget merges of processes that died, and enter freed
+ * pages in the free space map; an inserter, bulk deletions, TRUNCATE, a reader or a mirror take
+ * their steps between theirs.  A process may die or raise an error before each step, and the whole
+ * server may crash.
  *
  * In each state the listed pages must have each entry exactly once, and DEAD not after its TID
  * has become free; listed pages must belong to their run, and pages with the number of a listed
@@ -393,7 +395,8 @@ static const struct
 	"all rules, sorted ahead, a search, the TID is used again"},
 	{ALL_RULES, AHEAD | MIRROR | DELETE, "all rules, sorted ahead, a mirror, a deletion"},
 	{MERGE_PAGES_MISSED, DELETE, "a deletion misses merge pages"},
-	{BUFFER_KEPT, DELETE, "a buffer is kept over steps"},
+	{LOOK_AHEAD_KEPT, DELETE, "entries that did not fit on a page are kept over steps"},
+	{PLACE_OF_READ, INSERT, "a merge goes on after the last entry read, not written"},
 	{ONE_NUMBER, MIRROR | INSERT, "one change number for a whole merge"},
 	{SOURCE_MERGED, INSERT, "a flush merges a source"},
 	{SOURCE_DROPPED, INSERT | DELETE, "a dead source is dropped"},

@@ -232,7 +232,7 @@ leave_merge(State *t, int p)
 
 	if (t->merge_lock == p + 1)
 		t->merge_lock = 0;
-	me->run = me->build = me->place = me->buffer = me->sources = me->blocks = 0;
+	me->run = me->build = me->place = me->end = me->excess = me->sources = me->blocks = 0;
 }
 
 static void
@@ -304,6 +304,16 @@ publish_merge(const State *s, int p)
 	go(&t, "publish merge", p);
 }
 
+static int
+entries_from(int place)
+{
+	int			entries = 0;
+
+	for (; place < PLACES; place++)
+		entries |= entries_at[place];
+	return entries;
+}
+
 /* Seek in the sources to the place, and read them */
 static void
 start_step(const State *s, int p)
@@ -316,14 +326,15 @@ start_step(const State *s, int p)
 	me->step = MERGE_WRITE;
 	if (mutant != ONE_NUMBER)
 		me->change = ++t.sequence;
-	if (mutant != BUFFER_KEPT || me->place == 0)
-		me->buffer = read_blocks(s, me->sources);
-	me->input = me->buffer & entries_at[me->place];
-	if (mutant != BUFFER_KEPT)
-		me->buffer = 0;
+	if (me->excess != 0)
+		me->input = me->excess; /* a mutant */
+	else
+		me->input = read_blocks(s, me->sources) & entries_from(me->place);
+	me->excess = 0;
 	go(&t, "read sources", p);
 }
 
+/* A page ends where its values demand it: after any place.  The writer has read more by then. */
 static void
 merge_step(const State *s, int p)
 {
@@ -332,15 +343,27 @@ merge_step(const State *s, int p)
 
 	if (me->step == MERGE_WRITE)
 	{
-		if (me->input != 0)
-			me->written = 1 << take_page(&t, me->run, me->change, me->input);
 		me->step = MERGE_WRITTEN;
-		go(&t, "write merge page", p);
+		me->excess = me->input;
+		for (me->end = me->place + 1; me->end <= PLACES; me->end++)
+		{
+			State		u = t;
+			Process    *it = &u.processes[p];
+			int			fit = it->excess & ~entries_from(it->end);
+
+			it->excess &= ~fit;
+			it->input = 0;
+			if (fit != 0)
+				it->written = 1 << take_page(&u, it->run, it->change, fit);
+			go(&u, "write merge page up to", it->end - 1);
+		}
 		return;
 	}
 	me->blocks |= me->written;
-	me->place++;
-	me->step = me->input = me->written = 0;
+	me->place = mutant == PLACE_OF_READ ? PLACES : me->end;
+	if (mutant != LOOK_AHEAD_KEPT)
+		me->excess = 0;
+	me->step = me->input = me->end = me->written = 0;
 	if (mutant != ONE_NUMBER)
 		me->change = 0;
 	if (t.fold_lock == p + 1)

@@ -32,7 +32,8 @@ typedef enum Mutant
 {
 	ALL_RULES,
 	MERGE_PAGES_MISSED,			/* a deletion visits listed pages only */
-	BUFFER_KEPT,				/* a merge reads all sources in its first step */
+	LOOK_AHEAD_KEPT,			/* a merge keeps entries that did not fit on a page over a pause */
+	PLACE_OF_READ,				/* or drops them, but goes on after the last one that it has read */
 	ONE_NUMBER,					/* all pages of a merge have the same change number */
 	SOURCE_MERGED,				/* a flush merges a source of the merge */
 	SOURCE_DROPPED,				/* a flush drops one without live entries */
@@ -107,7 +108,8 @@ typedef struct Process
 	int8_t		run;
 	int8_t		build;
 	int8_t		place;			/* to be written next */
-	int8_t		buffer;
+	int8_t		excess;			/* entries that have been read, and did not fit on the page */
+	int8_t		end;			/* place after the last one on the page */
 	uint16_t	sources;		/* blocks */
 	uint16_t	blocks;			/* written */
 } Process;
