@@ -96,6 +96,7 @@ typedef struct RunCheck
 	int			number;			/* position among the runs */
 	BlockNumber data_pages;		/* met so far */
 	BlockNumber directory_pages;
+	uint64		had;			/* entries that these had when the run was published */
 	GjPlace		last;			/* the last entry so far */
 } RunCheck;
 
@@ -223,7 +224,7 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	values[1] = Int64GetDatum(state.nentries);
 	values[2] = Int64GetDatum(state.free_slots);
 	values[3] = Int64GetDatum(state.free_pages);
-	values[4] = Int32GetDatum(state.info.slots);
+	values[4] = Int32GetDatum(state.info.plain_slots);
 	values[5] = Int32GetDatum(state.info.key_width);
 	values[6] = Int32GetDatum(state.info.nlanes);
 	values[7] = Int32GetDatum(state.now.nopen);
@@ -606,7 +607,7 @@ note_merge_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind
 {
 	state->merge_pages++;
 	if (kind == GJ_PAGE_DATA)
-		state->merge_gaps += state->info.slots - check_slots(state, block, page);
+		state->merge_gaps += GjDataSlots(page, &state->info) - check_slots(state, block, page);
 }
 
 /*
@@ -615,14 +616,12 @@ note_merge_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind
 static int
 check_slots(CheckState *state, BlockNumber block, Page page)
 {
-	const uint32 *used = GjDataUsed(page, &state->info);
-	int			count = 0;
+	int			count;
 
 	/* the arrays of a page that has just been put into use do not count as its contents yet */
 	if (GjPageGetOpaque(page)->used > 0 || ((PageHeader) page)->pd_lower > SizeOfPageHeaderData)
 		check_lower(state, block, page, (char *) page + state->info.arrays_end);
-	for (int word = 0; word < state->info.words; word++)
-		count += pg_popcount32(used[word]);
+	count = GjDataCount(page, &state->info);
 	if (count != GjPageGetOpaque(page)->used)
 		GjReportCorruption(state->index, block,
 						   "A data page's count does not agree with its bitmap.");
@@ -633,19 +632,19 @@ static void
 check_data(CheckState *state, BlockNumber block, Page page)
 {
 	GjPageOpaque opaque = GjPageGetOpaque(page);
-	uint32	   *used = GjDataUsed(page, &state->info);
 	int			count = check_slots(state, block, page);
+	int			nslots = GjDataSlots(page, &state->info);
 
-	for (int slot = 0; slot < state->info.slots; slot++)
+	for (int slot = 0; slot < nslots; slot++)
 	{
 		char		row[GJ_MAX_ROW_WIDTH];
 
-		if ((used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot)) == 0)
+		if (!GjDataIsUsed(page, &state->info, slot))
 			continue;
 		GjRowFromSlot(page, &state->info, slot, row);
 		check_entry(state, block, opaque, row);
 	}
-	state->free_slots += state->info.slots - count;
+	state->free_slots += nslots - count;
 }
 
 static void
@@ -825,23 +824,20 @@ audit_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
 {
 	CheckState *state = check->state;
 	const GjIndexInfo *info = &state->info;
-	const uint32 *used = GjDataUsed(page, info);
-	uint64		before = (uint64) check->data_pages++ * info->slots;
-	int			n = before < check->run->entries ?
-		(int) Min(check->run->entries - before, info->slots) : 0;
+	int			nslots = GjDataSlots(page, info);
+	int			n = (int) Min(check->run->entries - check->had, (uint64) nslots);
 
-	for (int slot = 0; slot < info->slots; slot++)
+	for (int slot = 0; slot < nslots; slot++)
 	{
 		GjPlace		place;
 
 		if (slot >= n)
 		{
-			if (used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot))
+			if (GjDataIsUsed(page, info, slot))
 				GjReportCorruption(state->index, block, "A run has more entries than it should.");
 			continue;
 		}
-		place.key = GjDataGetKey(page, info, slot);
-		place.tid = GjPackTid(&GjDataTids(page, info)[slot]);
+		place = GjDataGetPlace(page, info, slot);
 		if (slot == 0 && !audit_is_equal(&place, first))
 			GjReportCorruption(state->index, block,
 							   "A data page does not begin where the directory says.");
@@ -849,6 +845,8 @@ audit_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
 			GjReportCorruption(state->index, block, "The entries of a run are not in order.");
 		check->last = place;
 	}
+	check->data_pages++;
+	check->had += n;
 	state->run_entries[check->number] += GjPageGetOpaque(page)->used;
 }
 

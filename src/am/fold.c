@@ -362,7 +362,7 @@ static int
 first_merged(const GjFold *fold)
 {
 	const GjIndexState *state = &fold->state;
-	uint64		size = (uint64) state->deltas[1].data_pages * fold->info.slots;
+	uint64		size = (uint64) state->deltas[1].data_pages * fold->info.plain_slots;
 	int			first = state->nruns;
 	bool		is_full = first == GJ_MAX_RUNS;
 	int			usual = fold->mode == GJ_FOLD_FLUSH ? GJ_MANY_RUNS : MERGED_RUNS;
@@ -408,7 +408,7 @@ may_merge(const GjFold *fold, int i, uint64 size, bool is_full)
 static uint64
 most_merged(const GjFold *fold)
 {
-	uint64		unit = (uint64) fold->flush_pages * fold->info.slots;
+	uint64		unit = (uint64) fold->flush_pages * fold->info.plain_slots;
 
 	if (fold->mode == GJ_FOLD_FLUSH)
 		return FLUSH_UNITS * unit;
@@ -480,7 +480,7 @@ write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end)
 	{
 		GjFoldWriteRows(writer, &rows);
 		written += rows.n;
-		if (written - reported > fold->info.slots)
+		if (written - reported > fold->info.plain_slots)
 		{
 			GjProgressDone(written);
 			GjStep("writing");
@@ -500,7 +500,7 @@ write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end)
 static uint64
 count_entries(const GjFold *fold, int first)
 {
-	uint64		n = (uint64) fold->ndelta_blocks * fold->info.slots;
+	uint64		n = (uint64) fold->ndelta_blocks * fold->info.plain_slots;
 
 	for (int i = first; i < fold->state.nruns; i++)
 		n += count_alive(&fold->state.runs[i]);

@@ -42,7 +42,8 @@ typedef struct GjFold
 typedef struct GjFoldRows
 {
 	int			n;
-	Page		page;			/* a page that has no other rows; NULL if the rows are not one */
+	Page		page;			/* a page that has no other rows, full unless it is the last one;
+								 * NULL if the rows are not one */
 	const GjPageEntry *entries; /* NULL if the rows are words */
 	const PGAlignedBlock *pages;
 	bool		has_nulls;		/* false if no value on the pages is NULL */

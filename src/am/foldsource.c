@@ -152,7 +152,6 @@ static void report_disorder(const GjFold *fold, const GjRunReader *reader)
 			__attribute__((noreturn));
 static void check_order(const GjFold *fold, GjFoldSource *source, Page page);
 static void copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy);
-static int	count_slots(const GjFold *fold, Page page);
 static int	slots_up_to(const GjFold *fold, const GjFoldSource *source, Page page,
 						const GjPlace *place);
 static int	take_entries(const GjIndexInfo *info, Page page, int from, int to, int number,
@@ -200,14 +199,6 @@ static uint64 next_word_part(WordSort *sort, const uint64 **words);
 /* After all entries: no slot has this number */
 static const GjPageEntry last_entry = {PG_INT64_MAX, PG_UINT64_MAX};
 
-static inline GjPlace
-place_of_slot(const GjIndexInfo *info, Page page, int slot)
-{
-	GjPlace		place = {GjDataGetKey(page, info, slot), GjPackTid(&GjDataTids(page, info)[slot])};
-
-	return place;
-}
-
 /*
  * Begin to read the previous delta, if there is one, and the runs from the given one on
  *
@@ -229,8 +220,6 @@ GjFoldOpenSources(GjFold *fold, int first_run)
 
 /*
  * Get the next rows, valid until the next call.  Returns false at the end.
- *
- * If they are a whole page, all calls return whole pages, except the last one.
  */
 bool
 GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
@@ -248,7 +237,7 @@ GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
 	for (int i = 0; i < merge->nsources; i++)
 		rows->has_nulls |= merge->sources[i].has_nulls;
 	rows->entries = merge->merged;
-	rows->n = Min(merge->nmerged, fold->info.slots);
+	rows->n = Min(merge->nmerged, fold->info.plain_slots);
 	merge->merged += rows->n;
 	merge->nmerged -= rows->n;
 	return true;
@@ -303,7 +292,7 @@ open_merge(GjFold *fold, int first_run)
 		source->ended = !begin_run(fold, &source->run, &fold->state.runs[i]);
 	}
 	/* each source also has a sentinel */
-	room = (Size) merge->nsources * (fold->info.slots + 1);
+	room = (Size) merge->nsources * (GjDataMostSlots(&fold->info) + 1);
 	merge->pages = palloc0(merge->nsources * sizeof(PGAlignedBlock));
 	for (int i = 0; i < lengthof(merge->buffers); i++)
 		merge->buffers[i] = palloc(room * sizeof(GjPageEntry));
@@ -411,7 +400,7 @@ load_page(GjFold *fold, int number)
 		source->nslots = GjRowSortNextPage(source->sort, page);
 		source->ended = source->nslots == 0;
 		if (!source->ended)
-			source->last = place_of_slot(&fold->info, page, source->nslots - 1);
+			source->last = GjDataGetPlace(page, &fold->info, source->nslots - 1);
 	}
 	source->has_nulls = !source->ended && GjDataHasNulls(page, &fold->info);
 	return !source->ended;
@@ -427,7 +416,7 @@ load_run_page(GjFold *fold, int number)
 	if (!next_run_page(fold, &source->run))
 		return false;
 	copy_data_page(fold, reader->block, reader->run.run, page);
-	source->nslots = count_slots(fold, page);
+	source->nslots = GjDataEnd(page, &fold->info);
 	check_order(fold, source, page);
 	if (fold->after != NULL)
 		source->slot = slots_up_to(fold, source, page, fold->after);
@@ -537,7 +526,7 @@ slots_up_to(const GjFold *fold, const GjFoldSource *source, Page page, const GjP
 	while (low < high)
 	{
 		int			at = (low + high) / 2;
-		GjPlace		here = place_of_slot(&fold->info, page, at);
+		GjPlace		here = GjDataGetPlace(page, &fold->info, at);
 
 		if (GjPlaceIsBefore(place, &here))
 			high = at;
@@ -560,7 +549,7 @@ take_entries(const GjIndexInfo *info, Page page, int from, int to, int number,
 
 	for (int slot = from; slot < to; slot++)
 	{
-		GjPlace		place = place_of_slot(info, page, slot);
+		GjPlace		place = GjDataGetPlace(page, info, slot);
 
 		/* unless the slot is used, the next entry replaces this one */
 		entries[n] = (GjPageEntry) {place.key, GjEntryWord(place.tid, number, slot)};
@@ -628,21 +617,6 @@ lock_page(const GjFold *fold, BlockNumber block, uint32 run)
 	return buffer;
 }
 
-/*
- * Return the number of slots up to the last used one
- */
-static int
-count_slots(const GjFold *fold, Page page)
-{
-	const uint32 *used = GjDataUsed(page, &fold->info);
-	int			words = fold->info.words;
-
-	while (words > 0 && used[words - 1] == 0)
-		words--;
-	return words == 0 ? 0 :
-		(words - 1) * GJ_SLOTS_PER_WORD + pg_leftmost_one_pos32(used[words - 1]) + 1;
-}
-
 /*-------------------------------------------------------------------------
  * Entries as words
  *
@@ -692,15 +666,12 @@ open_words(GjFold *fold, int first_run)
 		stream->is_run = true;
 		stream->ended = !begin_run(fold, &stream->run, run);
 	}
-	/* only a merge delivers whole pages, so merge a single stream with an empty one */
-	if (words->nstreams == 1)
-		add_stream(words, 0)->ended = true;
 	merge_streams(words);
 	return true;
 }
 
 /*
- * Get the next rows, enough to fill a page unless they are the last.  Returns false at the end.
+ * Get the next rows, but no more than a page may have.  Returns false at the end.
  */
 static bool
 next_words(GjFold *fold, GjFoldRows *rows)
@@ -711,7 +682,7 @@ next_words(GjFold *fold, GjFoldRows *rows)
 		fill(fold, all);
 	rows->form = &fold->words->form;
 	rows->words = all->words;
-	rows->n = Min(all->n, fold->info.slots);
+	rows->n = Min(all->n, fold->info.plain_slots);
 	advance_stream(all, rows->n);
 	return rows->n > 0;
 }
@@ -901,12 +872,9 @@ take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 roo
 	const GjWordForm *form = &fold->words->form;
 	Buffer		buffer = lock_page(fold, block, run);
 	Page		page = BufferGetPage(buffer);
-	const uint32 *used = GjDataUsed(page, info);
-	int			n = 0;
+	int			n = GjDataCount(page, info);
 	bool		fits;
 
-	for (int word = 0; word < info->words; word++)
-		n += pg_popcount32(used[word]);
 	fits = n <= room &&
 		(info->key_width == sizeof(int32) ? get_words(form, page, info, sizeof(int32), words) :
 		 get_words(form, page, info, sizeof(int64), words));
@@ -942,7 +910,7 @@ check_run_order(const GjFold *fold, Stream *run)
 static void
 merge(GjFold *fold, Stream *stream)
 {
-	uint64		room = fold->info.slots;
+	uint64		room = fold->info.plain_slots;
 
 	while (stream->n < room)
 	{
@@ -1057,7 +1025,7 @@ get_words(const GjWordForm *form, Page page, const GjIndexInfo *info, int width,
 	const char *keys = GjDataKeys(page, info);
 	const ItemPointerData *tids = GjDataTids(page, info);
 	const uint32 *used = GjDataUsed(page, info);
-	int			nwords = info->words;
+	int			nwords = GjDataWords(page, info);
 	uint64		excess = 0;
 
 	for (int word = 0; word < nwords; word++)

@@ -204,7 +204,7 @@ make_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail, Buffer
 		return true;
 
 	data = lock_open_page(index, lane);
-	if (BufferIsValid(data) && GjPageGetOpaque(BufferGetPage(data))->used >= info->slots)
+	if (BufferIsValid(data) && GjDataIsFull(BufferGetPage(data), info))
 	{
 		UnlockReleaseBuffer(data);
 		data = InvalidBuffer;

@@ -538,8 +538,8 @@ keep_sources(GjIndexState *state)
 static bool
 write_pages(GjMerge *merge, GjFold *fold)
 {
-	uint64		least = 2 * (uint64) fold->info.slots;
-	uint64		most = STEP_PAGES * (uint64) fold->info.slots;
+	uint64		least = 2 * (uint64) GjDataMostSlots(&fold->info);
+	uint64		most = STEP_PAGES * (uint64) fold->info.plain_slots;
 	uint64		written = 0;
 	uint64		next = least;	/* number of entries after which to look at the clock */
 	bool		is_done = true;
@@ -556,7 +556,7 @@ write_pages(GjMerge *merge, GjFold *fold)
 		written += rows.n;
 		if (written < next)
 			continue;
-		next += fold->info.slots;
+		next += fold->info.plain_slots;
 		GjProgressDone(merge->stats.entries + written);
 		GjStep("merging");
 		INSTR_TIME_SET_CURRENT(now);

@@ -243,9 +243,9 @@ clean_tail(GjVacuumState *state, BlockNumber block)
 static void
 batch_begin(GjVacuumState *state, BlockNumber npages)
 {
-	uint64		slots = state->info.slots;
+	uint64		slots = GjDataMostSlots(&state->info);
 	Size		page_size = sizeof(BatchPage) + slots * 2 * sizeof(uint64) +
-		state->info.words * sizeof(uint32);
+		slots / GJ_SLOTS_PER_WORD * sizeof(uint32);
 
 	state->room = Min(npages, BATCH_SLOTS / slots);
 	state->room = Max(1, Min(state->room, GjVacuumMemory() / page_size));
@@ -254,7 +254,7 @@ batch_begin(GjVacuumState *state, BlockNumber npages)
 	state->pages = palloc(state->room * sizeof(BatchPage));
 	state->entries = palloc(state->room * slots * sizeof(uint64));
 	state->scratch = palloc(state->room * slots * sizeof(uint64));
-	state->dead = palloc0(state->room * state->info.words * sizeof(uint32));
+	state->dead = palloc0(state->room * slots / GJ_SLOTS_PER_WORD * sizeof(uint32));
 	state->npages = state->nentries = 0;
 }
 
@@ -308,26 +308,20 @@ add_page(GjVacuumState *state, BlockNumber block)
 static void
 add_entries(GjVacuumState *state, Page page, BatchPage *to)
 {
-	uint32	   *used = GjDataUsed(page, &state->info);
 	ItemPointerData *tids = GjDataTids(page, &state->info);
-	uint64		first = state->npages * state->info.slots;
+	uint64		first = state->npages * GjDataMostSlots(&state->info);
+	uint16		slots[GJ_MAX_SLOTS];
+	int			n = GjDataListUsed(page, &state->info, slots);
 
-	for (int word = 0; word < state->info.words; word++)
+	for (int i = 0; i < n; i++)
 	{
-		uint32		rest = used[word];
+		const ItemPointerData *tid = &tids[slots[i]];
+		uint64		offset = ItemPointerGetOffsetNumberNoCheck(tid) - 1;
 
-		while (rest != 0)
-		{
-			int			slot = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(rest);
-			const ItemPointerData *tid = &tids[slot];
-			uint64		offset = ItemPointerGetOffsetNumberNoCheck(tid) - 1;
-
-			rest &= rest - 1;
-			check_tid(state, to->block, tid);
-			state->entries[state->nentries++] =
-				((uint64) ItemPointerGetBlockNumberNoCheck(tid) << OFFSET_BITS | offset) <<
-				POSITION_BITS | (first + slot);
-		}
+		check_tid(state, to->block, tid);
+		state->entries[state->nentries++] =
+			((uint64) ItemPointerGetBlockNumberNoCheck(tid) << OFFSET_BITS | offset) <<
+			POSITION_BITS | (first + slots[i]);
 	}
 }
 
@@ -337,7 +331,7 @@ add_entries(GjVacuumState *state, Page page, BatchPage *to)
 static void
 clean_batch(GjVacuumState *state)
 {
-	int			words = state->info.words;
+	int			words = GjDataMostSlots(&state->info) / GJ_SLOTS_PER_WORD;
 
 	find_dead(state);
 	GjStep("judged");
@@ -380,9 +374,10 @@ static void
 clean_page(GjVacuumState *state, const BatchPage *page, const uint32 *dead)
 {
 	Relation	index = state->vacuum->index;
+	int			words = GjDataMostSlots(&state->info) / GJ_SLOTS_PER_WORD;
 	int			ndead = 0;
 
-	for (int word = 0; word < state->info.words; word++)
+	for (int word = 0; word < words; word++)
 		ndead += pg_popcount32(dead[word]);
 	if (ndead > 0)
 	{

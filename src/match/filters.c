@@ -394,9 +394,11 @@ add_page(const GjSearch *search, BlockNumber block, uint32 run, uint64 *words, u
 		GjPageCheckKind(search->index, buffer) == GJ_PAGE_DATA &&
 		GjPageGetOpaque(page)->run == run;
 	if (listed && info->key_width == sizeof(int32))
-		add_keys(words, nwords, GjDataKeys(page, info), sizeof(int32), info->slots);
+		add_keys(words, nwords, GjDataKeys(page, info), sizeof(int32),
+				 GjDataSlots(page, info));
 	else if (listed)
-		add_keys(words, nwords, GjDataKeys(page, info), sizeof(int64), info->slots);
+		add_keys(words, nwords, GjDataKeys(page, info), sizeof(int64),
+				 GjDataSlots(page, info));
 	UnlockReleaseBuffer(buffer);
 	return listed;
 }

@@ -81,8 +81,8 @@ static pg_attribute_always_inline void
 GjPrefetchKeys(Page page, const GjIndexInfo *info)
 {
 	GjPrefetchEnds(page);
-	GjPrefetchRange(GjDataUsed(page, info), info->words * sizeof(uint32));
-	GjPrefetchRange(GjDataKeys(page, info), info->slots * info->key_width);
+	GjPrefetchRange(GjDataUsed(page, info), info->plain_words * sizeof(uint32));
+	GjPrefetchRange(GjDataKeys(page, info), info->plain_slots * info->key_width);
 }
 
 /* Slots are listed this many at a time; elements after the last one are undefined */
@@ -614,7 +614,8 @@ match_keys(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPag
 		return true;
 	stats->tids += hits.nslots;
 	if (target.tids != NULL)
-		return GjTidSetAdd(target.tids, GjDataTids(page, info), hits.bits, info->words);
+		return GjTidSetAdd(target.tids, GjDataTids(page, info), hits.bits,
+						   GjDataWords(page, info));
 	return entry_set_add_page(target.entries, page, info, &hits);
 }
 
@@ -633,15 +634,15 @@ find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page followi
 	int			words;
 
 	/* do not read the bitmap of a full page from memory */
-	if (GjPageGetOpaque(page)->used == info->slots)
-		used = memset(all, 0xFF, info->words * sizeof(uint32));
-	for (int word = 0; word < info->words; word += words)
+	if (GjDataIsFull(page, info))
+		used = memset(all, 0xFF, GjDataWords(page, info) * sizeof(uint32));
+	for (int word = 0; word < GjDataWords(page, info); word += words)
 	{
 		int			nslots = hits->nslots;
 		const char *ahead = following == NULL ? NULL :
 			GjDataKeys(following, info) + word * word_keys;
 
-		words = Min(info->words - word, PART_WORDS);
+		words = Min(GjDataWords(page, info) - word, PART_WORDS);
 		if (!GjKernelMatch(keys, page_keys + word * word_keys, used + word, words,
 						   &hits->bits[word], ahead))
 			continue;
@@ -664,7 +665,8 @@ prefetch_hits(Page page, const GjIndexInfo *info, const GjPageHits *hits, int fi
 		prefetch_values(GjDataValues(page, &info->included[i]), info->included[i].width, hits,
 						first);
 		if (first == 0 && may_have_nulls(info, i, &target.entries->included[i]))
-			GjPrefetchRange(GjDataNulls(page, &info->included[i]), info->words * sizeof(uint32));
+			GjPrefetchRange(GjDataNulls(page, &info->included[i]),
+							GjDataWords(page, info) * sizeof(uint32));
 	}
 	prefetch_values((char *) GjDataTids(page, info), sizeof(ItemPointerData), hits, first);
 }
@@ -704,16 +706,13 @@ page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
 static void
 drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, GjPageHits *hits)
 {
-	const ItemPointerData *tids = GjDataTids(page, info);
 	int			nslots = 0;
 
 	for (int i = 0; i < hits->nslots; i++)
 	{
 		int			slot = hits->slots[i];
-		GjPlace		place;
+		GjPlace		place = GjDataGetPlace(page, info, slot);
 
-		place.key = GjDataGetKey(page, info, slot);
-		place.tid = GjPackTid(&tids[slot]);
 		if ((limits->bounded && (GjPlaceIsBefore(&place, &limits->from) ||
 								 !GjPlaceIsBefore(&place, &limits->end))) ||
 			(limits->known != NULL && GjFewTidsFind(limits->known, place.tid) >= 0))
@@ -823,15 +822,15 @@ estimate_slot(const GjChosenPage *chosen, int nslots, int64 key)
 }
 
 /*
- * Prefetch the memory that match_listed() will probably read
+ * Prefetch the memory that match_listed() will probably read, without reading the page
  */
 static void
 prefetch_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
 				GjMatchTarget target)
 {
-	int			slot = estimate_slot(chosen, info->slots, chosen->wanted);
+	int			slot = estimate_slot(chosen, info->plain_slots, chosen->wanted);
 
-	slot = Max(Min(slot, info->slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
+	slot = Max(Min(slot, info->plain_slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
 	GjPrefetchEnds(page);
 	PREFETCH_NEAR(GjDataKeys(page, info), info->key_width, slot);
 	PREFETCH_NEAR(GjDataTids(page, info), sizeof(ItemPointerData), slot);
@@ -906,18 +905,6 @@ match_intervals(Page page, const GjIndexInfo *info, int width, const GjChosenPag
 }
 
 /*
- * Count the slots up to the last one in use
- */
-static int
-count_slots(const uint32 *used, int words)
-{
-	while (words > 0 && used[words - 1] == 0)
-		words--;
-	return words == 0 ? 0 :
-		(words - 1) * GJ_SLOTS_PER_WORD + pg_leftmost_one_pos32(used[words - 1]) + 1;
-}
-
-/*
  * Match a run's page by searching for the few listed keys, or the intervals, that can be on it,
  * without limits on places
  */
@@ -925,11 +912,9 @@ static bool
 match_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
 			 GjMatchTarget target, GjMatchStats *stats)
 {
-	int			used = GjPageGetOpaque(page)->used;
-
 	/* do not read the bitmap of a full page from memory */
-	int			nslots = used == info->slots ? used :
-		count_slots(GjDataUsed(page, info), info->words);
+	int			nslots = GjDataIsFull(page, info) ? GjDataSlots(page, info) :
+		GjDataEnd(page, info);
 
 	if (nslots == 0)
 		return true;
@@ -949,12 +934,9 @@ static bool
 add_used(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int end,
 		 GjMatchStats *stats)
 {
-	const uint32 *used = GjDataUsed(page, info);
-
 	for (int slot = first, n; slot < end; slot += n + 1)
 	{
-		for (n = 0; slot + n < end &&
-			 (used[(slot + n) / GJ_SLOTS_PER_WORD] & GjSlotBit(slot + n)) != 0; n++);
+		for (n = 0; slot + n < end && GjDataIsUsed(page, info, slot + n); n++);
 		if (n > 0 && !add_slots(target, page, info, slot, n, stats))
 			return false;
 	}
@@ -1042,7 +1024,8 @@ entry_set_add_page(GjEntrySet *set, Page page, const GjIndexInfo *info, const Gj
 	int			n = hits->nslots;
 
 	if (set->plain != NULL)
-		return GjTidSetAdd(set->plain, GjDataTids(page, info), hits->bits, info->words);
+		return GjTidSetAdd(set->plain, GjDataTids(page, info), hits->bits,
+						   GjDataWords(page, info));
 	if (!GjEntrySetReserve(set, n))
 		return true;
 
@@ -1060,8 +1043,8 @@ entry_set_add_page(GjEntrySet *set, Page page, const GjIndexInfo *info, const Gj
 		GjGather(column->values + at * column->width, GjDataValues(page, &info->included[i]),
 				 column->width, slots, n);
 		if (may_have_nulls(info, i, column))
-			take_nulls(set, column, at, GjDataNulls(page, &info->included[i]), info->words,
-					   slots, n);
+			take_nulls(set, column, at, GjDataNulls(page, &info->included[i]),
+					   GjDataWords(page, info), slots, n);
 	}
 	return true;
 }

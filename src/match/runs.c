@@ -99,7 +99,7 @@ GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end)
 	while ((cursor = first_cursor(search)) != NULL)
 	{
 		if (search->nchosen > 0 && GjPlaceIsBefore(&search->next, &cursor->reader.first) &&
-			((search->nchosen + 1) * (uint64) search->info->slots > room ||
+			((search->nchosen + 1) * (uint64) GjDataMostSlots(search->info) > room ||
 			 search->nchosen == GJ_MAX_CHOSEN))
 		{
 			*end = cursor->reader.first;

@@ -34,8 +34,7 @@
 
 static bool advance(GjSlices *slices);
 static uint64 find_end(const GjSlices *slices, double wanted, bool exact);
-static uint64 find_end_in(const GjSlices *slices, const GjRun *run, int slots, double wanted,
-						  bool exact);
+static uint64 find_end_in(const GjSlices *slices, const GjRun *run, double wanted, bool exact);
 
 /*
  * Begin to cut a finished set that is no list; the index and the set must live as long as the
@@ -109,13 +108,11 @@ static uint64
 find_end(const GjSlices *slices, double wanted, bool exact)
 {
 	uint64		end = (uint64) slices->high - (uint64) slices->low;
-	GjIndexInfo info;
 	GjIndexState state;
 
-	GjIndexGetInfo(slices->index, &info);
 	GjIndexGetState(slices->index, &state);
 	for (int i = 0; i < state.nruns; i++)
-		end = Min(end, find_end_in(slices, &state.runs[i], info.slots, wanted, exact));
+		end = Min(end, find_end_in(slices, &state.runs[i], wanted, exact));
 	return end;
 }
 
@@ -124,10 +121,11 @@ find_end(const GjSlices *slices, double wanted, bool exact)
  * has fewer
  */
 static uint64
-find_end_in(const GjSlices *slices, const GjRun *run, int slots, double wanted, bool exact)
+find_end_in(const GjSlices *slices, const GjRun *run, double wanted, bool exact)
 {
 	bool		descending = slices->descending;
-	double		full = Min(ceil(wanted / slots), (double) run->data_pages);
+	double		entries = GjRunPageEntries(run);
+	double		full = Min(ceil(wanted / entries), (double) run->data_pages);
 	GjPlace		start = {Max(slices->low, run->min_key), 0};
 	uint64		page = 0;
 	uint64		there;
@@ -153,7 +151,7 @@ find_end_in(const GjSlices *slices, const GjRun *run, int slots, double wanted, 
 	if (is_last)
 		there = descending ? 0 : run->data_pages;
 
-	share = wanted / ((descending ? page + 1 - there : there - page) * (double) slots);
+	share = wanted / ((descending ? page + 1 - there : there - page) * entries);
 	if (is_last && share >= 1.0)
 		return PG_UINT64_MAX;
 	nkeys = descending ? (uint64) start.key - (uint64) bound : (uint64) bound - (uint64) start.key;
@@ -173,11 +171,9 @@ find_end_in(const GjSlices *slices, const GjRun *run, int slots, double wanted, 
 double
 GjSlicesLeft(const GjSlices *slices)
 {
-	double		pages = 0.0;
-	GjIndexInfo info;
+	double		entries = 0.0;
 	GjIndexState state;
 
-	GjIndexGetInfo(slices->index, &info);
 	GjIndexGetState(slices->index, &state);
 	for (int i = 0; slices->is_left && i < state.nruns; i++)
 	{
@@ -190,7 +186,7 @@ GjSlicesLeft(const GjSlices *slices)
 		if (slices->low <= state.runs[i].max_key && slices->high >= state.runs[i].min_key &&
 			GjRunFindPage(slices->index, &state.runs[i], &low, &first, &key) &&
 			GjRunFindPage(slices->index, &state.runs[i], &high, &last, &key))
-			pages += (double) (last - first) + 1.0;
+			entries += ((double) (last - first) + 1.0) * GjRunPageEntries(&state.runs[i]);
 	}
-	return pages * info.slots;
+	return entries;
 }

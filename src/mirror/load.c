@@ -630,7 +630,7 @@ count_entries(const GjIndexState *state, const GjIndexInfo *info)
 	for (int i = 0; i < state->nruns; i++)
 		n += state->runs[i].entries - state->runs[i].dead;
 	for (int i = 0; i < lengthof(state->deltas); i++)
-		n += (uint64) state->deltas[i].data_pages * info->slots;
+		n += (uint64) state->deltas[i].data_pages * info->plain_slots;
 	return n;
 }
 
@@ -689,7 +689,7 @@ GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape)
 	StaticAssertStmt(GJ_MAX_INCLUDED <= GJD_MAX_CARRIED, "a device carries all INCLUDE columns");
 	memset(shape, 0, sizeof(gjd_shape));
 	shape->key_bytes = info->key_width;
-	shape->slots = info->slots;
+	shape->slots = GjDataMostSlots(info);
 	shape->n_carried = info->nincluded;
 	for (int i = 0; i < info->nincluded; i++)
 	{
@@ -882,27 +882,29 @@ was_dead(const GjMirror *before, uint32 run)
 static void
 make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape, char *image)
 {
-	int			nslots = info->slots;
+	int			nslots = shape->slots;
+	int			here = GjDataSlots(page, info);
+	Size		bitmap = GjDataWords(page, info) * sizeof(uint32);
 	const ItemPointerData *tids = GjDataTids(page, info);
 	uint32	   *blocks = (uint32 *) (image + gjd_image_blocks_at(nslots, info->key_width));
 	uint16	   *offsets = (uint16 *) (image + gjd_image_offsets_at(nslots, info->key_width));
+	char	   *valid = image + gjd_image_valid_at(nslots, info->key_width);
 
-	memcpy(image, GjDataKeys(page, info), (Size) nslots * info->key_width);
-	for (int i = 0; i < nslots; i++)
+	memcpy(image, GjDataKeys(page, info), (Size) here * info->key_width);
+	for (int i = 0; i < here; i++)
 	{
 		blocks[i] = BlockIdGetBlockNumber(&tids[i].ip_blkid);
 		offsets[i] = tids[i].ip_posid;
 	}
-	memcpy(image + gjd_image_valid_at(nslots, info->key_width), GjDataUsed(page, info),
-		   info->words * sizeof(uint32));
+	memset(valid, 0, nslots / GJ_SLOTS_PER_WORD * sizeof(uint32));
+	memcpy(valid, GjDataUsed(page, info), bitmap);
 	for (int i = 0; i < info->nincluded; i++)
 	{
 		const GjIncludedColumn *column = &info->included[i];
 
 		memcpy(image + gjd_image_carried_at(shape, i), GjDataValues(page, column),
-			   (Size) nslots * column->width);
-		memcpy(image + gjd_image_nulls_at(shape, i), GjDataNulls(page, column),
-			   info->words * sizeof(uint32));
+			   (Size) here * column->width);
+		memcpy(image + gjd_image_nulls_at(shape, i), GjDataNulls(page, column), bitmap);
 	}
 }
 

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * pages.h
- *	  The pages of an index: reading, checking and writing them.
+ *	  The pages of an index: reading, checking and writing them; layout.h is about their values.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -20,71 +20,7 @@
 #include "base/numeric.h"
 #include "base/tid.h"
 #include "format.h"
-
-/* Layout that follows from the types of an index's columns: see layout.c */
-typedef struct GjLayout
-{
-	uint16		slots;
-	uint16		used_offset;
-	uint16		end;			/* end of the arrays: pd_lower */
-	uint16		row_width;		/* of a tail row */
-	uint16		ncolumns;
-	GjColumnDesc columns[GJ_MAX_COLUMNS];
-} GjLayout;
-
-/* An INCLUDE column: its arrays on a data page, its value in a tail row */
-typedef struct GjIncludedColumn
-{
-	uint16		width;			/* 1, 2, 4 or 8 */
-	uint16		offset;
-	uint16		nulls_offset;	/* one bit per slot, set if the value is NULL (it is 0 then) */
-	uint16		row_offset;
-	uint8		kind;			/* GjColumnKind */
-	uint8		display_scale;	/* of numeric values */
-	uint8		stored_scale;
-	uint8		second;			/* if not 0: the values have second words, and this is their column,
-								 * from 1 */
-} GjIncludedColumn;
-
-/*
- * The part of the metapage that does not change between two builds.  A copy is kept in
- * rd_amcache, which any relcache invalidation may free; so callers get a copy of their own.
- * Offsets are from the start of a page.
- */
-typedef struct GjIndexInfo
-{
-	uint64		build_id;
-	BlockNumber first_data;
-	uint16		slots;
-	uint16		words;			/* number of words of the used bitmap: slots / 32 */
-	uint16		key_width;		/* 4 or 8 */
-	uint16		row_width;		/* of a tail row */
-	uint16		row_nulls_offset;	/* in a tail row: one bit per column, set if NULL */
-	uint16		keys_offset;
-	uint16		tids_offset;
-	uint16		used_offset;
-	uint16		arrays_end;
-	uint16		tail_rows;
-	uint16		nlanes;
-	bool		hashed;			/* equal codes do not prove that keys are equal */
-	bool		has_rests;		/* a hidden column, behind the values, has the keys' rests */
-	uint64		hash_identity;	/* see codec.c */
-	uint16		nincluded;
-	uint16		nvalues;		/* of these, the first ones, which the catalogs know */
-	GjIncludedColumn included[GJ_MAX_INCLUDED];
-} GjIndexInfo;
-
-/*
- * Return the column, from 1, that has the second words of the values of a column of the index, from
- * 0; or 0 if they have one word.  A key's second word is its rest.
- */
-static inline int
-GjIndexSecondColumn(const GjIndexInfo *info, int column)
-{
-	if (column > 0)
-		return info->included[column - 1].second;
-	return info->has_rests ? info->nvalues + 1 : 0;
-}
+#include "layout.h"
 
 /* The part of the metapage that changes, as of one moment */
 typedef struct GjIndexState
@@ -161,9 +97,6 @@ typedef struct GjRunReader
 	struct GjDirectoryCopy *levels;	/* [height], from the leaves up */
 } GjRunReader;
 
-/* Upper bound of the slots of a data page: a key and a TID take at least ten bytes */
-#define GJ_MAX_SLOTS			(BLCKSZ / 10)
-
 /* Number of pages that one WAL record has room for */
 #define GJ_PAGES_PER_RECORD		4
 
@@ -219,83 +152,6 @@ typedef struct GjIndexJournal
 	int			nentries;
 	GjJournalEntry entries[GJ_JOURNAL_ENTRIES];
 } GjIndexJournal;
-
-/* Arrays of a data page that was checked by GjPageCheck() */
-#define GjDataKeys(page, info)	((char *) (page) + (info)->keys_offset)
-#define GjDataTids(page, info)	((ItemPointerData *) ((char *) (page) + (info)->tids_offset))
-#define GjDataUsed(page, info)	((uint32 *) ((char *) (page) + (info)->used_offset))
-
-/* Array and bitmap of an INCLUDE column */
-#define GjDataValues(page, column)	((char *) (page) + (column)->offset)
-#define GjDataNulls(page, column)	((uint32 *) ((char *) (page) + (column)->nulls_offset))
-
-#define GjSlotBit(slot)			((uint32) 1 << ((slot) % GJ_SLOTS_PER_WORD))
-
-/* A row on a tail page: key at its start, TID after the key; unaligned */
-#define GjTailRow(page, info, i) \
-	((char *) PageGetContents(page) + (Size) (i) * (info)->row_width)
-
-/*
- * Return true if a value on a data page is NULL
- */
-static inline bool
-GjDataHasNulls(Page page, const GjIndexInfo *info)
-{
-	uint32		any = 0;
-
-	for (int i = 0; i < info->nincluded; i++)
-	{
-		const uint32 *nulls = GjDataNulls(page, &info->included[i]);
-
-		for (int word = 0; word < info->words; word++)
-			any |= nulls[word];
-	}
-	return any != 0;
-}
-
-/*
- * Get the key in a slot of a data page
- */
-static inline int64
-GjDataGetKey(Page page, const GjIndexInfo *info, int slot)
-{
-	if (info->key_width == sizeof(int32))
-		return ((const int32 *) GjDataKeys(page, info))[slot];
-	else
-		return ((const int64 *) GjDataKeys(page, info))[slot];
-}
-
-/*
- * Get key and TID of a row
- */
-static inline int64
-GjRowGetKey(const GjIndexInfo *info, const char *row, ItemPointer tid)
-{
-	memcpy(tid, row + info->key_width, sizeof(ItemPointerData));
-	if (info->key_width == sizeof(int32))
-	{
-		int32		key;
-
-		memcpy(&key, row, sizeof(key));
-		return key;
-	}
-	else
-	{
-		int64		key;
-
-		memcpy(&key, row, sizeof(key));
-		return key;
-	}
-}
-
-/*
- * Get the key and TID of a row of a tail page
- */
-static inline int64
-GjTailGetRow(Page page, const GjIndexInfo *info, int row, ItemPointer tid)
-{
-	return GjRowGetKey(info, GjTailRow(page, info, row), tid);
-}
 
 /*
  * Return true if the page is all zeroes.  A crash between extending the index and initializing

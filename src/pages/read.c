@@ -803,8 +803,8 @@ describe_layout(const GjMetaPageData *meta, GjIndexInfo *info)
 {
 	int			row_offset;
 
-	info->slots = meta->slots;
-	info->words = meta->slots / GJ_SLOTS_PER_WORD;
+	info->plain_slots = meta->slots;
+	info->plain_words = meta->slots / GJ_SLOTS_PER_WORD;
 	info->key_width = meta->columns[GJ_KEY_COLUMN].width;
 	info->keys_offset = meta->columns[GJ_KEY_COLUMN].offset;
 	info->tids_offset = meta->columns[GJ_TID_COLUMN].offset;
@@ -829,7 +829,7 @@ describe_layout(const GjMetaPageData *meta, GjIndexInfo *info)
 	info->row_nulls_offset = row_offset;
 	info->row_width = row_offset + BITMAPLEN(info->nincluded);
 	info->arrays_end = info->used_offset +
-		(1 + info->nincluded) * info->words * sizeof(uint32);
+		(1 + info->nincluded) * info->plain_words * sizeof(uint32);
 }
 
 /*

@@ -79,7 +79,6 @@ struct GjRunWriter
 	BlockNumber end;			/* block after the last one written */
 	GjRun		run;
 	int			slot;			/* next free slot of the data page */
-	GjPlace		first;			/* first entry of the data page */
 	GjPlace		last;			/* last entry of the last finished data page */
 	Level		levels[GJ_MAX_HEIGHT];
 	int			nwaiting;		/* always less than the capacity: the next page is made in the
@@ -99,7 +98,8 @@ static void check_blocks(Relation index, BlockNumber block, const BlockNumber *b
 						 BlockNumber nblocks);
 static bool arrive(GjRunReader *reader);
 static inline Page next_image(GjRunWriter *writer);
-static void begin_data(GjRunWriter *writer, int n);
+static inline int find_room(GjRunWriter *writer, int n);
+static inline void took_rows(GjRunWriter *writer, int n);
 static void finish_data(GjRunWriter *writer);
 static void finish_directory(GjRunWriter *writer, int level);
 static void add_element(GjRunWriter *writer, int level, const GjPlace *first, BlockNumber block);
@@ -117,8 +117,7 @@ static void copy_values(char *to, int slot, const PGAlignedBlock *pages,
 						const GjIncludedColumn *column, const GjPageEntry *entries, int n);
 static void copy_nulls(uint32 *to, int slot, const PGAlignedBlock *pages,
 					   const GjIncludedColumn *column, const GjPageEntry *entries, int n);
-static void set_bits(uint32 *to, int bit, int n);
-static void put_words(Page page, const GjIndexInfo *info, const GjWordForm *form,
+static void put_words(Page page, const GjIndexInfo *info, int slot, const GjWordForm *form,
 					  const uint64 *words, int n);
 
 static const char disorder[] = "A directory is not in order.";
@@ -572,17 +571,9 @@ GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run, uint64 cha
 void
 GjRunWriterAdd(GjRunWriter *writer, const char *row)
 {
-	if (writer->slot == 0)
-	{
-		ItemPointerData tid;
-
-		writer->first.key = GjRowGetKey(&writer->info, row, &tid);
-		writer->first.tid = GjPackTid(&tid);
-		GjDataInit(next_image(writer), &writer->info, writer->run.run);
-	}
+	(void) find_room(writer, 1);
 	GjDataPut(next_image(writer), &writer->info, writer->slot, row);
-	if (++writer->slot == writer->info.slots)
-		finish_data(writer);
+	took_rows(writer, 1);
 }
 
 /*
@@ -597,7 +588,7 @@ GjRunWriterAddPage(GjRunWriter *writer, Page page, int n)
 	Assert(writer->slot == 0);
 	memcpy(image, page, BLCKSZ);
 	GjPageGetOpaque(image)->run = writer->run.run;
-	begin_data(writer, n);
+	took_rows(writer, n);
 }
 
 /*
@@ -609,20 +600,13 @@ GjRunWriterAddEntries(GjRunWriter *writer, const PGAlignedBlock *pages,
 {
 	while (n > 0)
 	{
-		int			fit = Min(n, writer->info.slots - writer->slot);
+		int			fit = find_room(writer, n);
 
-		if (writer->slot == 0)
-		{
-			writer->first = (GjPlace) {entries->key, GjEntryTid(entries->word)};
-			GjDataInit(next_image(writer), &writer->info, writer->run.run);
-		}
 		put_entries(next_image(writer), &writer->info, writer->slot, pages, entries, fit,
 					has_nulls);
 		entries += fit;
 		n -= fit;
-		writer->slot += fit;
-		if (writer->slot == writer->info.slots)
-			finish_data(writer);
+		took_rows(writer, fit);
 	}
 }
 
@@ -634,7 +618,6 @@ static void
 put_entries(Page page, const GjIndexInfo *info, int slot, const PGAlignedBlock *pages,
 			const GjPageEntry *entries, int n, bool has_nulls)
 {
-	GjPageOpaque opaque = GjPageGetOpaque(page);
 	ItemPointerData *tids = GjDataTids(page, info) + slot;
 
 	if (info->key_width == sizeof(int32))
@@ -661,11 +644,7 @@ put_entries(Page page, const GjIndexInfo *info, int slot, const PGAlignedBlock *
 		if (has_nulls)
 			copy_nulls(GjDataNulls(page, column), slot, pages, column, entries, n);
 	}
-	set_bits(GjDataUsed(page, info), slot, n);
-	if (opaque->used == 0)
-		opaque->min_key = entries[0].key;
-	opaque->max_key = entries[n - 1].key;
-	opaque->used += n;
+	GjDataTook(page, info, slot, n);
 }
 
 /* Copy a constant size, so that each copy is a load and a store */
@@ -713,49 +692,33 @@ copy_nulls(uint32 *to, int slot, const PGAlignedBlock *pages, const GjIncludedCo
 	}
 }
 
-static void
-set_bits(uint32 *to, int bit, int n)
+/* Add entries as words */
+void
+GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *words, int n)
 {
 	while (n > 0)
 	{
-		int			low = bit % GJ_SLOTS_PER_WORD;
-		int			here = Min(n, GJ_SLOTS_PER_WORD - low);
+		int			fit = find_room(writer, n);
 
-		to[bit / GJ_SLOTS_PER_WORD] |= (~(uint32) 0 >> (GJ_SLOTS_PER_WORD - here)) << low;
-		bit += here;
-		n -= here;
+		put_words(next_image(writer), &writer->info, writer->slot, form, words, fit);
+		words += fit;
+		n -= fit;
+		took_rows(writer, fit);
 	}
 }
 
 /*
- * Add entries as words: as many as a page has slots for, or the remaining ones at the end
- */
-void
-GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *words, int n)
-{
-	Page		page = next_image(writer);
-
-	Assert(writer->slot == 0);
-	GjDataInit(page, &writer->info, writer->run.run);
-	put_words(page, &writer->info, form, words, n);
-	begin_data(writer, n);
-}
-
-/*
- * Put ascending words, which must fit, into an empty data page
+ * Put ascending words into unused slots of a data page
  */
 static void
-put_words(Page page, const GjIndexInfo *info, const GjWordForm *form, const uint64 *words,
-		  int n)
+put_words(Page page, const GjIndexInfo *info, int slot, const GjWordForm *form,
+		  const uint64 *words, int n)
 {
-	GjPageOpaque opaque = GjPageGetOpaque(page);
-	char	   *keys = GjDataKeys(page, info);
-	ItemPointerData *tids = GjDataTids(page, info);
-	uint32	   *used = GjDataUsed(page, info);
+	char	   *keys = GjDataKeys(page, info) + slot * info->key_width;
+	ItemPointerData *tids = GjDataTids(page, info) + slot;
 	int			tid_bits = form->tid_bits;
 	uint64		tid_mask = ((uint64) 1 << tid_bits) - 1;
 
-	Assert(opaque->used == 0 && n > 0 && n <= info->slots);
 	if (info->key_width == sizeof(int32))
 	{
 		for (int i = 0; i < n; i++)
@@ -773,12 +736,7 @@ put_words(Page page, const GjIndexInfo *info, const GjWordForm *form, const uint
 		ItemPointerSet(&tids[i], tid >> GJ_WORD_OFFSET_BITS,
 					   tid & ((1 << GJ_WORD_OFFSET_BITS) - 1));
 	}
-	memset(used, 0xFF, n / GJ_SLOTS_PER_WORD * sizeof(uint32));
-	if (n % GJ_SLOTS_PER_WORD != 0)
-		used[n / GJ_SLOTS_PER_WORD] = GjSlotBit(n) - 1;
-	opaque->used = n;
-	opaque->min_key = GjDataGetKey(page, info, 0);
-	opaque->max_key = GjDataGetKey(page, info, n - 1);
+	GjDataTook(page, info, slot, n);
 }
 
 /*
@@ -854,35 +812,41 @@ next_image(GjRunWriter *writer)
 }
 
 /*
- * Begin with n rows that the next page has already
+ * Begin a page, unless one is in progress; returns how many of n rows it has room for
  */
-static void
-begin_data(GjRunWriter *writer, int n)
+static inline int
+find_room(GjRunWriter *writer, int n)
 {
-	Page		page = next_image(writer);
+	if (writer->slot == 0)
+		GjDataInit(next_image(writer), &writer->info, writer->run.run);
+	return Min(n, writer->info.plain_slots - writer->slot);
+}
 
-	writer->first.key = GjDataGetKey(page, &writer->info, 0);
-	writer->first.tid = GjPackTid(&GjDataTids(page, &writer->info)[0]);
-	writer->slot = n;
-	if (n == writer->info.slots)
+/* Count n rows that the page in progress has got */
+static inline void
+took_rows(GjRunWriter *writer, int n)
+{
+	writer->slot += n;
+	if (writer->slot == writer->info.plain_slots)
 		finish_data(writer);
 }
 
 static void
 finish_data(GjRunWriter *writer)
 {
-	GjPageOpaque opaque = GjPageGetOpaque(next_image(writer));
+	Page		page = next_image(writer);
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+	GjPlace		first = GjDataGetPlace(page, &writer->info, 0);
 
 	opaque->change = writer->change;
 	if (writer->run.entries == 0)
 		writer->run.min_key = opaque->min_key;
 	writer->run.max_key = opaque->max_key;
-	writer->last.key = opaque->max_key;
-	writer->last.tid = GjPackTid(&GjDataTids(next_image(writer), &writer->info)[writer->slot - 1]);
+	writer->last = GjDataGetPlace(page, &writer->info, writer->slot - 1);
 	writer->run.entries += opaque->used;
 	writer->run.data_pages++;
 	writer->slot = 0;
-	wait_to_write(writer, 0, &writer->first);
+	wait_to_write(writer, 0, &first);
 }
 
 /*

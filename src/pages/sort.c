@@ -130,7 +130,6 @@ static GjMerge *merge_begin(const GjIndexInfo *info, BufFile *file, const GjChun
 							int nchunks, Size memory);
 static const char *merge_next(GjMerge *merge);
 static void merge_end(GjMerge *merge);
-static int	list_used(Page page, const GjIndexInfo *info, uint16 *slots);
 static void to_rows(char *rows, const GjIndexInfo *info, int offset, const char *values,
 					int width, const uint16 *slots, int n);
 static void from_rows(char *values, int width, const char *const *rows, int offset, int n);
@@ -178,9 +177,8 @@ GjRowSortAdd(GjRowSort *sort, const char *row)
 void
 GjRowSortAddPage(GjRowSort *sort, Page page)
 {
-	const uint32 *used = GjDataUsed(page, &sort->info);
 	char		row[GJ_MAX_ROW_WIDTH];
-	uint64		most = sort->info.slots;	/* regardless of the page's count */
+	uint64		most = GjDataSlots(page, &sort->info);	/* regardless of the page's count */
 
 	while (sort->capacity - sort->nrows < most && sort->capacity < sort->max_rows)
 		make_room(sort);
@@ -189,9 +187,9 @@ GjRowSortAddPage(GjRowSort *sort, Page page)
 		sort->nrows += get_rows(page, &sort->info, sort->rows + sort->nrows * sort->width);
 		return;
 	}
-	for (int slot = 0; slot < sort->info.slots; slot++)
+	for (int slot = 0; slot < most; slot++)
 	{
-		if ((used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot)) == 0)
+		if (!GjDataIsUsed(page, &sort->info, slot))
 			continue;
 		GjRowFromSlot(page, &sort->info, slot, row);
 		GjRowSortAdd(sort, row);
@@ -243,11 +241,11 @@ GjRowSortNextPage(GjRowSort *sort, Page page)
 	{
 		const char *row;
 
-		while (n < sort->info.slots && (row = merge_next(sort->merge)) != NULL)
+		while (n < sort->info.plain_slots && (row = merge_next(sort->merge)) != NULL)
 			GjDataPut(page, &sort->info, n++, row);
 		return n;
 	}
-	while (n < sort->info.slots && (rows[n] = next_in_memory(sort)) != NULL)
+	while (n < sort->info.plain_slots && (rows[n] = next_in_memory(sort)) != NULL)
 		n++;
 	if (n > 0)
 		put_rows(page, &sort->info, rows, n);
@@ -689,7 +687,7 @@ static int
 get_rows(Page page, const GjIndexInfo *info, char *rows)
 {
 	uint16		slots[GJ_MAX_SLOTS];
-	int			n = list_used(page, info, slots);
+	int			n = GjDataListUsed(page, info, slots);
 	int			null_bytes = info->row_width - info->row_nulls_offset;
 
 	if (n == 0)
@@ -707,7 +705,7 @@ get_rows(Page page, const GjIndexInfo *info, char *rows)
 
 		to_rows(rows, info, included->row_offset, GjDataValues(page, included),
 				included->width, slots, n);
-		for (int word = 0; word < info->words; word++)
+		for (int word = 0; word < GjDataWords(page, info); word++)
 			any |= nulls[word];
 		for (int i = 0; any != 0 && i < n; i++)
 		{
@@ -715,20 +713,6 @@ get_rows(Page page, const GjIndexInfo *info, char *rows)
 				rows[i * info->row_width + info->row_nulls_offset + column / 8] |=
 					1 << (column % 8);
 		}
-	}
-	return n;
-}
-
-static int
-list_used(Page page, const GjIndexInfo *info, uint16 *slots)
-{
-	const uint32 *used = GjDataUsed(page, info);
-	int			n = 0;
-
-	for (int word = 0; word < info->words; word++)
-	{
-		for (uint32 left = used[word]; left != 0; left &= left - 1)
-			slots[n++] = word * GJ_SLOTS_PER_WORD + pg_rightmost_one_pos32(left);
 	}
 	return n;
 }
@@ -770,10 +754,7 @@ to_rows(char *rows, const GjIndexInfo *info, int offset, const char *values, int
 static void
 put_rows(Page page, const GjIndexInfo *info, const char *const *rows, int n)
 {
-	GjPageOpaque opaque = GjPageGetOpaque(page);
-	uint32	   *used = GjDataUsed(page, info);
-
-	Assert(opaque->used == 0 && n > 0 && n <= info->slots);
+	Assert(GjPageGetOpaque(page)->used == 0 && n > 0 && n <= GjDataSlots(page, info));
 	from_rows(GjDataKeys(page, info), info->key_width, rows, 0, n);
 	from_rows((char *) GjDataTids(page, info), sizeof(ItemPointerData), rows, info->key_width, n);
 	for (int column = 0; column < info->nincluded; column++)
@@ -792,11 +773,7 @@ put_rows(Page page, const GjIndexInfo *info, const char *const *rows, int n)
 			}
 		}
 	}
-	for (int i = 0; i < n; i++)
-		used[i / GJ_SLOTS_PER_WORD] |= GjSlotBit(i);
-	opaque->used = n;
-	opaque->min_key = GjDataGetKey(page, info, 0);
-	opaque->max_key = GjDataGetKey(page, info, n - 1);
+	GjDataTook(page, info, 0, n);
 }
 
 #define COPY_FROM_ROWS(size) \

@@ -225,7 +225,7 @@ GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
 	GjPageOpaqueData after;
 	const uint32 *used_bits = GjDataUsed(datapage, info);
 	bool		with_nulls = GjDataHasNulls(datapage, info);
-	int			first = find_free_slot(used_bits, info->words, 0);
+	int			first = find_free_slot(used_bits, GjDataWords(datapage, info), 0);
 	int			last = first;
 	int			row = 0;
 	Buffer		metabuf;
@@ -252,7 +252,7 @@ GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
 	{
 		GjDataPut(datapage, info, slot, GjTailRow(tailpage, info, row));
 		last = slot;
-		slot = find_free_slot(used_bits, info->words, slot + 1);
+		slot = find_free_slot(used_bits, GjDataWords(datapage, info), slot + 1);
 	}
 	add_slots(&of_data, info, first, last, with_nulls || GjDataHasNulls(datapage, info));
 	sequence = meta->sequence + 1;
@@ -489,10 +489,11 @@ clear_slots(Relation index, const GjIndexInfo *info, Buffer data, Page page, con
 {
 	GjPageOpaque opaque = GjPageGetOpaque(page);
 	uint32	   *used = GjDataUsed(page, info);
+	int			words = GjDataWords(page, info);
 	int			ndead = 0;
 	int			left = 0;
 
-	for (int word = 0; word < info->words; word++)
+	for (int word = 0; word < words; word++)
 	{
 		ndead += pg_popcount32(used[word] & dead[word]);
 		used[word] &= ~dead[word];

@@ -1092,7 +1092,7 @@ count_pages(Relation index, IndexPages *pages)
 		if (state.deltas[i].run == 0)
 			continue;
 		pages->unsorted += state.deltas[i].data_pages;
-		pages->entries += (double) state.deltas[i].data_pages * info.slots;
+		pages->entries += (double) state.deltas[i].data_pages * info.plain_slots;
 	}
 	pages->nruns = state.nruns;
 	for (int i = 0; i < state.nruns; i++)

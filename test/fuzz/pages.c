@@ -168,15 +168,15 @@ make_images(int shape)
 	GjIndexInitFork(rel, MAIN_FORKNUM, 4711, 2, flags);
 	rel->rd_amcache = NULL;
 	GjIndexGetInfo(rel, &info);
-	build_run(2, 0, info.slots * 4 + 5);
-	row = info.slots * 4 + 5;
-	build_run(3, row, info.slots / 2);
-	row += info.slots / 2;
-	for (uint32 end = row + info.slots + 20; row < end; row++)
+	build_run(2, 0, info.plain_slots * 4 + 5);
+	row = info.plain_slots * 4 + 5;
+	build_run(3, row, info.plain_slots / 2);
+	row += info.plain_slots / 2;
+	for (uint32 end = row + info.plain_slots + 20; row < end; row++)
 		insert(row % 300, row);
 	keep(&images[shape][1]);
 	vacuum_all();
-	for (uint32 end = row + info.slots / 2; row < end; row++)
+	for (uint32 end = row + info.plain_slots / 2; row < end; row++)
 		insert(row % 300, row);
 	nrows[shape] = vacuum_all();
 	keep(&images[shape][0]);
@@ -184,7 +184,7 @@ make_images(int shape)
 	blocks_resize(0);
 	GjIndexInitFork(rel, MAIN_FORKNUM, 4712, 2, flags);
 	rel->rd_amcache = NULL;
-	build_run(2, 0, info.slots);
+	build_run(2, 0, info.plain_slots);
 	for (row = 0; row < 100; row++)
 		insert(row, row);
 	keep(&images[shape][2]);

@@ -221,11 +221,9 @@ read_page(Relation index, const GjIndexInfo *info, const GjIndexState *state, Bl
 	if ((owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA) &&
 		GjPageCheckKind(index, buffer) == GJ_PAGE_DATA)
 	{
-		const uint32 *used = GjDataUsed(page, info);
-
-		for (int slot = 0; slot < info->slots; slot++)
+		for (int slot = 0; slot < GjDataSlots(page, info); slot++)
 		{
-			if (used[slot / GJ_SLOTS_PER_WORD] & GjSlotBit(slot))
+			if (GjDataIsUsed(page, info, slot))
 				add_entry(out, GjDataGetKey(page, info, slot), &GjDataTids(page, info)[slot]);
 		}
 	}
