@@ -737,14 +737,13 @@ GjIndexOnlyCovers(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List 
 	ListCell   *lc;
 
 	*attnos = NIL;
-	if (!enable_indexonlyscan || IsolationIsSerializable() || index->indexkeys[0] == 0 ||
-		!(has_images || tells_keys(root, index)))
+	if (!enable_indexonlyscan || IsolationIsSerializable() || index->indexkeys[0] == 0)
 		return false;
 
 	foreach(lc, filters)
 		exprs = lappend(exprs, lfirst_node(RestrictInfo, lc)->clause);
 	return GjIndexOnlyHas(index, rel->relid, exprs, attnos) &&
-		!(has_images && list_member_int(*attnos, index->indexkeys[0]));
+		(has_images ? !list_member_int(*attnos, index->indexkeys[0]) : tells_keys(root, index));
 }
 
 /*

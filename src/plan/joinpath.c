@@ -98,7 +98,6 @@ static bool filters_are_same(PlannerInfo *root, const GjJoinCandidate *cand);
 static int	joinpath_count_workers(const GjJoinCandidate *cand);
 static Cost add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost alone);
 static double cost_unit(const GjJoinCandidate *cand);
-static bool joins_are_disabled(void);
 static List *copy_scans(List *scans);
 static double cost_collect(const GjJoinCandidate *cand, Cost *cost);
 static Selectivity pair_selectivity(PlannerInfo *root, const GjJoinCandidate *cand,
@@ -120,7 +119,11 @@ static void keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *ind
 						 const GjSource *key);
 static bool is_same_key(const GjSource *a, const GjSource *b);
 static bool scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
-						 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key);
+						 RelOptInfo *table, GjSource *key);
+static bool is_like_first(PlannerInfo *root, const GjJoinCandidate *cand,
+						  const IndexOptInfo *index, const RelOptInfo *table);
+static AttrNumber column_of_big(PlannerInfo *root, const GjJoinCandidate *cand,
+								const IndexOptInfo *index, const RelOptInfo *table);
 static List *joinpath_list_tables(PlannerInfo *root, RelOptInfo *big);
 static bool is_by_key(PlannerInfo *root, const GjJoinCandidate *cand);
 static GjJoinScan *choose_scan(PlannerInfo *root, const GjJoinCandidate *cand,
@@ -559,7 +562,8 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost alone)
 		correct_for_cast(root, cand);
 	joinpath_count_keys(root, cand);
 	join_cost(root, cand, &startup, &run);
-	if (joins_are_disabled())
+	/* pg_hint_plan disables all joins if its hints forbid to join these two sides first */
+	if (!enable_nestloop && !enable_hashjoin && !enable_mergejoin && !gj_force)
 		GjPathDisable(&path->path, &startup);
 	*kept = *cand;
 	path->custom_private = list_make1(kept);
@@ -590,18 +594,6 @@ cost_unit(const GjJoinCandidate *cand)
 		time += scan->rows * GjCostUnit(scan->table, scan->index_only);
 	}
 	return time / Max(rows, 1.0);
-}
-
-/*
- * Return true if all kinds of joins are disabled
- *
- * pg_hint_plan disables them to keep the planner from joining these two sides, if a hint gives the
- * join order.
- */
-static bool
-joins_are_disabled(void)
-{
-	return !enable_nestloop && !enable_hashjoin && !enable_mergejoin && !gj_force;
 }
 
 /*
@@ -757,7 +749,6 @@ is_by_key(PlannerInfo *root, const GjJoinCandidate *cand)
 static GjJoinScan *
 choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 {
-	RestrictInfo *rinfo = NULL;
 	GjJoinScan *scan = NULL;
 	GjJoinScan *covering = NULL;
 	ListCell   *lc;
@@ -769,11 +760,7 @@ choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 		List	   *attnos;
 		double		lacking;
 
-		if (!is_eligible(index))
-			continue;
-		if (rinfo == NULL)
-			rinfo = GjJoinClauseOf(root, cand->rinfo, table, cand->big);
-		if (!scan_answers(root, cand, index, table, rinfo, &key))
+		if (!is_eligible(index) || !scan_answers(root, cand, index, table, &key))
 			continue;
 		keep_smaller(&scan, table, index, &key);
 		if (!GjIndexOnlyCovers(root, table, index, table->baserestrictinfo, false, &attnos))
@@ -815,13 +802,52 @@ keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index, const Gj
  */
 static bool
 scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
-			 RelOptInfo *table, RestrictInfo *rinfo, GjSource *key)
+			 RelOptInfo *table, GjSource *key)
 {
 	const char *refused;
 
-	return GjFoldJoinClause(root, table, index, rinfo, cand->small->relids, key, &refused) &&
+	*key = cand->key;
+	if (is_like_first(root, cand, index, table))
+		return true;
+	return GjFoldJoinClause(root, table, index,
+							GjJoinClauseOf(root, cand->rinfo, table, cand->big),
+							cand->small->relids, key, &refused) &&
 		!(GjJoinMarksSmall(cand->kind) && key->cast == F_FLOAT8_INT8) &&
 		(cand->scans == NIL || is_same_key(&cand->key, key));
+}
+
+/*
+ * Return true if the index has the same column of the big side as the first table's, and the same
+ * operators: of hundreds of partitions, one is examined
+ */
+static bool
+is_like_first(PlannerInfo *root, const GjJoinCandidate *cand, const IndexOptInfo *index,
+			  const RelOptInfo *table)
+{
+	const GjJoinScan *first = cand->scans == NIL ? NULL : linitial(cand->scans);
+	AttrNumber	column = column_of_big(root, cand, index, table);
+
+	return first != NULL && column != InvalidAttrNumber &&
+		column == column_of_big(root, cand, first->index, first->table) &&
+		index->opfamily[0] == first->index->opfamily[0] &&
+		index->opcintype[0] == first->index->opcintype[0] &&
+		index->indexcollations[0] == first->index->indexcollations[0] &&
+		!GjPassesBarrier(cand->rinfo, table) && !GjIndexIsHashed(index);
+}
+
+/*
+ * Return the big side's column that is an index's key; 0 for expressions, and in a UNION ALL
+ */
+static AttrNumber
+column_of_big(PlannerInfo *root, const GjJoinCandidate *cand, const IndexOptInfo *index,
+			  const RelOptInfo *table)
+{
+	Index		relid = table->relid;
+	AttrNumber	attno = index->indexkeys[0];
+
+	while (relid != cand->big->relid && GjFindInParent(root, &relid, &attno))
+		continue;
+	return relid == cand->big->relid ? attno : InvalidAttrNumber;
 }
 
 static bool
