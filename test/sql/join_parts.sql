@@ -73,6 +73,7 @@ CREATE TABLE by_id (id int, key int, v int, t text) PARTITION BY RANGE (id);
 CREATE TABLE by_id_1 PARTITION OF by_id FOR VALUES FROM (0) TO (1000);
 CREATE TABLE by_id_2 (x text, t text, gone int, v int, key int, id int);
 ALTER TABLE by_id_2 DROP x, DROP gone;
+CREATE INDEX ON by_id_2 USING gpujoin (v);	-- not the key: it does not answer the join
 ALTER TABLE by_id ATTACH PARTITION by_id_2 FOR VALUES FROM (1000) TO (2000);
 CREATE TABLE by_id_rest PARTITION OF by_id DEFAULT;
 CREATE INDEX ON by_id USING gpujoin (key);
