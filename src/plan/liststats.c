@@ -8,11 +8,11 @@
  * constants take from their text to the plan, that is 1 ms.  The estimates are then added up.
  *
  * The hook for statistics does the same once for the list, with a hash table of the common values.
- * It then gives PostgreSQL statistics without common values, by which each constant's estimate is
- * the mean of all.  So the sum, which is all that the planner keeps, does not change, except for
- * rounding.
+ * It then lets PostgreSQL take the column for a unique one, of a table with so many rows that each
+ * constant's estimate, one row, is the mean of all.  So the sum, which is all that the planner
+ * keeps, does not change, except for rounding.
  *
- * The statistics must not serve another estimate.  They are given only
+ * That must not serve another estimate.  It is done only
  *
  *	  * while the list's own estimate is missing (RestrictInfo.norm_selec), and
  *	  * if no other condition of the table uses the column, the table has no extended
@@ -25,8 +25,6 @@
  *-------------------------------------------------------------------------
  */
 #include "postgres.h"
-
-#include <math.h>
 
 #include "access/htup_details.h"
 #include "catalog/pg_statistic.h"
@@ -54,7 +52,7 @@ typedef struct CurrentList
 	RestrictInfo *clause;		/* NULL: none */
 	RangeTblEntry *rte;
 	AttrNumber	attno;
-	HeapTuple	stats;			/* what PostgreSQL is given, or NULL: the column's own */
+	RelOptInfo *rel;			/* the table with so many rows, or NULL: the column's statistics */
 } CurrentList;
 
 /* A most common value */
@@ -88,11 +86,9 @@ static RestrictInfo *find_list(const RelOptInfo *rel, AttrNumber attno);
 static bool asks_alone(const RestrictInfo *list, const RelOptInfo *rel, AttrNumber attno);
 static bool is_long_list(const RestrictInfo *clause, AttrNumber attno);
 static const Var *get_column(const ScalarArrayOpExpr *list);
-static HeapTuple condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel);
+static RelOptInfo *condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel);
 static double mean_selectivity(VariableStatData *vardata, const ScalarArrayOpExpr *list,
 							   Comparison *comparison);
-static HeapTuple make_statistics(HeapTuple stats, double selectivity);
-static void keep_statistics(HeapTuple stats);
 static bool constants_are_equal(Comparison *comparison, Datum a, Datum b);
 
 #define SH_PREFIX common
@@ -123,7 +119,7 @@ GjListStatsInit(void)
 /*
  * get_relation_stats_hook: give the statistics of a list while it is estimated
  *
- * This is called for each constant, so it must be quick.  Nothing in *vardata is used: the cost
+ * This is called for each constant, so it must be quick.  Nothing in *vardata is read: the cost
  * estimates of some access methods call the hook, too, and leave most of it undefined.
  */
 static bool
@@ -138,12 +134,11 @@ give_statistics(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno, Variabl
 	if (current.clause == NULL || current.rte != rte || current.attno != attno ||
 		current.clause->norm_selec >= 0)
 		start_list(root, rte, attno);
-	if (current.clause == NULL || current.stats == NULL)
+	if (current.clause == NULL || current.rel == NULL)
 		return false;
 
-	vardata->statsTuple = current.stats;
-	vardata->freefunc = keep_statistics;
-	vardata->acl_ok = true;		/* they contain no value */
+	vardata->isunique = true;
+	vardata->rel = current.rel;
 	return true;
 }
 
@@ -177,7 +172,7 @@ start_list(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno)
 	current.clause = clause;
 	current.rte = rte;
 	current.attno = attno;
-	current.stats = NULL;
+	current.rel = NULL;
 	if (!asks_alone(clause, rel, attno))
 		return;
 
@@ -185,7 +180,7 @@ start_list(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno)
 							BoolGetDatum(rte->inh));
 	if (!HeapTupleIsValid(stats))
 		return;
-	current.stats = condense(stats, (ScalarArrayOpExpr *) clause->clause, rel);
+	current.rel = condense(stats, (ScalarArrayOpExpr *) clause->clause, rel);
 	ReleaseSysCache(stats);
 }
 
@@ -314,14 +309,14 @@ get_column(const ScalarArrayOpExpr *list)
 }
 
 /*
- * Return statistics by which each constant of a list has the mean of their estimates, or NULL if
- * that is not possible
+ * Return a table with as many rows as make one the mean of the estimates of a list's constants, or
+ * NULL if that is not possible
  *
  * It is done only for the equality of a type that can be hashed.  That function must be leakproof;
  * otherwise, whether PostgreSQL looks at the common values depends on the user's privileges.  It
  * does not look at those of a unique column.
  */
-static HeapTuple
+static RelOptInfo *
 condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel)
 {
 	const Var  *column = get_column(list);
@@ -330,6 +325,7 @@ condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel)
 	VariableStatData own = {0};
 	Comparison	comparison;
 	double		selectivity;
+	RelOptInfo *made;
 
 	if (list->opno != type->eq_opr || !OidIsValid(type->hash_proc) ||
 		get_oprrest(list->opno) != F_EQSEL || !get_func_leakproof(type->eq_opr_finfo.fn_oid) ||
@@ -346,7 +342,12 @@ condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel)
 	own.statsTuple = stats;
 	own.acl_ok = true;
 	selectivity = mean_selectivity(&own, list, &comparison);
-	return selectivity > 0 ? make_statistics(stats, selectivity) : NULL;
+	if (selectivity <= 0)
+		return NULL;
+	made = palloc(sizeof(RelOptInfo));
+	*made = *rel;
+	made->tuples = 1.0 / selectivity;
+	return made;
 }
 
 /*
@@ -406,35 +407,6 @@ mean_selectivity(VariableStatData *vardata, const ScalarArrayOpExpr *list, Compa
 	pfree(values);
 	pfree(nulls);
 	return constants > 0 && sum <= 1.0 ? sum / constants : 0.0;
-}
-
-/*
- * Return statistics by which each value of a column has a selectivity
- *
- * PostgreSQL divides the part that is not NULL by the number of distinct values, a whole number.
- * The latter is chosen first, and the former makes up for its rounding.
- */
-static HeapTuple
-make_statistics(HeapTuple stats, double selectivity)
-{
-	HeapTuple	made = heap_copytuple(stats);
-	Form_pg_statistic form = (Form_pg_statistic) GETSTRUCT(made);
-	float4		ndistinct = floor(1.0 / selectivity);
-
-	if (ndistinct * selectivity > 1.0)
-		ndistinct = nextafterf(ndistinct, 0);
-	form->stadistinct = ndistinct;
-	form->stanullfrac = 1.0 - selectivity * ndistinct;
-	form->stakind1 = form->stakind2 = form->stakind3 = form->stakind4 = form->stakind5 = 0;
-	return made;
-}
-
-/*
- * Do not free the statistics: they serve the next constant, too
- */
-static void
-keep_statistics(HeapTuple stats)
-{
 }
 
 /*

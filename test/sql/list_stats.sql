@@ -5,6 +5,9 @@ CREATE SCHEMA list_stats;
 SET search_path = list_stats, public;
 SET max_parallel_workers_per_gather = 0;
 
+\getenv abs_srcdir PG_ABS_SRCDIR
+\i :abs_srcdir/sql/common/compare.sql
+
 -- Whether the estimated rows of a query and of its scans are equal with gpujoin and without; "query"
 -- has %s for the list
 CREATE FUNCTION estimates(query text, list text) RETURNS text LANGUAGE plpgsql AS $$
@@ -48,6 +51,17 @@ SELECT name, estimates('SELECT * FROM big WHERE k = ANY (''{%s}'')', list) FROM 
 	('rare', :'rare'), ('absent', :'absent'), ('repeated', :'repeated'), ('above one', :'above_one'),
 	('with NULL', :'mixed' || ',NULL'), ('NULL', repeat('NULL,', 99) || 'NULL')) v(name, list);
 SELECT estimates('SELECT * FROM big WHERE k IN (%s)', :'mixed');
+-- The array that is made of constants is PostgreSQL's: with NULL, with a length, of texts, of a cast
+SELECT estimates('SELECT * FROM big WHERE k IN (NULL, %s)', :'mixed');
+SELECT estimates('SELECT * FROM big WHERE k::numeric IN (%s, 1.5)', :'mixed');
+SELECT string_agg(quote_literal('text ' || i), ',') AS literals FROM generate_series(1, 500) i \gset
+SELECT estimates('SELECT * FROM big WHERE t IN (%s)', :'literals');
+SELECT estimates('SELECT * FROM big WHERE c IN (%s)', :'literals');
+SELECT query, a.* FROM (VALUES
+	('SELECT * FROM big WHERE k IN (NULL, %s)', :'mixed'), ('SELECT * FROM big WHERE k NOT IN (NULL, %s)', :'mixed'),
+	('SELECT * FROM big WHERE k NOT IN (%s)', :'mixed'), ('SELECT * FROM big WHERE k::numeric IN (%s, 1.5)', :'mixed'),
+	('SELECT * FROM big WHERE t IN (%s)', :'literals'), ('SELECT * FROM big WHERE c IN (NULL, %s)', :'literals'),
+	('SELECT * FROM big WHERE k IN (%s) OR t IN (''text 3'', ''text 600'')', :'mixed')) v(query, list), answers(format(query, list)) a;
 SELECT estimates('SELECT * FROM big WHERE NOT k = ANY (''{%s}'')', :'mixed');
 SELECT estimates('SELECT * FROM big WHERE k <> ALL (''{%s}'')', :'mixed');
 SELECT estimates('SELECT * FROM big WHERE k = ANY (''{%s}''::int4[])', :'mixed');
