@@ -8,7 +8,7 @@
 #   make lint             only the static checks
 #   make check-clients    real drivers and ORMs                    (CLIENTS="django jdbc")
 #   make check-versions   tests with PostgreSQL 15 to 19           (VERSIONS="16 18")
-#   make check-upgrade    pg_upgrade from 15 to 17, 17 to 18       (UPGRADES="15-17 17-18")
+#   make check-upgrade    pg_upgrade 15 to 17, 17 to 18, 18 to 19  (UPGRADES="17-19")
 #   make check-packages   builds and tries packages and images     (PACKAGES="deb rpm")
 #   make check-coexist    beside other extensions, tools           (COEXIST_PARTS="alone tools")
 #   make check-cluster    shards of Citus and postgres_fdw         (CLUSTER_ROWS=...)

@@ -112,8 +112,9 @@ make_base() { # SUITE
     # Packages must not start servers, nor install documentation.
     printf '#!/bin/sh\nexit 101\n' >"$folder.new/usr/sbin/policy-rc.d"
     chmod 755 "$folder.new/usr/sbin/policy-rc.d"
-    printf 'APT::Install-Recommends "false";\nDPkg::Options { "--force-confold"; };\n' \
-        >"$folder.new/etc/apt/apt.conf.d/90minimal"
+    # A mirror may be behind. What it has is signed all the same.
+    printf '%s\n' 'APT::Install-Recommends "false";' 'DPkg::Options { "--force-confold"; };' \
+        'Acquire::Check-Valid-Until "false";' >"$folder.new/etc/apt/apt.conf.d/90minimal"
     printf '%s\n' 'path-exclude=/usr/share/locale/*' 'path-exclude=/usr/share/man/*' \
         force-unsafe-io >"$folder.new/etc/dpkg/dpkg.cfg.d/90minimal"
     ! is_ubuntu "$suite" || {

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # test/versions/upgrade.sh [OLD-NEW...]: test/t/017_upgrade.pl from one version of PostgreSQL to
-# another, 15-17 and 17-18 by default. Both are installed in the distribution that has the newer
-# one, with the older one's packages from its own distribution: in a folder (chroots.sh), which is
-# created on first use, and kept. This requires root.
+# another, 15-17, 17-18 and 18-19 by default. Both are installed in the distribution that has the
+# newer one, with the older one's packages from its own distribution: in a folder (chroots.sh),
+# which is created on first use, and kept. This requires root.
 #
 # The last line is "N passed, N failed" of all of them; logs are in tmp_check/OLD-NEW/.
 set -euo pipefail
@@ -53,7 +53,7 @@ upgrade() { # OLD NEW
 }
 
 total_passed=0 total_failed=0
-[ $# != 0 ] || set -- 15-17 17-18
+[ $# != 0 ] || set -- 15-17 17-18 18-19
 for pair in "$@"; do
     old=${pair%-*} new=${pair#*-} status=0 passed=0 failed=0
     is_supported "$old" && is_supported "$new" || die "\"$pair\" is not two of $supported_majors"
