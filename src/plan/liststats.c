@@ -52,7 +52,7 @@ typedef struct CurrentList
 	RestrictInfo *clause;		/* NULL: none */
 	RangeTblEntry *rte;
 	AttrNumber	attno;
-	RelOptInfo *rel;			/* the table with so many rows, or NULL: the column's statistics */
+	RelOptInfo	table;			/* the one with so many rows; none: the column's statistics */
 } CurrentList;
 
 /* A most common value */
@@ -86,7 +86,7 @@ static RestrictInfo *find_list(const RelOptInfo *rel, AttrNumber attno);
 static bool asks_alone(const RestrictInfo *list, const RelOptInfo *rel, AttrNumber attno);
 static bool is_long_list(const RestrictInfo *clause, AttrNumber attno);
 static const Var *get_column(const ScalarArrayOpExpr *list);
-static RelOptInfo *condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel);
+static double condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel);
 static double mean_selectivity(VariableStatData *vardata, const ScalarArrayOpExpr *list,
 							   Comparison *comparison);
 static bool constants_are_equal(Comparison *comparison, Datum a, Datum b);
@@ -134,11 +134,11 @@ give_statistics(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno, Variabl
 	if (current.clause == NULL || current.rte != rte || current.attno != attno ||
 		current.clause->norm_selec >= 0)
 		start_list(root, rte, attno);
-	if (current.clause == NULL || current.rel == NULL)
+	if (current.clause == NULL || current.table.tuples == 0)
 		return false;
 
 	vardata->isunique = true;
-	vardata->rel = current.rel;
+	vardata->rel = &current.table;
 	return true;
 }
 
@@ -172,7 +172,8 @@ start_list(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno)
 	current.clause = clause;
 	current.rte = rte;
 	current.attno = attno;
-	current.rel = NULL;
+	current.table = *rel;
+	current.table.tuples = 0;
 	if (!asks_alone(clause, rel, attno))
 		return;
 
@@ -180,7 +181,7 @@ start_list(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno)
 							BoolGetDatum(rte->inh));
 	if (!HeapTupleIsValid(stats))
 		return;
-	current.rel = condense(stats, (ScalarArrayOpExpr *) clause->clause, rel);
+	current.table.tuples = condense(stats, (ScalarArrayOpExpr *) clause->clause, rel);
 	ReleaseSysCache(stats);
 }
 
@@ -309,14 +310,14 @@ get_column(const ScalarArrayOpExpr *list)
 }
 
 /*
- * Return a table with as many rows as make one the mean of the estimates of a list's constants, or
- * NULL if that is not possible
+ * Return as many rows as make one the mean of the estimates of a list's constants, or 0 if that is
+ * not possible
  *
  * It is done only for the equality of a type that can be hashed.  That function must be leakproof;
  * otherwise, whether PostgreSQL looks at the common values depends on the user's privileges.  It
  * does not look at those of a unique column.
  */
-static RelOptInfo *
+static double
 condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel)
 {
 	const Var  *column = get_column(list);
@@ -325,12 +326,11 @@ condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel)
 	VariableStatData own = {0};
 	Comparison	comparison;
 	double		selectivity;
-	RelOptInfo *made;
 
 	if (list->opno != type->eq_opr || !OidIsValid(type->hash_proc) ||
 		get_oprrest(list->opno) != F_EQSEL || !get_func_leakproof(type->eq_opr_finfo.fn_oid) ||
 		has_unique_index(rel, column->varattno))
-		return NULL;
+		return 0;
 	comparison.hash = type->hash_proc_finfo;
 	comparison.equal = type->eq_opr_finfo;
 	comparison.collation = list->inputcollid;
@@ -342,12 +342,7 @@ condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel)
 	own.statsTuple = stats;
 	own.acl_ok = true;
 	selectivity = mean_selectivity(&own, list, &comparison);
-	if (selectivity <= 0)
-		return NULL;
-	made = palloc(sizeof(RelOptInfo));
-	*made = *rel;
-	made->tuples = 1.0 / selectivity;
-	return made;
+	return selectivity > 0 ? 1.0 / selectivity : 0;
 }
 
 /*
