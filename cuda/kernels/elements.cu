@@ -89,7 +89,7 @@ element_job_of(const reduction_job &from)
 	job.group_words = gjd_group_words(&asked);
 	job.sums = from.sums;
 	job.elements = asked.grouping == GJD_DISTINCT ? from.sums : from.elements;
-	job.keys = from.keyset->strategy == GJD_BY_CONSTANTS ? nullptr : from.keyset->parts.keys;
+	job.keys = from.keyset->parts.keys;
 	job.key_bytes = shape.key_bytes;
 	job.numbered = from.keyset->has_rests;
 	job.least = asked.least;
@@ -107,7 +107,6 @@ element_job_of(const reduction_job &from)
 		job.kinds[i] = asked.aggregates[i].kind;
 		job.wide[i] = gjd_aggregate_words(&asked.aggregates[i], &shape) - 1;
 	}
-	std::copy_n(from.keyset->constants, policy::most_constants, job.few);
 	return job;
 }
 

@@ -23,7 +23,6 @@ struct element_job
 	const void *keys;
 	uint32_t key_bytes;
 	bool numbered; /* with rests, the value of a key's group is its number */
-	int64_t few[policy::most_constants];
 	int64_t least;
 	uint64_t span;
 	reduction_counters *counters;
@@ -44,8 +43,6 @@ value_of_group(const element_job &job, uint64_t group)
 		return 0;
 	if (job.numbered)
 		return (int64_t) group;
-	if (job.keys == nullptr)
-		return job.few[group];
 	return job.key_bytes == 4 ? ((const int32_t *) job.keys)[group]
 							  : ((const int64_t *) job.keys)[group];
 }

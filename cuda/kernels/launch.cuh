@@ -45,6 +45,8 @@ blocks_a_multiprocessor(Kernel kernel, uint32_t threads, uint32_t shared_bytes)
 /* Filters whose scans are made together: small sets, which come at a high rate */
 template <class Filter>
 constexpr bool is_batched = false;
+template <class Key, uint32_t n>
+constexpr bool is_batched<constants_filter<Key, n>> = true;
 template <class Key>
 constexpr bool is_batched<span_filter<Key>> = true;
 template <class Key>

@@ -48,9 +48,8 @@ struct reduce_job
 	group_table table;
 	const uint32_t *weights; /* of keys, or NULL */
 	group_sums sums;
-	const void *keys;		/* of the set, ascending; NULL if they are few */
+	const void *keys; /* of the set, ascending */
 	uint32_t n_keys;
-	int64_t few[policy::most_constants];
 	pair_list pairs; /* of the set, if its keys have rests ... */
 	placed_column rest; /* ... which are in this column */
 	reduction_counters *counters;
@@ -111,14 +110,8 @@ is_left_out(const reduce_job &job, uint32_t page)
 __device__ inline uint32_t
 rank_of(const reduce_job &job, int64_t key)
 {
-	uint32_t rank = 0;
-
-	if (job.keys != nullptr)
-		return job.key.bytes == 4 ? rank_in((const int32_t *) job.keys, job.n_keys, key)
-									: rank_in((const int64_t *) job.keys, job.n_keys, key);
-	while (rank + 1 < job.n_keys && job.few[rank] != key)
-		rank++;
-	return rank;
+	return job.key.bytes == 4 ? rank_in((const int32_t *) job.keys, job.n_keys, key)
+							  : rank_in((const int64_t *) job.keys, job.n_keys, key);
 }
 
 /* The number of the key of a lane's last row: in key order, the next row usually has the same. */
@@ -432,9 +425,8 @@ reduce_job_of(const reduction_job &from, const match_output &out, uint64_t *matc
 	job.table = group_table_of(from);
 	job.weights = from.weights;
 	job.sums = group_sums_of(from);
-	job.keys = from.keyset->strategy == GJD_BY_CONSTANTS ? nullptr : from.keyset->parts.keys;
+	job.keys = from.keyset->parts.keys;
 	job.n_keys = (uint32_t) from.keyset->count;
-	std::copy_n(from.keyset->constants, policy::most_constants, job.few);
 	if (from.rest_column > 0)
 	{
 		job.pairs = pairs_of(from.keyset);

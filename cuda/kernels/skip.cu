@@ -21,13 +21,12 @@ namespace gjd
 namespace
 {
 
-/* The keys of a set; for strategies without a list, the few keys are passed by value. */
+/* The keys of a set, ascending */
 template <class Key>
 struct sought_keys
 {
 	const Key *list;
 	uint32_t n;
-	Key few[policy::most_constants];
 };
 
 /* Returns true if a key is within two bounds, inclusive. */
@@ -35,18 +34,8 @@ template <class Key>
 __device__ inline bool
 has_between(const sought_keys<Key> &keys, Key least, Key greatest)
 {
-	uint32_t rank;
+	uint32_t rank = rank_in(keys.list, keys.n, least);
 
-	if (keys.list == nullptr)
-	{
-		bool found = false;
-
-#pragma unroll
-		for (uint32_t i = 0; i < policy::most_constants; i++)
-			found |= keys.few[i] >= least && keys.few[i] <= greatest;
-		return found;
-	}
-	rank = rank_in(keys.list, keys.n, least);
 	return rank < keys.n && __ldg(keys.list + rank) <= greatest;
 }
 
@@ -116,12 +105,8 @@ void
 launch(const gjd_column *column, const gjd_keyset *keyset, const match_output &out)
 {
 	column_view view = view_of(column);
-	bool few = keyset->strategy == GJD_BY_CONSTANTS;
-	sought_keys<Key> keys = {few ? nullptr : (const Key *) keyset->parts.keys,
-							 (uint32_t) keyset->count, {}};
+	sought_keys<Key> keys = {(const Key *) keyset->parts.keys, (uint32_t) keyset->count};
 
-	for (uint32_t i = 0; i < policy::most_constants; i++)
-		keys.few[i] = (Key) keyset->constants[i];
 	if (out.tiles != 0)
 		view.tiles = out.tiles;
 

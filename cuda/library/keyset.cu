@@ -121,7 +121,7 @@ size_parts(gjd_keyset *keyset)
 
 	switch (keyset->strategy)
 	{
-		case GJD_BY_CONSTANTS: /* only rests are needed */
+		case GJD_BY_CONSTANTS: /* parameters of the scan */
 			break;
 		case GJD_BY_SPAN:
 			parts.filter_words = (uint32_t) ((span + 1) / 32 + 1);
@@ -381,7 +381,6 @@ create_keyset(gjd_device *device, const gjd_keyset_params *params)
 	try
 	{
 		key_buffer buffer(keyset, params->count * params->key_bytes * (keyset->has_rests ? 3 : 1));
-		bool constant;
 
 		if (keyset->has_rests)
 			copy_pairs(keyset, params, (int64_t *) buffer.memory);
@@ -390,8 +389,7 @@ create_keyset(gjd_device *device, const gjd_keyset_params *params)
 		else
 			copy_keys(keyset, params, (int64_t *) buffer.memory);
 		keyset->strategy = choose(keyset, params->strategy);
-		constant = keyset->strategy == GJD_BY_CONSTANTS && !keyset->has_rests;
-		if (keyset->strategy != GJD_BY_NOTHING && !constant)
+		if (keyset->strategy != GJD_BY_NOTHING)
 			upload_and_build(keyset, buffer.memory);
 		else
 			give_keys(keyset);
