@@ -8,6 +8,7 @@
 #ifndef GPUJOIN_CUDA_KERNELS_POOL_CUH
 #define GPUJOIN_CUDA_KERNELS_POOL_CUH
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -25,6 +26,7 @@ class pool
 		granule_ = granule;
 		granules_ = bytes / granule;
 		used_.assign((granules_ + 63) / 64, 0);
+		mark(granules_, used_.size() * 64 - granules_); /* there are none */
 	}
 
 	uint64_t
@@ -57,20 +59,23 @@ class pool
 	take_high(uint64_t bytes)
 	{
 		uint64_t n = round_up(bytes) / granule_;
-		uint64_t run = 0;
+		uint64_t run = 0; /* free granules from "at" on */
 
-		for (uint64_t at = granules_; at > 0; at--)
+		for (uint64_t at = used_.size() * 64; at > 0;)
 		{
-			/* Under load, a long stretch at the top is in use. */
-			if (at % 64 == 0 && used_[at / 64 - 1] == ~(uint64_t) 0)
-			{
-				at -= 63;
-				run = 0;
-				continue;
-			}
-			run = is_used(at - 1) ? 0 : run + 1;
+			/* The granules below "at" in its word, the next one as the highest bit */
+			uint64_t bits = used_[(at - 1) / 64] << (63 - (at - 1) % 64);
+			uint64_t left = (at - 1) % 64 + 1;
+			uint64_t free = bits == 0 ? left : std::min(left, leading_zeros(bits));
+
+			run += free;
+			at -= free;
 			if (run >= n)
-				return mark(at - 1, n);
+				return mark(at + run - n, n);
+			if (free == left)
+				continue;
+			run = 0;
+			at -= std::min(left - free, leading_zeros(~(bits << free)));
 		}
 		return none;
 	}
@@ -78,33 +83,45 @@ class pool
 	void
 	give(uint64_t offset, uint64_t bytes)
 	{
-		uint64_t n = round_up(bytes) / granule_;
-
-		for (uint64_t i = offset / granule_; i < offset / granule_ + n; i++)
-			used_[i / 64] &= ~((uint64_t) 1 << i % 64);
+		each_word(offset / granule_, round_up(bytes) / granule_,
+				  [this](uint64_t word, uint64_t bits) { used_[word] &= ~bits; });
 	}
 
   private:
-	bool
-	is_used(uint64_t at) const
+	static uint64_t
+	leading_zeros(uint64_t bits)
 	{
-		return (used_[at / 64] >> at % 64 & 1) != 0;
+		return bits == 0 ? 64 : (uint64_t) __builtin_clzll(bits);
+	}
+
+	/* Calls a function with each word that has some of n granules, and their bits. */
+	template <class Function>
+	static void
+	each_word(uint64_t at, uint64_t n, Function function)
+	{
+		while (n > 0)
+		{
+			uint64_t here = std::min(n, 64 - at % 64);
+
+			function(at / 64, ~(uint64_t) 0 >> (64 - here) << at % 64);
+			at += here;
+			n -= here;
+		}
 	}
 
 	bool
 	run_is_free(uint64_t at, uint64_t n) const
 	{
-		for (uint64_t i = 0; i < n; i++)
-			if (is_used(at + i))
-				return false;
-		return true;
+		uint64_t used = 0;
+
+		each_word(at, n, [&](uint64_t word, uint64_t bits) { used |= used_[word] & bits; });
+		return used == 0;
 	}
 
 	uint64_t
 	mark(uint64_t at, uint64_t n)
 	{
-		for (uint64_t i = at; i < at + n; i++)
-			used_[i / 64] |= (uint64_t) 1 << i % 64;
+		each_word(at, n, [this](uint64_t word, uint64_t bits) { used_[word] |= bits; });
 		return at * granule_;
 	}
 
