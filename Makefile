@@ -198,7 +198,7 @@ HELPER = gpujoin_helper
 HELPER_SOURCES = $(wildcard cuda/helper/*.c)
 
 $(HELPER): $(HELPER_SOURCES) $(wildcard cuda/helper/*.h cuda/border/*.h)
-	$(CC) -std=gnu99 -O2 -g -Wall -Wextra $(COPT) -Icuda -o $@ $(HELPER_SOURCES) -ldl
+	$(CC) -std=gnu99 -O2 -g -Wall -Wextra $(COPT) -Icuda -pthread -o $@ $(HELPER_SOURCES) -ldl
 
 all: $(HELPER)
 install: install-helper

@@ -8,10 +8,11 @@
  * supervisor sees the helper end and starts another. That protects the server from faults, not from
  * an enemy: the helper is a process of the server's user, who may open the server's files.
  *
- * One thread runs everything. A request is a small state machine (request.c and others); the loop
- * takes in new requests, steps each active one in turn, and wakes sleeping processes. No step
- * waits: the library's calls are asynchronous, and data expected from another process is checked
- * for again in the next round. So no client, not even a frozen backend, delays the others.
+ * One thread runs everything, but that another one may wake clients (bells.c). A request is a small
+ * state machine (request.c and others); the loop takes in new requests, steps each active one in
+ * turn, and wakes sleeping processes. No step waits: the library's calls are asynchronous, and data
+ * expected from another process is checked for again in the next round. So no client, not even a
+ * frozen backend, delays the others.
  *
  * It ends with exit code 0 when asked to; with a gjd_status or GJP_EXIT_* code after a failure,
  * which it first describes in the report; or by SIGKILL from the supervisor or the kernel.
@@ -22,14 +23,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /*
@@ -63,54 +61,6 @@
 
 /* Of the scale from -1000 (never chosen) to 1000 (chosen first) when memory runs out */
 #define OOM_SCORE_ADJ "500"
-
-/* ---- bells ----------------------------------------------------------------------------------- */
-
-/* Wakes the clients for which there was news in this round. */
-static void
-ring_clients(void)
-{
-	for (uint32_t word = 0; word < GJP_SLOT_WORDS; word++)
-	{
-		for (uint64_t bits = h.to_wake[word]; bits != 0; bits &= bits - 1)
-		{
-			uint32_t slot = word * 64 + (uint32_t) __builtin_ctzll(bits);
-			uint32_t *bell = &message_of(&h.requests[slot])->bell;
-
-			__atomic_add_fetch(bell, 1, __ATOMIC_SEQ_CST);
-			syscall(SYS_futex, bell, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-		}
-		h.to_wake[word] = 0;
-	}
-}
-
-/* Has the supervisor free the slots whose clients have left and whose requests have ended. */
-static void
-ring_supervisor(void)
-{
-	uint64_t one = 1;
-
-	if (!h.ring)
-		return;
-	h.ring = false;
-	/* A full counter means that the supervisor has not looked yet: it will see these slots, too. */
-	if (write(GJP_EVENT_FD, &one, sizeof(one)) < 0 && errno != EAGAIN)
-		_exit(GJP_EXIT_USAGE);
-}
-
-/* Sleeps until the doorbell rings or the time is over, unless it has rung since "seen" was read. */
-static void
-sleep_on_doorbell(uint32_t seen, int64_t ns)
-{
-	uint32_t *bell = &h.control->doorbell;
-	struct timespec t = {ns / 1000000000, ns % 1000000000};
-
-	__atomic_store_n(&h.control->sleeping, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(bell, __ATOMIC_SEQ_CST) == seen &&
-		!__atomic_load_n(&h.control->stop, __ATOMIC_SEQ_CST))
-		syscall(SYS_futex, bell, FUTEX_WAIT, seen, &t, NULL, 0);
-	__atomic_store_n(&h.control->sleeping, 0, __ATOMIC_SEQ_CST);
-}
 
 static inline void
 relax(void)
@@ -188,6 +138,20 @@ play_request(request *q, round_t *r)
 	}
 }
 
+/* Steps the requests that have a match, or the others. */
+static void
+play_requests(bool matching, round_t *r)
+{
+	for (uint32_t word = 0; word < GJP_SLOT_WORDS; word++)
+		for (uint64_t bits = h.at_work[word]; bits != 0; bits &= bits - 1)
+		{
+			request *q = &h.requests[word * 64 + (uint32_t) __builtin_ctzll(bits)];
+
+			if ((q->match != NULL) == matching)
+				play_request(q, r);
+		}
+}
+
 /*
  * Opens a batch if more than one request is at work: what they have the device do in this round is
  * started together.
@@ -216,6 +180,20 @@ close_batch(void)
 	h.control->report.batched = info.matches;
 }
 
+/* Returns a chain with which the device has ended, or NULL. */
+static uint32_t *
+free_chain(void)
+{
+	for (int i = 0; i < MOST_CHAINS; i++)
+		if (h.chains[i] == 0)
+			return &h.chains[i];
+	return NULL;
+}
+
+/*
+ * A round. Clients whose answers are there are woken before other requests begin, so that they work
+ * at the same time.
+ */
 static round_t
 play_round(void)
 {
@@ -224,11 +202,12 @@ play_round(void)
 
 	h.moved_order = 0;
 	beat();
-	r.moved = take_requests();
+	play_requests(true, &r);
+	ring_clients();
+	r.moved |= take_requests();
+	h.chain = free_chain();
 	batch = open_batch();
-	for (uint32_t word = 0; word < GJP_SLOT_WORDS; word++)
-		for (uint64_t bits = h.at_work[word]; bits != 0; bits &= bits - 1)
-			play_request(&h.requests[word * 64 + (uint32_t) __builtin_ctzll(bits)], &r);
+	play_requests(false, &r);
 	if (batch)
 		close_batch();
 	if (h.n_endings > 0)
@@ -345,6 +324,7 @@ main(int argc, char **argv)
 	load_library(argv[1]);
 	open_device(argv[2], strtoull(argv[3], NULL, 10));
 	register_chunks();
+	start_ringer();
 	__atomic_store_n(&h.control->phase, (uint32_t) GJP_READY, __ATOMIC_RELEASE);
 	if (write(GJP_EVENT_FD, &one, sizeof(one)) < 0)
 		return GJP_EXIT_USAGE;

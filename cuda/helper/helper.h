@@ -14,6 +14,14 @@
 /* How long a request waits for scratch memory held by others */
 #define BUSY_LIMIT_NS (1000 * NS_PER_MS)
 
+/*
+ * Chains: the kernels of all matches that begin in one round. The device works through one after
+ * the other, so while it has as many as this, small matches are held: they would be queued there,
+ * and here those that come meanwhile join them, so that one chain answers more of them.
+ */
+#define MOST_CHAINS 2
+#define MOST_HELD_KEYS 8192 /* larger sets take the host time, which the device should not wait for */
+
 /* Outcome of a request's step */
 typedef enum outcome
 {
@@ -87,6 +95,7 @@ struct request
 	gjd_keyset *keyset;
 	gjd_match *match;
 	bool ready;
+	uint32_t *chain; /* in which the device works on the match; NULL if it does not, or has reported */
 	int64_t match_began, match_ready; /* times */
 	uint32_t begun, filled; /* parts handed to the library, parts published */
 	uint64_t begun_items, begun_groups;
@@ -115,6 +124,8 @@ typedef struct helper
 	uint64_t at_work[GJP_SLOT_WORDS]; /* bits of slots with a request */
 	uint64_t to_wake[GJP_SLOT_WORDS]; /* bits of slots that got news while their clients slept */
 	uint64_t words_room; /* of all requests together */
+	uint32_t chains[MOST_CHAINS]; /* number of matches in each that the device has not reported */
+	uint32_t *chain;			  /* for matches that begin in this round; NULL: they are held */
 	ending *endings;
 	uint32_t n_endings, room_endings;
 
@@ -150,14 +161,22 @@ void request_end(request *q, gjp_state state);
 void set_failure(request *q, int32_t status, const char *text);
 outcome request_fail(request *q, int32_t status, const char *text);
 outcome request_fail_call(request *q);
+gjp_message *message_at(uint32_t slot);
 gjp_message *message_of(const request *q);
 char *half_of(const request *q, uint32_t part);
 gjp_part read_part(const request *q, uint32_t part);
 void publish(const request *q, uint64_t *word, uint32_t value);
 bool out_of_patience(request *q);
+void leave_chain(request *q);
 void give_words(request *q);
 void end_later(gjd_match *match);
 bool end_matches(void);
+
+/* bells.c */
+void start_ringer(void);
+void ring_clients(void);
+void ring_supervisor(void);
+void sleep_on_doorbell(uint32_t seen, int64_t ns);
 
 /* wait.c */
 void wait_on(wait *w);

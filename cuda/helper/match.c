@@ -227,6 +227,7 @@ match_done(request *q, const gjd_match_state *state)
 static void
 match_is_ready(request *q, const gjd_match_state *state)
 {
+	leave_chain(q);
 	q->ready = true;
 	q->match_ready = clock_ns();
 	message_of(q)->expected = state->items;
@@ -405,6 +406,9 @@ match_start(request *q)
 		q->match = NULL;
 		return match_fail(q, status, NULL);
 	}
+	q->chain = h.chain;
+	if (q->chain != NULL)
+		++*q->chain;
 	give_words(q);
 	drop_keyset(q);
 	q->reduced.struct_size = sizeof(q->reduced);
@@ -422,6 +426,8 @@ match_build(request *q)
 
 	if (q->cancelled)
 		return match_fail(q, GJP_CANCELLED, "cancelled");
+	if (h.chain == NULL && q->asked.keys <= MOST_HELD_KEYS)
+		return WANTS_OTHERS;
 	if (q->asked.rest_column > 0 && (h.api->capabilities & GJD_CAN_PROVE_RESTS) == 0)
 		return match_fail(q, GJD_UNSUPPORTED, "the device library cannot do this");
 	params.key_bytes = q->asked.shape.key_bytes;

@@ -13,9 +13,15 @@
 #include <string.h>
 
 gjp_message *
+message_at(uint32_t slot)
+{
+	return (gjp_message *) (h.arena + h.layout.messages_at) + slot;
+}
+
+gjp_message *
 message_of(const request *q)
 {
-	return (gjp_message *) (h.arena + h.layout.messages_at) + q->slot;
+	return message_at(q->slot);
 }
 
 /* Returns the address of a stream's part number "part". */
@@ -138,6 +144,7 @@ request_end(request *q, gjp_state state)
 	gjp_message *message = message_of(q);
 
 	give_words(q);
+	leave_chain(q);
 	q->step = NULL;
 	h.at_work[q->slot / 64] &= ~((uint64_t) 1 << q->slot % 64);
 	h.info_is_old = true;
@@ -184,6 +191,15 @@ out_of_patience(request *q)
 	if (q->asked.at_once)
 		return true;
 	return h.now - q->busy_since >= BUSY_LIMIT_NS;
+}
+
+/* Notes that the device has reported the request's match, or works on it no longer. */
+void
+leave_chain(request *q)
+{
+	if (q->chain != NULL)
+		--*q->chain;
+	q->chain = NULL;
 }
 
 /* Frees the words that were collected. */

@@ -34,8 +34,8 @@ constexpr uint64_t totals_bytes = 2048; /* memory for the counters of a match, a
 constexpr uint64_t written_bytes = 512 << 10;
 
 /* Batches: requests in one, the bytes of their jobs, and how many of these are on their way */
-constexpr uint32_t batch_requests = 16;
-constexpr uint64_t batch_bytes = 128 << 10;
+constexpr uint32_t batch_requests = 64;
+constexpr uint64_t batch_bytes = 256 << 10;
 constexpr uint32_t batch_slots = 4;
 constexpr uint32_t batch_waves = 4; /* blocks of a batch: this many times those of one request */
 

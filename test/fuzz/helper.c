@@ -24,6 +24,7 @@
 #define main helper_main
 #include "helper/base.c"
 #include "helper/wait.c"
+#include "helper/bells.c"
 #include "helper/open.c"
 #include "helper/request.c"
 #include "helper/column.c"

@@ -411,6 +411,19 @@ test_promises(void)
  * has left, and pages are among them.
  */
 static void
+post_keys(uint32_t slot, uint32_t key_bytes, const int64_t *keys, uint32_t n)
+{
+	gjp_request request = {.op = GJP_MATCH, .epoch = EPOCH, .column_id = good.id,
+						   .column_generation = good.generation,
+						   .shape = {.key_bytes = key_bytes}, .keys = n};
+
+	generations[slot]++;
+	memcpy(half_of(slot, 0), keys, n * sizeof(*keys));
+	send_part(slot, 0, n, 1);
+	post(slot, &request);
+}
+
+static void
 test_batches(void)
 {
 	const uint32_t n = SLOTS - 1;
@@ -420,16 +433,7 @@ test_batches(void)
 
 	signal_helper(SIGSTOP);
 	for (uint32_t slot = 0; slot < n; slot++)
-	{
-		gjp_request request = {.op = GJP_MATCH, .epoch = EPOCH, .column_id = good.id,
-							   .column_generation = good.generation,
-							   .shape = {.key_bytes = slot == 1 ? 8 : 4}, .keys = 4};
-
-		generations[slot]++;
-		memcpy(half_of(slot, 0), keys, sizeof(keys));
-		send_part(slot, 0, 4, 1);
-		post(slot, &request);
-	}
+		post_keys(slot, slot == 1 ? 8 : 4, keys, 4);
 	cancel(2);
 	ring();
 	signal_helper(SIGCONT);
@@ -445,6 +449,59 @@ test_batches(void)
 	for (int i = 0; i < 5000 && control->report.batched == batched; i++)
 		pause_ms(1);
 	ok_and_well(control->report.batched - batched >= n - 2, "there was a batch");
+}
+
+/* Posts a request, and waits until the helper has taken it in and has had time to begin it. */
+static void
+post_and_pause(uint32_t slot, const int64_t *keys, uint32_t n)
+{
+	post_keys(slot, 4, keys, n);
+	ring();
+	for (int i = 0; i < 5000 && state_of(slot) == GJP_IDLE; i++)
+		pause_ms(1);
+	pause_ms(5);
+}
+
+/*
+ * While the device works on two matches that began one after the other, small ones are held, until
+ * one of the two is over; then they are one batch. One whose client leaves ends at once, and a large
+ * one is not held. Without holding, each would begin when it comes, and end before the first two.
+ */
+static void
+test_held(void)
+{
+	enum
+	{
+		n_many = 9000
+	};
+	static int64_t many[n_many];
+	const int64_t keys[] = {3, 70, 200, 511};
+	const uint32_t left = 3, large = 6;
+	uint64_t batches = control->report.batches;
+	uint64_t batched = control->report.batched;
+	bool passed = ask(0, (gjp_request){.op = GJP_FAULT, .point = GJD_AT_BEGIN, .times = 2,
+									   .kind = GJD_FAULT_DELAY, .millis = 2000}) == GJD_OK;
+
+	for (int i = 0; i < n_many; i++)
+		many[i] = i;
+	for (uint32_t slot = 0; slot < large; slot++)
+		post_and_pause(slot, keys, 4);
+	cancel(left);
+	ring();
+	passed &= finish(left) == GJP_FAILED;
+	post_and_pause(large, many, n_many);
+	passed &= finish(large) == GJP_DONE &&
+			  message_of(large)->result.count == (uint64_t) PAGES * ROWS;
+	for (uint32_t slot = 0; slot < large; slot++)
+		passed &= slot == left || state_of(slot) == GJP_RUNNING;
+	ok(passed, "two matches are under way, and those behind them are held");
+	for (uint32_t slot = 0; slot < large; slot++)
+		passed &= slot == left || (finish(slot) == GJP_DONE && message_of(slot)->out[0] == 4);
+	ok_and_well(passed && nothing_is_left(), "all of them are answered");
+	for (int i = 0; i < 5000 && control->report.batched - batched < 3; i++)
+		pause_ms(1);
+	ok(control->report.batches - batches == 1 && control->report.batched - batched == 3,
+	   "those that were held are one batch");
 }
 
 static void
@@ -514,6 +571,7 @@ main(int argc, char **argv)
 	test_reductions();
 	test_promises();
 	test_batches();
+	test_held();
 	test_words();
 	test_chance(5000);
 	control->stop = 1;
