@@ -20,7 +20,7 @@
  * and here those that come meanwhile join them, so that one chain answers more of them.
  */
 #define MOST_CHAINS 2
-#define MOST_HELD_KEYS 8192 /* larger sets take the host time, which the device should not wait for */
+#define MOST_HELD_KEYS 8192 /* larger sets take host time, which the device should not wait for */
 
 /* Outcome of a request's step */
 typedef enum outcome
