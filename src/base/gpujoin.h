@@ -41,7 +41,7 @@
  */
 #define GJ_DEFAULT_SETUP_COST		20.0	/* per search: key set, latches */
 #define GJ_DEFAULT_SEARCH_COST		0.0002 /* per index entry searched on the CPU */
-#define GJ_TID_COST					0.002	/* per matching TID handed over */
+#define GJ_DEFAULT_TID_COST			0.002	/* per matching TID handed over */
 #define GJ_DEFAULT_DEVICE_SETUP_COST	100.0	/* per request to a device */
 #define GJ_DEFAULT_DEVICE_SEARCH_COST	0.00001 /* per index entry searched by a device */
 #define GJ_MAX_COST					1.0e6
@@ -94,15 +94,19 @@ extern int	gj_max_mirrors;
 extern int	gj_sync_blocks;
 
 /*
- * Folds by background workers: the number of unsorted pages from which on an index is flushed, an
- * option of the index (-1: by its size, 0: never), and the number of workers
+ * Folds by background workers: the number of unsorted pages from which on an index is flushed (-1:
+ * by its size, 0: never), and the number of workers
  */
 #define GJ_AUTO_FOLD_PAGES			(-1)
 #define GJ_MAX_FOLD_PAGES			INT_MAX
 #define GJ_DEFAULT_FOLD_WORKERS		3
 #define GJ_MAX_FOLD_WORKERS			64
 
+extern int	gj_fold_pages;
 extern int	gj_fold_workers;
+
+/* For tests: trust the visibility map even after a VACUUM; gives wrong answers */
+extern bool gj_debug_ignore_vacuum_epoch;
 
 /* For tests: a device is asked to reduce rows if at least this number is expected */
 extern int	gj_reduce_rows;
@@ -110,22 +114,16 @@ extern int	gj_reduce_rows;
 /* preload.c */
 extern bool GjAtServerStart(void (*request) (void), void (*start) (void));
 
-/* Who computes aggregates: PostgreSQL, our nodes on the CPU, or a device where possible */
-typedef enum GjAggregateSetting
-{
-	GJ_AGGREGATE_OFF,
-	GJ_AGGREGATE_CPU,
-	GJ_AGGREGATE_ON
-} GjAggregateSetting;
-
 /* guc.c */
 extern bool gj_enabled;
 extern bool gj_force;
-extern int	gj_aggregate;
+extern bool gj_aggregate;
+extern bool gj_device_aggregate;
 extern int	gj_min_rows;
 extern int	gj_assumed_keys;
 extern double gj_setup_cost;
 extern double gj_search_cost;
+extern double gj_tid_cost;
 extern double gj_device_setup_cost;
 extern double gj_device_search_cost;
 

@@ -24,11 +24,13 @@
 
 bool		gj_enabled = true;
 bool		gj_force = false;
-int			gj_aggregate = GJ_AGGREGATE_ON;
+bool		gj_aggregate = true;
+bool		gj_device_aggregate = true;
 int			gj_min_rows = GJ_DEFAULT_MIN_ROWS;
 int			gj_assumed_keys = GJ_DEFAULT_ASSUMED_KEYS;
 double		gj_setup_cost = GJ_DEFAULT_SETUP_COST;
 double		gj_search_cost = GJ_DEFAULT_SEARCH_COST;
+double		gj_tid_cost = GJ_DEFAULT_TID_COST;
 double		gj_device_setup_cost = GJ_DEFAULT_DEVICE_SETUP_COST;
 double		gj_device_search_cost = GJ_DEFAULT_DEVICE_SEARCH_COST;
 
@@ -48,9 +50,11 @@ int			gj_max_mirrors = GJ_DEFAULT_MAX_MIRRORS;
 int			gj_sync_blocks = GJ_DEFAULT_SYNC_BLOCKS;
 
 /* Folds */
+int			gj_fold_pages = GJ_AUTO_FOLD_PAGES;
 int			gj_fold_workers = GJ_DEFAULT_FOLD_WORKERS;
 
 /* Tests */
+bool		gj_debug_ignore_vacuum_epoch = false;
 int			gj_reduce_rows = GJ_DEFAULT_REDUCE_ROWS;
 
 /* A setting that changes plans */
@@ -64,20 +68,7 @@ static PlanSetting settings[] = {
 	{"gpujoin.enabled", NULL},
 	{"gpujoin.force", NULL},
 	{"gpujoin.aggregate", NULL},
-};
-
-/* The spellings of a boolean, too: older versions had another setting for the device */
-static const struct config_enum_entry aggregate_options[] = {
-	{"on", GJ_AGGREGATE_ON, false},
-	{"cpu", GJ_AGGREGATE_CPU, false},
-	{"off", GJ_AGGREGATE_OFF, false},
-	{"true", GJ_AGGREGATE_ON, true},
-	{"yes", GJ_AGGREGATE_ON, true},
-	{"1", GJ_AGGREGATE_ON, true},
-	{"false", GJ_AGGREGATE_OFF, true},
-	{"no", GJ_AGGREGATE_OFF, true},
-	{"0", GJ_AGGREGATE_OFF, true},
-	{NULL, 0, false}
+	{"gpujoin.device_aggregate", NULL},
 };
 
 static const struct config_enum_entry device_options[] = {
@@ -96,7 +87,8 @@ static bool check_gpu(char **newval, void **extra, GucSource source);
 static bool check_device_memory(int *newval, void **extra, GucSource source);
 static void assign_enabled(bool newval, void *extra);
 static void assign_force(bool newval, void *extra);
-static void assign_aggregate(int newval, void *extra);
+static void assign_aggregate(bool newval, void *extra);
+static void assign_device_aggregate(bool newval, void *extra);
 static void reset_plans(const PlanSetting *setting);
 static void find_settings(void);
 static void define_cost(const char *name, const char *description, double *variable,
@@ -130,16 +122,26 @@ GjGucInit(void)
 							 assign_force,
 							 NULL);
 
-	DefineCustomEnumVariable("gpujoin.aggregate",
+	DefineCustomBoolVariable("gpujoin.aggregate",
 							 "Lets gpujoin compute aggregates, groups and DISTINCT over its rows.",
-							 "cpu: a device sends the rows, and the CPU computes them.",
+							 NULL,
 							 &gj_aggregate,
-							 GJ_AGGREGATE_ON,
-							 aggregate_options,
+							 true,
 							 PGC_USERSET,
 							 GUC_EXPLAIN,
 							 NULL,
 							 assign_aggregate,
+							 NULL);
+
+	DefineCustomBoolVariable("gpujoin.device_aggregate",
+							 "Lets a device compute aggregates of the rows that it finds.",
+							 "When off, it sends the rows, and the CPU computes them.",
+							 &gj_device_aggregate,
+							 true,
+							 PGC_USERSET,
+							 GUC_EXPLAIN,
+							 NULL,
+							 assign_device_aggregate,
 							 NULL);
 
 	DefineCustomIntVariable("gpujoin.min_rows",
@@ -175,6 +177,9 @@ GjGucInit(void)
 	define_cost("gpujoin.search_cost",
 				"Sets the planner's estimate of the cost of searching one index entry on the CPU.",
 				&gj_search_cost, GJ_DEFAULT_SEARCH_COST);
+	define_cost("gpujoin.tid_cost",
+				"Sets the planner's estimate of the cost of handing over one matching TID.",
+				&gj_tid_cost, GJ_DEFAULT_TID_COST);
 	define_cost("gpujoin.device_setup_cost",
 				"Sets the planner's estimate of the fixed cost of a search by a device.",
 				&gj_device_setup_cost, GJ_DEFAULT_DEVICE_SETUP_COST);
@@ -330,6 +335,21 @@ define_mirrors(void)
 static void
 define_folds(void)
 {
+	DefineCustomIntVariable("gpujoin.fold_pages",
+							"Sets how many pages of unsorted rows an index may have before a "
+							"background worker sorts them.",
+							"-1: a 256th of the index, at least 512 and at most 1024.  0: only "
+							"VACUUM sorts them.  The index option fold_pages takes precedence.",
+							&gj_fold_pages,
+							GJ_AUTO_FOLD_PAGES,
+							GJ_AUTO_FOLD_PAGES,
+							GJ_MAX_FOLD_PAGES,
+							PGC_SIGHUP,
+							0,
+							NULL,
+							NULL,
+							NULL);
+
 	DefineCustomIntVariable("gpujoin.fold_workers",
 							"Sets how many background workers may sort unsorted rows at the same "
 							"time, each those of one index.",
@@ -351,6 +371,18 @@ define_folds(void)
 static void
 define_debugging(void)
 {
+	DefineCustomBoolVariable("gpujoin.debug_ignore_vacuum_epoch",
+							 "Lets index-only answers ignore that VACUUM has run meanwhile.",
+							 "Gives wrong answers.  With it a test shows that it would notice "
+							 "them.",
+							 &gj_debug_ignore_vacuum_epoch,
+							 false,
+							 PGC_SUSET,
+							 GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
+							 NULL,
+							 NULL,
+							 NULL);
+
 	DefineCustomIntVariable("gpujoin.debug_reduce_rows",
 							"Sets the number of rows from which a device computes aggregates.",
 							NULL,
@@ -367,9 +399,7 @@ define_debugging(void)
 #ifdef GPUJOIN_STEPS
 	DefineCustomStringVariable("gpujoin.debug_step",
 							   "Lets a change to an index fail, wait or crash at one of its steps.",
-							   "The name of the step, and error, wait or crash.  Or "
-							   "ignore_vacuum_epoch: index-only answers ignore that VACUUM has "
-							   "run meanwhile, and are wrong; a test shows that it would notice.",
+							   "The name of the step, and error, wait or crash.",
 							   &gj_debug_step,
 							   "",
 							   PGC_SUSET,
@@ -471,9 +501,15 @@ assign_force(bool newval, void *extra)
 }
 
 static void
-assign_aggregate(int newval, void *extra)
+assign_aggregate(bool newval, void *extra)
 {
 	reset_plans(&settings[2]);
+}
+
+static void
+assign_device_aggregate(bool newval, void *extra)
+{
+	reset_plans(&settings[3]);
 }
 
 /*

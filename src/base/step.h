@@ -14,10 +14,7 @@
 
 #ifdef GPUJOIN_STEPS
 
-/*
- * The setting gpujoin.debug_step: "name error", "name wait", "name crash" or "ignore_vacuum_epoch";
- * empty if unused
- */
+/* The setting gpujoin.debug_step: "name error", "name wait" or "name crash"; empty if unused */
 extern char *gj_debug_step;
 
 extern void GjStepReached(const char *name);
@@ -34,13 +31,8 @@ extern void GjStepReached(const char *name);
 /* True in tests, where work that is done in steps takes as many as possible */
 #define GjStepsAreShort() (gj_debug_step != NULL && gj_debug_step[0] != '\0')
 
-/* True in tests that trust the visibility map even after a VACUUM, which gives wrong answers */
-#define GjStepIgnoresEpoch() \
-	(gj_debug_step != NULL && strcmp(gj_debug_step, "ignore_vacuum_epoch") == 0)
-
 #else
 #define GjStep(name) ((void) 0)
-#define GjStepIgnoresEpoch() false
 #define GjStepsAreShort() false
 #endif
 

@@ -96,8 +96,7 @@ GjReduceProve(const GjTableScan *table, const GjExact *exact, GjReduceRequest *r
 static bool
 reduction_may_prove(const GjTableScan *table)
 {
-	return gj_aggregate == GJ_AGGREGATE_ON &&
-		(GjServiceCapabilities() & GJD_CAN_PROVE_RESTS) != 0 &&
+	return gj_device_aggregate && (GjServiceCapabilities() & GJD_CAN_PROVE_RESTS) != 0 &&
 		estimate_rows(table) >= gj_reduce_rows;
 }
 
@@ -163,10 +162,9 @@ may_reduce(const GjTableScan *table, const GjProofs *proofs)
 	bool		codes_prove = keys->exact == NULL && table->key_reader.nparts == 0 &&
 		!GjCodecMayHash(codec) && !GjCodecHasPairs(codec);
 
-	return gj_aggregate == GJ_AGGREGATE_ON && table->row_shape != NULL &&
-		table->share.found == NULL && estate->es_epq_active == NULL &&
-		GjKeySetIsList(keys) && !GjKeySetIsEmpty(keys) && !keys->nulls &&
-		(codes_prove || proofs != NULL) &&
+	return gj_device_aggregate && table->row_shape != NULL && table->share.found == NULL &&
+		estate->es_epq_active == NULL && GjKeySetIsList(keys) && !GjKeySetIsEmpty(keys) &&
+		!keys->nulls && (codes_prove || proofs != NULL) &&
 		GjEntriesMayBeRows(estate->es_snapshot) && GjServiceReady(NULL) &&
 		estimate_rows(table) >= gj_reduce_rows;
 }

@@ -92,7 +92,6 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
-#include "base/step.h"
 #include "mirror/mirror.h"
 #include "search.h"
 
@@ -324,7 +323,7 @@ static bool
 is_behind(const GjDeviceMatch *match)
 {
 	return match->lag.unknown || match->lag.blocks > gj_sync_blocks ||
-		(match->epoch != NULL && !GjStepIgnoresEpoch() &&
+		(match->epoch != NULL && !gj_debug_ignore_vacuum_epoch &&
 		 match->mirror.vacuum_epoch < *match->epoch);
 }
 
@@ -385,7 +384,7 @@ static bool
 is_outdated(const GjDeviceMatch *match)
 {
 	return match->epoch != NULL && match->mirror.vacuum_epoch != *match->epoch &&
-		!GjStepIgnoresEpoch();
+		!gj_debug_ignore_vacuum_epoch;
 }
 
 /*

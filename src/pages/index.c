@@ -56,7 +56,7 @@ GjOptionsInit(void)
 					   false, ShareUpdateExclusiveLock);
 	add_int_reloption(gj_relopt_kind, "fold_pages",
 					  "Number of pages of unsorted rows before a background worker sorts them",
-					  GJ_AUTO_FOLD_PAGES, GJ_AUTO_FOLD_PAGES, GJ_MAX_FOLD_PAGES,
+					  GJ_NO_FOLD_PAGES, GJ_AUTO_FOLD_PAGES, GJ_MAX_FOLD_PAGES,
 					  ShareUpdateExclusiveLock);
 	add_int_reloption(gj_relopt_kind, "numeric_scale",
 					  "Number of digits after the decimal point of included numerics",
@@ -108,10 +108,12 @@ GjIndexIsPreloaded(Relation index)
 BlockNumber
 GjIndexFoldPages(Relation index)
 {
-	int			pages = GJ_AUTO_FOLD_PAGES;
+	int			pages = GJ_NO_FOLD_PAGES;
 
 	if (index->rd_options != NULL)
 		pages = ((GjOptions *) index->rd_options)->fold_pages;
+	if (pages == GJ_NO_FOLD_PAGES)
+		pages = gj_fold_pages;
 	if (pages != GJ_AUTO_FOLD_PAGES)
 		return (BlockNumber) pages;
 	return Max(MIN_FOLD_PAGES, Min(MAX_FOLD_PAGES,

@@ -169,12 +169,15 @@ typedef struct GjOptions
 	int32		vl_len_;		/* varlena header (do not touch directly!) */
 	int			lanes;
 	bool		preload;		/* load its mirror after each start of the server */
-	int			fold_pages;		/* GJ_AUTO_FOLD_PAGES if not set */
+	int			fold_pages;		/* GJ_NO_FOLD_PAGES if not set */
 	int			numeric_scale;	/* of the next build; GJ_AUTO_SCALE if not set */
 } GjOptions;
 
 /* The option numeric_scale is not set: am/handler.c chooses the scales */
 #define GJ_AUTO_SCALE			(-1)
+
+/* The option fold_pages is not set: the setting gpujoin.fold_pages applies */
+#define GJ_NO_FOLD_PAGES		(GJ_AUTO_FOLD_PAGES - 1)
 
 /* layout.c: layout of columns in pages and rows */
 extern bool GjColumnIsNumeric(const FormData_pg_attribute *attribute);

@@ -134,14 +134,13 @@ GjAddUpperPaths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 			keep_from_workers(root, input, output);
 		return;
 	}
-	if (gj_aggregate == GJ_AGGREGATE_OFF && !GjChoiceIsNoted())
+	if (!gj_aggregate && !GjChoiceIsNoted())
 		return;
-	if (gj_aggregate != GJ_AGGREGATE_OFF && stage == UPPERREL_DISTINCT &&
-		GjAddDistinctPath(root, input, output))
+	if (gj_aggregate && stage == UPPERREL_DISTINCT && GjAddDistinctPath(root, input, output))
 		return;
 	query = palloc(sizeof(GjAggQuery));
 	target = GjAggReadQuery(root, stage, input, output, extra, query);
-	if (gj_aggregate == GJ_AGGREGATE_OFF)
+	if (!gj_aggregate)
 		query->refused = "gpujoin.aggregate is off";
 	if (query->refused == NULL || GjChoiceIsNoted())
 	{
@@ -563,8 +562,8 @@ reduced_cost(const GjAggQuery *query, Path *path)
 	}
 	rows = rows_charged(custom) * share;
 	if (query->groupings != NIL)
-		cost += Min(query->ngroups, rows) * GJ_TID_COST;
-	cost -= rows * GJ_TID_COST + array_cost(path) * COLUMN_OPERATIONS * share;
+		cost += Min(query->ngroups, rows) * gj_tid_cost;
+	cost -= rows * gj_tid_cost + array_cost(path) * COLUMN_OPERATIONS * share;
 	return Max(cost, request_cost(custom));
 }
 
@@ -605,9 +604,8 @@ reduced_share(const GjAggQuery *query, Path *path)
 
 	if (IsA(custom, AppendPath))
 		return reduced_share_of_parts(query, (const AppendPath *) custom);
-	if (gj_aggregate != GJ_AGGREGATE_ON || gj_force || query->is_partial ||
-		IsolationIsSerializable() || !gives_arrays(path) ||
-		(GjServiceCapabilities() & GJD_CAN_REDUCE) == 0)
+	if (!gj_device_aggregate || gj_force || query->is_partial || IsolationIsSerializable() ||
+		!gives_arrays(path) || (GjServiceCapabilities() & GJD_CAN_REDUCE) == 0)
 		return 0.0;
 	cand = candidate_of(custom);
 	if (cand != NULL)

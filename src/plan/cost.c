@@ -10,7 +10,7 @@
  *	  C  correlation of the key with the rows' positions, from ANALYZE
  *
  *	  set	 =	4 K cpu_operator_cost				collect, sort, drop duplicates
- *	  match	 =	set + M GJ_TID_COST				hand over and order the matches
+ *	  match	 =	set + M gpujoin.tid_cost			hand over and order the matches
  *			  + (on the CPU)
  *				gpujoin.setup_cost
  *			  + U seq_page_cost						read the unordered pages
@@ -21,7 +21,7 @@
  *			  + E gpujoin.device_search_cost
  *	  bitmap =	match + M cpu_tuple_cost			put the matches into a TIDBitmap
  *	  heap	 =	pages + M (cpu_tuple_cost + 2 cpu_operator_cost + quals)
- *	  filter =	M (GJ_TID_COST + tests)			test each entry by the filters of entries
+ *	  filter =	M (gpujoin.tid_cost + tests)		test each entry by the filters of entries
  *	  tests  =	2.2e-5 for each byte of a column and each comparison; a look-up in a list of more
  *				than eight values costs as much as 64 bytes; a look-up of a tuple 0.007, and
  *				0.003 for each of its columns
@@ -362,11 +362,11 @@ cost_match(const IndexOptInfo *index, double nkeys, double nmatches, bool all, b
 	double		nentries;
 
 	if (device)
-		return cost + nmatches * GJ_TID_COST / divisor + GjRequestCost(index->tuples);
+		return cost + nmatches * gj_tid_cost / divisor + GjRequestCost(index->tuples);
 
 	reading = cost_reading(index, nkeys, nmatches, all, loops, &npages, &nentries);
 	return cost + gj_setup_cost * (loops > 0.0 ? AGAIN_SETUP : 1.0) + reading +
-		(nmatches * GJ_TID_COST + nentries * gj_search_cost) / divisor;
+		(nmatches * gj_tid_cost + nentries * gj_search_cost) / divisor;
 }
 
 /*
@@ -518,7 +518,7 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 	Cost		first;
 
 	if (input->filtered > 0.0)
-		match += nmatches * (GJ_TID_COST + input->filter_cost);
+		match += nmatches * (gj_tid_cost + input->filter_cost);
 	if (input->searched > 0.0)
 		match *= input->searched;
 	first = Max(match - set, 0.0) * (GjIsForCursor(root) ? 0.0 : MATCH_UNIT);
@@ -630,7 +630,7 @@ cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 	get_tablespace_page_costs(input->rel->reltablespace, &random_page, NULL);
 	costs->match = cost_entries(input, nkeys, nmatches, device, 0);
 	if (input->filtered > 0.0)
-		costs->match += nmatches * (GJ_TID_COST + input->filter_cost);
+		costs->match += nmatches * (gj_tid_cost + input->filter_cost);
 	costs->select = nmatches * cpu_operator_cost +
 		costs->matched * input->strays * (random_page + cpu_tuple_cost);
 	costs->again = nmatches * cpu_operator_cost + (device ? 0.0 : costs->match);
@@ -660,7 +660,7 @@ cost_slice(const GjCostInput *input, double wanted, bool again)
 								  again || input->again ? 1.0 : 0.0) + nmatches * cpu_operator_cost;
 
 	if (input->filtered > 0.0)
-		cost += nmatches * (GJ_TID_COST + input->filter_cost);
+		cost += nmatches * (gj_tid_cost + input->filter_cost);
 	return cost;
 }
 

@@ -40,7 +40,6 @@
 #include "utils/uuid.h"
 
 #include "base/gpujoin.h"
-#include "base/step.h"
 #include "base/tid.h"
 #include "match/match.h"
 #include "rows.h"
@@ -540,7 +539,7 @@ load_chunk(GjRows *rows)
 		}
 		n = npassed;
 	}
-	if (GjStepIgnoresEpoch())
+	if (gj_debug_ignore_vacuum_epoch)
 		GjVisibleMapForget(rows->map);	/* a new copy shows more wrong results */
 	if (rows->certain)
 	{

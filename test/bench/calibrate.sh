@@ -164,6 +164,7 @@ propose_all() { # CPU or the device's name
         propose gpujoin.device_setup_cost "$fixed"
         propose gpujoin.device_search_cost "$per_entry"
     fi
+    propose gpujoin.tid_cost "$per_tid"
 }
 
 build_and_install

@@ -64,7 +64,7 @@ row_job() {
             keep row "$1" "$contestant" ms less 0 "$ms" ''
         done
         [[ $contestant == "gpujoin include" ]] || continue
-        for ms in $(measure_row "$2" "$contestant" "gpujoin.aggregate = cpu"); do
+        for ms in $(measure_row "$2" "$contestant" "gpujoin.device_aggregate = off"); do
             keep row "$1" "$contestant, not reduced" ms less 0 "$ms" ''
         done
     done

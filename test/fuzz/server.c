@@ -529,6 +529,7 @@ RecoveryInProgress(void)
 
 /* No process asks for a fold worker: this is not a server process */
 bool		IsUnderPostmaster = false;
+int			gj_fold_pages = GJ_AUTO_FOLD_PAGES;
 int			gj_fold_workers = 0;
 
 void

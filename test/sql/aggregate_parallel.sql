@@ -240,7 +240,6 @@ SELECT compare('SELECT f, count(*), sum(a), sum(c), avg(c), avg(a), avg(y), min(
 -- Costs: groups pass through Gather, rows do not
 SET gpujoin.force = off;
 SET parallel_tuple_cost = 0.1;
-SET enable_seqscan = off;
 SELECT node('SELECT k, sum(b) FROM facts WHERE k <> ALL (''{4,5}'') GROUP BY k') AS few,
 	node('SELECT id, sum(b) FROM facts WHERE k <> ALL (''{4,5}'') GROUP BY id') AS many;
 CREATE FUNCTION choices(query text) RETURNS TABLE (node text, chosen boolean, reason text) LANGUAGE sql

@@ -36,7 +36,7 @@ BEGIN
 	FOREACH q IN ARRAY queries LOOP
 		answers := '{}';
 		FOR i IN 1 .. 3 LOOP
-			PERFORM set_config('gpujoin.aggregate', CASE i WHEN 2 THEN 'cpu' ELSE 'on' END, true);
+			PERFORM set_config('gpujoin.device_aggregate', CASE i WHEN 2 THEN 'off' ELSE 'on' END, true);
 			PERFORM set_config('gpujoin.enabled', CASE i WHEN 3 THEN 'off' ELSE 'on' END, true);
 			EXECUTE format('SELECT string_agg(x::text, E''\n'' ORDER BY x::text) FROM (%s) x', q)
 				INTO answer;

@@ -231,7 +231,7 @@ RESET hash_mem_multiplier;
 CREATE FUNCTION in_parallel(query text, OUT workers text, OUT missing bigint, OUT surplus bigint)
 LANGUAGE plpgsql SET parallel_setup_cost = 0 SET parallel_tuple_cost = 0
 SET min_parallel_table_scan_size = 0 SET seq_page_cost = 0 SET random_page_cost = 0
-SET gpujoin.search_cost = 0 SET gpujoin.setup_cost = 0
+SET gpujoin.search_cost = 0 SET gpujoin.setup_cost = 0 SET gpujoin.tid_cost = 0
 SET gpujoin.device_setup_cost = 0 SET gpujoin.device_search_cost = 0
 SET max_parallel_workers_per_gather = 2 AS $$
 DECLARE

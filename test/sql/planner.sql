@@ -133,7 +133,7 @@ RESET plan_cache_mode;
 -- A setting discards cached plans, except as the SET clause of a function: planning evaluates told()
 CREATE FUNCTION told(n int) RETURNS int IMMUTABLE LANGUAGE plpgsql AS $$ BEGIN RAISE NOTICE 'planned'; RETURN n; END $$;
 CREATE FUNCTION without() RETURNS text LANGUAGE plpgsql SET gpujoin.enabled = off SET gpujoin.force = off
-	SET gpujoin.aggregate = off AS $$
+	SET gpujoin.aggregate = off SET gpujoin.device_aggregate = off AS $$
 BEGIN
 	RETURN current_setting('gpujoin.enabled') || current_setting('gpujoin.aggregate');
 END $$;
@@ -151,9 +151,9 @@ SET LOCAL gpujoin.aggregate = off;
 EXECUTE kept;
 COMMIT;
 EXECUTE kept;
-SELECT set_config('gpujoin.aggregate', 'cpu', false);
+SELECT set_config('gpujoin.device_aggregate', 'off', false);
 EXECUTE kept;
-RESET gpujoin.aggregate;
+RESET gpujoin.device_aggregate;
 EXECUTE kept;
 EXECUTE kept;
 

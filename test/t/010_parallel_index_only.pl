@@ -23,7 +23,7 @@ my $node = new_server('main', 'fsync = off', 'jit = off', "gpujoin.device = 'ref
 	'max_worker_processes = 20', 'max_parallel_workers = 8', 'min_parallel_table_scan_size = 0',
 	'parallel_setup_cost = 0', 'parallel_tuple_cost = 0', 'seq_page_cost = 0',
 	'random_page_cost = 0', 'gpujoin.setup_cost = 0', 'gpujoin.search_cost = 0',
-	'gpujoin.device_setup_cost = 0', 'gpujoin.device_search_cost = 0',
+	'gpujoin.tid_cost = 0', 'gpujoin.device_setup_cost = 0', 'gpujoin.device_search_cost = 0',
 	"max_parallel_workers_per_gather = $workers");
 
 wait_ready($node);
@@ -100,7 +100,7 @@ sub answer_under_vacuum
 			vacuum_until_visible($node, $table);
 			$more->() if $more;
 		},
-		"SET gpujoin.debug_step = '" . ($ignore_rule eq 'on' ? 'ignore_vacuum_epoch' : '') . "'");
+		"SET gpujoin.debug_ignore_vacuum_epoch = $ignore_rule");
 }
 
 # A device's matches for few keys are divided by heap blocks

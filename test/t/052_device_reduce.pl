@@ -106,7 +106,7 @@ is(counter($plan, 'Device Reductions'), 1, 'rows are reduced');
 is(counter($plan, 'Device Rows Reduced'), 2000, 'those that are not on a tail');
 like(sql("EXPLAIN (ANALYZE, TIMING off) $count"), qr/^ *Device Rows Reduced: 2000$/m,
 	'which a plan shows as text, too');
-like(sql("SET gpujoin.aggregate = cpu; EXPLAIN (ANALYZE, FORMAT json) $count"),
+like(sql("SET gpujoin.device_aggregate = off; EXPLAIN (ANALYZE, FORMAT json) $count"),
 	qr/"Device Reductions": 0/, 'unless that is switched off');
 is(sql("$count"), sql("SET gpujoin.enabled = off; $count"), 'the answer is right');
 
@@ -260,7 +260,7 @@ sub costs_of_parts
 	my $explained = sql("SET gpujoin.force = off; SET gpujoin.min_rows = 0;
 		SET enable_seqscan = off; SET parallel_setup_cost = 0; SET min_parallel_table_scan_size = 0;
 		SET min_parallel_index_scan_size = 0; SET max_parallel_workers_per_gather = 2;
-		SET gpujoin.aggregate = $setting; EXPLAIN (FORMAT json) $query");
+		SET gpujoin.device_aggregate = $setting; EXPLAIN (FORMAT json) $query");
 
 	unlike($explained, qr/Gather/, "no parallel plan of partitions: $query")
 	  if $setting eq 'on';
@@ -273,7 +273,7 @@ foreach my $query ("SELECT count(*), sum(v) FROM p WHERE k IN ($values)",
 	  . "WHERE k IN ($values)")
 {
 	my @reduced = costs_of_parts('on', $query);
-	my @read = costs_of_parts('cpu', $query);
+	my @read = costs_of_parts('off', $query);
 
 	cmp_ok($reduced[0], '<', $read[0], "reduced rows of partitions cost less: $query");
 	cmp_ok($reduced[1], '<=', $reduced[2] + $reduced[3] + 0.1, 'the Append returns none of them');
@@ -412,11 +412,11 @@ sub cost
 }
 foreach my $query ([ 'count(*), sum(id)', '' ], [ 'k, v, count(*)', 'GROUP BY k, v' ])
 {
-	cmp_ok(cost('SET gpujoin.aggregate = on', @$query), '<',
-		cost('SET gpujoin.aggregate = cpu', @$query), "reduced rows cost less: $query->[0]");
+	cmp_ok(cost('SET gpujoin.device_aggregate = on', @$query), '<',
+		cost('SET gpujoin.device_aggregate = off', @$query), "reduced rows cost less: $query->[0]");
 }
-is(cost('SET gpujoin.aggregate = on', 'id, v, count(*)', 'GROUP BY id, v'),
-	cost('SET gpujoin.aggregate = cpu', 'id, v, count(*)', 'GROUP BY id, v'),
+is(cost('SET gpujoin.device_aggregate = on', 'id, v, count(*)', 'GROUP BY id, v'),
+	cost('SET gpujoin.device_aggregate = off', 'id, v, count(*)', 'GROUP BY id, v'),
 	'unless nearly each of them is a group');
 
 # ---- beside writers --------------------------------------------------------------------------

@@ -78,7 +78,7 @@ sub form_script
 		  . "$some[$i - 1]) x \\gset\n";
 
 		$script .= ($i == 1 ? '\if' : '\elif') . " :form = $i\n";
-		$script .= sprintf($answer, 'reduced') . "SET LOCAL gpujoin.aggregate = cpu;\n"
+		$script .= sprintf($answer, 'reduced') . "SET LOCAL gpujoin.device_aggregate = off;\n"
 		  . sprintf($answer, 'read') . "SET LOCAL gpujoin.enabled = off;\n"
 		  . sprintf($answer, 'stock');
 	}

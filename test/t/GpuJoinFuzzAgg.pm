@@ -522,7 +522,7 @@ my @settings = (qw(work_mem=64kB work_mem=64kB work_mem=64kB enable_hashagg=off 
 	  enable_material=off enable_memoize=off enable_partitionwise_aggregate=on geqo_threshold=2
 	  join_collapse_limit=1 hash_mem_multiplier=1 enable_hashjoin=off enable_nestloop=off),
 	qw(parallel_leader_participation=off enable_parallel_append=off),
-	'gpujoin.min_rows=0 gpujoin.setup_cost=0 gpujoin.search_cost=0',
+	'gpujoin.min_rows=0 gpujoin.setup_cost=0 gpujoin.search_cost=0 gpujoin.tid_cost=0',
 	'gpujoin.min_rows=0 gpujoin.setup_cost=20');
 
 sub generic

@@ -70,12 +70,12 @@ our @settings = (qw(work_mem=64kB work_mem=64kB enable_hashjoin=off enable_merge
 	'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
 	. 'max_parallel_workers_per_gather=2',
 	'parallel_leader_participation=off',
-	'gpujoin.min_rows=0 gpujoin.setup_cost=0 gpujoin.search_cost=0');
+	'gpujoin.min_rows=0 gpujoin.setup_cost=0 gpujoin.search_cost=0 gpujoin.tid_cost=0');
 
 # Set all costs that parallel plans do not divide to zero, so that everything divisible is divided.
 our $parallel = 'parallel_setup_cost=0 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
   . 'max_parallel_workers_per_gather=3 seq_page_cost=0 random_page_cost=0 gpujoin.setup_cost=0 '
-  . 'gpujoin.search_cost=0 gpujoin.device_setup_cost=0 '
+  . 'gpujoin.search_cost=0 gpujoin.tid_cost=0 gpujoin.device_setup_cost=0 '
   . 'gpujoin.device_search_cost=0';
 
 # A search costs about what a btree charges for this many keys: the array's length decides which of

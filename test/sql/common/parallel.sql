@@ -11,6 +11,7 @@ SET seq_page_cost = 0;
 SET random_page_cost = 0;
 SET gpujoin.setup_cost = 0;
 SET gpujoin.search_cost = 0;
+SET gpujoin.tid_cost = 0;
 SET gpujoin.device_setup_cost = 0;
 SET gpujoin.device_search_cost = 0;
 
