@@ -74,7 +74,7 @@ BEGIN
 	FOREACH answer IN ARRAY '{off,on}'::text[] LOOP
 		PERFORM set_config('gpujoin.enabled', answer, true), set_config('gpujoin.force', answer, true);
 		FOR n IN 1 .. cardinality(queries) LOOP
-			query := format('SELECT concat_ws('' '', count(*), sum(hashtextextended(q::text, 0)))
+			query := format('SELECT count(*) || md5(string_agg(q::text, '','' ORDER BY q::text))
 				FROM (%s (%s)) q', queries[n], condition);
 			EXECUTE query INTO answer;
 			IF NOT current_setting('gpujoin.enabled')::bool THEN

@@ -31,15 +31,14 @@ BEGIN
 END $$;
 CREATE FUNCTION io_same(query text) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
-	digest text := format('SELECT ROW(count(*), sum(hashtextextended(q::text, 0)))::text FROM (%s) q', query);
-	ours text;
-	theirs text;
+	ours text[];
+	theirs text[];
 BEGIN
 	SET LOCAL gpujoin.enabled = off;
-	EXECUTE digest INTO theirs;
+	EXECUTE format('SELECT array_agg(q::text ORDER BY q::text) FROM (%s) q', query) INTO theirs;
 	SET LOCAL gpujoin.enabled = on;
 	SET LOCAL gpujoin.force = on;
-	EXECUTE digest INTO ours;
+	EXECUTE format('SELECT array_agg(q::text ORDER BY q::text) FROM (%s) q', query) INTO ours;
 	RETURN ours IS NOT DISTINCT FROM theirs;
 END $$;
 \getenv abs_srcdir PG_ABS_SRCDIR

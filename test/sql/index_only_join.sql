@@ -24,22 +24,22 @@ CREATE FUNCTION ioj_same(query text, OUT same boolean, OUT rows bigint, OUT heap
 LANGUAGE plpgsql AS $$
 DECLARE
 	plan json;
-	digest text := format('SELECT count(*), ROW(count(*), sum(hashtextextended(q::text, 0)))::text FROM (%s) q', query);
-	ours text;
-	theirs text;
+	ours text[];
+	theirs text[];
 BEGIN
 	SET LOCAL gpujoin.enabled = off;
-	EXECUTE digest INTO rows, theirs;
+	EXECUTE format('SELECT array_agg(q::text ORDER BY q::text) FROM (%s) q', query) INTO theirs;
 	SET LOCAL gpujoin.enabled = on;
 	SET LOCAL gpujoin.force = on;
-	EXECUTE digest INTO rows, ours;
+	EXECUTE format('SELECT array_agg(q::text ORDER BY q::text) FROM (%s) q', query) INTO ours;
 	plan := ioj_plan(query);
 	WITH RECURSIVE n AS (
 		SELECT plan->'Plan' AS j
 		UNION ALL SELECT json_array_elements(n.j->'Plans') FROM n)
 	SELECT coalesce(sum((j->>'Heap Fetches')::bigint), -1) FROM n WHERE (j->>'Index Only')::bool
 	INTO heap_fetches;
-	same := ours = theirs;
+	same := ours IS NOT DISTINCT FROM theirs;
+	rows := coalesce(cardinality(ours), 0);
 END $$;
 
 -- a match in pieces needs its keys until the last one, even if other nodes need memory meanwhile

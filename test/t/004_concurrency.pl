@@ -40,8 +40,8 @@ $node->safe_psql('postgres', q{
 	BEGIN
 		PERFORM set_config('gpujoin.enabled', forced::text, true),
 			set_config('gpujoin.force', forced::text, true);
-		EXECUTE format($q$SELECT concat_ws(' ', count(*), sum(hashtextextended(t::text, 0)))
-			FROM (%s) t$q$, query) INTO result;
+		EXECUTE format($q$SELECT count(*) || ' ' || coalesce(md5(string_agg(t::text, ',' ORDER BY
+			t::text)), '') FROM (%s) t$q$, query) INTO result;
 		RETURN result;
 	END $$;
 	CREATE FUNCTION verify(query text) RETURNS void LANGUAGE plpgsql AS $$

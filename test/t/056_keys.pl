@@ -58,7 +58,7 @@ my @queries = (
 	"SELECT u, v FROM ids WHERE u = ANY ($texts)",
 	"SELECT count(*), sum(v) FROM ids WHERE u = ANY ($texts)",
 	"SELECT s, sum(v) FROM unnest($texts) s JOIN ids ON u = s GROUP BY s",
-	"SELECT v FROM ids WHERE u = ANY ($texts) ORDER BY v LIMIT 100");
+	"SELECT u, v FROM ids WHERE u = ANY ($texts) ORDER BY v, u LIMIT 100");
 
 # Return how the indexes store their keys
 sub stored_keys
