@@ -15,12 +15,12 @@
 #define BUSY_LIMIT_NS (1000 * NS_PER_MS)
 
 /*
- * Chains: the kernels of all matches that begin in one round. The device works through one after
- * the other, so while it has as many as this, small matches are held: they would be queued there,
- * and here those that come meanwhile join them, so that one chain answers more of them.
+ * Chains: the kernels of all matches that begin in one round. The device works through them in
+ * order. So while it has as many as this, small matches are held: the device would not work on them
+ * yet, and those that come meanwhile join them, so that one chain answers more of them.
  */
 #define MOST_CHAINS 2
-#define MOST_HELD_KEYS 8192 /* larger sets take host time, which the device should not wait for */
+#define MOST_HELD_KEYS 8192 /* larger sets take the host time, for which the device need not wait */
 
 /* Outcome of a request's step */
 typedef enum outcome
@@ -95,7 +95,7 @@ struct request
 	gjd_keyset *keyset;
 	gjd_match *match;
 	bool ready;
-	uint32_t *chain; /* in which the device works on the match; NULL if it does not, or has reported */
+	uint32_t *chain; /* in which the device works on the match; NULL once it has reported */
 	int64_t match_began, match_ready; /* times */
 	uint32_t begun, filled; /* parts handed to the library, parts published */
 	uint64_t begun_items, begun_groups;
@@ -125,7 +125,7 @@ typedef struct helper
 	uint64_t to_wake[GJP_SLOT_WORDS]; /* bits of slots that got news while their clients slept */
 	uint64_t words_room; /* of all requests together */
 	uint32_t chains[MOST_CHAINS]; /* number of matches in each that the device has not reported */
-	uint32_t *chain;			  /* for matches that begin in this round; NULL: they are held */
+	uint32_t *chain;			  /* for matches that begin in this round; NULL if they are held */
 	ending *endings;
 	uint32_t n_endings, room_endings;
 

@@ -26,7 +26,7 @@ class pool
 		granule_ = granule;
 		granules_ = bytes / granule;
 		used_.assign((granules_ + 63) / 64, 0);
-		mark(granules_, used_.size() * 64 - granules_); /* there are none */
+		mark(granules_, used_.size() * 64 - granules_); /* they do not exist */
 	}
 
 	uint64_t

@@ -463,9 +463,10 @@ post_and_pause(uint32_t slot, const int64_t *keys, uint32_t n)
 }
 
 /*
- * While the device works on two matches that began one after the other, small ones are held, until
- * one of the two is over; then they are one batch. One whose client leaves ends at once, and a large
- * one is not held. Without holding, each would begin when it comes, and end before the first two.
+ * While the device works on two matches that began in different rounds, small ones are held, until
+ * one of the two is over; then they are one batch. One whose client leaves ends at once, and a
+ * large one is not held. Without holding, each would begin when it comes, and end before the first
+ * two.
  */
 static void
 test_held(void)
