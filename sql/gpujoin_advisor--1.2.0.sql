@@ -42,6 +42,11 @@ BEGIN ATOMIC
 		-- An index that no constraint needs, and the gpujoin index for its key that lacks the fewest of
 		-- its columns, of these the smallest
 		SELECT DISTINCT ON (o.indexrelid) o.*, r.indexrelid AS replacement, r.columns AS more,
+			r.predicate IS NOT DISTINCT FROM o.predicate AS is_alike,
+			EXISTS (SELECT FROM pg_opclass c WHERE c.oid = (r.indclass::oid[])[0]
+				AND c.opcdefault AND c.opcintype IN ('int2'::regtype, 'int4'::regtype,
+					'int8'::regtype, 'date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype))
+				AS has_ranges,
 			own.of_index, own.scans, other.of_replacement
 		FROM indexes o JOIN indexes r ON r.indrelid = o.indrelid AND r.key = o.key
 			CROSS JOIN LATERAL (SELECT sum(pg_relation_size(t.relid))::bigint AS of_index,
@@ -65,9 +70,14 @@ BEGIN ATOMIC
 		nullif(concat_ws('; ',
 			CASE WHEN NOT key.attnotnull THEN
 				format('%I IS NULL reads the table', key.attname) END,
-			CASE WHEN p.amname = 'btree' AND key.atttypid NOT IN ('int2'::regtype, 'int4'::regtype,
-				'int8'::regtype, 'date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype) THEN
+			CASE WHEN p.amname = 'btree' AND NOT p.has_ranges THEN
 				format('ranges and the order of %I need a btree', key.attname) END,
+			CASE WHEN key.atttypid IN ('date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype)
+				THEN format('comparisons of %I with values of another type need a btree',
+					key.attname) END,
+			CASE WHEN p.predicate IS NOT NULL AND NOT p.is_alike THEN
+				format('finds rows WHERE %s by that alone', p.predicate) END,
+			CASE WHEN t.relreplident = 'f' THEN 'subscribers may find rows by it' END,
 			(SELECT 'not in the other index: ' || string_agg(quote_ident(a.attname), ', '
 					ORDER BY a.attnum)
 				FROM pg_attribute a
@@ -75,6 +85,7 @@ BEGIN ATOMIC
 					AND a.attnum <> ALL (p.more)),
 			CASE WHEN p.indisclustered THEN 'CLUSTER orders the table by it' END), '')
 	FROM pairs p JOIN pg_attribute key ON key.attrelid = p.indrelid AND key.attnum = p.key
+		JOIN pg_class t ON t.oid = p.indrelid
 	ORDER BY p.of_index DESC, p.indexrelid;
 END;
 COMMENT ON FUNCTION gpujoin_replaceable()

@@ -137,6 +137,8 @@ give_statistics(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno, Variabl
 	if (current.clause == NULL || current.table.tuples == 0)
 		return false;
 
+	vardata->statsTuple = NULL;
+	vardata->freefunc = NULL;
 	vardata->isunique = true;
 	vardata->rel = &current.table;
 	return true;

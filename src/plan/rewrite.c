@@ -250,6 +250,7 @@ rewrite_jointree(Query *query, Node *node, ParamListInfo params)
 {
 	ListCell   *lc;
 
+	check_stack_depth();
 	if (IsA(node, FromExpr))
 	{
 		FromExpr   *from = (FromExpr *) node;
@@ -275,6 +276,7 @@ rewrite_condition(Query *query, Node *condition, ParamListInfo params)
 
 	if (condition == NULL)
 		return NULL;
+	check_stack_depth();
 	if (IsA(condition, SubLink))
 		return list_of_subquery(query, (SubLink *) condition, params);
 	if (IsA(condition, ScalarArrayOpExpr))

@@ -79,7 +79,7 @@ SELECT set_eq(
 		WHERE d.classid = 'pg_proc'::regclass AND d.deptype = 'e' AND extname = 'gpujoin_advisor'
 			AND has_function_privilege('pg_monitor', p.oid, 'EXECUTE')
 			AND length(obj_description(p.oid, 'pg_proc')) > 10$$,
-	ARRAY['gpujoin_propose()', 'gpujoin_propose(text)'], 'these are all its functions');
+	ARRAY['gpujoin_propose()', 'gpujoin_replaceable()', 'gpujoin_propose(text)'], 'these are all its functions');
 
 -- Functions -------------------------------------------------------------------------------
 

@@ -86,6 +86,10 @@ CREATE INDEX parted_k ON parted (k);
 CREATE INDEX parted_gj ON parted USING gpujoin (k);
 CREATE INDEX parted_own ON parted_1 (k);
 CREATE INDEX parted_own_gj ON parted_1 USING gpujoin (k);
+CREATE TABLE dated (d date NOT NULL, k int NOT NULL);
+ALTER TABLE dated REPLICA IDENTITY FULL;
+CREATE INDEX dated_d ON dated (d);
+CREATE INDEX gj_d ON dated USING gpujoin (d);
 ALTER TABLE held CLUSTER ON held_name;
 SELECT relation, index, replacement, drop_index, note FROM gpujoin_replaceable() ORDER BY index::text;
 SELECT bool_and(index_size = pg_relation_size(index) AND replacement_size = pg_relation_size(replacement)
@@ -94,7 +98,7 @@ SELECT index_size = pg_relation_size('parted_1_k_idx') FROM gpujoin_replaceable(
 -- its text is a command
 SELECT regexp_replace(drop_index, 'CONCURRENTLY ', '') FROM gpujoin_replaceable() WHERE note IS NULL ORDER BY 1 \gexec
 SELECT index, note FROM gpujoin_replaceable() ORDER BY index::text;
-DROP TABLE held, parted;
+DROP TABLE held, parted, dated;
 
 DROP EXTENSION gpujoin_advisor;
 TABLE advice;
