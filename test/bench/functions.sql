@@ -19,7 +19,7 @@ LANGUAGE sql AS $$
         AND i.indisvalid <> (c.relname = ANY (string_to_array(shown, ' ')))
 $$;
 
--- A set with the given number of keys, of which "classes" are classes that patents have.
+-- A set with the given number of keys, with "classes" classes that patents have.
 CREATE FUNCTION make_keys(keys int, classes int) RETURNS text
 LANGUAGE plpgsql AS $$
 DECLARE

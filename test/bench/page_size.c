@@ -48,7 +48,7 @@ typedef struct Entry
 	int			offset;
 } Entry;
 
-/* What a page's entries have in common */
+/* Common to a page's entries */
 typedef struct Frame
 {
 	int64_t		low[1 + COLUMNS];
