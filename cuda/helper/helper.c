@@ -190,6 +190,18 @@ free_chain(void)
 	return NULL;
 }
 
+/* Chooses the chain of this round's matches, and whether small ones are held. */
+static void
+choose_chain(void)
+{
+	h.chain = free_chain();
+	if (h.chain != NULL)
+		h.full_since = 0;
+	else if (h.full_since == 0)
+		h.full_since = h.now;
+	h.holds = h.chain == NULL && h.now - h.full_since < HOLD_LIMIT_NS;
+}
+
 /*
  * A round. Clients whose answers are there are woken before other requests begin, so that they work
  * at the same time.
@@ -205,7 +217,7 @@ play_round(void)
 	play_requests(true, &r);
 	ring_clients();
 	r.moved |= take_requests();
-	h.chain = free_chain();
+	choose_chain();
 	batch = open_batch();
 	play_requests(false, &r);
 	if (batch)

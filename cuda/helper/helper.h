@@ -17,9 +17,11 @@
 /*
  * Chains: the kernels of all matches that begin in one round. The device works through them in
  * order. So while it has as many as this, small matches are held: the device would not work on them
- * yet, and those that come meanwhile join them, so that one chain answers more of them.
+ * yet, and those that come meanwhile join them, so that one chain answers more of them. If none of
+ * the chains ends for a long time, one may hang, and matches are held no longer.
  */
 #define MOST_CHAINS 2
+#define HOLD_LIMIT_NS (500 * NS_PER_MS)
 #define MOST_HELD_KEYS 8192 /* larger sets take the host time, for which the device need not wait */
 
 /* Outcome of a request's step */
@@ -125,7 +127,9 @@ typedef struct helper
 	uint64_t to_wake[GJP_SLOT_WORDS]; /* bits of slots that got news while their clients slept */
 	uint64_t words_room; /* of all requests together */
 	uint32_t chains[MOST_CHAINS]; /* number of matches in each that the device has not reported */
-	uint32_t *chain;			  /* for matches that begin in this round; NULL if they are held */
+	uint32_t *chain;			  /* for matches that begin in this round; NULL if none is free */
+	int64_t full_since;			  /* since when none is free, or 0 */
+	bool holds;					  /* are small matches held in this round? */
 	ending *endings;
 	uint32_t n_endings, room_endings;
 

@@ -426,7 +426,7 @@ match_build(request *q)
 
 	if (q->cancelled)
 		return match_fail(q, GJP_CANCELLED, "cancelled");
-	if (h.chain == NULL && q->asked.keys <= MOST_HELD_KEYS)
+	if (h.holds && q->asked.keys <= MOST_HELD_KEYS)
 		return WANTS_OTHERS;
 	if (q->asked.rest_column > 0 && (h.api->capabilities & GJD_CAN_PROVE_RESTS) == 0)
 		return match_fail(q, GJD_UNSUPPORTED, "the device library cannot do this");

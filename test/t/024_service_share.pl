@@ -141,7 +141,8 @@ is(finish_service($running), 'ok 50, fallbacks 0, wrong 0, loads 1', 'and is ans
 
 # ---- requests that wait ---------------------------------------------------------------------
 
-# Four requests stay, others are served.
+# Four requests stay, others are served. They have so many keys that the helper does not hold them:
+# each of them gets one of the four delays.
 $node->adjust_conf('postgresql.conf', 'gpujoin.max_requests', '8');
 $node->restart;
 wait_ready($node);
@@ -167,7 +168,7 @@ sub answers
 
 inject($node, 'begin', 'delay', 0, 4, 600000);
 $requests = service($node, 'requests');
-my @holders = map { start_service($node, '10, nkeys => 100') } 1 .. 4;
+my @holders = map { start_service($node, '10, nkeys => 10000') } 1 .. 4;
 wait_for_request($node, $requests, 12);
 $node->poll_query_until('postgres', 'SELECT slots_used = 4 FROM gpujoin_status()');
 is(answers($_), 'reference', "$_ keys: the device answers beside requests that wait")
