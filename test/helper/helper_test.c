@@ -465,8 +465,8 @@ post_and_pause(uint32_t slot, const int64_t *keys, uint32_t n)
 /*
  * While the device works on two matches that began in different rounds, small ones are held, until
  * one of the two is over, or both have taken too long; then they are one batch. One whose client
- * leaves ends at once, and a large one is not held. Without holding, each would begin when it comes,
- * and there would be no batch.
+ * leaves ends at once, and a large one is not held. Without holding, each would begin when it
+ * comes, and there would be no batch.
  */
 static void
 test_held(void)
@@ -498,8 +498,8 @@ test_held(void)
 	ok(passed, "two matches are under way, and those behind them are held");
 	passed &= finish(large - 1) == GJP_DONE && state_of(0) == GJP_RUNNING;
 	ok(passed, "they do not wait for matches that hang");
-	for (uint32_t slot = 0; slot < large; slot++)
-		passed &= slot == left || slot == large - 1 || (finish(slot) == GJP_DONE && message_of(slot)->out[0] == 4);
+	for (uint32_t slot = 0; slot < large - 1; slot++)
+		passed &= slot == left || (finish(slot) == GJP_DONE && message_of(slot)->out[0] == 4);
 	ok_and_well(passed && nothing_is_left(), "all of them are answered");
 	for (int i = 0; i < 5000 && control->report.batched - batched < 3; i++)
 		pause_ms(1);
