@@ -112,9 +112,8 @@ make_base() { # SUITE
     # Packages must not start servers, nor install documentation.
     printf '#!/bin/sh\nexit 101\n' >"$folder.new/usr/sbin/policy-rc.d"
     chmod 755 "$folder.new/usr/sbin/policy-rc.d"
-    # A mirror may be behind. What it has is signed all the same.
     printf '%s\n' 'APT::Install-Recommends "false";' 'DPkg::Options { "--force-confold"; };' \
-        'Acquire::Check-Valid-Until "false";' >"$folder.new/etc/apt/apt.conf.d/90minimal"
+        >"$folder.new/etc/apt/apt.conf.d/90minimal"
     printf '%s\n' 'path-exclude=/usr/share/locale/*' 'path-exclude=/usr/share/man/*' \
         force-unsafe-io >"$folder.new/etc/dpkg/dpkg.cfg.d/90minimal"
     ! is_ubuntu "$suite" || {
@@ -125,8 +124,10 @@ make_base() { # SUITE
     mv "$folder.new" "$folder"
 }
 
-# Let the newest version of PostgreSQL come from experimental, and nothing else.
+# Let the newest version of PostgreSQL come from experimental, and nothing else. Its lists expire
+# after a week, and a mirror may be behind; what that has is signed all the same.
 add_experimental() { # MIRROR FOLDER
+    echo 'Acquire::Check-Valid-Until "false";' >"$2/apt.conf.d/90behind"
     echo "deb $1 experimental main" >"$2/sources.list.d/experimental.list"
     printf '%s\n' 'Package: src:postgresql-19' 'Pin: release a=experimental' \
         'Pin-Priority: 500' >"$2/preferences.d/experimental"
