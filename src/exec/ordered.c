@@ -246,13 +246,14 @@ init_columns(GjOrdered *ordered, Relation index, List *order, TupleDesc desc)
 	{
 		List	   *item = lfirst(lc);
 		GjSortColumn *column = &ordered->columns[ordered->ncolumns];
-		AttrNumber	attno = list_nth_int(item, GJ_ORDER_ATTNO);
+		int			at = list_nth_int(item, GJ_ORDER_COLUMN);
+		AttrNumber	attno = index->rd_index->indkey.values[at];
 		Form_pg_attribute attribute = TupleDescAttr(desc, attno - 1);
 
 		Assert(list_length(item) == GJ_ORDER_COUNT);
 		if (!GjTypeSorts(attribute->atttypid, &column->kind))
 			elog(ERROR, "a plan sorts by attribute %d, whose type cannot be sorted", attno);
-		column->column = GjIndexColumnOf(index, attno);
+		column->column = at;
 		column->width = attribute->attbyval ? attribute->attlen : sizeof(int64);
 		if (column->column > 0)
 		{

@@ -127,7 +127,7 @@ typedef enum GjScanExprs
 /* Indexes into the int list of a sort column */
 typedef enum GjScanOrder
 {
-	GJ_ORDER_ATTNO,				/* of the table; the index contains it */
+	GJ_ORDER_COLUMN,			/* of the index, from 0, as a key's column may be in INCLUDE, too */
 	GJ_ORDER_DESCENDING,
 	GJ_ORDER_NULLS_FIRST,
 	GJ_ORDER_COUNT

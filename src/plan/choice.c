@@ -11,9 +11,8 @@
  * Each test that decides whether a path is offered returns its reason; if no notes are taken, the
  * reason is a constant.
  *
- * A library that is loaded after gpujoin has its planner hook around ours.  So what it changes in a
- * finished plan is not noted, nor is a plan that it makes without ours; if it plans a query twice,
- * the notes are those of both plans.
+ * A library that is loaded after gpujoin has its planner hook around ours: what it changes in a
+ * finished plan is not noted.  If it plans a query twice, the notes are those of both plans.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -120,7 +120,8 @@ static List *part_columns(GjKeyCondition *condition);
 static bool is_ordered_by_key(PlannerInfo *root, IndexOptInfo *index);
 static List *order_pathkeys(PlannerInfo *root, IndexOptInfo *index, bool sliced, List **order);
 static double order_bound(PlannerInfo *root, double per_row);
-static Size order_entry_bytes(const RelOptInfo *rel, List *order, List *kept);
+static Size order_entry_bytes(const IndexOptInfo *index, List *order, List *kept);
+static AttrNumber order_attno(const IndexOptInfo *index, const List *item);
 static List *order_columns(IndexOptInfo *index, List *order);
 static bool wants_few(PlannerInfo *root);
 static int	path_find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey);
@@ -565,9 +566,7 @@ make_ordered_path(PlannerInfo *root, const GjCostInput *input, List *conditions,
 		return NULL;
 
 	foreach(lc, order)
-	{
-		columns = lappend_int(columns, list_nth_int(lfirst(lc), GJ_ORDER_ATTNO));
-	}
+		columns = lappend_int(columns, order_attno(input->index, lfirst(lc)));
 	ordered.strays = GjWordsLacking(root, rel, input->index, columns);
 	bound = order_bound(root, input->per_row);
 	path = make_path(input, conditions, attnos, 0);
@@ -576,7 +575,7 @@ make_ordered_path(PlannerInfo *root, const GjCostInput *input, List *conditions,
 	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_BOUND)) = makeInteger((int) bound);
 
 	GjCostOrdered(root, &ordered, bound,
-				  order_entry_bytes(rel, order, input->index_only ? attnos : NIL),
+				  order_entry_bytes(input->index, order, input->index_only ? attnos : NIL),
 				  &path->path.startup_cost, &run);
 	path->path.startup_cost += rel->reltarget->cost.startup;
 	path->path.total_cost = path->path.startup_cost + run +
@@ -811,8 +810,7 @@ order_pathkeys(PlannerInfo *root, IndexOptInfo *index, bool sliced, List **order
 												 index->indexkeys[column]) == NUMERICOID))
 			break;
 		pathkeys = lappend(pathkeys, pathkey);
-		*order = lappend(*order, list_make3_int(index->indexkeys[column],
-												GjPathKeyIsDescending(pathkey),
+		*order = lappend(*order, list_make3_int(column, GjPathKeyIsDescending(pathkey),
 												pathkey->pk_nulls_first));
 	}
 	return pathkeys;
@@ -906,19 +904,27 @@ order_bound(PlannerInfo *root, double per_row)
  * entries
  */
 static Size
-order_entry_bytes(const RelOptInfo *rel, List *order, List *kept)
+order_entry_bytes(const IndexOptInfo *index, List *order, List *kept)
 {
+	const RelOptInfo *rel = index->rel;
 	int			nwords = 1;		/* the TID */
 	Size		bytes = 0;
 	ListCell   *lc;
 
 	foreach(lc, order)
-	{
-		nwords += get_width(rel, list_nth_int(lfirst(lc), GJ_ORDER_ATTNO)) > sizeof(uint32) ? 2 : 1;
-	}
+		nwords += get_width(rel, order_attno(index, lfirst(lc))) > sizeof(uint32) ? 2 : 1;
 	foreach(lc, kept)
 		bytes += get_width(rel, lfirst_int(lc)) + 1;
 	return GjTopEntryBytes(nwords, bytes);
+}
+
+/*
+ * Return the table's attribute that is a sort column
+ */
+static AttrNumber
+order_attno(const IndexOptInfo *index, const List *item)
+{
+	return index->indexkeys[list_nth_int(item, GJ_ORDER_COLUMN)];
 }
 
 static Size
@@ -940,19 +946,10 @@ order_columns(IndexOptInfo *index, List *order)
 
 	foreach(lc, order)
 	{
-		AttrNumber	attno = list_nth_int(lfirst(lc), GJ_ORDER_ATTNO);
-		ListCell   *lc2;
+		TargetEntry *entry = list_nth_node(TargetEntry, index->indextlist,
+										   list_nth_int(lfirst(lc), GJ_ORDER_COLUMN));
 
-		foreach(lc2, index->indextlist)
-		{
-			Var		   *var = (Var *) lfirst_node(TargetEntry, lc2)->expr;
-
-			if (IsA(var, Var) && var->varattno == attno)
-			{
-				columns = lappend(columns, copyObject(var));
-				break;
-			}
-		}
+		columns = lappend(columns, copyObject(entry->expr));
 	}
 	return columns;
 }

@@ -40,6 +40,7 @@ static GjRowShape *create_shape(List *attributes);
 static void describe_column(GjShapeOutput *output, const GjIncludedColumn *column);
 static inline bool is_made(const GjShapeOutput *output);
 static void check_plan(const Scan *plan, List *attnos);
+static int	column_of_index(Relation index, AttrNumber attno);
 static bool describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
 static const GjShapeOutput *find_output(const GjRowShape *shape, AttrNumber attno);
 static void add_output(GjRowShape *shape, AttrNumber attno, const GjShapeOutput *output);
@@ -79,7 +80,7 @@ GjShapeOfEntries(Relation index, GjCodecKind codec, const Scan *plan, List *attn
 	check_plan(plan, attnos);
 	foreach(lc, attnos)
 	{
-		GjShapeOutput output = {.column = GjIndexColumnOf(index, lfirst_int(lc))};
+		GjShapeOutput output = {.column = column_of_index(index, lfirst_int(lc))};
 
 		output.second = GjIndexSecondColumn(&info, output.column);
 		output.by_value = output.second == 0;
@@ -131,10 +132,11 @@ check_plan(const Scan *plan, List *attnos)
 }
 
 /*
- * Return the column of an index, from 0, that is an attribute of its table.  It must exist.
+ * Return the first column of an index, from 0, that is an attribute of its table.  It must exist.
+ * That may be a key that is in INCLUDE, too: a plan takes it from entries only if they tell it.
  */
-int
-GjIndexColumnOf(Relation index, AttrNumber attno)
+static int
+column_of_index(Relation index, AttrNumber attno)
 {
 	for (int i = 0; i < index->rd_index->indnatts; i++)
 	{

@@ -81,7 +81,6 @@ typedef struct GjRowShape
 /* shape.c: shapes are allocated in the current memory context */
 extern GjRowShape *GjShapeOfEntries(Relation index, GjCodecKind codec, const Scan *plan,
 									List *attnos);
-extern int	GjIndexColumnOf(Relation index, AttrNumber attno);
 extern GjRowShape *GjShapeOfTuples(TupleDesc desc, List *tlist, Index varno, bool to_arrays);
 extern GjRowShape *GjShapeOfTarget(const GjRowShape *row, List *tlist, Index varno);
 extern void GjShapeSetSource(GjRowShape *shape, const GjEntrySet *set);

@@ -108,3 +108,25 @@ VACUUM ANALYZE part;
 SELECT top_same('SELECT amount, u FROM part WHERE k = ANY (ARRAY(SELECT generate_series(0, 99))) ORDER BY amount DESC, u LIMIT 30');
 SELECT top_same('SELECT amount, u FROM part WHERE k IN (1, 2, 3, 4) ORDER BY u DESC NULLS LAST, amount LIMIT 30');
 DROP TABLE sale, part;
+
+-- the key is in INCLUDE, too: where its codes have no order, rows are ordered by that column
+CREATE FUNCTION hash_seven(int8, int8) RETURNS int8 IMMUTABLE STRICT PARALLEL SAFE LANGUAGE sql AS 'SELECT $1 % 7 * 1000 + $2';
+CREATE OPERATOR CLASS seven_ops FOR TYPE int8 USING gpujoin AS OPERATOR 1 =, FUNCTION 2 hash_seven(int8, int8), STORAGE int8;
+CREATE TABLE twice (i int8, n numeric, u uuid, v int) WITH (autovacuum_enabled = off);
+INSERT INTO twice SELECT i * 7919 % 300, CASE i % 7 WHEN 0 THEN NULL WHEN 1 THEN 1e40 + i ELSE i * 31 % 997 / 4.0 END,
+	md5((i % 1000)::text)::uuid, i % 10 FROM generate_series(1, 3000) i;
+CREATE FUNCTION ends_twice(key text, class text) RETURNS TABLE (answer text) LANGUAGE plpgsql AS $$
+BEGIN
+	EXECUTE format('CREATE INDEX twice_key ON twice USING gpujoin (%1$I %2$s) INCLUDE (v, %1$I)', key, class);
+	FOR answer IN SELECT replace(q, '#', key) FROM unnest('{SELECT # FROM twice WHERE # IS NOT NULL AND v NOT IN (6\, 9) ORDER BY # LIMIT 30,
+		SELECT #\, v FROM twice WHERE # = ANY (ARRAY(SELECT # FROM twice WHERE v < 3)) ORDER BY # DESC NULLS LAST\, v LIMIT 40}'::text[]) q
+	LOOP
+		answer := top_same(answer);
+		RETURN NEXT;
+	END LOOP;
+	DROP INDEX twice_key;
+END $$;
+SELECT key, class, answer FROM (VALUES ('i', 'seven_ops'), ('i', ''), ('n', ''), ('u', '')) c (key, class), ends_twice(key, class);
+VACUUM ANALYZE twice;
+SELECT key, class, answer FROM (VALUES ('i', 'seven_ops'), ('i', ''), ('n', ''), ('u', '')) c (key, class), ends_twice(key, class);
+DROP TABLE twice CASCADE;

@@ -505,7 +505,7 @@ sub create_indexes
 	{
 		my $where = $round{predicate} ? " WHERE $round{predicate}" : '';
 		my $include = pick('', ' INCLUDE (id, v)', ' INCLUDE (v)',
-			family() =~ /text|char|bytea|uuid|numeric/ ? '' : ' INCLUDE (id, v, k2, k)',
+			family() eq 'bytea' ? '' : ' INCLUDE (id, v, k2, k)',
 			' INCLUDE (v, k2, f, ok)', ' INCLUDE (id, v, k2, f, ok)', ' INCLUDE (id, t)',
 			' INCLUDE (id, v, k2, t)', ' INCLUDE (v, n, s, c, u)', ' INCLUDE (id, n)',
 			' INCLUDE (id, v, n, s, c, u, k2, f, ok)', ' INCLUDE (s, v, u)');
