@@ -21,6 +21,7 @@
 #include "lib/ilist.h"
 #include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
+#include "optimizer/clauses.h"
 #include "optimizer/optimizer.h"
 #include "optimizer/paths.h"
 #include "optimizer/plancat.h"
@@ -91,6 +92,9 @@ static void read_quals(PlannerInfo *root, Node *jointree, KeyUse *use);
 static void read_qual(PlannerInfo *root, Node *qual, KeyUse *use);
 static bool is_long_chain(Node *qual, Index varno, AttrNumber attno);
 static bool compares_column(Node *arm, Index varno, AttrNumber attno);
+static void price_windows(PlannerInfo *root, const RelOptInfo *output);
+static bool waits_for_all(const WindowClause *window, const List *functions);
+static bool has_index_of_ours(PlannerInfo *root);
 static Offers *get_offers(RelOptInfo *rel, MemoryContext context);
 static Offers *find_offers(const RelOptInfo *rel);
 #ifndef GJ_HAVE_RELATION_STATE
@@ -233,8 +237,77 @@ add_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 	if (prev_create_upper_paths_hook)
 		prev_create_upper_paths_hook(root, stage, input, output, extra);
 
-	if (gj_enabled)
-		GjAddUpperPaths(root, stage, input, output, extra);
+	if (!gj_enabled)
+		return;
+	if (stage == UPPERREL_WINDOW)
+		price_windows(root, output);
+	GjAddUpperPaths(root, stage, input, output, extra);
+}
+
+/*
+ * Let the first row of a window over all rows cost what it waits for
+ *
+ * PostgreSQL 15 and 16 price the first row of count(*) OVER () like the first of the rows that it
+ * counts, though it reads them all before.  So with LIMIT they would read a whole table in the
+ * order of a btree to find a few rows.  Later versions know this.  Queries of tables without an
+ * index of ours keep their plans.
+ */
+static void
+price_windows(PlannerInfo *root, const RelOptInfo *output)
+{
+	WindowFuncLists *functions =
+		find_window_functions((Node *) root->processed_tlist,
+							  list_length(root->parse->windowClause));
+	ListCell   *lc;
+
+	if (!has_index_of_ours(root))
+		return;
+	foreach(lc, output->pathlist)
+	{
+		WindowAggPath *path = lfirst(lc);
+
+		if (IsA(path, WindowAggPath) &&
+			waits_for_all(path->winclause, functions->windowFuncs[path->winclause->winref]))
+			path->path.startup_cost = Max(path->path.startup_cost, path->subpath->total_cost);
+	}
+}
+
+/*
+ * Whether an aggregate of this window sees all rows, and so waits for the last one
+ */
+static bool
+waits_for_all(const WindowClause *window, const List *functions)
+{
+	ListCell   *lc;
+
+	if (window->partitionClause != NIL ||
+		((window->frameOptions & FRAMEOPTION_END_UNBOUNDED_FOLLOWING) == 0 &&
+		 ((window->frameOptions & FRAMEOPTION_END_CURRENT_ROW) == 0 ||
+		  (window->frameOptions & FRAMEOPTION_ROWS) != 0 || window->orderClause != NIL)))
+		return false;
+	foreach(lc, functions)
+	{
+		if (lfirst_node(WindowFunc, lc)->winagg)
+			return true;
+	}
+	return false;
+}
+
+static bool
+has_index_of_ours(PlannerInfo *root)
+{
+	for (int i = 1; i < root->simple_rel_array_size; i++)
+	{
+		RelOptInfo *rel = root->simple_rel_array[i];
+		ListCell   *lc;
+
+		foreach(lc, rel == NULL ? NIL : rel->indexlist)
+		{
+			if (GjIndexIsOurs(lfirst(lc)))
+				return true;
+		}
+	}
+	return false;
 }
 
 /*

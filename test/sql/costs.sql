@@ -87,5 +87,17 @@ SELECT n, node(format('SELECT sum(n) FROM visits WHERE (place, day) IN (SELECT u
 					  (SELECT array_agg(i % 400) FROM generate_series(1, n) i), (SELECT array_agg(i / 11) FROM generate_series(1, n) i)))
 	FROM unnest(ARRAY[100, 10000]) n;
 
+-- The first row of count(*) OVER () waits for the last row that it counts, so a scan in the order of a
+-- btree is not cheaper if only one row is wanted.  It may be with other windows
+CREATE TABLE items (id int PRIMARY KEY, k int, note text);
+INSERT INTO items SELECT i, (i * 7919::int8) % 20000, repeat('x', 60) FROM generate_series(1, 200000) i;
+CREATE INDEX items_k ON items USING gpujoin (k);
+VACUUM ANALYZE items;
+SELECT f, node(format('SELECT id, %s FROM items WHERE k IN (%s) ORDER BY id LIMIT 1', f,
+					  (SELECT string_agg((40 * i)::text, ', ') FROM generate_series(1, 300) i)))
+	FROM unnest(ARRAY['count(*) OVER ()', 'count(*) OVER (ROWS UNBOUNDED PRECEDING)',
+					  'count(*) OVER (ORDER BY id)', 'count(*) OVER (PARTITION BY id)',
+					  'row_number() OVER ()']) f;
+
 SET client_min_messages = warning;
 DROP SCHEMA costs CASCADE;
