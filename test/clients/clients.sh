@@ -16,7 +16,8 @@ source "$(dirname "${BASH_SOURCE[0]}")/../setup.sh"
 source "$project/test/total.sh"
 
 all_clients="psycopg2 sqlalchemy django asyncpg node-postgres postgres pg-promise slonik knex
-    objection kysely drizzle prisma mikro-orm sequelize typeorm activerecord jdbc"
+    objection kysely drizzle prisma mikro-orm sequelize typeorm postgraphile payload strapi zero
+    pg-boss activerecord jdbc"
 
 # ---------------------------------------------------------------------------------------------
 # The clients: their packages, the way to start them, their steps
@@ -53,8 +54,11 @@ npm_module_of() {
         node-postgres) echo pg ;;
         drizzle) echo drizzle-orm ;;
         mikro-orm) echo @mikro-orm/postgresql ;;
-        knex | sequelize | typeorm | postgres | pg-promise | slonik | objection | kysely | prisma)
-            echo "$1" ;;
+        payload) echo @payloadcms/db-postgres ;;
+        strapi) echo @strapi/database ;;
+        zero) echo @rocicorp/zero ;;
+        postgraphile | pg-boss | knex | sequelize | typeorm | postgres | pg-promise | slonik | \
+            objection | kysely | prisma) echo "$1" ;;
     esac
 }
 
@@ -74,10 +78,13 @@ start_client() {
 # with them.
 steps_of() {
     own_steps_of "$1"
-    echo uuid:accounts:GpuScan:1 code:accounts:GpuScan:1
     case $1 in
-        asyncpg | node-postgres | postgres | slonik) echo pair:pairs:GpuJoin:1 ;;
-        *) echo pair:pairs:GpuScan:1 ;;
+        pg-boss) ;;
+        postgraphile)
+            echo uuid:accounts:GpuJoin:1 code:accounts:GpuJoin:1 pair:pairs:GpuJoin:1 ;;
+        asyncpg | node-postgres | postgres | slonik)
+            echo uuid:accounts:GpuScan:1 code:accounts:GpuScan:1 pair:pairs:GpuJoin:1 ;;
+        *) echo uuid:accounts:GpuScan:1 code:accounts:GpuScan:1 pair:pairs:GpuScan:1 ;;
     esac
 }
 
@@ -101,6 +108,12 @@ own_steps_of() {
         mikro-orm) echo in:ids:GpuScan:1 select:children:GpuScan:1 joined:children:GpuJoin:1 ;;
         knex) echo in:ids:GpuScan:1 eager:children:GpuScan:1 subquery:children:GpuJoin:1 ;;
         sequelize) echo in:ids:GpuScan:1 separate:children:GpuScan:1 include:children:GpuJoin:1 ;;
+        postgraphile) echo get:ids:GpuJoin:8 children:few:GpuScan:1 ;;
+        payload) echo in:ids:GpuScan:1 join:few:GpuScan:2 filter:children:GpuJoin:1 \
+            count:count:GpuAgg:1 relation:number:GpuAgg:1 ;;
+        strapi) echo in:ids:GpuScan:1 populate:children:GpuJoin:1 filter:children:GpuJoin:1 ;;
+        zero) echo in:some:GpuScan:1 related:few:GpuScan:1 ;;
+        pg-boss) echo complete:accounts:GpuScan:1 ;;
         typeorm) echo in:ids:GpuScan:1 query:few:GpuScan:1 join:children:GpuJoin:1 ;;
         activerecord) echo in:ids:GpuScan:1 preload:children:GpuScan:1 \
             eager:children:GpuJoin:1 subquery:children:GpuJoin:1 index ;;
@@ -126,8 +139,8 @@ prepare() {
         module=$(npm_module_of "$client")
         [ -n "$module" ] && command -v npm >/dev/null || continue
         say "npm's packages"
-        (cd "$work/npm" && timeout 500 npm install --no-audit --no-fund --ignore-scripts \
-            --legacy-peer-deps) \
+        (cd "$work/npm" && timeout 500 npm install --prefer-offline --no-audit --no-fund \
+            --ignore-scripts --legacy-peer-deps) \
             >"$work/log/npm.log" 2>&1 || note "npm failed: see npm.log"
         make_prisma_client
         break
@@ -191,7 +204,8 @@ CONF
 }
 
 # 500,000 orders of 20,000 customers, 1,000 of them in each region. The foreign key has only
-# gpujoin's index; the primary key has its own, and gpujoin's as well.
+# gpujoin's index; the primary key has its own, and gpujoin's as well. Strapi has a table for the
+# links between them, and Payload wants a column "id".
 make_data() {
     local children
     createdb --maintenance-db=postgres clients
@@ -207,9 +221,15 @@ INSERT INTO orders SELECT id, 1 + abs(hashint8(id)) % 20000, id % 1000
     FROM generate_series(1, 500000) id ORDER BY hashint8(id);
 CREATE INDEX ON orders USING gpujoin (id);
 CREATE INDEX ON orders USING gpujoin (customer_id);
+CREATE TABLE orders_customer_lnk AS
+    SELECT id::int, id AS order_id, customer_id, 1 AS order_ord FROM orders;
+CREATE INDEX ON orders_customer_lnk (order_id);
+CREATE INDEX ON orders_customer_lnk (customer_id);
+CREATE INDEX ON orders_customer_lnk USING gpujoin (customer_id);
 CREATE TABLE ids AS SELECT 50 * n AS id FROM generate_series(1, 10000) n;
 CREATE TABLE accounts (uid uuid PRIMARY KEY, code text NOT NULL UNIQUE, tenant_id int NOT NULL,
-    number int NOT NULL, amount int NOT NULL, UNIQUE (tenant_id, number));
+    number int NOT NULL, amount int NOT NULL, id int GENERATED ALWAYS AS (number) STORED,
+    UNIQUE (tenant_id, number));
 INSERT INTO accounts SELECT md5('uid' || n)::uuid, 'acc_' || left(md5('code' || n), 20), n % 50, n,
         n % 1000
     FROM generate_series(1, 500000) n ORDER BY hashint4(n);
@@ -222,6 +242,7 @@ CREATE ROLE stock LOGIN;
 CREATE ROLE owner LOGIN;
 GRANT CREATE ON SCHEMA public TO owner;
 ALTER TABLE orders OWNER TO owner;
+GRANT CREATE ON DATABASE clients TO gpujoin_on, stock;
 GRANT SELECT ON ALL TABLES IN SCHEMA public TO gpujoin_on, stock;
 ALTER ROLE stock SET gpujoin.enabled = off;
 SQL
@@ -232,9 +253,12 @@ SQL
     sql -c 'SELECT id FROM ids ORDER BY hashint4(id)' >"$IDS"
     sql -c 'SELECT id FROM customers WHERE region = 7' >"$CUSTOMERS"
     sql -c 'SELECT o.* FROM orders o JOIN ids USING (id)' | sort >"$log/answer-ids"
+    sql -c 'SELECT o.* FROM orders o JOIN ids USING (id) WHERE id <= 25000' | sort \
+        >"$log/answer-some"
     children='SELECT c.id, o.id, o.amount FROM customers c JOIN orders o ON o.customer_id = c.id
         WHERE c.region = 7'
     sql -c "$children" | sort >"$log/answer-children"
+    wc -l <"$log/answer-children" >"$log/answer-number"
     sql -c 'SELECT uid FROM accounts WHERE number % 50 = 0' >"$UIDS"
     sql -c 'SELECT code FROM accounts WHERE number % 50 = 0' >"$CODES"
     sql -F ' ' -c 'SELECT tenant_id, number FROM accounts WHERE number % 499 = 7' >"$PAIRS"

@@ -4,6 +4,7 @@ const fs = require('fs');
 const lines = (name) => fs.readFileSync(process.env[name], 'utf8').trim().split('\n');
 const wanted = {
     ids: () => lines('IDS').map(Number),
+    customers: () => lines('CUSTOMERS').map(Number),
     uids: () => lines('UIDS'),
     codes: () => lines('CODES'),
     pairs: () => lines('PAIRS').map((pair) => pair.split(' ').map(Number)),
