@@ -345,7 +345,7 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
  * Read the chosen pages of deltas.  Returns false if one of them does not belong to a delta any
  * longer; the caller must then forget the hits.
  *
- * If the result is true, the caller must still check GjListsMoved() before it trusts the hits.
+ * If the result is true, the lists may still have changed: search.c says why the hits are good.
  */
 bool
 GjReadDeltas(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,

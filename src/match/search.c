@@ -12,19 +12,22 @@
  *
  *	  1. the tail pages of all lanes,
  *	  2. the metapage: V, the lists of runs and deltas,
- *	  3. all pages of V's deltas,
- *	  4. the metapage again.  If its list_version is not V's, start over with 1.
+ *	  3. all pages of V's deltas.
  *
  * It continues with the hits of the runs, in intervals of places, that is, of (key, TID), since
  * the entries of a run are in this order:
  *
- *	  5. use the directories to choose the pages that may have a hit between the place where the
+ *	  4. use the directories to choose the pages that may have a hit between the place where the
  *		 previous interval ended and the end of this one,
- *	  6. read these pages,
- *	  7. read the metapage again.  If its list_version is V's, deliver the hits of the interval.
+ *	  5. read these pages,
+ *	  6. read the metapage again.  If its list_version is V's, deliver the hits of the interval.
  *		 If not, forget them, and end the collection at the place where the interval begins:
  *		 collected hits before that place are delivered, those from there on are forgotten, and
  *		 a search of the places from there on starts over with 1.
+ *
+ * There is at least one interval, even if V has no runs, and 6 comes before the first hit of the
+ * collection is delivered.  So 3 needs no test of its own: if the lists have changed before the
+ * first interval ends, all hits that 3 has found are forgotten.
  *
  * After the last interval, the search delivers the hits of the collection.  If they exceed the
  * memory limit, they are written to a temporary file (sets/entryset.c) while the deltas are
@@ -34,19 +37,19 @@
  * The search never locks a page while it reads another one, and insertions and VACUUM continue
  * meanwhile.  Between two pieces it holds nothing at all, however long that takes.
  *
- * The pages that we read are the pages that were listed, by lemma L1 of src/README, for which 4 and
- * 7 compare list_version.  A page that turns out to be something else is damaged, unless
- * list_version has changed.
+ * The pages that we read are the pages that were listed, by lemma L1 of src/README, for which 6
+ * compares list_version.  A page that turns out to be something else is damaged, unless
+ * list_version has changed; then 3 starts over with 1.
  *
  * Claim: the search finds every entry that the caller's snapshot may see.  The entry was in the
  * index when the search began, and is not removed while any snapshot can see it (lemma L4).
  *
  * a. If the entry was on its tail when 1 read that, it is collected.
  * b. Otherwise, by lemma L2, it was on a page of a delta or run that V lists.  If it was in a
- *	  delta, 3 reads that page, and by 4 the page still belonged to the delta.  So the entry is
- *	  collected.
+ *	  delta, 3 reads that page, and by 6 of the first interval the page still belonged to the
+ *	  delta.  So the entry is collected; if 6 finds other lists, d. holds for all places.
  * c. Otherwise it was in a run of V.  Let p be its place, which is the same in every run (lemma
- *	  L3).  One of the intervals has p.  By 7 the runs of V were the listed ones while the pages of
+ *	  L3).  One of the intervals has p.  By 6 the runs of V were the listed ones while the pages of
  *	  the interval were read, and the entry is in one of them.  runs.c says why its page is chosen.
  * d. If p is not before the place where the collection ended, the entry has not been delivered.
  *	  But the next search covers p, and a., b. and c. hold for that: the snapshot was taken before
@@ -63,7 +66,7 @@
  * g. Between both: a collected entry gets into a run only when a fold publishes the run, which
  *	  draws a number and raises list_version.  If a run of V was published after 1 had begun, as
  *	  when a row of a tail was flushed, folded and published between 1 and 2, then 2 starts over
- *	  with 1.  So no run of V has an entry that was collected, and by 7 only entries of runs of V
+ *	  with 1.  So no run of V has an entry that was collected, and by 6 only entries of runs of V
  *	  are delivered.
  * h. Between a search and the next one: the first delivers entries whose places are before the
  *	  place where its collection ended, the next one those from there on.  It does not matter that
@@ -75,10 +78,17 @@
  * Searches of different places with the same snapshot are independent of each other.  The
  * processes of a parallel plan rely on that to divide a search (divide.c).
  *
- * A search for TIDs takes the same steps, but a set of TIDs removes duplicates anyway.  So if 7
+ * A search for TIDs takes the same steps, but a set of TIDs removes duplicates anyway.  So if 6
  * finds that the lists have changed, the search repeats the interval with the new lists, and keeps
- * the collection.  (An entry of a run of V is still in a run then, as entries of a run only move
- * to other runs.)
+ * the collection.  An entry of a run of V is still in a run then, as entries of a run only move to
+ * other runs.  An entry of a delta of V has been collected even if that was folded while 3 read its
+ * pages: each of them still showed the delta's number, and by lemma L1 it had all entries that it
+ * had in V and that no deletion has removed, and no others than the index had at some moment after
+ * V was read.  So all TIDs are certain (lemma L7).
+ *
+ * A page that is added to a delta after 2 needs no search.  The rows that come to it were on a tail
+ * when 1 read that, or have been inserted since; the snapshot does not see these, as even a query
+ * of the same transaction has a snapshot from before the search.
  *
  * All this holds on a standby, too (lemma L9).
  *
@@ -133,7 +143,7 @@ GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys, Siz
 {
 	GjSearch   *search = palloc(sizeof(GjSearch));
 
-	memset(search, 0, offsetof(GjSearch, chosen));
+	memset(search, 0, offsetof(GjSearch, state));
 	search->index = index;
 	search->info = info;
 	search->keys = keys;
@@ -223,7 +233,7 @@ GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats)
 /* Tails and deltas ---------------------------------------------------------------- */
 
 /*
- * Collect the hits of tails and deltas: steps 1 to 4
+ * Collect the hits of tails and deltas: steps 1 to 3
  */
 static void
 collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
@@ -234,8 +244,7 @@ collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 	{
 		stats->tids = found;
 		begin_collection(search, target, stats);
-	} while (!search_deltas(search, target, stats) ||
-			 GjListsMoved(search->index, &search->state));
+	} while (!search_deltas(search, target, stats));
 
 	add_tails(search, target, stats);
 	GjTailHitsForget(&search->tails);
@@ -280,7 +289,7 @@ begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
 }
 
 /*
- * Read the deltas: step 3.  Returns false if the lists have changed.
+ * Read the deltas: step 3.  Returns false if a page has been reused, as the lists have changed.
  */
 static bool
 search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
@@ -467,7 +476,7 @@ hit_place(const GjSearch *search, uint64 i)
 /* Runs ---------------------------------------------------------------------------- */
 
 /*
- * Add the hits of the next interval, steps 5 to 7; or, if the lists have changed, end the
+ * Add the hits of the next interval, steps 4 to 6; or, if the lists have changed, end the
  * collection where the interval begins
  */
 static void

@@ -273,7 +273,6 @@ struct GjSearch
 	GjPlace		end;			/* entries with places from here on are not wanted */
 
 	/* State for choosing and reading pages */
-	GjIndexState state;
 	BufferAccessStrategy strategy;	/* NULL until the search has read many pages */
 	BlockNumber nread;			/* number of pages read */
 
@@ -289,7 +288,6 @@ struct GjSearch
 
 	/* Runs */
 	bool		opened;			/* each run of the state has an open cursor */
-	GjRunCursor cursors[GJ_MAX_RUNS];
 	uint64		key;			/* position of the first listed key that is not below next */
 	int			nchosen;
 
@@ -299,7 +297,10 @@ struct GjSearch
 	int64		nread_before;	/* pages that the process had read from disk before the stream */
 	bool		was_cold;		/* the last stream read pages from disk */
 
-	GjChosenPage chosen[GJ_MAX_CHOSEN]; /* last, since it need not be cleared */
+	/* Set before they are read, so they need not be cleared */
+	GjIndexState state;			/* the lists of step 2 */
+	GjRunCursor cursors[GJ_MAX_RUNS];
+	GjChosenPage chosen[GJ_MAX_CHOSEN];
 };
 
 /* filters.c */

@@ -88,20 +88,20 @@ struct GjFetch
 
 	GjRowsStats *stats;
 
+	HeapTupleData row;			/* result of GjFetchRow() */
+
 	/* The blocks of the batch, with a pin each */
 	Buffer		pinned[BATCH_BLOCKS];
 	int			npinned;
 	int			most;			/* number of blocks that the next batch may have */
 
-	/* Arrays of the batch */
+	/* Arrays of the batch, which need not be cleared */
 	HeapTupleData tuples[MaxHeapTuplesPerPage];
 	Buffer		buffers[MaxHeapTuplesPerPage];
 	uint16		rows[MaxHeapTuplesPerPage];
 	void	   *partners[MaxHeapTuplesPerPage];
 
 	Datum		keys[MaxHeapTuplesPerPage]; /* the tuples' keys, unless these are integers */
-
-	HeapTupleData row;			/* result of GjFetchRow() */
 };
 
 /* A block in the ring */
@@ -124,7 +124,6 @@ struct GjBlocks
 	 * ones prefetched.  It grows to its limit, since a query with a LIMIT may need only a few
 	 * tuples.
 	 */
-	ComingBlock ring[RING_BLOCKS];
 	int			first;
 	int			ncoming;
 	int			nrecalled;
@@ -140,6 +139,8 @@ struct GjBlocks
 	int			prefetch_ahead;
 	int			prefetch_target;
 	int			prefetch_maximum;
+
+	ComingBlock ring[RING_BLOCKS];	/* need not be cleared */
 };
 
 /* Size of the page header and the line pointers in most pages */
@@ -194,8 +195,9 @@ GjFetch *
 GjFetchCreate(MemoryContext parent, const ScanState *node, GjKeyReader *reader,
 			  GjRowBatch *batch, GjRowsStats *stats)
 {
-	GjFetch    *fetch = MemoryContextAllocZero(parent, sizeof(GjFetch));
+	GjFetch    *fetch = MemoryContextAlloc(parent, sizeof(GjFetch));
 
+	memset(fetch, 0, offsetof(GjFetch, tuples));
 	fetch->heap = node->ss_currentRelation;
 	fetch->snapshot = node->ps.state->es_snapshot;
 	fetch->only_reads = GjOnlyReads(node);
@@ -585,8 +587,9 @@ fetch_read_parts(GjFetch *fetch, int row, int64 code, Datum *values, int stride)
 static GjBlocks *
 blocks_create(MemoryContext parent, Relation heap)
 {
-	GjBlocks   *blocks = MemoryContextAllocZero(parent, sizeof(GjBlocks));
+	GjBlocks   *blocks = MemoryContextAlloc(parent, sizeof(GjBlocks));
 
+	memset(blocks, 0, offsetof(GjBlocks, ring));
 	blocks->heap = heap;
 	return blocks;
 }

@@ -63,8 +63,8 @@ struct GjRows
 {
 	GjRowBatch	batch;			/* must be first */
 	Phase		phase;
-	uint16		positions[CHUNK_ENTRIES];	/* of the batch, if it has entries */
-	void	  **partners;		/* the same; NULL until keys of entries are looked up */
+	void	  **partners;		/* of the batch, if it has entries; NULL until keys of entries are
+								 * looked up */
 
 	Relation	heap;
 	Relation	index;
@@ -94,6 +94,9 @@ struct GjRows
 	/* INCLUDE columns, from 0, that may lack values */
 	int			nlacking;
 	uint8		lacking[GJ_MAX_INCLUDED];
+
+	/* Positions of the batch's rows, if it has entries; need not be cleared */
+	uint16		positions[CHUNK_ENTRIES];
 };
 
 /* Copies of the visibility map may use 1 / MAP_PART of the memory */
@@ -126,9 +129,10 @@ GjRows *
 GjRowsCreate(const ScanState *node, Relation index, GjKeyReader *reader, GjEntryFilter *filter)
 {
 	EState	   *estate = node->ps.state;
-	GjRows	   *rows = MemoryContextAllocZero(estate->es_query_cxt, sizeof(GjRows));
+	GjRows	   *rows = MemoryContextAlloc(estate->es_query_cxt, sizeof(GjRows));
 	GjIndexInfo info;
 
+	memset(rows, 0, offsetof(GjRows, positions));
 	rows->heap = node->ss_currentRelation;
 	rows->index = index;
 	rows->test = GjEntryFilterGetTest(filter);

@@ -950,7 +950,10 @@ read_param(const Param *param, ExprContext *econtext, ParamValue *value)
 {
 	ParamExecData *data = &econtext->ecxt_param_exec_vals[param->paramid];
 
-	get_typlenbyval(param->paramtype, &value->typlen, &value->typbyval);
+	value->typlen = sizeof(int32);
+	value->typbyval = true;
+	if (param->paramtype != INT4OID)	/* the most frequent type needs no look-up */
+		get_typlenbyval(param->paramtype, &value->typlen, &value->typbyval);
 	value->pending = data->execPlan != NULL;
 	value->isnull = value->pending || data->isnull;
 	value->value = data->value;

@@ -71,7 +71,7 @@ collect(const State *s)
 			break;
 		case READ_TAIL:
 			t.hits |= s->tail;
-			t.read = tails_last ? READ_DELTA_AGAIN : READ_LISTS;
+			t.read = tails_last ? READ_RUN : READ_LISTS;
 			reach(&t, "read tail", NONE);
 			break;
 		case READ_LISTS:
@@ -82,35 +82,26 @@ collect(const State *s)
 			t.read = kind == READ_ON_DEVICE ? ASK_MIRROR : READ_DELTA;
 			reach(&t, "read lists", NONE);
 			break;
-		case READ_DELTA:
+		default:
+			/* even if the lists have moved, a page with the delta's number has its entries */
 			block = next_block(listed, s->read_at);
 			if (block == BLOCKS)
 			{
 				t.read_at = 0;
-				t.read = tails_last ? READ_TAIL : READ_DELTA_AGAIN;
+				t.read = tails_last ? READ_TAIL : READ_RUN;
 				reach(&t, "delta read", NONE);
 				break;
 			}
-			if (s->pages[block].run != s->seen.delta && s->pages[block].run != s->seen.previous)
-			{
-				if (mutant != NO_SECOND_VERSION_READ)
-				{
-					t.read = READ_GIVEN_UP;
-					reach(&t, "not the delta's:", block);
-					break;
-				}
-			}
-			else
+			if (s->pages[block].run == s->seen.delta || s->pages[block].run == s->seen.previous)
 				t.hits |= s->pages[block].has;
+			else
+			{
+				t.read = READ_GIVEN_UP;
+				reach(&t, "not the delta's:", block);
+				break;
+			}
 			t.read_at = block + 1;
 			reach(&t, "read delta", block);
-			break;
-		default:
-			if (s->lists.version != s->seen.version && mutant != NO_SECOND_VERSION_READ)
-				t.read = READ_GIVEN_UP;
-			else
-				begin_again(&t, READ_RUN_LISTS);
-			reach(&t, "read lists again", NONE);
 			break;
 	}
 }
@@ -201,7 +192,7 @@ reader(const State *s)
 {
 	State		t = *s;
 
-	if (s->read <= READ_DELTA_AGAIN)
+	if (s->read <= READ_DELTA)
 		collect(s);
 	else if (s->read <= READ_RUN_AGAIN)
 		read_piece(s);

@@ -175,7 +175,7 @@ static int	syncs = 2;			/* synchronizations of the mirror */
 
 enum
 {
-	READ_EPOCH, READ_TAIL, READ_LISTS, READ_DELTA, READ_DELTA_AGAIN,	/* collect */
+	READ_EPOCH, READ_TAIL, READ_LISTS, READ_DELTA,	/* collect */
 	READ_RUN_LISTS, READ_RUN, READ_RUN_AGAIN,	/* a piece */
 	ASK_MIRROR, ASK_DEVICE, READ_LAG, ASK_AGAIN,
 	READ_BELIEVE, READ_DONE, READ_GIVEN_UP,
