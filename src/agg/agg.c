@@ -45,6 +45,7 @@
 #include "base/nodes.h"
 #include "exec/exec.h"
 #include "node/aggplan.h"
+#include "service/service.h"
 #include "agg.h"
 
 typedef struct GjAggStats
@@ -106,7 +107,8 @@ typedef struct GjAggState
 	GjStrays   *strays;			/* numerics in the batches that have no word */
 	GjCompute  *compute;		/* columns computed for each row, or NULL */
 	GjGroups   *groups;			/* NULL in EXPLAIN without ANALYZE */
-	GjAggReducer *reducer;		/* NULL if no device can compute the aggregates */
+	GjAggReducer *reducer;		/* NULL if no device can compute the aggregates, or none was ready
+								 * when the node began */
 	bool		filled;			/* are the groups of this pass complete? */
 	bool		begun;			/* has GjGroupsBegin() been called? */
 	bool		is_plain;		/* does the result consist of the groups' columns alone? */
@@ -358,7 +360,7 @@ create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 	agg->groups = GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), agg->is_partial,
 								 list_length(groupings), group_specs, naggs, agg_specs);
 	GjGroupsExpect(agg->groups, intVal(agg_get_private(plan, GJ_AGG_EXPECTED)));
-	if (!agg->is_partial)
+	if (!agg->is_partial && gj_device_aggregate && GjServiceReady(NULL))
 		agg->reducer = GjAggReducerCreate(list_length(agg_get_private(plan, GJ_AGG_COLUMNS)),
 										  list_length(groupings), group_specs, naggs, agg_specs,
 										  intVal(agg_get_private(plan, GJ_AGG_EXPECTED)));

@@ -28,7 +28,8 @@
 
 struct GjSpillFile
 {
-	MemoryContext context;
+	MemoryContext parent;
+	MemoryContext context;		/* NULL until a part is to be written */
 	LogicalTapeSet *tapes;		/* NULL if nothing has been written */
 	uint64		size;			/* peak size, in bytes */
 };
@@ -68,8 +69,7 @@ GjSpillFileCreate(MemoryContext parent)
 {
 	GjSpillFile *file = MemoryContextAllocZero(parent, sizeof(GjSpillFile));
 
-	file->context = AllocSetContextCreate(parent, "gpujoin spilled records",
-										  ALLOCSET_DEFAULT_SIZES);
+	file->parent = parent;
 	return file;
 }
 
@@ -138,6 +138,10 @@ GjSpillBegin(GjSpill *spill, double wanted, int most)
 	while ((1 << bits) < GJ_SPILL_MIN_PARTS ||
 		   ((1 << bits) < wanted && (2 << bits) <= Min(most, GJ_SPILL_MAX_PARTS)))
 		bits++;
+	if (spill->file->context == NULL)
+		spill->file->context = AllocSetContextCreate(spill->file->parent,
+													 "gpujoin spilled records",
+													 ALLOCSET_DEFAULT_SIZES);
 	spill->bits = Min(bits, GJ_SPILL_MAX_BITS - spill->read.used_bits);
 	memset(spill->written, 0, sizeof(spill->written));
 	return true;
@@ -219,9 +223,12 @@ write_part(GjSpill *spill, Part *part, char *records, int n)
 void
 GjSpillEnd(GjSpill *spill)
 {
-	MemoryContext old_context = MemoryContextSwitchTo(spill->file->context);
+	MemoryContext old_context;
 
-	for (int i = 0; spill->bits > 0 && i < 1 << spill->bits; i++)
+	if (spill->bits == 0)
+		return;
+	old_context = MemoryContextSwitchTo(spill->file->context);
+	for (int i = 0; i < 1 << spill->bits; i++)
 	{
 		Part	   *part = &spill->written[i];
 

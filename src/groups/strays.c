@@ -164,6 +164,7 @@ struct GjStraySums
 
 static bool read_numeric(GjStrays *strays, Datum value, int stored_scale, int64 *word,
 						 int *scale);
+static void make_memory(GjStrays *strays);
 static int64 strays_find_key(GjStrays *strays, const GjStray *stray, bool must_keep);
 static void strays_append(GjStrayList *list, const GjStray *stray);
 static void keep_last(GjStrays *strays, GjStrayList *list);
@@ -192,19 +193,27 @@ static Datum scaled_numeric(const GjAgg *agg, GjWideSum sum);
 GjStrays *
 GjStraysCreate(MemoryContext parent)
 {
-	MemoryContext context = AllocSetContextCreate(parent, "gpujoin strays",
-												  ALLOCSET_SMALL_SIZES);
-	GjStrays   *strays = MemoryContextAllocZero(context, sizeof(GjStrays));
+	GjStrays   *strays = MemoryContextAllocZero(parent, sizeof(GjStrays));
 
-	strays->context = context;
+	strays->context = parent;
 	strays->seed = GjSeedCreate();
-	strays->scratch = AllocSetContextCreate(context, "gpujoin strays scratch",
-											ALLOCSET_SMALL_SIZES);
-	strays->keys.context = AllocSetContextCreate(context, "gpujoin stray keys",
-												 ALLOCSET_DEFAULT_SIZES);
-	strays->batch.context = AllocSetContextCreate(context, "gpujoin strays of a batch",
-												  ALLOCSET_DEFAULT_SIZES);
 	return strays;
+}
+
+/*
+ * Have memory for the first stray: most queries meet none
+ */
+static void
+make_memory(GjStrays *strays)
+{
+	if (strays->scratch != NULL)
+		return;
+	strays->keys.context = AllocSetContextCreate(strays->context, "gpujoin stray keys",
+												 ALLOCSET_DEFAULT_SIZES);
+	strays->batch.context = AllocSetContextCreate(strays->context, "gpujoin strays of a batch",
+												  ALLOCSET_DEFAULT_SIZES);
+	strays->scratch = AllocSetContextCreate(strays->context, "gpujoin strays scratch",
+											ALLOCSET_SMALL_SIZES);
 }
 
 /*
@@ -289,10 +298,12 @@ GjStraysBatchRows(const GjStrays *strays)
 int64
 GjStraysAdd(GjStrays *strays, GjStrayKind kind, Datum value, GjStrayUse use)
 {
-	MemoryContext old = MemoryContextSwitchTo(strays->scratch);
+	MemoryContext old;
 	GjStray		stray = {.kind = kind};
 	int64		code = -1;
 
+	make_memory(strays);
+	old = MemoryContextSwitchTo(strays->scratch);
 	strays->exist = true;
 	if (kind == GJ_STRAY_NUMERIC)
 		stray.value = NumericGetDatum(DatumGetNumeric(value));
@@ -542,10 +553,12 @@ GjStraysKeyPart(GjStrays *strays, Datum value, int display_scale, int stored_sca
 static bool
 read_numeric(GjStrays *strays, Datum value, int stored_scale, int64 *word, int *scale)
 {
-	MemoryContext old = MemoryContextSwitchTo(strays->scratch);
+	MemoryContext old;
 	GjNumericParts parts;
 	bool		has_word;
 
+	make_memory(strays);
+	old = MemoryContextSwitchTo(strays->scratch);
 	GjNumericRead(PG_DETOAST_DATUM_PACKED(value), &parts);
 	has_word = !parts.is_special && GjNumericScale(&parts, stored_scale, word);
 	*scale = parts.is_special ? 0 : parts.display_scale;

@@ -17,7 +17,7 @@
  *	CLOSED		GjRowsOpen() searches -> READY
  *	READY		GjRowsStart() -> ENTRIES or TIDS, by the answer
  *	ENTRIES		return rows from entries; when the TIDs to be fetched have no more room -> REST;
- *				after the last entry -> LAST_REST
+ *				after the last entry -> LAST_REST, or DONE without such TIDs
  *	REST		fetch these TIDs -> ENTRIES
  *	LAST_REST	fetch these TIDs -> DONE
  *	TIDS		fetch all TIDs of the answer -> DONE
@@ -72,7 +72,8 @@ struct GjRows
 	const GjEntryTest *test;	/* drops entries; or NULL */
 	GjRowProbe	probe;
 	GjKeyReader *reader;
-	GjFetch    *fetch;
+	const ScanState *node;
+	GjFetch    *fetch;			/* NULL until rows are fetched */
 	GjRowsStats stats;
 
 	/* The answer: TIDs, */
@@ -112,6 +113,8 @@ static bool load_entries(GjRows *rows);
 static void find_partners(GjRows *rows);
 static void rows_find_with_parts(GjRows *rows, GjRowKeys *keys);
 static void fetch_rest(GjRows *rows, Phase phase);
+static GjFetch *get_fetch(GjRows *rows);
+static void stop_fetch(GjRows *rows);
 static void forget_rest(GjRows *rows);
 static void load_chunk(GjRows *rows);
 static int	drop_filtered(GjRows *rows, int n, uint16 *places, uint64 *tids);
@@ -137,7 +140,7 @@ GjRowsCreate(const ScanState *node, Relation index, GjKeyReader *reader, GjEntry
 	rows->index = index;
 	rows->test = GjEntryFilterGetTest(filter);
 	rows->reader = reader;
-	rows->fetch = GjFetchCreate(estate->es_query_cxt, node, reader, &rows->batch, &rows->stats);
+	rows->node = node;
 	GjIndexGetInfo(index, &info);
 	for (int i = 0; i < info.nincluded; i++)
 	{
@@ -226,10 +229,10 @@ GjRowsStart(GjRows *rows, const GjRowProbe *probe)
 	if (rows->stream == NULL)
 	{
 		rows->phase = PHASE_TIDS;
-		GjFetchStart(rows->fetch, rows->tids, probe);
+		GjFetchStart(get_fetch(rows), rows->tids, probe);
 		return;
 	}
-	GjFetchReset(rows->fetch);
+	stop_fetch(rows);
 	if (rows->phase != PHASE_READY)
 		(void) GjEntriesRestart(rows->stream);
 	if (probe->entries && rows->partners == NULL)
@@ -299,8 +302,12 @@ load_rows(GjRows *rows)
 				if (rows->batch.partners != NULL && rows->batch.nrows > 0)
 					find_partners(rows);
 			}
-			else if (!load_entries(rows))
+			else if (load_entries(rows))
+				return false;
+			else if (rows->nrest > 0)
 				fetch_rest(rows, PHASE_LAST_REST);
+			else
+				rows->phase = PHASE_DONE;
 			return rows->batch.nrows > 0;
 		case PHASE_REST:
 			if (GjFetchLoad(rows->fetch))
@@ -445,12 +452,29 @@ rows_find_with_parts(GjRows *rows, GjRowKeys *keys)
 static void
 fetch_rest(GjRows *rows, Phase phase)
 {
-	if (rows->rest == NULL)
-		rows->rest = GjTidSetCreate(rows->context, rows->limit);
 	GjTidSetFinish(rows->rest);
 	rows->stats.heap_fetches += GjTidSetCount(rows->rest);
 	rows->phase = phase;
-	GjFetchStart(rows->fetch, rows->rest, &rows->probe);
+	GjFetchStart(get_fetch(rows), rows->rest, &rows->probe);
+}
+
+/* Most searches of index-only scans need no fetch */
+static GjFetch *
+get_fetch(GjRows *rows)
+{
+	if (rows->fetch == NULL)
+		rows->fetch = GjFetchCreate(rows->node->ps.state->es_query_cxt, rows->node, rows->reader,
+									&rows->batch, &rows->stats);
+	return rows->fetch;
+}
+
+/* Empty the batch, and release what has been fetched */
+static void
+stop_fetch(GjRows *rows)
+{
+	rows->batch.nrows = rows->batch.next = 0;
+	if (rows->fetch != NULL)
+		GjFetchReset(rows->fetch);
 }
 
 static void
@@ -465,7 +489,7 @@ forget_rest(GjRows *rows)
 void
 GjRowsStop(GjRows *rows)
 {
-	GjFetchReset(rows->fetch);	/* empties the batch, too */
+	stop_fetch(rows);
 	if (rows->phase > PHASE_READY)
 		rows->phase = PHASE_DONE;
 }
@@ -473,7 +497,7 @@ GjRowsStop(GjRows *rows)
 void
 GjRowsClose(GjRows *rows)
 {
-	GjFetchReset(rows->fetch);
+	stop_fetch(rows);
 	if (rows->stream != NULL)
 		GjEntriesClose(rows->stream);
 	if (rows->context != NULL)
@@ -501,7 +525,7 @@ GjRowsFetch(GjRows *rows, uint64 tid, TupleTableSlot *slot)
 	ItemPointerData place;
 
 	ItemPointerSet(&place, GjPackedBlock(tid), GjPackedOffset(tid));
-	return GjFetchRow(rows->fetch, &place, slot);
+	return GjFetchRow(get_fetch(rows), &place, slot);
 }
 
 /*
