@@ -139,7 +139,10 @@ find_end_in(const GjSlices *slices, const GjRun *run, double wanted, bool exact)
 		return PG_UINT64_MAX;
 	if (descending)
 		start = (GjPlace) {Min(slices->high, run->max_key), PG_UINT64_MAX};
-	if (!GjRunFindPage(slices->index, run, &start, &page, &key))
+	if (run->data_pages > 0 &&
+		(descending ? slices->high >= run->max_key : slices->low <= run->min_key))
+		page = descending ? run->data_pages - 1 : 0;
+	else if (!GjRunFindPage(slices->index, run, &start, &page, &key))
 		return PG_UINT64_MAX;
 
 	/* go on to the beginning of a page, or to the end of the run */
