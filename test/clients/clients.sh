@@ -17,7 +17,7 @@ source "$project/test/total.sh"
 
 all_clients="psycopg2 sqlalchemy django asyncpg node-postgres postgres pg-promise slonik knex
     objection kysely drizzle prisma mikro-orm sequelize typeorm postgraphile payload strapi zero
-    pg-boss activerecord jdbc"
+    pg-boss activerecord sequel jdbc peewee dbi pdo doctrine libpqxx ogr"
 
 # ---------------------------------------------------------------------------------------------
 # The clients: their packages, the way to start them, their steps
@@ -31,7 +31,14 @@ has_client() {
     case $1 in
         psycopg2 | asyncpg) "$python" -c "import $1" ;;
         sqlalchemy | django) "$python" -c "import $1, psycopg2" ;;
+        peewee) "$python" -c "import peewee, psycopg2" ;;
         activerecord) ruby -e 'require "active_record"; require "pg"' ;;
+        sequel) ruby -e 'require "sequel"; require "pg"' ;;
+        dbi) perl -MDBD::Pg -e 1 ;;
+        pdo) php -r 'exit((int) !extension_loaded("pdo_pgsql"));' ;;
+        doctrine) has_client pdo && [ -e /usr/share/php/Doctrine/DBAL/autoload.php ] ;;
+        libpqxx) command -v g++ && [ -e /usr/include/pqxx/pqxx ] ;;
+        ogr) ogrinfo --formats | grep -q PostgreSQL ;;
         jdbc) [ -e "$jdbc_jar" ] && command -v javac ;;
         *) command -v node && command -v npm ;;
     esac >/dev/null 2>&1
@@ -40,10 +47,16 @@ jdbc_jar=/usr/share/java/postgresql.jar
 
 packages_of() {
     case $1 in
-        sqlalchemy | django) echo "python3-$1 python3-psycopg2" ;;
+        sqlalchemy | django | peewee) echo "python3-$1 python3-psycopg2" ;;
         psycopg2 | asyncpg) echo "python3-$1" ;;
         activerecord) echo "ruby ruby-activerecord ruby-pg" ;;
+        sequel) echo "ruby ruby-sequel ruby-pg" ;;
         jdbc) echo "libpostgresql-jdbc-java default-jdk-headless" ;;
+        dbi) echo "libdbd-pg-perl" ;;
+        pdo) echo "php-cli php-pgsql" ;;
+        doctrine) echo "php-cli php-pgsql php-doctrine-dbal" ;;
+        libpqxx) echo "g++ libpqxx-dev" ;;
+        ogr) echo "gdal-bin" ;;
         *) echo "nodejs npm" ;;
     esac
 }
@@ -64,8 +77,13 @@ npm_module_of() {
 
 start_client() {
     case $1 in
-        psycopg2 | sqlalchemy | django | asyncpg) "$python" "test/clients/with_$1.py" "$2" ;;
-        activerecord) ruby test/clients/with_activerecord.rb "$2" ;;
+        psycopg2 | sqlalchemy | django | asyncpg | peewee)
+            "$python" "test/clients/with_$1.py" "$2" ;;
+        activerecord | sequel) ruby "test/clients/with_$1.rb" "$2" ;;
+        dbi) perl test/clients/with_dbi.pl "$2" ;;
+        pdo | doctrine) php "test/clients/with_$1.php" "$2" ;;
+        libpqxx) "$work/with_libpqxx" "$2" ;;
+        ogr) bash test/clients/with_ogr.sh "$2" ;;
         jdbc) java -cp "$jdbc_jar" test/clients/WithJdbc.java "$2" ;;
         *) NODE_PATH=$work/npm/node_modules PRISMA_CLIENT=$work/npm/prisma-client \
             node "test/clients/with_$1.js" "$2" ;;
@@ -117,6 +135,14 @@ own_steps_of() {
         typeorm) echo in:ids:GpuScan:1 query:few:GpuScan:1 join:children:GpuJoin:1 ;;
         activerecord) echo in:ids:GpuScan:1 preload:children:GpuScan:1 \
             eager:children:GpuJoin:1 subquery:children:GpuJoin:1 index ;;
+        sequel) echo in:ids:GpuScan:1 subquery:children:GpuJoin:1 eager:children:GpuScan:1 \
+            graph:children:GpuJoin:1 ;;
+        peewee) echo in:ids:GpuScan:1 prefetch:children:GpuJoin:1 ;;
+        dbi) echo in:ids:GpuScan:1 any:ids:GpuScan:1 repeat:children:GpuScan:8 ;;
+        pdo) echo in:ids:GpuScan:1 any:ids:GpuScan:1 emulated:ids:GpuScan:1 \
+            repeat:children:GpuScan:8 ;;
+        doctrine | ogr) echo in:ids:GpuScan:1 ;;
+        libpqxx) echo any:ids:GpuScan:1 repeat:children:GpuScan:8 ;;
         jdbc) echo in:ids:GpuScan:1 any:ids:GpuScan:1 repeat:children:GpuScan:15 \
             repeat_id:ids:GpuScan:5 ;;
     esac
@@ -383,6 +409,9 @@ why_not() {
 
 echo "0 0" >"$log/totals"
 build_and_install
+if [[ " $clients " == *" libpqxx "* ]] && has_client libpqxx; then
+    g++ -std=c++17 -o "$work/with_libpqxx" test/clients/with_libpqxx.cpp -lpqxx -lpq
+fi
 say "starting a throw-away server"
 start_clients_server
 make_data
