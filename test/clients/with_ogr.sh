@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# GDAL's ogr2ogr: a statement, which it executes twice, for its columns and for its rows, by cursors.
+# GDAL's ogr2ogr: a statement, executed twice, for its columns and for its rows, by cursors.
 set -eo pipefail
 
 text_list() { sed "s/.*/'&'/" "$1" | paste -sd, -; }
