@@ -3,7 +3,8 @@
 use strict;
 use warnings;
 
-use DBI;
+# Not use, so that the script compiles without it
+require DBI;
 
 my $db = DBI->connect('dbi:Pg:dbname=clients', undef, undef, { RaiseError => 1 });
 
