@@ -245,7 +245,7 @@ add_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 }
 
 /*
- * Let the first row of a window over all rows cost what it waits for
+ * Let the first row of the last window, if that is over all rows, cost what it waits for
  *
  * PostgreSQL 15 and 16 price the first row of count(*) OVER () like the first of the rows that it
  * counts, though it reads them all before.  So with LIMIT they would read a whole table in the
@@ -255,13 +255,13 @@ add_upper_paths(PlannerInfo *root, UpperRelationKind stage, RelOptInfo *input,
 static void
 price_windows(PlannerInfo *root, const RelOptInfo *output)
 {
-	WindowFuncLists *functions =
-		find_window_functions((Node *) root->processed_tlist,
-							  list_length(root->parse->windowClause));
+	WindowFuncLists *functions;
 	ListCell   *lc;
 
 	if (!has_index_of_ours(root))
 		return;
+	functions = find_window_functions((Node *) root->processed_tlist,
+									  list_length(root->parse->windowClause));
 	foreach(lc, output->pathlist)
 	{
 		WindowAggPath *path = lfirst(lc);
