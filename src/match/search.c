@@ -82,9 +82,11 @@
  * finds that the lists have changed, the search repeats the interval with the new lists, and keeps
  * the collection.  An entry of a run of V is still in a run then, as entries of a run only move to
  * other runs.  An entry of a delta of V has been collected even if that was folded while 3 read its
- * pages: each of them still showed the delta's number, and by lemma L1 it had all entries that it
- * had in V and that no deletion has removed, and no others than the index had at some moment after
- * V was read.  So all TIDs are certain (lemma L7).
+ * pages: if a page still showed the delta's number, by lemma L1 it had all entries that it had in V
+ * and that no deletion has removed, and no others than the index had at some moment after V was
+ * read.  If it had been reused for V's other delta, the lists had changed before the first
+ * interval: so the first 6 finds other lists, and the runs, one of which has the entry by then, are
+ * searched from the first place on.  So all TIDs are certain (lemma L7).
  *
  * A page that is added to a delta after 2 needs no search.  The rows that come to it were on a tail
  * when 1 read that, or have been inserted since; the snapshot does not see these, as even a query
