@@ -1080,7 +1080,7 @@ GjReadKey(GjKeyReader *reader, ExprContext *econtext, TupleTableSlot *slot, int6
  * Have the reader read these columns of the table, too, which are parts of the key
  *
  * If the index has rests, the first column is the key, and its part is the rest, which is behind
- * the other columns of the index.
+ * the other columns of the index; the whole key, if that is in INCLUDE, too, is not the part.
  */
 void
 GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns)
@@ -1103,7 +1103,7 @@ GjKeyReaderSetParts(GjKeyReader *reader, Relation index, List *columns)
 
 		while (column >= 0 && index->rd_index->indkey.values[column] != attno)
 			column--;
-		if (column == 0 && reader->has_rests && reader->nparts == 0)
+		if (reader->has_rests && reader->nparts == 0)
 			column = GjIndexSecondColumn(&info, 0);
 		else if (column > 0)
 		{

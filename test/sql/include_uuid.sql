@@ -166,6 +166,24 @@ VACUUM ANALYZE big;
 SELECT compare_entries('SELECT k, u, w FROM big WHERE k IN (1, 2)');
 DROP TABLE big, members;
 
+-- The key in INCLUDE, too: what a join looks up is its rest, which is not there
+CREATE TABLE twice AS SELECT i AS n, id(i) AS u, i % 7 AS v FROM generate_series(1, 4000) i;
+CREATE TABLE few AS SELECT id(i * 40) AS u, i * 40 % 7 AS v FROM generate_series(1, 110) i;
+CREATE INDEX ON twice USING gpujoin (u) INCLUDE (v, u, n, u);
+VACUUM ANALYZE twice, few;
+SELECT query, compare_entries(query) FROM (VALUES
+	('SELECT n, twice.u FROM few JOIN twice USING (u)'),
+	('SELECT n, twice.u FROM few JOIN twice USING (u, v)'),
+	('SELECT n, few.u FROM few LEFT JOIN twice USING (u)'),
+	('SELECT count(twice.u) FROM few JOIN twice USING (u)'),
+	('SELECT n FROM twice WHERE u IN (SELECT u FROM few)'),
+	('SELECT n FROM twice WHERE (u, n) IN (SELECT u, v FROM few)'),
+	('SELECT n FROM twice JOIN unnest(ARRAY[id(7), id(8), id(5000)]) u USING (u)'),
+	('SELECT n, u FROM twice WHERE u = ANY (ARRAY(SELECT u FROM few))'),
+	('SELECT n, u FROM twice WHERE (u, v) IN ((id(7), 0), (id(8), 0), (id(9), 2))'),
+	('SELECT u FROM few WHERE NOT EXISTS (SELECT FROM twice WHERE twice.u = few.u)')) q (query);
+DROP TABLE twice, few;
+
 -- At most 30 words
 CREATE TABLE wide (k int, a1 uuid, a2 uuid, a3 uuid, a4 uuid, a5 uuid, a6 uuid, a7 uuid, a8 uuid, a9 uuid,
 	a10 uuid, a11 uuid, a12 uuid, a13 uuid, a14 uuid, a15 uuid, a16 uuid, u uuid, b bool);
