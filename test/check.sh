@@ -299,7 +299,7 @@ run_regress() {
     # the diff is the output.
     for test in "$@"; do [ -e "expected/$test.out" ] || : >"expected/$test.out"; done
     PGISOLATIONTIMEOUT=$((300 * ${CHECK_PATIENCE:-1})) \
-        limited 900 "$pgxs_dir/../test/$program" --inputdir=test --outputdir="$log/$name" \
+        limited 1800 "$pgxs_dir/../test/$program" --inputdir=test --outputdir="$log/$name" \
         --bindir="$(dirname "$PG_CONFIG")" --host="$PGHOST" --user="$PGUSER" \
         --port="${PGPORT:-5432}" --load-extension=gpujoin --dbname="gpujoin_$RANDOM" "$@" \
         >"$log/$name/output" 2>&1 || status=$?
