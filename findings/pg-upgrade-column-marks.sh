@@ -17,15 +17,8 @@
 # Root is needed, for debootstrap.
 # shellcheck source=findings/lib.sh
 source "$(dirname "$0")/lib.sh"
-export GPUJOIN_CACHE=${GPUJOIN_CACHE:-$temp}
-# shellcheck source=test/setup.sh
-source "$(dirname "$0")/../test/setup.sh"
-# shellcheck source=test/versions/chroots.sh
-source "$project/test/versions/chroots.sh"
-root=$temp/root
-copy_base sid "$root"
-mkdir -p "$root/etc/postgresql-common"
-echo 'create_main_cluster = false' >"$root/etc/postgresql-common/createcluster.conf"
+# shellcheck source=findings/sid.sh
+source "$(dirname "$0")/sid.sh"
 echo "deb $(mirror_of trixie) trixie main" >"$root/etc/apt/sources.list.d/trixie.list"
 install_in "$root" postgresql-17=17.12-0+deb13u1 postgresql-client-17=17.12-0+deb13u1 \
     postgresql-19=19~rc1-1 postgresql-client-19=19~rc1-1
