@@ -96,7 +96,7 @@
 #include "base/tid.h"
 #include "exec.h"
 
-/* Number of entries that are tested for visibility at a time */
+/* Number of entries that are tested for visibility at a time, at most */
 #define GJ_ORDERED_GROUP		256
 
 /* Number of entries that a device is asked for beyond those of a batch */
@@ -152,7 +152,7 @@ struct GjOrdered
 	uint64		end_tested;		/* entry after that group */
 	bool		visible[GJ_ORDERED_GROUP];	/* result for each entry of the group */
 	bool		certain;		/* true until the epoch has moved */
-	BlockNumber nblocks;		/* number of heap blocks, after the match */
+	BlockNumber nblocks;		/* number of heap blocks, at least, for is_past_heap() */
 	uint64		prefetched;		/* entries before this one have had their blocks prefetched */
 
 	/* The remaining rows */
@@ -184,6 +184,7 @@ static void forget_lacking(GjOrdered *ordered);
 static bool is_row(GjScanState *scan, uint64 i);
 static void test_group(GjScanState *scan, uint64 first);
 static bool lacks_value(GjScanState *scan, uint64 i);
+static bool is_past_heap(GjScanState *scan, BlockNumber block);
 static void count_fetch(GjScanState *scan, bool lacks_value);
 static bool fetch(GjScanState *scan, uint64 i);
 static void ordered_prefetch(GjScanState *scan, uint64 i);
@@ -475,7 +476,6 @@ select_entries(GjScanState *scan, bool after_last)
 		GjShapeSetSource(scan->table.row_shape, GjTopRows(top));
 	if (!ordered->all)
 		ordered_add_entries(scan, !after_last && ordered->can_limit);
-	ordered->nblocks = RelationGetNumberOfBlocks(scan->table.css.ss.ss_currentRelation);
 	if (ordered->may_lack)
 		fetch_strays(scan);
 	else if (ordered->all)
@@ -721,7 +721,7 @@ fetch_strays(GjScanState *scan)
 	for (uint64 i = 0; i < ntids && !ordered->gives_up; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (GjPackedBlock(tids[i]) >= ordered->nblocks ||
+		if (is_past_heap(scan, GjPackedBlock(tids[i])) ||
 			!GjRowsFetch(scan->table.rows, tids[i], slot))
 			continue;
 		read_sort_values(ordered, slot, values, isnull);
@@ -834,14 +834,16 @@ is_row(GjScanState *scan, uint64 i)
 }
 
 /*
- * Test a group of entries, starting with this one, by the map and then by the epoch.  An entry
- * without a value that it should have is no row, either.
+ * Test a group of entries, starting with this one, by the map and then by the epoch.  The first
+ * group of a batch has as many entries as the plan's bound says.  An entry without a value that it
+ * should have is no row, either.
  */
 static void
 test_group(GjScanState *scan, uint64 first)
 {
 	GjOrdered  *ordered = scan->ordered;
-	int			n = (int) Min(GjTopCount(ordered->top) - first, GJ_ORDERED_GROUP);
+	uint64		wanted = first == 0 ? ordered->bound : GJ_ORDERED_GROUP;
+	int			n = (int) Min(GjTopCount(ordered->top) - first, Min(wanted, GJ_ORDERED_GROUP));
 	uint64		tids[GJ_ORDERED_GROUP];
 
 	for (int i = 0; i < n; i++)
@@ -887,7 +889,7 @@ fetch(GjScanState *scan, uint64 i)
 	ItemPointerData tid;
 
 	ItemPointerSet(&tid, GjPackedBlock(packed), GjPackedOffset(packed));
-	if (GjPackedBlock(packed) >= ordered->nblocks)
+	if (is_past_heap(scan, GjPackedBlock(packed)))
 		return false;
 	if (ordered->index_only)
 		count_fetch(scan, !ordered->all && lacks_value(scan, i));
@@ -897,6 +899,21 @@ fetch(GjScanState *scan, uint64 i)
 											 scan->table.heap_slot);
 	ordered_prefetch(scan, i);
 	return GjRowsFetch(scan->table.rows, packed, scan->table.heap_slot);
+}
+
+/*
+ * Return true if the heap has no such block.  The length is read after the match that found the
+ * block, if it was not known to be sufficient before; the heap does not become shorter, as the
+ * executor has locked it.
+ */
+static bool
+is_past_heap(GjScanState *scan, BlockNumber block)
+{
+	GjOrdered  *ordered = scan->ordered;
+
+	if (block >= ordered->nblocks)
+		ordered->nblocks = RelationGetNumberOfBlocks(scan->table.css.ss.ss_currentRelation);
+	return block >= ordered->nblocks;
 }
 
 static void
@@ -924,7 +941,7 @@ ordered_prefetch(GjScanState *scan, uint64 i)
 	{
 		BlockNumber block = GjPackedBlock(GjTopTid(ordered->top, ordered->prefetched));
 
-		if (!ordered->certain && block < ordered->nblocks)
+		if (!ordered->certain && !is_past_heap(scan, block))
 			PrefetchBuffer(heap, MAIN_FORKNUM, block);
 	}
 }

@@ -47,9 +47,11 @@
 /* Maximum number of entries prepared at once */
 #define MAX_BOUND				1000000.0
 
-/* Spare entries, for those that turn out not to be visible */
+/* Spare entries, for those that turn out not to be visible.  A further slice of the keys costs
+ * little, unlike a further search for all of them. */
 #define SPARE_PART				1.25
 #define SPARE_ROWS				16.0
+#define SPARE_ROWS_OF_SLICE		3.0
 
 /* PostgreSQL's assumption, and ours for columns with few values */
 #define FEWEST_ASSUMED_KEYS		10.0
@@ -119,7 +121,7 @@ static Plan *plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path,
 static List *part_columns(GjKeyCondition *condition);
 static bool is_ordered_by_key(PlannerInfo *root, IndexOptInfo *index);
 static List *order_pathkeys(PlannerInfo *root, IndexOptInfo *index, bool sliced, List **order);
-static double order_bound(PlannerInfo *root, double per_row);
+static double order_bound(PlannerInfo *root, double per_row, bool sliced);
 static Size order_entry_bytes(const IndexOptInfo *index, List *order, List *kept);
 static AttrNumber order_attno(const IndexOptInfo *index, const List *item);
 static List *order_columns(IndexOptInfo *index, List *order);
@@ -568,7 +570,7 @@ make_ordered_path(PlannerInfo *root, const GjCostInput *input, List *conditions,
 	foreach(lc, order)
 		columns = lappend_int(columns, order_attno(input->index, lfirst(lc)));
 	ordered.strays = GjWordsLacking(root, rel, input->index, columns);
-	bound = order_bound(root, input->per_row);
+	bound = order_bound(root, input->per_row, ordered.sliced);
 	path = make_path(input, conditions, attnos, 0);
 	path->path.pathkeys = pathkeys;
 	lfirst(list_nth_cell(path->custom_private, GJ_SCAN_PATH_ORDER)) = order;
@@ -890,13 +892,14 @@ is_default_order(PathKey *pathkey, Oid type)
  * evenly, and some more for rows that are dead or have no join partner.
  */
 static double
-order_bound(PlannerInfo *root, double per_row)
+order_bound(PlannerInfo *root, double per_row, bool sliced)
 {
+	double		spare = sliced ? SPARE_ROWS_OF_SLICE : SPARE_ROWS;
 	double		wanted = root->limit_tuples > 0.0 ? root->limit_tuples : UNKNOWN_LIMIT;
 
 	if (root->parse->limitOption == LIMIT_OPTION_WITH_TIES)
 		wanted *= 2.0;
-	return Min(wanted * per_row * SPARE_PART + SPARE_ROWS, MAX_BOUND);
+	return Min(wanted * per_row * SPARE_PART + spare, MAX_BOUND);
 }
 
 /*
