@@ -34,7 +34,7 @@ const steps = {
         }
         printOrders(rows);
     },
-    relational: async () => printChildren(await customersWithOrders(7, 2000)),
+    relational: async () => printChildren(await customersWithOrders(7, 500)),
     uuid: async () => printAccounts(
         await db.select().from(accounts).where(inArray(accounts.uid, wanted.uids()))),
     code: async () => printAccounts(

@@ -19,7 +19,7 @@ const steps = {
     in: async () => printOrders(await ordersById(wanted.ids())),
     any: async () => printOrders(await db.selectFrom('orders').selectAll()
         .where((eb) => eb('id', '=', eb.fn.any(eb.val(wanted.ids())))).execute()),
-    json: async () => printChildren(await customersWithOrders(7, 2000)),
+    json: async () => printChildren(await customersWithOrders(7, 500)),
     uuid: async () => printAccounts(await accountsWhere('uid', wanted.uids())),
     code: async () => printAccounts(await accountsWhere('code', wanted.codes())),
     pair: async () => printAccounts(await db.selectFrom('accounts').select(['number', 'amount'])

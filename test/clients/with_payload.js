@@ -36,7 +36,7 @@ const collections = [
     const steps = {
         in: async () => printOrders(flat(await ordersById(wanted.ids()))),
         join: async () => printChildren((await customersWithOrders(
-            { and: [{ region: { equals: 7 } }, { id: { less_than_equal: 2000 } }] }))
+            { and: [{ region: { equals: 7 } }, { id: { less_than_equal: 500 } }] }))
             .map((c) => ({ id: c.id, orders: c.orders.docs }))),
         filter: async () => print(await find('orders', { 'customer.region': { equals: 7 } }),
             'customer', 'id', 'amount'),

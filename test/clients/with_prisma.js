@@ -18,7 +18,7 @@ const steps = {
         await db.$queryRaw`SELECT * FROM orders WHERE id = ANY(${wanted.ids()})`),
     query: async () => printChildren(await customersWithOrders({ region: 7 }, 'query')),
     join: async () => printChildren(
-        await customersWithOrders({ region: 7, id: { lte: 2000 } }, 'join')),
+        await customersWithOrders({ region: 7, id: { lte: 500 } }, 'join')),
     counts: async () => print((await db.customer.findMany({
         where: { region: 7 }, include: { _count: { select: { orders: true } } },
         relationLoadStrategy: 'query' }))

@@ -46,7 +46,7 @@ const accountsWhere = {
         }
     } else {
         const customers = await source.getRepository(Customer).find({
-            where: step === 'query' ? { region: 7, id: LessThanOrEqual(2000) } : { region: 7 },
+            where: step === 'query' ? { region: 7, id: LessThanOrEqual(500) } : { region: 7 },
             relations: { orders: true }, relationLoadStrategy: step });
         for (const c of customers) {
             for (const o of c.orders) {

@@ -1,6 +1,6 @@
 // Zero: ZQL, compiled to PostgreSQL's SQL as in its mutators on the server: IN is a JSON list, and
-// numbers are sent as double precision. Fewer ids, because stock PostgreSQL compares each with
-// each row.
+// numbers are sent as double precision. Fewer ids and pairs, because stock PostgreSQL compares
+// each with each row.
 const { Pool } = require('pg');
 const { wanted, printOrders, printAccounts, printChildren } = require('./rows.js');
 
@@ -28,14 +28,14 @@ const { wanted, printOrders, printAccounts, printChildren } = require('./rows.js
 
     const steps = {
         in: async () => printOrders(await ordersById(wanted.ids().filter((id) => id <= 25000))),
-        related: async () => printChildren(await customersWithOrders(7, 2000)),
+        related: async () => printChildren(await customersWithOrders(7, 500)),
         uuid: async () => printAccounts(
             await db.run(zql.accounts.where('uid', 'IN', wanted.uids()))),
         code: async () => printAccounts(
             await db.run(zql.accounts.where('code', 'IN', wanted.codes()))),
         pair: async () => printAccounts(await db.run(zql.accounts
             .where(({ and, cmp, or }) => or(...wanted.pairs()
-                .map(([t, n]) => and(cmp('tenant_id', t), cmp('number', n))))))),
+                .filter(([, number]) => number <= 50000).map(([t, n]) => and(cmp('tenant_id', t), cmp('number', n))))))),
     };
     await steps[process.argv[2]]();
     await pool.end();
