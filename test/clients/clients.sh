@@ -18,7 +18,8 @@ source "$project/test/total.sh"
 
 all_clients="psycopg2 sqlalchemy django asyncpg node-postgres postgres pg-promise slonik knex
     objection kysely drizzle prisma mikro-orm sequelize typeorm postgraphile payload strapi zero
-    pg-boss activerecord sequel jdbc peewee dbi pdo doctrine libpqxx ogr"
+    pg-boss activerecord sequel jdbc peewee pandas dbi pdo doctrine dbplyr libpqxx pgx
+    tokio-postgres ogr"
 
 # ---------------------------------------------------------------------------------------------
 # The clients: their packages, the way to start them, their steps
@@ -33,30 +34,40 @@ has_client() {
         psycopg2 | asyncpg) "$python" -c "import $1" ;;
         sqlalchemy | django) "$python" -c "import $1, psycopg2" ;;
         peewee) "$python" -c "import peewee, psycopg2" ;;
+        pandas) "$python" -c "import pandas, sqlalchemy, psycopg2" ;;
         activerecord) ruby -e 'require "active_record"; require "pg"' ;;
         sequel) ruby -e 'require "sequel"; require "pg"' ;;
         dbi) perl -MDBD::Pg -e 1 ;;
         pdo) php -r 'exit((int) !extension_loaded("pdo_pgsql"));' ;;
         doctrine) has_client pdo && [ -e /usr/share/php/Doctrine/DBAL/autoload.php ] ;;
+        dbplyr) Rscript -e 'library(dbplyr); library(RPostgreSQL)' ;;
         libpqxx) command -v g++ && [ -e /usr/include/pqxx/pqxx ] ;;
+        pgx) command -v go && [ -d "$go_packages/src/github.com/jackc/pgx/v4" ] ;;
+        tokio-postgres) command -v cargo && compgen -G "$crates/tokio-postgres-*" ;;
         ogr) ogrinfo --formats | grep -q PostgreSQL ;;
         jdbc) [ -e "$jdbc_jar" ] && command -v javac ;;
         *) command -v node && command -v npm ;;
     esac >/dev/null 2>&1
 }
 jdbc_jar=/usr/share/java/postgresql.jar
+go_packages=/usr/share/gocode
+crates=/usr/share/cargo/registry
 
 packages_of() {
     case $1 in
         sqlalchemy | django | peewee) echo "python3-$1 python3-psycopg2" ;;
         psycopg2 | asyncpg) echo "python3-$1" ;;
+        pandas) echo "python3-pandas python3-sqlalchemy python3-psycopg2" ;;
         activerecord) echo "ruby ruby-activerecord ruby-pg" ;;
         sequel) echo "ruby ruby-sequel ruby-pg" ;;
         jdbc) echo "libpostgresql-jdbc-java default-jdk-headless" ;;
         dbi) echo "libdbd-pg-perl" ;;
         pdo) echo "php-cli php-pgsql" ;;
         doctrine) echo "php-cli php-pgsql php-doctrine-dbal" ;;
+        dbplyr) echo "r-base-core r-cran-dbplyr r-cran-rpostgresql" ;;
         libpqxx) echo "g++ libpqxx-dev" ;;
+        pgx) echo "golang-go golang-github-jackc-pgx-v4-dev" ;;
+        tokio-postgres) echo "cargo librust-tokio-postgres-dev" ;;
         ogr) echo "gdal-bin" ;;
         *) echo "nodejs npm" ;;
     esac
@@ -76,14 +87,30 @@ npm_module_of() {
     esac
 }
 
+# Clients of which there is a program first
+build_client() {
+    case $1 in
+        libpqxx) g++ -std=c++17 -o "$work/with_libpqxx" test/clients/with_libpqxx.cpp -lpqxx -lpq ;;
+        pgx) GOPATH=$go_packages GO111MODULE=off GOCACHE=$work/go \
+            go build -o "$work/with_pgx" test/clients/with_pgx.go ;;
+        tokio-postgres) CARGO_HOME=$work/cargo CARGO_TARGET_DIR=$work/cargo \
+            CARGO_PROFILE_DEV_DEBUG=false cargo build --offline \
+            --config 'source.crates-io.replace-with = "distribution"' \
+            --config "source.distribution.directory = \"$crates\"" \
+            --manifest-path test/clients/Cargo.toml ;;
+    esac >"$log/build-$1.log" 2>&1
+}
+
 start_client() {
     case $1 in
-        psycopg2 | sqlalchemy | django | asyncpg | peewee)
+        psycopg2 | sqlalchemy | django | asyncpg | peewee | pandas)
             "$python" "test/clients/with_$1.py" "$2" ;;
         activerecord | sequel) ruby "test/clients/with_$1.rb" "$2" ;;
         dbi) perl test/clients/with_dbi.pl "$2" ;;
         pdo | doctrine) php "test/clients/with_$1.php" "$2" ;;
-        libpqxx) "$work/with_libpqxx" "$2" ;;
+        dbplyr) Rscript test/clients/with_dbplyr.R "$2" ;;
+        libpqxx | pgx) "$work/with_$1" "$2" ;;
+        tokio-postgres) "$work/cargo/debug/with_tokio-postgres" "$2" ;;
         ogr) bash test/clients/with_ogr.sh "$2" ;;
         jdbc) java -cp "$jdbc_jar" test/clients/WithJdbc.java "$2" ;;
         *) NODE_PATH=$work/npm/node_modules PRISMA_CLIENT=$work/npm/prisma-client \
@@ -102,7 +129,7 @@ steps_of() {
         zero) echo uuid:accounts:GpuScan:1 code:accounts:GpuScan:1 pair:some_pairs:GpuScan:1 ;;
         postgraphile)
             echo uuid:accounts:GpuJoin:1 code:accounts:GpuJoin:1 pair:pairs:GpuJoin:1 ;;
-        asyncpg | node-postgres | postgres | slonik)
+        asyncpg | node-postgres | postgres | slonik | pgx | tokio-postgres)
             echo uuid:accounts:GpuScan:1 code:accounts:GpuScan:1 pair:pairs:GpuJoin:1 ;;
         *) echo uuid:accounts:GpuScan:1 code:accounts:GpuScan:1 pair:pairs:GpuScan:1 ;;
     esac
@@ -140,11 +167,13 @@ own_steps_of() {
         sequel) echo in:ids:GpuScan:1 subquery:children:GpuJoin:1 eager:children:GpuScan:1 \
             graph:children:GpuJoin:1 ;;
         peewee) echo in:ids:GpuScan:1 prefetch:children:GpuJoin:1 ;;
+        pandas) echo in:ids:GpuScan:1 any:ids:GpuScan:1 frame:ids:GpuJoin:1 ;;
+        dbplyr) echo in:ids:GpuScan:1 double:ids:GpuScan:1 semi:children:GpuJoin:1 ;;
         dbi) echo in:ids:GpuScan:1 any:ids:GpuScan:1 repeat:children:GpuScan:8 ;;
         pdo) echo in:ids:GpuScan:1 any:ids:GpuScan:1 emulated:ids:GpuScan:1 \
             repeat:children:GpuScan:8 ;;
         doctrine | ogr) echo in:ids:GpuScan:1 ;;
-        libpqxx) echo any:ids:GpuScan:1 repeat:children:GpuScan:8 ;;
+        libpqxx | pgx | tokio-postgres) echo any:ids:GpuScan:1 repeat:children:GpuScan:8 ;;
         jdbc) echo in:ids:GpuScan:1 any:ids:GpuScan:1 repeat:children:GpuScan:15 \
             repeat_id:ids:GpuScan:5 ;;
     esac
@@ -156,10 +185,16 @@ own_steps_of() {
 
 # The clients' packages, as far as available
 prepare() {
-    local client module
+    local client module missing=''
+    for client in $clients; do
+        has_client "$client" || missing+=" $(packages_of "$client")"
+    done
+    # All at once, which fails if there is no package of one of the names.
+    # shellcheck disable=SC2086  # a list of names
+    [ -z "$missing" ] || wish_for $missing
     for client in $clients; do
         # shellcheck disable=SC2046  # a list of names
-        has_client "$client" || wish_for $(packages_of "$client")
+        [ -z "$missing" ] || has_client "$client" || wish_for $(packages_of "$client")
     done
     mkdir "$work/npm"
     for client in $clients; do
@@ -451,9 +486,6 @@ why_not() {
 
 echo "0 0" >"$log/totals"
 build_and_install
-if [[ " $clients " == *" libpqxx "* ]] && has_client libpqxx; then
-    g++ -std=c++17 -o "$work/with_libpqxx" test/clients/with_libpqxx.cpp -lpqxx -lpq
-fi
 say "starting a throw-away server"
 start_clients_server
 make_data
@@ -464,6 +496,10 @@ for client in $clients; do
         continue
     fi
     say "$client"
+    if ! build_client "$client"; then
+        result "not ok" "$client: its program could not be built: see build-$client.log"
+        continue
+    fi
     for step in $(steps_of "$client"); do
         IFS=: read -r name answer node plans <<<"$step"
         [ "$name" != index ] || { check_index "$client"; continue; }
