@@ -129,7 +129,8 @@ INSERT INTO forms.job SELECT chr(97 + i % 3), md5(i::text)::uuid, 'active'
 CREATE INDEX ON forms.job (name, id);
 CREATE INDEX ON forms.job USING gpujoin (id);
 CREATE TABLE forms.places AS SELECT ctid AS place FROM forms.job
-	WHERE name = 'b' AND id IN (SELECT md5((i * 3 + 1)::text)::uuid FROM generate_series(1, 1000) i);
+	WHERE name = 'b'
+		AND id IN (SELECT md5((i * 3 + 1)::text)::uuid FROM generate_series(1, 1000) i);
 VACUUM ANALYZE forms.customers, forms.orders, forms.job, forms.places;
 SQL
 
@@ -235,8 +236,8 @@ sub report
 		my @times = map { summary($ms->{$i}{$_}) } @names;
 		my ($client, $best, $stock, $floor) = map { $_->[1] } @times;
 		my @answers = map { answer("/tmp/client_forms.$$.$_.$i") } @names[ 0 .. 2 ];
-		printf "| %s | %.1f | %.1f | %.1f | %s | %.2f | %.2f | %.2f | %s | %s%s%s |\n", $forms[$i][0],
-		  $client, $best, $stock, defined $floor ? sprintf('%.1f', $floor) : '',
+		printf "| %s | %.1f | %.1f | %.1f | %s | %.2f | %.2f | %.2f | %s | %s%s%s |\n",
+		  $forms[$i][0], $client, $best, $stock, defined $floor ? sprintf('%.1f', $floor) : '',
 		  $client / $best, $times[0][0] / $times[1][0], $client / $stock,
 		  defined $floor ? sprintf('%.2f', ($client - $floor) / ($stock - $floor)) : '',
 		  join(', ', sort keys $nodes->{$i}{client}->%*),
