@@ -1,8 +1,8 @@
 /*
  * plain.c
  *	  Stand-ins for functions that PostgreSQL replaces although the C library has them: they
- *	  call the library's. This file does not include PostgreSQL's headers, which redefine the
- *	  names.
+ *	  call the library's; and those that count bits, of which each version calls another one. This
+ *	  file does not include PostgreSQL's headers, which redefine the names.
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,6 +14,11 @@ int pg_vsnprintf(char *text, size_t size, const char *format, va_list args);
 void pg_qsort(void *base, size_t n, size_t size, int (*compare)(const void *, const void *));
 size_t strlcpy(char *to, const char *from, size_t size);
 void vacuum_delay_point(void);
+unsigned long pg_popcount(const char *bytes, int n);
+static int count_bits(unsigned int word);
+
+int (*pg_popcount32)(unsigned int word) = count_bits;
+unsigned long (*pg_popcount_optimized)(const char *bytes, int n) = pg_popcount;
 
 int
 pg_fprintf(FILE *stream, const char *format, ...)
@@ -62,4 +67,20 @@ strlcpy(char *to, const char *from, size_t size)
 void
 vacuum_delay_point(void)
 {
+}
+
+static int
+count_bits(unsigned int word)
+{
+	return __builtin_popcount(word);
+}
+
+unsigned long
+pg_popcount(const char *bytes, int n)
+{
+	unsigned long count = 0;
+
+	while (n-- > 0)
+		count += count_bits((unsigned char) *bytes++);
+	return count;
 }

@@ -489,16 +489,6 @@ GjProgressEnd(void)
 {
 }
 
-#if PG_VERSION_NUM < 190000
-static int
-count_bits(uint32 word)
-{
-	return __builtin_popcount(word);
-}
-
-int			(*pg_popcount32) (uint32 word) = count_bits;
-#endif
-
 void
 ProcessInterrupts(void)
 {
@@ -585,16 +575,3 @@ PrefetchBuffer(Relation rel, ForkNumber fork, BlockNumber block)
 		InvalidBuffer, false
 	};
 }
-
-/* inline since 17 */
-#if PG_VERSION_NUM < 170000
-uint64
-pg_popcount(const char *bytes, int n)
-{
-	uint64		count = 0;
-
-	while (n-- > 0)
-		count += __builtin_popcount((unsigned char) *bytes++);
-	return count;
-}
-#endif
