@@ -673,6 +673,7 @@ kernel_match_listed(const GjKeySet *set, const void *keys, const uint32 *used, i
 	const GjKernelTable *kernels = get_kernels();
 	int			width = (set->key_width == sizeof(int32)) ? 0 : 1;
 
+	GjKeySetPrepare(set);
 	switch (set->probe)
 	{
 		case GJ_PROBE_EMPTY:
@@ -685,8 +686,6 @@ kernel_match_listed(const GjKeySet *set, const void *keys, const uint32 *used, i
 			kernels->bitmap[width] (set, keys, used, n_words, hits, ahead);
 			break;
 		case GJ_PROBE_HASH:
-			if (unlikely(set->filter == NULL))
-				GjKeySetBuild(set);
 			kernels->filter[width] (set, keys, used, n_words, hits, ahead);
 			verify_hits(set, keys, n_words, hits);
 			break;

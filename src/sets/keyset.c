@@ -21,8 +21,8 @@
  *				L2 is hardly slower than one from L1, but each false positive costs a
  *				mispredicted branch in the table lookup, as much as rejecting thirty keys.
  *
- * The filter and the table of few keys are built when a key is looked up first: a search of runs
- * with few keys a page looks up none (match/readpages.c).
+ * The structure of few keys is built when a key is looked up first: a search of runs with few keys
+ * a page looks up none (match/readpages.c), and clearing a bitmap may take as long as the search.
  *
  * Invariants: key - min_key is computed in uint64, where it is correct for any two int64 values.
  * The structures contain every listed key, because the kernels' answer is final: a key lost
@@ -64,12 +64,15 @@
 /* Bitmaps and filters of small sets may take more bytes per key, but no more than this in total */
 #define GJ_PROBE_MIN_BYTES		(GJ_BITMAP_MEDIUM / 8)
 
-/* Up to this number of keys, filter and table are built on first use; it takes milliseconds */
+/* Up to this number of keys, the structure is built on first use; it takes milliseconds */
 #define GJ_LATE_KEYS			((uint64) 1 << 17)
 
 /* The table's cells are counted in 32 bits */
 #define GJ_KEYSET_MAX_KEYS		((uint64) 1 << 30)
 #define GJ_KEYSET_MIN_CAPACITY	64
+
+/* Size of a bitmap: a bit for each value of the span, and a clear bit after the last one */
+#define BITMAP_BYTES(set)		((Size) ((set)->bitmap_limit / 32 + 1) * sizeof(uint32))
 
 /* Number of keys between checks for interrupts */
 #define GJ_KEYS_PER_CHECK		((uint64) 1 << 16)
@@ -163,19 +166,26 @@ GjKeySetFinish(GjKeySet *set)
 
 	set->probe = choose_probe(set);
 	if (set->probe == GJ_PROBE_BITMAP)
-		build_bitmap(set);
-	else if (set->probe == GJ_PROBE_HASH && set->nlisted > GJ_LATE_KEYS)
-		GjKeySetBuild(set);
+		set->bitmap_limit = (uint32) ((uint64) set->max_key - (uint64) set->min_key) + 1;
+	if (set->nlisted > GJ_LATE_KEYS)
+		GjKeySetPrepare(set);
 }
 
 /*
- * Build the filter and the table of a set that still lacks them
+ * Build the bitmap, or the filter and the table, of a set that still lacks them
  */
 void
 GjKeySetBuild(const GjKeySet *set)
 {
-	build_filter(unconstify(GjKeySet *, set));
-	build_table(unconstify(GjKeySet *, set));
+	GjKeySet   *to = unconstify(GjKeySet *, set);
+
+	if (set->probe == GJ_PROBE_BITMAP)
+		build_bitmap(to);
+	else
+	{
+		build_filter(to);
+		build_table(to);
+	}
 }
 
 /*
@@ -256,19 +266,21 @@ GjKeySetSeek(const GjKeySet *set, uint64 *at, int64 key, int64 *wanted)
 }
 
 /*
- * Return the size of a finished set in bytes; for a set that is not finished, or whose filter is
- * not built yet, an upper bound of its final size
+ * Return the size of a finished set in bytes; for a set that is not finished, or that lacks what
+ * looks keys up, an upper bound of its final size
  */
 Size
 GjKeySetMemory(const GjKeySet *set)
 {
-	bool		is_built = set->probe != GJ_PROBE_HASH || set->filter != NULL;
+	Size		allocated = MemoryContextMemAllocated(set->context, true);
 
 	if (set->probe == GJ_PROBE_EMPTY)
 		return sizeof(GjKeySet) + set->capacity * sizeof(int64) +
 			Max(set->nlisted * GJ_PROBE_MAX_BYTES, GJ_PROBE_MIN_BYTES);
-	return MemoryContextMemAllocated(set->context, true) +
-		(is_built ? 0 : set->nlisted * GJ_PROBE_MAX_BYTES);
+	if (GjKeySetIsBuilt(set))
+		return allocated;
+	return allocated + (set->probe == GJ_PROBE_BITMAP ? BITMAP_BYTES(set) :
+						set->nlisted * GJ_PROBE_MAX_BYTES);
 }
 
 /*
@@ -458,17 +470,12 @@ choose_probe(const GjKeySet *set)
 	return GJ_PROBE_HASH;
 }
 
-/* Build the bitmap: a bit for each value of the span, and a clear bit after the last one */
+/* Build the bitmap */
 static void
 build_bitmap(GjKeySet *set)
 {
-	uint64		span = (uint64) set->max_key - (uint64) set->min_key;
-	Size		size;
-
-	set->bitmap_limit = (uint32) span + 1;
-	size = (Size) (set->bitmap_limit / 32 + 1) * sizeof(uint32);
-	set->bitmap = alloc_huge(set, size);
-	memset(set->bitmap, 0, size);
+	set->bitmap = alloc_huge(set, BITMAP_BYTES(set));
+	memset(set->bitmap, 0, BITMAP_BYTES(set));
 
 	for (uint64 i = 0; i < set->nlisted; i++)
 	{

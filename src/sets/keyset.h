@@ -69,7 +69,7 @@ struct GjKeySet
 	/*
 	 * GJ_PROBE_BITMAP: key k is bit k - min_key of bitmap.  bitmap_limit is max_key - min_key +
 	 * 1; that bit exists and is clear, so kernels test it for all keys outside the span, without
-	 * a branch.
+	 * a branch.  While the bitmap is NULL, it has yet to be built.
 	 */
 	uint32	   *bitmap;
 	uint32		bitmap_limit;
@@ -209,12 +209,22 @@ extern uint64 GjKernelListKeys(void);
 extern bool GjKernelSelect(const char *name);
 
 /*
+ * Return false if what looks up the keys of a finished set has yet to be built
+ */
+static inline bool
+GjKeySetIsBuilt(const GjKeySet *set)
+{
+	return set->probe == GJ_PROBE_BITMAP ? set->bitmap != NULL :
+		set->probe != GJ_PROBE_HASH || set->filter != NULL;
+}
+
+/*
  * Build what looks keys up, unless it is there: to be called before a page is locked
  */
 static inline void
 GjKeySetPrepare(const GjKeySet *set)
 {
-	if (set->probe == GJ_PROBE_HASH && set->filter == NULL)
+	if (unlikely(!GjKeySetIsBuilt(set)))
 		GjKeySetBuild(set);
 }
 
@@ -307,6 +317,7 @@ GjKeySetLists(const GjKeySet *set, int64 key)
 	uint64		offset = (uint64) key - (uint64) set->min_key;
 	uint64		i;
 
+	GjKeySetPrepare(set);
 	switch (set->probe)
 	{
 		case GJ_PROBE_EMPTY:
@@ -322,8 +333,6 @@ GjKeySetLists(const GjKeySet *set, int64 key)
 			return offset < set->bitmap_limit &&
 				((set->bitmap[offset / 32] >> (offset % 32)) & 1);
 		case GJ_PROBE_HASH:
-			if (unlikely(set->filter == NULL))
-				GjKeySetBuild(set);
 			return GjFilterContains(set, key) && GjTableContains(set, key);
 		case GJ_PROBE_INTERVALS:
 			return GjIntervalsContain(set, key);
