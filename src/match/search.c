@@ -547,7 +547,8 @@ GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjT
 
 	for (int lane = 0; lane < info->nlanes; lane++)
 	{
-		Buffer		buffer = ReadBuffer(index, GJ_FIRST_TAIL_BLOCK + lane);
+		BlockNumber block = GJ_FIRST_TAIL_BLOCK + lane;
+		Buffer		buffer = GjBufferRead(index, block, GjBufferRecall(index, block), NULL);
 		Page		page = BufferGetPage(buffer);
 		int			nrows;
 

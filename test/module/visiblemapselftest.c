@@ -69,7 +69,7 @@ make_map(Relation heap, pg_prng_state *prng, int turn)
 static int
 make_tids(uint64 *tids, pg_prng_state *prng)
 {
-	static const int sizes[] = {1, 2, 63, 64, 65, 700, MAX_TIDS};
+	static const int sizes[] = {1, 2, 63, 255, 256, 700, MAX_TIDS};
 	int			n = sizes[pg_prng_uint64(prng) % lengthof(sizes)];
 	bool		close = pg_prng_bool(prng);
 	BlockNumber first = pg_prng_uint64(prng) % HEAP_BLOCKS;
