@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
 # test/bench/bench_one.sh: an application with three sets of indexes, on a throw-away server
 # (test/setup.sh): a btree, a btree and a gpujoin index, or a gpujoin index alone on each column
-# that is looked up and not unique. Prints a report in markdown; test/bench/one.pl measures.
+# that is looked up and not unique; then single statements with a btree or a gpujoin index alone.
+# Prints a report in markdown; test/bench/one.pl and test/bench/one_statements.sql measure.
 #
-#   ONE_ROWS    orders of the application (1000000); they have twice as many items
+#   ONE_ROWS    orders of the application, which have twice as many items, and rows of the table of
+#               the single statements (1000000)
 #   ONE_ROUNDS  measured rounds, in which the three take turns (7)
 #   ONE_OUT     also write the report to this file
 set -euo pipefail
@@ -32,5 +34,10 @@ createdb one
 say "measuring $ONE_ROWS orders, $ONE_ROUNDS rounds"
 PGDATABASE=one perl test/bench/one.pl "$ONE_ROWS" "$ONE_ROUNDS" "$work/one/postmaster.pid" \
     >"$log/one.md"
+say "measuring single statements, $ONE_ROWS rows"
+createdb statements
+psql -Xq -d statements -v rows="$ONE_ROWS" -v rounds="$ONE_ROUNDS" \
+    -f test/bench/one_statements.sql >"$log/statements.md"
+printf '\n' | cat - "$log/statements.md" >>"$log/one.md"
 stop_server one
 cat "$log/one.md"
