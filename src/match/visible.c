@@ -75,6 +75,7 @@ struct GjVisibleMap
 	uint64		nvisible;		/* number of leading blocks that are all-visible; 0 until all pages
 								 * have been copied */
 	bool		too_large;		/* copies would exceed the limit */
+	uint64		npinned;		/* number of TIDs that have been tested by pinned pages */
 	uint64		nreads;			/* number of times that pages have been read */
 };
 
@@ -135,8 +136,9 @@ int
 GjVisibleMapSort(GjVisibleMap *map, const uint64 *tids, int n, uint64 highest, uint16 *rows,
 				 uint64 *rest, int *nrest)
 {
-	if (n < MIN_COPY_TIDS || !make_room(map))
+	if ((map->bytes == NULL && map->npinned + n < MIN_COPY_TIDS) || !make_room(map))
 	{
+		map->npinned += n;
 		map->nreads++;
 		return sort_by_pins(map->heap, tids, n, rows, rest, nrest);
 	}
@@ -166,6 +168,7 @@ GjVisibleMapForget(GjVisibleMap *map)
 	}
 	map->bytes = NULL;
 	map->nvisible = 0;
+	map->npinned = 0;
 	map->too_large = false;
 }
 

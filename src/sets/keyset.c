@@ -183,8 +183,8 @@ GjKeySetBuild(const GjKeySet *set)
 		build_bitmap(to);
 	else
 	{
-		build_filter(to);
 		build_table(to);
+		build_filter(to);
 	}
 }
 
@@ -470,12 +470,13 @@ choose_probe(const GjKeySet *set)
 	return GJ_PROBE_HASH;
 }
 
-/* Build the bitmap */
+/* Build the bitmap; the set has it when it is complete, as this may be interrupted */
 static void
 build_bitmap(GjKeySet *set)
 {
-	set->bitmap = alloc_huge(set, BITMAP_BYTES(set));
-	memset(set->bitmap, 0, BITMAP_BYTES(set));
+	uint32	   *bitmap = alloc_huge(set, BITMAP_BYTES(set));
+
+	memset(bitmap, 0, BITMAP_BYTES(set));
 
 	for (uint64 i = 0; i < set->nlisted; i++)
 	{
@@ -483,8 +484,9 @@ build_bitmap(GjKeySet *set)
 
 		if (i % GJ_KEYS_PER_CHECK == 0)
 			CHECK_FOR_INTERRUPTS();
-		set->bitmap[offset / 32] |= (uint32) 1 << (offset % 32);
+		bitmap[offset / 32] |= (uint32) 1 << (offset % 32);
 	}
+	set->bitmap = bitmap;
 }
 
 /* Choose log2 of the filter's size as the head of this file explains */
@@ -502,16 +504,16 @@ choose_filter_bits(uint64 nkeys)
 	return bits;
 }
 
-/* Build the filter: set a bit at each key's hash */
+/* Build the filter: set a bit at each key's hash.  A set with a filter is complete. */
 static void
 build_filter(GjKeySet *set)
 {
 	uint32		bits = choose_filter_bits(set->nlisted);
 	Size		size = ((Size) 1 << bits) / 8;
+	uint32	   *filter = alloc_huge(set, size);
 
 	set->filter_shift = 32 - bits;
-	set->filter = alloc_huge(set, size);
-	memset(set->filter, 0, size);
+	memset(filter, 0, size);
 
 	for (uint64 i = 0; i < set->nlisted; i++)
 	{
@@ -519,8 +521,9 @@ build_filter(GjKeySet *set)
 
 		if (i % GJ_KEYS_PER_CHECK == 0)
 			CHECK_FOR_INTERRUPTS();
-		set->filter[index / 32] |= (uint32) 1 << (index % 32);
+		filter[index / 32] |= (uint32) 1 << (index % 32);
 	}
+	set->filter = filter;
 }
 
 /* Enter all keys but the smallest, which marks empty cells, at or after the cell of their hash */
