@@ -834,9 +834,8 @@ is_row(GjScanState *scan, uint64 i)
 }
 
 /*
- * Test a group of entries, starting with this one, by the map and then by the epoch.  The first
- * group of a batch has as many entries as the plan's bound says.  An entry without a value that it
- * should have is no row, either.
+ * Test a group of entries by the map and then by the epoch: first as many as the bound says.
+ * An entry without a value that it should have is no row, either.
  */
 static void
 test_group(GjScanState *scan, uint64 first)
@@ -902,9 +901,8 @@ fetch(GjScanState *scan, uint64 i)
 }
 
 /*
- * Return true if the heap has no such block.  The length is read after the match that found the
- * block, if it was not known to be sufficient before; the heap does not become shorter, as the
- * executor has locked it.
+ * Return true if the heap has no such block.  A length that was read before is a lower bound, since
+ * the executor has locked the table.
  */
 static bool
 is_past_heap(GjScanState *scan, BlockNumber block)

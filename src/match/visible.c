@@ -9,12 +9,10 @@
  * all other work on the entry.  So a page is copied when it is first used, and testing a TID is an
  * array access: a million take a millisecond or two.  The copies of all pages are contiguous, so
  * that a block's number gives the position of its bits.  They take 1/32768 of the heap's size; if
- * that exceeds the limit, pages are pinned, a few at a time.
+ * that exceeds the limit, or TIDs are few, pages are pinned, a few at a time.
  *
  * Usually the whole heap is all-visible, except perhaps for its end.  Then the highest TID of a set
  * decides for all of its entries.
- *
- * For few TIDs pages are not copied.
  *
  * The map is read without a lock, as PostgreSQL's index-only scans read it.  "Entries" below says
  * when it may be read, and how old a copy may be.  Nothing is pinned between calls.

@@ -47,8 +47,7 @@
 /* Maximum number of entries prepared at once */
 #define MAX_BOUND				1000000.0
 
-/* Spare entries, for those that turn out not to be visible.  A further slice of the keys costs
- * little, unlike a further search for all of them. */
+/* Spare entries, for those that turn out not to be visible; a further slice costs little */
 #define SPARE_PART				1.25
 #define SPARE_ROWS				16.0
 #define SPARE_ROWS_OF_SLICE		3.0
