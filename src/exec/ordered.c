@@ -152,7 +152,7 @@ struct GjOrdered
 	uint64		end_tested;		/* entry after that group */
 	bool		visible[GJ_ORDERED_GROUP];	/* result for each entry of the group */
 	bool		certain;		/* true until the epoch has moved */
-	BlockNumber nblocks;		/* number of heap blocks, at least, for is_past_heap() */
+	BlockNumber nblocks;		/* lower bound of the heap's length, for GjIsPastHeap() */
 	uint64		prefetched;		/* entries before this one have had their blocks prefetched */
 
 	/* The remaining rows */
@@ -184,7 +184,6 @@ static void forget_lacking(GjOrdered *ordered);
 static bool is_row(GjScanState *scan, uint64 i);
 static void test_group(GjScanState *scan, uint64 first);
 static bool lacks_value(GjScanState *scan, uint64 i);
-static bool is_past_heap(GjScanState *scan, BlockNumber block);
 static void count_fetch(GjScanState *scan, bool lacks_value);
 static bool fetch(GjScanState *scan, uint64 i);
 static void ordered_prefetch(GjScanState *scan, uint64 i);
@@ -705,6 +704,7 @@ static void
 fetch_strays(GjScanState *scan)
 {
 	GjOrdered  *ordered = scan->ordered;
+	Relation	heap = scan->table.css.ss.ss_currentRelation;
 	TupleTableSlot *slot = scan->table.heap_slot;
 	Size		limit = GjScanMemory(scan) / GJ_ORDER_MEMORY_PART;
 	const uint64 *tids = NULL;
@@ -721,7 +721,7 @@ fetch_strays(GjScanState *scan)
 	for (uint64 i = 0; i < ntids && !ordered->gives_up; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		if (is_past_heap(scan, GjPackedBlock(tids[i])) ||
+		if (GjIsPastHeap(heap, &ordered->nblocks, GjPackedBlock(tids[i])) ||
 			!GjRowsFetch(scan->table.rows, tids[i], slot))
 			continue;
 		read_sort_values(ordered, slot, values, isnull);
@@ -884,34 +884,20 @@ static bool
 fetch(GjScanState *scan, uint64 i)
 {
 	GjOrdered  *ordered = scan->ordered;
+	Relation	heap = scan->table.css.ss.ss_currentRelation;
 	uint64		packed = GjTopTid(ordered->top, i);
 	ItemPointerData tid;
 
 	ItemPointerSet(&tid, GjPackedBlock(packed), GjPackedOffset(packed));
-	if (is_past_heap(scan, GjPackedBlock(packed)))
+	if (GjIsPastHeap(heap, &ordered->nblocks, GjPackedBlock(packed)))
 		return false;
 	if (ordered->index_only)
 		count_fetch(scan, !ordered->all && lacks_value(scan, i));
 	if (ordered->all)
-		return table_tuple_fetch_row_version(scan->table.css.ss.ss_currentRelation, &tid,
-											 scan->table.css.ss.ps.state->es_snapshot,
+		return table_tuple_fetch_row_version(heap, &tid, scan->table.css.ss.ps.state->es_snapshot,
 											 scan->table.heap_slot);
 	ordered_prefetch(scan, i);
 	return GjRowsFetch(scan->table.rows, packed, scan->table.heap_slot);
-}
-
-/*
- * Return true if the heap has no such block.  A length that was read before is a lower bound, since
- * the executor has locked the table.
- */
-static bool
-is_past_heap(GjScanState *scan, BlockNumber block)
-{
-	GjOrdered  *ordered = scan->ordered;
-
-	if (block >= ordered->nblocks)
-		ordered->nblocks = RelationGetNumberOfBlocks(scan->table.css.ss.ss_currentRelation);
-	return block >= ordered->nblocks;
 }
 
 static void
@@ -939,7 +925,7 @@ ordered_prefetch(GjScanState *scan, uint64 i)
 	{
 		BlockNumber block = GjPackedBlock(GjTopTid(ordered->top, ordered->prefetched));
 
-		if (!ordered->certain && !is_past_heap(scan, block))
+		if (!ordered->certain && !GjIsPastHeap(heap, &ordered->nblocks, block))
 			PrefetchBuffer(heap, MAIN_FORKNUM, block);
 	}
 }

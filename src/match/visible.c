@@ -53,7 +53,7 @@ StaticAssertDecl(BITS_PER_HEAPBLOCK == 2 && VISIBILITYMAP_ALL_VISIBLE == 1,
 /* Up to this many pages, all are copied at once */
 #define FEW_PAGES				8
 
-/* Minimum number of TIDs for which pages are copied; it takes as long as to test so many of them */
+/* Minimum number of TIDs for which pages are copied; copying takes as long as to test this many */
 #define MIN_COPY_TIDS			256
 
 /* Number of pages that are pinned at a time; a page's number gives its position */

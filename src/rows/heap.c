@@ -117,7 +117,7 @@ struct GjBlocks
 {
 	Relation	heap;
 	GjTidSet   *tids;			/* NULL once all of its blocks have been in the ring */
-	BlockNumber nblocks;		/* lower bound of the heap's length */
+	BlockNumber nblocks;		/* lower bound of the heap's length, for GjIsPastHeap() */
 
 	/*
 	 * The ring of the next blocks.  The first npinned of them are pinned, and the first nrecalled
@@ -177,7 +177,6 @@ static int	collect_whole_block(Relation heap, Buffer buffer, Snapshot snapshot,
 								BlockNumber block, bool all_visible, HeapTuple tuples);
 static bool fetch_is_visible(Relation heap, Buffer buffer, Snapshot snapshot, HeapTuple tuple);
 static GjBlocks *blocks_create(MemoryContext parent, Relation heap);
-static bool is_past_end(GjBlocks *blocks, BlockNumber block);
 static void blocks_start(GjBlocks *blocks, GjTidSet *tids);
 static const GjTidBlock *blocks_next(GjBlocks *blocks, int room, Buffer *buffer);
 static void blocks_reset(GjBlocks *blocks);
@@ -714,7 +713,7 @@ take_block(GjBlocks *blocks)
 
 	/* Blocks ascend, so all blocks after the first one past the end are also past it */
 	if (blocks->tids == NULL || !GjTidSetNextBlock(blocks->tids, tids) ||
-		is_past_end(blocks, tids->block))
+		GjIsPastHeap(blocks->heap, &blocks->nblocks, tids->block))
 	{
 		blocks->tids = NULL;
 		return false;
@@ -726,18 +725,6 @@ take_block(GjBlocks *blocks)
 	follow_prefetch(blocks);
 	GjBufferExpect(blocks->heap, tids->block);
 	return true;
-}
-
-/*
- * Return true if the heap has no such block.  A length that was read before the match is a lower
- * bound, since the executor has locked the table.
- */
-static bool
-is_past_end(GjBlocks *blocks, BlockNumber block)
-{
-	if (block >= blocks->nblocks)
-		blocks->nblocks = RelationGetNumberOfBlocks(blocks->heap);
-	return block >= blocks->nblocks;
 }
 
 /*
@@ -813,7 +800,8 @@ prefetch(GjBlocks *blocks)
 	{
 		BlockNumber ahead;
 
-		if (!GjTidSetPeekBlock(blocks->tids, &ahead) || is_past_end(blocks, ahead))
+		if (!GjTidSetPeekBlock(blocks->tids, &ahead) ||
+			GjIsPastHeap(blocks->heap, &blocks->nblocks, ahead))
 		{
 			/* the end: stop reading ahead, and stop following */
 			blocks->prefetch_maximum = 0;

@@ -12,7 +12,7 @@
 #include "access/htup_details.h"
 #include "executor/tuptable.h"
 #include "nodes/execnodes.h"
-#include "storage/buf.h"
+#include "storage/bufmgr.h"
 #include "utils/snapshot.h"
 
 #include "match/match.h"
@@ -154,6 +154,19 @@ extern GjFetch *GjFetchCreate(MemoryContext parent, const ScanState *node, GjKey
 extern void GjFetchStart(GjFetch *fetch, GjTidSet *tids, const GjRowProbe *probe);
 extern bool GjFetchLoad(GjFetch *fetch);
 extern bool GjFetchRow(GjFetch *fetch, ItemPointer tid, TupleTableSlot *slot);
+
+/*
+ * Return true if a heap has no such block.  A length that was read before is a lower bound, since
+ * the executor has locked the table; 0 is one, too.
+ */
+static inline bool
+GjIsPastHeap(Relation heap, BlockNumber *nblocks, BlockNumber block)
+{
+	if (block >= *nblocks)
+		*nblocks = RelationGetNumberOfBlocks(heap);
+	return block >= *nblocks;
+}
+
 extern void GjFetchReset(GjFetch *fetch);	/* releases all pins; the TID set may be freed */
 extern void GjFollowChain(Relation heap, Snapshot snapshot, ItemPointer tid);
 
