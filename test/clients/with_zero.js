@@ -35,7 +35,8 @@ const { wanted, printOrders, printAccounts, printChildren } = require('./rows.js
             await db.run(zql.accounts.where('code', 'IN', wanted.codes()))),
         pair: async () => printAccounts(await db.run(zql.accounts
             .where(({ and, cmp, or }) => or(...wanted.pairs()
-                .filter(([, number]) => number <= 50000).map(([t, n]) => and(cmp('tenant_id', t), cmp('number', n))))))),
+                .filter(([, number]) => number <= 50000)
+                .map(([t, n]) => and(cmp('tenant_id', t), cmp('number', n))))))),
     };
     await steps[process.argv[2]]();
     await pool.end();
