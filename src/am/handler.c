@@ -105,6 +105,7 @@ typedef struct PlainScan
 	bool		has_rests;		/* do the index's codes have rests? */
 	GjConverter *converters;	/* of the scan keys; NULL until the first search */
 	GjMatchStats stats;			/* of all searches */
+	GjSearchMemo *memo;			/* NULL before the second one */
 
 	/* The answer to a plain scan */
 	GjTidSet   *tids;			/* NULL: not searched yet */
@@ -728,7 +729,11 @@ find(IndexScanDesc scan, GjKeySet *keys, bool may_be_stale, GjTidSet *tids)
 		state->stats.searches++;
 	}
 	else
-		GjMatch(index, keys, may_be_stale, tids, &state->stats);
+	{
+		if (state->memo == NULL && state->stats.searches > 0)
+			state->memo = GjSearchMemoCreate(state->context);
+		GjMatch(index, keys, may_be_stale, state->memo, tids, &state->stats);
+	}
 	GjTidSetFinish(tids);
 }
 
@@ -861,8 +866,10 @@ init_converters(IndexScanDesc scan)
 		if (!OidIsValid(type))
 			type = index->rd_opcintype[0];
 		converters[i].how = GJ_CONVERT_CODEC;
-		if (!GjCodecInit(&converters[i].codec, index->rd_opfamily[0], type,
-						 index->rd_indcollation[0], GjCodecHasPairs(&codec)))
+		if (type == index->rd_opcintype[0])
+			converters[i].codec = codec;
+		else if (!GjCodecInit(&converters[i].codec, index->rd_opfamily[0], type,
+							  index->rd_indcollation[0], GjCodecHasPairs(&codec)))
 			elog(ERROR, "missing key extraction function for type %u", type);
 	}
 	state->converters = converters;

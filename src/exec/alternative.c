@@ -132,7 +132,7 @@ alternative_begin(CustomScanState *node, EState *estate, int eflags)
 	}
 	alternative->program =
 		GjKeyProgramInit((List *) get_private(alternative, GJ_ALTERNATIVE_KEY_PLAN),
-						 linitial(plan->custom_exprs), &node->ss.ps);
+						 linitial(plan->custom_exprs), &node->ss.ps, NULL, NULL);
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 

@@ -44,6 +44,7 @@ typedef struct GjTableScan
 	GjRowShape *array_shape;	/* from tuples to arrays of the result's columns */
 
 	GjMatchStats stats;
+	GjSearchMemo *memo;			/* of the searches; NULL if there is only one */
 	GjReduction *reduction;		/* a reduction to be made with the next match, or NULL */
 
 	/* The test of entries, before they become rows or TIDs */
@@ -72,6 +73,7 @@ extern void GjTableScanOpen(GjTableScan *table, bool to_target,
 							void (*forget) (CustomScanState *node));
 extern void GjTableScanCheckRests(const GjTableScan *table, bool expected);
 extern GjEntryRequest GjTableScanRequest(GjTableScan *table, Size limit);
+extern GjSearchMemo *GjTableScanMemo(GjTableScan *table);
 extern void GjTableScanRefilter(GjTableScan *table);
 extern void GjTableScanStop(GjTableScan *table);
 extern void GjTableScanEnd(GjTableScan *table);

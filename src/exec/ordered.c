@@ -568,7 +568,10 @@ begin_match(GjScanState *scan, bool limited)
 	GjTidSet   *tids;
 
 	if (ordered->slice != NULL)
+	{
 		request.keys = ordered->slice;
+		request.memo = GjTableScanMemo(&scan->table);	/* for the next slices */
+	}
 	request.entries = true;
 	request.entries_only = true;
 	request.columns = ordered->matched;

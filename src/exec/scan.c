@@ -139,14 +139,14 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		node->ss.ps.scanopsfixed = false;	/* sorted rows are in another slot */
 	ExecAssignScanProjectionInfo(&node->ss);
 	GjTableScanInitQual(table);
+	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
+		GjTableScanOpen(table, node->ss.ps.ps_ProjInfo != NULL, drop_results);
 	scan->program = GjKeyProgramInit(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
 									 (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
-									 &node->ss.ps);
-
+									 &node->ss.ps, table->index, &table->key_reader.codec);
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
-	GjTableScanOpen(table, node->ss.ps.ps_ProjInfo != NULL, drop_results);
 	GjTableScanCheckRests(table, GjKeyProgramHasRests(scan->program));
 	if (table->target_shape != NULL && table->target_shape->nmade == 0)
 		node->methods = &entry_methods;
@@ -468,7 +468,7 @@ drop_results(CustomScanState *node)
 	table->keys = NULL;
 	table->all_tids = false;
 	MemoryContextReset(table->context);
-	GjKeysRelease(&scan->key_user);
+	GjKeysForget(&scan->key_user, scan->program);
 }
 
 /*

@@ -195,6 +195,8 @@ GjTableScanRequest(GjTableScan *table, Size limit)
 		.stats = &table->stats,
 	};
 
+	if (table->stats.searches > 0)
+		request.memo = GjTableScanMemo(table);
 	if (table->reduction != NULL && table->reduction->proofs != NULL)
 		request.limit = GjMemoryLeft(limit, table->reduction->proofs->memory);
 	if (!table->all_tids)
@@ -202,6 +204,17 @@ GjTableScanRequest(GjTableScan *table, Size limit)
 	if (table->row_shape != NULL)
 		request.ntids = &GjRowsGetStats(table->rows)->heap_fetches;
 	return request;
+}
+
+/*
+ * Return the memo of the scan's searches, for one that is not the last
+ */
+GjSearchMemo *
+GjTableScanMemo(GjTableScan *table)
+{
+	if (table->memo == NULL)
+		table->memo = GjSearchMemoCreate(table->css.ss.ps.state->es_query_cxt);
+	return table->memo;
 }
 
 /*

@@ -15,8 +15,8 @@
 
 #include "search.h"
 
-static void match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
-				  GjMatchStats *stats);
+static void match(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *memo,
+				  GjTidSet *tids, GjMatchStats *stats);
 static void add_tail_hits(const GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
 						  GjMatchStats *stats);
 
@@ -26,23 +26,35 @@ static void add_tail_hits(const GjTailHits *hits, const GjIndexInfo *info, GjMat
  * The set is finished; the caller has taken its snapshot before, and holds a lock on the index.
  * Callers that cannot recheck the key of every row must not set may_be_stale: then no mirror is
  * asked, whose TIDs may belong to other rows by now.  A set that is too large still becomes lossy.
- * Adds the work done to stats.
+ * memo is that of the scan, or NULL.  Adds the work done to stats.
  */
 void
-GjMatch(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
-		GjMatchStats *stats)
+GjMatch(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *memo,
+		GjTidSet *tids, GjMatchStats *stats)
 {
 	instr_time	start;
 
 	INSTR_TIME_SET_CURRENT(start);
 	GjMatchStatsBegin(stats);
-	match(index, keys, may_be_stale, tids, stats);
+	match(index, keys, may_be_stale, memo, tids, stats);
 	GjMatchStatsEnd(stats, keys, start);
 }
 
+/*
+ * Create the memo of a scan.  Only scans that search again need one.
+ */
+GjSearchMemo *
+GjSearchMemoCreate(MemoryContext context)
+{
+	GjSearchMemo *memo = MemoryContextAlloc(context, sizeof(GjSearchMemo));
+
+	memo->known = false;
+	return memo;
+}
+
 static void
-match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
-	  GjMatchStats *stats)
+match(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *memo,
+	  GjTidSet *tids, GjMatchStats *stats)
 {
 	GjMatchTarget target = {tids, NULL};
 	GjIndexInfo info;
@@ -57,7 +69,8 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 	}
 
 	GjIndexGetInfo(index, &info);
-	GjSearchTails(index, &info, keys, &hits, stats);
+	if (memo == NULL || !memo->known)
+		GjSearchTails(index, &info, keys, &hits, stats);
 	if (!GjKeySetIsList(keys))
 		GjMatchStatsFallback(stats, GJ_FALLBACK_COMPLEMENT);
 	else if (!may_be_stale)
@@ -70,7 +83,7 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
 	}
 
 	stats->tids = found;		/* the CPU finds again what a device delivered before it failed */
-	search = GjSearchBegin(index, &info, keys, 0, &hits);
+	search = GjSearchBegin(index, &info, keys, 0, &hits, memo);
 	GjSearchTids(search, tids, stats);
 	GjSearchEnd(search);
 }

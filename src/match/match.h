@@ -78,8 +78,9 @@ typedef struct GjMatchStats
 #define GJ_FEW_KEYS				8
 
 /* match.c */
-extern void GjMatch(Relation index, const GjKeySet *keys, bool may_be_stale, GjTidSet *tids,
-					GjMatchStats *stats);
+extern void GjMatch(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *memo,
+					GjTidSet *tids, GjMatchStats *stats);
+extern GjSearchMemo *GjSearchMemoCreate(MemoryContext context);
 extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
 extern void GjMatchStatsFallback(GjMatchStats *stats, GjFallback why);
 extern void GjMatchStatsToUse(const GjMatchStats *stats, GjIndexUse *use);

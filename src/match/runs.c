@@ -298,8 +298,10 @@ first_cursor(GjSearch *search)
 static void
 choose(GjSearch *search, GjRunCursor *cursor)
 {
-	GjChosenPage *chosen = &search->chosen[search->nchosen++];
+	GjChosenPage *chosen;
 
+	GjSearchMakeRoom(search, search->nchosen + 1);
+	chosen = &search->chosen[search->nchosen++];
 	chosen->block = cursor->reader.block;
 	chosen->run = cursor->reader.run.run;
 	chosen->first = cursor->reader.first;

@@ -10,7 +10,8 @@
  * The answer is delivered in pieces, so that it need not fit in memory.  The search starts with
  * the collection of all hits of tails and deltas, in this order:
  *
- *	  1. the tail pages of all lanes,
+ *	  1. the tail pages of all lanes; if they have a hit, and entries are wanted, the metapage's
+ *		 counters, and then the tails once more,
  *	  2. the metapage: V, the lists of runs and deltas,
  *	  3. all pages of V's deltas.
  *
@@ -59,21 +60,36 @@
  *
  * e. Within the collection: an entry may be found on its tail, and again on the delta page to
  *	  which it has moved.  That move changed the delta page, with a number above the metapage's
- *	  sequence as it was before 1.  On pages with such a number, the search skips hits whose TIDs
+ *	  sequence as it was read in 1.  On pages with such a number, the search skips hits whose TIDs
  *	  the tails had.  Entries do not move from one data page of a delta to another.
  * f. Within the runs: an entry has one place, and each place is in one interval.  Within one
  *	  interval the entry is in one of the runs of V.
  * g. Between both: a collected entry gets into a run only when a fold publishes the run, which
- *	  draws a number and raises list_version.  If a run of V was published after 1 had begun, as
- *	  when a row of a tail was flushed, folded and published between 1 and 2, then 2 starts over
- *	  with 1.  So no run of V has an entry that was collected, and by 6 only entries of runs of V
- *	  are delivered.
+ *	  draws a number and raises list_version.  If tails had hits, and a run of V was published after
+ *	  the counters were read, as when a row of a tail was flushed, folded and published between 1
+ *	  and 2, then 2 starts over with 1.  So no run of V has an entry that was collected, and by 6
+ *	  only entries of runs of V are delivered.
  * h. Between a search and the next one: the first delivers entries whose places are before the
  *	  place where its collection ended, the next one those from there on.  It does not matter that
  *	  the hits of the first may be delivered long after they were found, and after a fold.
  *
  * A hit that e. skips could be a different entry, if the TID has been reused since.  By lemma L7
  * neither row is one of the answer.
+ *
+ * The vacuum epoch that lemma L7 and match/visible.c need, E, must be read before any entry is
+ * found.  It is that of the counters in 1; or V's, if tails had no hits.
+ *
+ * Searching again.  A scan that is rescanned, as in a nested loop, searches many times under one
+ * snapshot, and its searches share a memo.  If one of them finds no row on any tail in 1, hits or
+ * not, then the later ones leave out 1, and 2 takes the same V from the memo.  6 compares the lists
+ * with V's, as always.  If they have changed, the memo is forgotten, and the search begins with 1.
+ *
+ * Each entry that the snapshot may see was in the index before the first search began, and was on
+ * no tail when that read the tails.  So a. never holds, and b., c. and d. hold as if 1 and 2 had
+ * been taken at that time: the later search only takes long.  Pages that were added to a delta
+ * since have no such entry, as below.  No hit comes from a tail, so e. and g. have nothing to
+ * exclude.  E is the epoch that the scan's last search has read in 6: before this search finds
+ * anything.
  *
  * Searches of different places with the same snapshot are independent of each other.  The
  * processes of a parallel plan rely on that to divide a search (divide.c).
@@ -111,12 +127,22 @@
 /* A search asks for a fold if an index has this many times the unsorted pages that are worth one */
 #define SEARCH_FACTOR			2
 
+/* Room for pages at first; a search for few keys needs no more, and clears no large memory */
+#define FEW_CHOSEN				16
+
 /* Minimum memory that hits may use before they are written to a file */
 #define MIN_LIMIT				((Size) 64 * 1024)
 
-static void collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
-static void begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
-static bool search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
+static void collect(GjSearch *search, GjTidSet *tids, const GjEntrySet *piece,
+					GjMatchStats *stats);
+static void begin_collection(GjSearch *search, bool entries, GjMatchStats *stats);
+static void read_tails(GjSearch *search, bool entries, GjMatchStats *stats);
+static GjMatchTarget target_of(GjSearch *search, GjTidSet *tids, const GjEntrySet *piece);
+static void note_state(GjSearch *search);
+static void forget_state(GjSearch *search);
+static bool lists_moved(GjSearch *search);
+static bool search_deltas(GjSearch *search, GjTidSet *tids, const GjEntrySet *piece,
+						  GjMatchStats *stats);
 static void expect_hits(GjSearch *search, BlockNumber nleft, BlockNumber nblocks);
 static void add_tails(GjSearch *search, GjMatchTarget target, GjMatchStats *stats);
 static bool has_published(const GjIndexState *state, uint64 sequence);
@@ -141,7 +167,7 @@ static GjFewTids *tail_hits_tids(const GjTailHits *hits, const GjIndexInfo *info
  */
 GjSearch *
 GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys, Size limit,
-			  GjTailHits *tails)
+			  GjTailHits *tails, GjSearchMemo *memo)
 {
 	GjSearch   *search = palloc(sizeof(GjSearch));
 
@@ -151,6 +177,7 @@ GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys, Siz
 	search->keys = keys;
 	search->context = CurrentMemoryContext;
 	search->limit = Max(limit, MIN_LIMIT);
+	search->memo = memo;
 	search->next = (GjPlace) {PG_INT64_MIN, 0};
 	search->end = GjLastPlace;
 	if (tails != NULL)
@@ -160,6 +187,33 @@ GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys, Siz
 		*tails = (GjTailHits) {0};
 	}
 	return search;
+}
+
+/*
+ * Return the vacuum epoch as it was before the first entry was found; to be called after the first
+ * piece
+ */
+uint64
+GjSearchEpoch(const GjSearch *search)
+{
+	Assert(search->has_epoch);
+	return search->vacuum_epoch;
+}
+
+/*
+ * Make room for n chosen pages
+ */
+void
+GjSearchMakeRoom(GjSearch *search, int n)
+{
+	Size		size;
+
+	if (n <= search->room)
+		return;
+	search->room = n <= FEW_CHOSEN ? FEW_CHOSEN : GJ_MAX_CHOSEN;
+	size = search->room * sizeof(GjChosenPage);
+	search->chosen = search->chosen == NULL ? MemoryContextAlloc(search->context, size) :
+		repalloc(search->chosen, size);
 }
 
 /*
@@ -187,6 +241,8 @@ GjSearchEnd(GjSearch *search)
 	GjTailHitsForget(&search->tails);
 	if (search->strategy != NULL)
 		FreeAccessStrategy(search->strategy);
+	if (search->chosen != NULL)
+		pfree(search->chosen);
 	pfree(search);
 }
 
@@ -201,15 +257,7 @@ GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats)
 	GjMatchTarget target = {NULL, piece};
 
 	if (!search->collected)
-	{
-		GjMatchTarget hits = {NULL, NULL};
-
-		if (search->hits == NULL)
-			search->hits = GjEntrySetCreateKeyed(search->context, search->limit, piece,
-												 search->info->key_width);
-		hits.entries = search->hits;
-		collect(search, hits, stats);
-	}
+		collect(search, NULL, piece, stats);
 	if (GjPlaceIsBefore(&search->next, &search->hits_end))
 		search_runs(search, GjEntrySetCapacity(piece), target, stats);
 	if (!GjPlaceIsBefore(&search->next, &search->hits_end))
@@ -226,7 +274,7 @@ GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats)
 {
 	GjMatchTarget target = {tids, NULL};
 
-	collect(search, target, stats);
+	collect(search, tids, NULL, stats);
 	while (GjPlaceIsBefore(&search->next, &search->end))
 		search_runs(search, PG_UINT64_MAX, target, stats);
 	forget_hits(search);
@@ -235,20 +283,25 @@ GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats)
 /* Tails and deltas ---------------------------------------------------------------- */
 
 /*
- * Collect the hits of tails and deltas: steps 1 to 3
+ * Collect the hits of tails and deltas, steps 1 to 3: their TIDs, or entries, which have the
+ * columns of the piece
  */
 static void
-collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
+collect(GjSearch *search, GjTidSet *tids, const GjEntrySet *piece, GjMatchStats *stats)
 {
 	uint64		found = stats->tids;
 
-	do
+	for (;;)
 	{
 		stats->tids = found;
-		begin_collection(search, target, stats);
-	} while (!search_deltas(search, target, stats));
+		begin_collection(search, piece != NULL, stats);
+		if (search_deltas(search, tids, piece, stats))
+			break;
+		forget_state(search);
+	}
 
-	add_tails(search, target, stats);
+	if (search->tails.nrows > 0)
+		add_tails(search, target_of(search, tids, piece), stats);
 	GjTailHitsForget(&search->tails);
 	search->collected = true;
 	(void) GjFoldRequest(search->index, &search->state, SEARCH_FACTOR);
@@ -268,46 +321,104 @@ collect(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
  * long before.
  */
 static void
-begin_collection(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
+begin_collection(GjSearch *search, bool entries, GjMatchStats *stats)
 {
-	GjIndexCounters now;
+	if (search->memo != NULL && search->memo->known)
+	{
+		GjTailHitsForget(&search->tails);
+		search->tails.empty = true;
+		search->has_tails = false;
+		search->state = search->memo->state;
+	}
+	else
+		read_tails(search, entries, stats);
+	if (!search->has_epoch)
+		search->vacuum_epoch = search->tails.nrows > 0 ? search->tails.vacuum_epoch :
+			search->state.vacuum_epoch;
+	search->has_epoch = true;
+	GjStep("tails searched");
+	forget_hits(search);
+	search->hits_end = search->end;
+}
 
+static void
+read_tails(GjSearch *search, bool entries, GjMatchStats *stats)
+{
 	do
 	{
 		if (!search->has_tails)
 		{
 			GjTailHitsForget(&search->tails);
-			GjIndexGetCounters(search->index, &now);
-			search->tails.sequence = now.sequence;
-			GjSearchTails(search->index, search->info, search->keys, &search->tails, stats);
+			if (entries)
+				GjSearchTailsCounted(search->index, search->info, search->keys, &search->tails,
+									 stats);
+			else
+				GjSearchTails(search->index, search->info, search->keys, &search->tails, stats);
 		}
 		search->has_tails = false;
 		GjIndexGetState(search->index, &search->state);
-	} while (target.entries != NULL &&
+	} while (entries && search->tails.nrows > 0 &&
 			 has_published(&search->state, search->tails.sequence));
-	GjStep("tails searched");
-	forget_hits(search);
-	search->hits_end = search->end;
+	note_state(search);
+}
+
+/*
+ * Let the next searches of the scan begin with this state, if no tail had a row before it was read
+ */
+static void
+note_state(GjSearch *search)
+{
+	if (search->memo == NULL || !search->tails.empty)
+		return;
+	search->memo->state = search->state;
+	search->memo->known = true;
+}
+
+static void
+forget_state(GjSearch *search)
+{
+	if (search->memo != NULL)
+		search->memo->known = false;
+}
+
+/*
+ * Return the target of a hit of tails or deltas.  Most searches have none.
+ */
+static GjMatchTarget
+target_of(GjSearch *search, GjTidSet *tids, const GjEntrySet *piece)
+{
+	if (tids == NULL && search->hits == NULL)
+		search->hits = GjEntrySetCreateKeyed(search->context, search->limit, piece,
+											 search->info->key_width);
+	return (GjMatchTarget) {tids, search->hits};
 }
 
 /*
  * Read the deltas: step 3.  Returns false if a page has been reused, as the lists have changed.
  */
 static bool
-search_deltas(GjSearch *search, GjMatchTarget target, GjMatchStats *stats)
+search_deltas(GjSearch *search, GjTidSet *tids, const GjEntrySet *piece, GjMatchStats *stats)
 {
-	GjFewTids  *tail_tids = target.entries != NULL && search->tails.nrows > 0 ?
-		tail_hits_tids(&search->tails, search->info) : NULL;
-	GjPageLimits limits = {true, search->next, search->end, tail_tids};
+	GjFewTids  *tail_tids;
+	GjPageLimits limits = {true, search->next, search->end};
+	GjMatchTarget target;
 	BlockNumber *blocks;
 	BlockNumber nblocks;
-	bool		listed = GjDeltaGetBlocks(search->index, &search->state, &blocks, &nblocks);
+	bool		listed;
 
+	if (GjStateUnsorted(&search->state) == 0)
+		return true;
+	listed = GjDeltaGetBlocks(search->index, &search->state, &blocks, &nblocks);
 	if (listed)
 		GjFilterDeltas(search, blocks, &nblocks);
+	target = target_of(search, tids, piece);
+	tail_tids = tids == NULL && search->tails.nrows > 0 ?
+		tail_hits_tids(&search->tails, search->info) : NULL;
+	limits.known = tail_tids;
 	for (BlockNumber block = 0; listed && block < nblocks; block += search->nchosen)
 	{
 		search->nchosen = Min(nblocks - block, GJ_MAX_CHOSEN);
+		GjSearchMakeRoom(search, search->nchosen);
 		search->nasked = 0;
 		for (int i = 0; i < search->nchosen; i++)
 		{
@@ -409,7 +520,7 @@ deliver_hits(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats)
 	const GjEntrySet *hits = search->hits;
 	uint64		capacity = GjEntrySetCapacity(piece);
 
-	while (search->ndelivered < hits->nentries || load_hits(search, stats))
+	while (hits != NULL && (search->ndelivered < hits->nentries || load_hits(search, stats)))
 	{
 		uint64		n = hits->nentries - search->ndelivered;
 
@@ -444,12 +555,13 @@ load_hits(GjSearch *search, GjMatchStats *stats)
 static void
 drop_hits(GjSearch *search, GjMatchStats *stats)
 {
-	uint64		n = search->hits->nentries;
+	uint64		n;
 	uint64	   *dropped;
 	uint64		ndropped = 0;
 
-	if (!GjPlaceIsBefore(&search->hits_end, &search->end))
+	if (search->hits == NULL || !GjPlaceIsBefore(&search->hits_end, &search->end))
 		return;
+	n = search->hits->nentries;
 	dropped = MemoryContextAllocHuge(search->context, Max(n, 1) * sizeof(uint64));
 	for (uint64 i = 0; i < n; i++)
 	{
@@ -491,6 +603,7 @@ search_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *s
 	{
 		stats->tids = found;
 		GjRunsClose(search);
+		forget_state(search);
 		if (target.entries != NULL)
 		{
 			GjEntrySetClear(target.entries);
@@ -498,6 +611,7 @@ search_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *s
 			return;
 		}
 		GjIndexGetState(search->index, &search->state);
+		note_state(search);
 		GjRunsOpen(search, stats);
 	}
 	search->next = end;
@@ -512,8 +626,25 @@ try_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *stat
 		return false;
 	limits.from = search->next;
 	limits.end = *end;
-	return GjReadChosen(search, &limits, target, stats) &&
-		!GjListsMoved(search->index, &search->state);
+	return GjReadChosen(search, &limits, target, stats) && !lists_moved(search);
+}
+
+/*
+ * Step 6.  The epoch that the metapage has now is older than all that the scan's next search will
+ * find.
+ */
+static bool
+lists_moved(GjSearch *search)
+{
+	GjIndexCounters now;
+
+	GjIndexGetCounters(search->index, &now);
+	if (now.list_version != search->state.list_version ||
+		now.build_id != search->state.build_id)
+		return true;
+	if (search->memo != NULL && search->memo->known)
+		search->memo->state.vacuum_epoch = now.vacuum_epoch;
+	return false;
 }
 
 static void
@@ -544,7 +675,9 @@ GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjT
 			  GjMatchStats *stats)
 {
 	int			max_rows = BLCKSZ / info->row_width;
+	int			any = 0;
 
+	hits->counted = false;
 	for (int lane = 0; lane < info->nlanes; lane++)
 	{
 		BlockNumber block = GJ_FIRST_TAIL_BLOCK + lane;
@@ -573,10 +706,38 @@ GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjT
 			memcpy(hits->rows + hits->nrows++ * info->row_width, GjTailRow(page, info, row),
 				   info->row_width);
 		}
+		any |= nrows;
 		stats->pages++;
 		stats->entries += nrows;
 		UnlockReleaseBuffer(buffer);
 	}
+	hits->empty = any == 0;
+}
+
+/*
+ * Do the same for entries: if there are hits, the counters of the metapage have been read before
+ *
+ * Usually there are none, and the counters need not be read at all: nothing has been found yet.
+ */
+void
+GjSearchTailsCounted(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+					 GjTailHits *hits, GjMatchStats *stats)
+{
+	uint64		pages = stats->pages;
+	uint64		entries = stats->entries;
+	GjIndexCounters now;
+
+	GjSearchTails(index, info, keys, hits, stats);
+	if (hits->nrows == 0)
+		return;
+	GjTailHitsForget(hits);
+	stats->pages = pages;
+	stats->entries = entries;
+	GjIndexGetCounters(index, &now);
+	GjSearchTails(index, info, keys, hits, stats);
+	hits->sequence = now.sequence;
+	hits->vacuum_epoch = now.vacuum_epoch;
+	hits->counted = true;
 }
 
 /*

@@ -40,12 +40,18 @@ typedef struct GjTailHits
 {
 	char	   *rows;			/* in the format of the page */
 	int			nrows;
-	uint64		sequence;		/* sequence of the metapage, read before; 0: unknown */
+	bool		empty;			/* no tail had any row */
+	bool		counted;		/* the metapage was read before, with these counters: if
+								 * GjSearchTailsCounted() has found hits */
+	uint64		sequence;
+	uint64		vacuum_epoch;
 } GjTailHits;
 
 /* search.c: rows that have not been moved to a data page yet */
 extern void GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						  GjTailHits *hits, GjMatchStats *stats);
+extern void GjSearchTailsCounted(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+								 GjTailHits *hits, GjMatchStats *stats);
 extern void GjTailHitsForget(GjTailHits *hits);
 
 /*
@@ -58,7 +64,8 @@ typedef struct GjSearch GjSearch;
 #define GjLastPlace				((GjPlace) {PG_INT64_MAX, PG_UINT64_MAX})
 
 extern GjSearch *GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
-							   Size limit, GjTailHits *tails);
+							   Size limit, GjTailHits *tails, GjSearchMemo *memo);
+extern uint64 GjSearchEpoch(const GjSearch *search);
 extern void GjSearchTurnTo(GjSearch *search, const GjPlace *from, const GjPlace *end);
 extern bool GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats);
 extern void GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats);
@@ -269,6 +276,9 @@ struct GjSearch
 	const GjKeySet *keys;
 	MemoryContext context;		/* for all allocations of the search */
 	Size		limit;			/* memory limit for hits of tails and deltas */
+	GjSearchMemo *memo;			/* what earlier searches have found out, or NULL */
+	bool		has_epoch;
+	uint64		vacuum_epoch;	/* once has_epoch is set: read before any entry was found */
 	GjPlace		next;			/* entries with places before this have been delivered */
 	GjPlace		end;			/* entries with places from here on are not wanted */
 
@@ -290,6 +300,8 @@ struct GjSearch
 	bool		opened;			/* each run of the state has an open cursor */
 	uint64		key;			/* position of the first listed key that is not below next */
 	int			nchosen;
+	int			room;			/* number of pages for which "chosen" has room */
+	GjChosenPage *chosen;
 
 	/* Reading ahead */
 	int			nasked;			/* number of chosen pages requested from disk */
@@ -300,8 +312,10 @@ struct GjSearch
 	/* Set before they are read, so they need not be cleared */
 	GjIndexState state;			/* the lists of step 2 */
 	GjRunCursor cursors[GJ_MAX_RUNS];
-	GjChosenPage chosen[GJ_MAX_CHOSEN];
 };
+
+/* search.c */
+extern void GjSearchMakeRoom(GjSearch *search, int n);
 
 /* filters.c */
 extern void GjFilterDeltas(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks);

@@ -112,7 +112,8 @@ struct GjEntryStream
 	uint64		columns;		/* columns of the entries: as in GjEntryRequest */
 	Size		limit;			/* memory limit of the match */
 	GjSharedFind *shared;		/* once this process takes steps of a shared match; or NULL */
-	uint64		vacuum_epoch;	/* read before any entry was found */
+	bool		has_epoch;
+	uint64		vacuum_epoch;	/* once it is known: read before any entry was found */
 
 	/* forget() clears the following fields */
 	StreamPhase phase;
@@ -155,6 +156,7 @@ static void take_passing(GjEntryStream *stream, const GjEntrySet *set, GjTidSet 
 static void take_heap(const GjEntryRequest *request, GjTidSet *tids, GjFallback why);
 static void prepare_match(const GjEntryRequest *request);
 static void begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids);
+static void search_tails(GjEntryStream *stream);
 static void prepare(GjEntryStream *stream, uint64 columns, Size limit);
 static bool reduce(GjEntryStream *stream);
 static void make_whole(GjEntryStream *stream);
@@ -423,7 +425,7 @@ find_tids(GjEntryStream *stream, Size limit)
 		take_heap(request, tids, GJ_FALLBACK_INCOMPLETE);
 		return tids;
 	}
-	GjMatch(request->index, request->keys, true, tids, stats);
+	GjMatch(request->index, request->keys, true, request->memo, tids, stats);
 	GjTidSetFinish(tids);
 
 	/* what a device and the CPU both found counts once; lossy blocks cannot be counted */
@@ -528,7 +530,6 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 	const GjKeySet *keys = request->keys;
 	GjMatchStats *stats = request->stats;
 	MemoryContext old;
-	GjIndexCounters now;
 	instr_time	start;
 
 	prepare(stream, columns, limit);
@@ -537,14 +538,9 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 	INSTR_TIME_SET_CURRENT(start);
 	GjMatchStatsBegin(stats);
 	stream->reduced = request->reduction != NULL && reduce(stream);
+	stream->has_epoch = stream->reduced;
 	if (stream->reduced)
 		stream->phase = PHASE_WHOLE;
-	else
-	{
-		GjIndexGetCounters(request->index, &now);
-		stream->vacuum_epoch = now.vacuum_epoch;
-		stream->tails.sequence = now.sequence;
-	}
 
 	if (!stream->reduced && GjKeySetIsEmpty(keys))
 	{
@@ -553,8 +549,7 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 	}
 	else if (!stream->reduced)
 	{
-		GjSearchTails(request->index, &stream->info, keys, &stream->tails, stats);
-		stream->tails_known = true;
+		search_tails(stream);
 		if (!GjKeySetIsList(keys))
 			GjMatchStatsFallback(stats, GJ_FALLBACK_COMPLEMENT);
 		else
@@ -571,6 +566,35 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 		refuse(stream);
 	else if (stream->at_once)
 		pgstat_count_index_tuples(request->index, GjEntrySetFound(stream->whole));
+}
+
+/*
+ * Search the tails.  The epoch, which is read before the first entry is found, is known then, if
+ * there are hits, or others need it before the CPU searches: a device, or other processes.
+ */
+static void
+search_tails(GjEntryStream *stream)
+{
+	const GjEntryRequest *request = &stream->request;
+	GjIndexCounters now;
+
+	if (request->memo == NULL || !request->memo->known)
+		GjSearchTailsCounted(request->index, &stream->info, request->keys, &stream->tails,
+							 request->stats);
+	stream->tails_known = true;
+	if (stream->tails.counted)
+		stream->vacuum_epoch = stream->tails.vacuum_epoch;
+	else if (GjServiceReady(NULL) || (request->share != NULL && request->share->found != NULL))
+	{
+		GjIndexGetCounters(request->index, &now);
+		stream->vacuum_epoch = now.vacuum_epoch;
+	}
+	else
+	{
+		stream->vacuum_epoch = PG_UINT64_MAX;	/* that of no mirror */
+		return;
+	}
+	stream->has_epoch = true;
 }
 
 /* Create the memory of a match, and a set for the entries from a device */
@@ -901,6 +925,9 @@ search(GjEntryStream *stream)
 		begin_search(stream);
 	if (!GjSearchPiece(stream->search, stream->piece, stream->request.stats))
 		stream->phase = phase_after(stream);
+	if (!stream->has_epoch)
+		stream->vacuum_epoch = GjSearchEpoch(stream->search);
+	stream->has_epoch = true;
 	GjMatchStatsElapse(stream->request.stats, start);
 }
 
@@ -910,7 +937,8 @@ begin_search(GjEntryStream *stream)
 	MemoryContext old = MemoryContextSwitchTo(stream->context);
 
 	stream->search = GjSearchBegin(stream->request.index, &stream->info, stream->wanted,
-								   stream->limit, stream->tails_known ? &stream->tails : NULL);
+								   stream->limit, stream->tails_known ? &stream->tails : NULL,
+								   stream->shared == NULL ? stream->request.memo : NULL);
 	stream->tails_known = false;
 	MemoryContextSwitchTo(old);
 }
@@ -1084,7 +1112,8 @@ share_entries(GjEntryStream *stream)
 	else
 	{
 		MemoryContext old = MemoryContextSwitchTo(stream->context);
-		GjSearch   *search = GjSearchBegin(request->index, &stream->info, request->keys, 0, NULL);
+		GjSearch   *search = GjSearchBegin(request->index, &stream->info, request->keys, 0, NULL,
+										   NULL);
 		int			nsteps = Min(shared->nprocesses * GJ_STEPS_PER_PROCESS, GJ_MAX_STEPS);
 
 		shared->kind = GJ_SHARED_PLACES;
@@ -1119,6 +1148,7 @@ join_match(GjEntryStream *stream)
 	prepare(stream, request->columns, request->limit);
 	stream->shared = shared;
 	stream->vacuum_epoch = shared->vacuum_epoch;
+	stream->has_epoch = true;
 	/* a function that is wrongly declared stable may have returned no keys in this process only */
 	if (GjKeySetIsEmpty(request->keys) && shared->kind != GJ_SHARED_ENTRIES)
 	{

@@ -19,6 +19,7 @@
 #include "utils/relcache.h"
 #include "utils/snapshot.h"
 
+#include "pages/pages.h"
 #include "sets/sets.h"
 
 typedef struct GjEntryStream GjEntryStream;
@@ -35,6 +36,16 @@ typedef struct GjShare
 	void		(*progress) (void *arg);	/* called before each step */
 	void	   *arg;
 } GjShare;
+
+/*
+ * What the searches of one scan, which all have its snapshot, tell each other: once all tails were
+ * empty, and a state of the metapage that was read after that.  See "Searching again" in search.c.
+ */
+typedef struct GjSearchMemo
+{
+	bool		known;
+	GjIndexState state;
+} GjSearchMemo;
 
 typedef struct GjEntryRequest
 {
@@ -58,6 +69,7 @@ typedef struct GjEntryRequest
 	bool		whole;			/* true if this execution has no other keys, so that the match can
 								 * be shared */
 	GjShare    *share;			/* NULL or without found if the plan is not parallel */
+	GjSearchMemo *memo;			/* for the next searches of the same scan, or NULL */
 	MemoryContext parent;		/* for the stream, or the TIDs */
 	Size		limit;			/* memory limit of one process */
 	struct GjMatchStats *stats; /* must live as long as the stream */

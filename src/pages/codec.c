@@ -50,6 +50,7 @@
 #include "postgres.h"
 
 #include "access/detoast.h"
+#include "access/genam.h"
 #include "access/hash.h"
 #include "access/htup_details.h"
 #include "catalog/pg_collation.h"
@@ -106,9 +107,11 @@ PG_FUNCTION_INFO_V1(gpujoin_image_numeric);
 #define NUMERIC_INT8_WEIGHT		4
 
 static void init_new(GjCodec *codec, Relation index);
+static bool makes_keys(Relation index);
+static bool init_own(GjCodec *codec, Relation index, bool has_rests);
 static bool init_pair(GjCodec *codec, Oid family, Oid type);
 static bool is_own_equality(Oid family, Oid type);
-static bool init_key(GjCodec *codec, Oid proc);
+static void init_key(GjCodec *codec);
 static bool init_hash(GjCodec *codec, Oid proc, Oid image_proc);
 static int64 compute(GjCodec *codec, Datum value);
 static bool find_image(GjCodec *codec, Datum value, int64 *image);
@@ -143,10 +146,45 @@ GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation, bool has_rests)
 	if (has_rests)
 		return init_pair(codec, family, type);
 	if (OidIsValid(key_proc) && !OidIsValid(hash_proc))
-		return init_key(codec, key_proc);
+	{
+		fmgr_info(key_proc, &codec->proc);
+		init_key(codec);
+		return true;
+	}
 	if (OidIsValid(hash_proc) && !OidIsValid(key_proc))
 		return init_hash(codec, hash_proc, get_opfamily_proc(family, type, type, GJ_IMAGE_PROC));
 	return false;
+}
+
+/*
+ * Return true if the class of an index makes keys, according to the relation cache.  There its
+ * functions are found in a fraction of the time; but it does not notice that a class with hashes
+ * has got another function.
+ */
+static bool
+makes_keys(Relation index)
+{
+	return OidIsValid(index_getprocid(index, 1, GJ_KEY_PROC)) &&
+		!OidIsValid(index_getprocid(index, 1, GJ_HASH_PROC)) &&
+		!OidIsValid(index_getprocid(index, 1, GJ_REST_PROC));
+}
+
+/*
+ * Prepare converting values of an index's own type; like GjCodecInit()
+ */
+static bool
+init_own(GjCodec *codec, Relation index, bool has_rests)
+{
+	Oid			collation = index->rd_indcollation[0];
+
+	if (has_rests || !makes_keys(index))
+		return GjCodecInit(codec, index->rd_opfamily[0], index->rd_opcintype[0], collation,
+						   has_rests);
+	memset(codec, 0, sizeof(*codec));
+	codec->collation = collation;
+	fmgr_info_copy(&codec->proc, index_getprocinfo(index, 1, GJ_KEY_PROC), CurrentMemoryContext);
+	init_key(codec);
+	return true;
 }
 
 /*
@@ -184,10 +222,9 @@ init_pair(GjCodec *codec, Oid family, Oid type)
 	return true;
 }
 
-static bool
-init_key(GjCodec *codec, Oid proc)
+static void
+init_key(GjCodec *codec)
 {
-	fmgr_info(proc, &codec->proc);
 	if (codec->proc.fn_addr == gpujoin_key_int4)
 		codec->kind = GJ_CODEC_INT4;
 	else if (codec->proc.fn_addr == gpujoin_key_int8)
@@ -196,7 +233,6 @@ init_key(GjCodec *codec, Oid proc)
 		codec->kind = GJ_CODEC_KEY;
 	codec->keeps_value = codec->kind != GJ_CODEC_KEY ||
 		codec->proc.fn_addr == gpujoin_key_int2 || codec->proc.fn_addr == gpujoin_key_oid;
-	return true;
 }
 
 static bool
@@ -226,8 +262,7 @@ GjCodecInitIndex(GjCodec *codec, Relation index)
 		return;
 	GjIndexGetInfo(index, &info);
 	if (GjCodecHasPairs(codec) && !info.has_rests)
-		(void) GjCodecInit(codec, index->rd_opfamily[0], index->rd_opcintype[0],
-						   index->rd_indcollation[0], false);
+		(void) init_own(codec, index, false);
 	if (info.hash_identity == get_identity(codec, index->rd_opcintype[0]))
 		return;
 	ereport(ERROR,
@@ -247,10 +282,10 @@ init_new(GjCodec *codec, Relation index)
 	Oid			family = index->rd_opfamily[0];
 	Oid			type = index->rd_opcintype[0];
 	Oid			collation = index->rd_indcollation[0];
-	bool		has_rests = GjCodecHasRests(family, type);
+	bool		has_rests = !makes_keys(index) && GjCodecHasRests(family, type);
 	const char *problem = NULL;
 
-	if (!GjCodecInit(codec, family, type, collation, false))
+	if (!init_own(codec, index, false))
 		problem = "It must have either support function 1 or support function 2.";
 	else if (codec->kind == GJ_CODEC_HASH ? GjIndexKeyWidth(index) != sizeof(int64) :
 			 GjIndexKeyWidth(index) != sizeof(int32) && GjIndexKeyWidth(index) != sizeof(int64))
@@ -264,7 +299,7 @@ init_new(GjCodec *codec, Relation index)
 						"collations", RelationGetRelationName(index)),
 				 errhint("Use operator class text_ops.")));
 	else if (has_rests && (codec->kind != GJ_CODEC_HASH ||
-						   !GjCodecInit(codec, family, type, collation, true)))
+						   !init_own(codec, index, true)))
 		problem = "Its support function 4 is not one of gpujoin's for this type.";
 	else if (has_rests && !is_own_equality(family, type))
 		problem = "Its support function 4 needs the type's own equality.";

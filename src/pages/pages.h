@@ -84,6 +84,7 @@ typedef enum GjPageOwner
 typedef struct GjRunReader
 {
 	Relation	index;
+	uint64		build_id;
 	GjRun		run;
 	bool		few;			/* single elements are copied, not pages */
 	BlockNumber nblocks;		/* the run's pages are before this block */
@@ -263,6 +264,12 @@ extern void GjRunReaderEnd(GjRunReader *reader);
 extern bool GjRunFindPage(Relation index, const GjRun *run, const GjPlace *place, uint64 *number,
 						  int64 *key);
 extern bool GjRunGetBlocks(Relation index, const GjRun *run, BlockNumber *blocks);
+
+/* directory.c: pages of directories that a process keeps */
+extern const GjDirectory *GjDirectoryRecall(Relation index, uint64 build_id, uint32 run,
+											BlockNumber block, int *n);
+extern void GjDirectoryKeep(Relation index, uint64 build_id, uint32 run, BlockNumber block,
+							const GjDirectory *directory, int n);
 
 /* run.c: writing a run from sorted rows */
 extern GjRunWriter *GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run,

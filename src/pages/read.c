@@ -15,6 +15,7 @@
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
+#include "base/buffers.h"
 #include "pages.h"
 
 static void fill_info(GjMetaPage meta, GjIndexInfo *info);
@@ -72,7 +73,8 @@ GjIndexGetInfo(Relation index, GjIndexInfo *info)
 void
 GjIndexGetState(Relation index, GjIndexState *state)
 {
-	Buffer		metabuf = ReadBuffer(index, GJ_META_BLOCK);
+	Buffer		metabuf = GjBufferRead(index, GJ_META_BLOCK, GjBufferRecall(index, GJ_META_BLOCK),
+									   NULL);
 
 	LockBuffer(metabuf, BUFFER_LOCK_SHARE);
 	GjMetaCheck(index, metabuf);
@@ -87,7 +89,8 @@ GjIndexGetState(Relation index, GjIndexState *state)
 void
 GjIndexGetCounters(Relation index, GjIndexCounters *counters)
 {
-	Buffer		metabuf = ReadBuffer(index, GJ_META_BLOCK);
+	Buffer		metabuf = GjBufferRead(index, GJ_META_BLOCK, GjBufferRecall(index, GJ_META_BLOCK),
+									   NULL);
 	GjMetaPage	meta;
 
 	LockBuffer(metabuf, BUFFER_LOCK_SHARE);

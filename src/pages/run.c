@@ -144,6 +144,7 @@ GjRunReaderBegin(GjRunReader *reader, Relation index, const GjIndexState *state,
 
 	memset(reader, 0, sizeof(*reader));
 	reader->index = index;
+	reader->build_id = state->build_id;
 	reader->run = *run;
 	reader->few = few;
 	reader->nblocks = state->min_blocks;
@@ -419,26 +420,36 @@ copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *firs
 		  const GjPlace *place)
 {
 	GjDirectoryCopy *copy = &reader->levels[level];
-	Buffer		buffer = lock_directory(reader->index, &reader->run, block);
 	GjDirectoryCopy page = {.at = 0};
-	GjDirectory *directory;
+	const GjDirectory *directory = NULL;
+	Buffer		buffer = InvalidBuffer;
 	int			i = 0;
 
 	copy->block = InvalidBlockNumber;
-	if (!BufferIsValid(buffer))
+	if (reader->few)
+		directory = GjDirectoryRecall(reader->index, reader->build_id, reader->run.run, block,
+									  &page.n);
+	if (directory == NULL)
 	{
-		reader->block = block;
-		reader->moved = true;
-		return false;
+		buffer = lock_directory(reader->index, &reader->run, block);
+		if (!BufferIsValid(buffer))
+		{
+			reader->block = block;
+			reader->moved = true;
+			return false;
+		}
+		directory = GjPageGetDirectory(BufferGetPage(buffer));
+		page.n = GjPageGetOpaque(BufferGetPage(buffer))->used;
+		if (reader->few)
+			GjDirectoryKeep(reader->index, reader->build_id, reader->run.run, block, directory,
+							page.n);
 	}
 
-	directory = GjPageGetDirectory(BufferGetPage(buffer));
 	if (directory->level != level)
 		GjReportCorruption(reader->index, block, "A directory page is of another level.");
-	page.n = GjPageGetOpaque(BufferGetPage(buffer))->used;
-	page.keys = directory->keys;
-	page.blocks = directory->blocks;
-	page.tids = directory->tids;
+	page.keys = (int64 *) directory->keys;
+	page.blocks = (BlockNumber *) directory->blocks;
+	page.tids = (ItemPointerData *) directory->tids;
 	if (first != NULL)
 	{
 		GjPlace		begin = element(&page, 0);
@@ -462,7 +473,8 @@ copy_page(GjRunReader *reader, int level, BlockNumber block, const GjPlace *firs
 	memcpy(copy->tids, page.tids + i, copy->n * sizeof(ItemPointerData));
 	check_blocks(reader->index, block, copy->blocks, copy->n, reader->nblocks);
 	copy->block = block;
-	UnlockReleaseBuffer(buffer);
+	if (BufferIsValid(buffer))
+		UnlockReleaseBuffer(buffer);
 	return true;
 }
 

@@ -138,7 +138,7 @@ struct GjBlocks
 	int			hits;			/* number of blocks found in memory since the last read from disk */
 	int			prefetch_ahead;
 	int			prefetch_target;
-	int			prefetch_maximum;
+	int			prefetch_maximum;	/* -1: not looked up */
 
 	ComingBlock ring[RING_BLOCKS];	/* need not be cleared */
 };
@@ -758,8 +758,8 @@ coming_at(GjBlocks *blocks, int ahead)
 }
 
 /*
- * Prepare for reading ahead.  effective_io_concurrency may change between two starts.  No block is
- * requested before one is found missing in memory: a request costs as much as finding the block.
+ * Prepare for reading ahead.  No block is requested before one is found missing in memory: a
+ * request costs as much as finding the block.
  */
 static void
 start_prefetch(GjBlocks *blocks)
@@ -767,8 +767,7 @@ start_prefetch(GjBlocks *blocks)
 	blocks->hits = STOP_AFTER_HITS;
 	blocks->prefetch_ahead = 0;
 	blocks->prefetch_target = 0;
-	blocks->prefetch_maximum =
-		get_tablespace_io_concurrency(blocks->heap->rd_rel->reltablespace);
+	blocks->prefetch_maximum = -1;
 }
 
 /*
@@ -779,7 +778,7 @@ follow_prefetch(GjBlocks *blocks)
 {
 	if (blocks->prefetch_ahead > 0)
 		blocks->prefetch_ahead--;
-	else if (blocks->prefetch_maximum > 0)
+	else if (blocks->prefetch_maximum != 0)
 		GjTidSetFollow(blocks->tids);
 }
 
@@ -794,6 +793,9 @@ prefetch(GjBlocks *blocks)
 		blocks->prefetch_target = 0;
 		return;
 	}
+	if (blocks->prefetch_maximum < 0)
+		blocks->prefetch_maximum =
+			get_tablespace_io_concurrency(blocks->heap->rd_rel->reltablespace);
 	blocks->prefetch_target = Min(Max(blocks->prefetch_target * 2, 1), blocks->prefetch_maximum);
 
 	while (blocks->prefetch_ahead < blocks->prefetch_target)

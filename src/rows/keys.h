@@ -26,7 +26,8 @@
 /* A key plan (node/keyplan.h) at run time */
 typedef struct GjKeyProgram GjKeyProgram;
 
-extern GjKeyProgram *GjKeyProgramInit(List *key_plan, List *values, PlanState *parent);
+extern GjKeyProgram *GjKeyProgramInit(List *key_plan, List *values, PlanState *parent,
+									  Relation index, const GjCodec *codec);
 extern Bitmapset *GjKeyProgramParams(const GjKeyProgram *program);
 extern bool GjKeyProgramHasRests(const GjKeyProgram *program);
 extern GjKeySet *GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext,
@@ -54,7 +55,7 @@ typedef struct GjKeyRequest
 } GjKeyRequest;
 
 extern const GjKeySet *GjKeysTake(GjKeyUser *user, EState *estate, const GjKeyRequest *request);
-extern void GjKeysRelease(GjKeyUser *user);
+extern void GjKeysForget(GjKeyUser *user, const GjKeyProgram *program);
 extern void GjKeysEnd(GjKeyUser *user);
 
 /*-------------------------------------------------------------------------
@@ -79,6 +80,7 @@ typedef struct GjKeyRoutes GjKeyRoutes;
  */
 extern GjKeyRoutes *GjKeyRoutesCreate(GjKeyRouter *router, MemoryContext parent,
 									  const GjKeySet *whole);
+extern bool GjKeyRoutesAreUsed(const GjKeyRoutes *routes);
 extern bool GjKeyRoutesAreElsewhere(GjKeyRoutes *routes, List *partitions);
 extern const GjKeySet *GjKeyRoutesTake(GjKeyRoutes *routes, List *partitions,
 									   MemoryContext context);

@@ -99,7 +99,7 @@ typedef struct Route
 struct GjKeyRoutes
 {
 	GjKeyRouter *router;
-	MemoryContext context;
+	MemoryContext context;		/* NULL until the set is divided */
 	const GjKeySet *whole;
 	List	   *routes;			/* of Route */
 };
@@ -494,14 +494,20 @@ partitions_close(GjPartitions *partitions)
 GjKeyRoutes *
 GjKeyRoutesCreate(GjKeyRouter *router, MemoryContext parent, const GjKeySet *whole)
 {
-	MemoryContext context = AllocSetContextCreate(parent, "gpujoin key routes",
-												  ALLOCSET_DEFAULT_SIZES);
-	GjKeyRoutes *routes = MemoryContextAllocZero(context, sizeof(GjKeyRoutes));
+	GjKeyRoutes *routes = MemoryContextAllocZero(parent, sizeof(GjKeyRoutes));
 
 	routes->router = router;
-	routes->context = context;
 	routes->whole = whole;
 	return routes;
+}
+
+/*
+ * Return true if the set has been divided
+ */
+bool
+GjKeyRoutesAreUsed(const GjKeyRoutes *routes)
+{
+	return routes->context != NULL;
 }
 
 /*
@@ -530,7 +536,9 @@ GjKeyRoutesTake(GjKeyRoutes *routes, List *partitions, MemoryContext context)
 void
 GjKeyRoutesFree(GjKeyRoutes *routes)
 {
-	MemoryContextDelete(routes->context);
+	if (routes->context != NULL)
+		MemoryContextDelete(routes->context);
+	pfree(routes);
 }
 
 /*
@@ -623,6 +631,9 @@ get_split(GjKeyRoutes *routes, GjPartitions *partitions, Slice slice)
 			return route->split;
 	}
 
+	if (routes->context == NULL)
+		routes->context = AllocSetContextCreate(GetMemoryChunkContext(routes),
+												"gpujoin key routes", ALLOCSET_DEFAULT_SIZES);
 	old = MemoryContextSwitchTo(routes->context);
 	route = palloc(sizeof(Route));
 	route->partitions = partitions;

@@ -49,6 +49,16 @@ typedef struct KeySource
 	ExprState **arrays;			/* of the key, and of each other column */
 } KeySource;
 
+/* The value of a parameter, detoasted */
+typedef struct ParamValue
+{
+	int16		typlen;
+	bool		typbyval;
+	bool		pending;		/* true if its subquery has not run; for a set: was not needed */
+	bool		isnull;
+	Datum		value;
+} ParamValue;
+
 struct GjKeyProgram
 {
 	List	   *steps;
@@ -60,6 +70,8 @@ struct GjKeyProgram
 	bool		has_rests;		/* have codes rests? These are compared instead of keys. */
 	GjExactPart *parts;
 	List	   *params;			/* Param nodes of the executor's parameters in the values */
+	ParamValue *param_types;	/* their types; typlen is 0 before the first search */
+	bool		is_one_value;	/* only "key = value", and nothing but the code proves it */
 	Bitmapset  *param_ids;		/* their IDs */
 };
 
@@ -103,16 +115,6 @@ typedef struct GjKeyShare
 	List	   *sets;			/* of GjSharedKeys */
 } GjKeyShare;
 
-/* The value of a parameter, detoasted */
-typedef struct ParamValue
-{
-	int16		typlen;
-	bool		typbyval;
-	bool		pending;		/* true if its subquery has not run; for a set: was not needed */
-	bool		isnull;
-	Datum		value;
-} ParamValue;
-
 typedef struct GjSharedKeys
 {
 	GjKeyShare *share;
@@ -129,7 +131,8 @@ typedef struct GjSharedKeys
 
 static List *get_part(List *key_plan, GjKeyPlanPart part);
 static bool lives_as_long(Node *value);
-static void init_codec(GjConverter *converter, List *codec, Oid type, Oid equality);
+static void init_codec(GjConverter *converter, List *codec, Oid type, Oid equality, Relation index,
+					   const GjCodec *own);
 static bool codec_has_rests(List *codec);
 static GjExactPart *make_part(Oid family, Oid equality, Oid collation, bool has_rests);
 static void init_arrays(KeySource *source, List *arrays, PlanState *parent);
@@ -159,10 +162,14 @@ static Expr *rebuild_product(Rebuild *rebuild, Oid opno, Expr *key, List *arrays
 static Expr *make_row(List *fields);
 static Expr *make_null_test(Expr *arg, NullTestType type);
 static Expr *rebuild_key(Rebuild *rebuild, Oid cast);
+static void keys_release(GjKeyUser *user);
 static GjKeyShare *attach(EState *estate);
 static void forget_share(void *share);
 static int	read_params(const GjKeyRequest *request, ParamValue **values);
-static void read_param(const Param *param, ExprContext *econtext, ParamValue *value);
+static void read_param(const Param *param, ExprContext *econtext, ParamValue *type,
+					   ParamValue *value);
+static bool replace_value(GjKeyUser *user, const GjKeyRequest *request,
+						  const ParamValue *params, int nparams);
 static GjSharedKeys *find_keys(GjKeyShare *share, const GjKeyRequest *request,
 							   const ParamValue *params, int nparams);
 static bool is_asked_for(const GjSharedKeys *keys, const GjKeyRequest *request,
@@ -174,10 +181,12 @@ static void note_params(GjSharedKeys *keys, const GjKeyRequest *request);
 static dlist_head shares = DLIST_STATIC_INIT(shares);
 
 /*
- * Prepare a key plan.  The planner has stored its values separately.
+ * Prepare a key plan.  The planner has stored its values separately.  The index and its codec,
+ * which may be NULL, save look-ups.
  */
 GjKeyProgram *
-GjKeyProgramInit(List *key_plan, List *values, PlanState *parent)
+GjKeyProgramInit(List *key_plan, List *values, PlanState *parent, Relation index,
+				 const GjCodec *codec)
 {
 	GjKeyProgram *program = palloc0(sizeof(GjKeyProgram));
 	ListCell   *kind,
@@ -209,11 +218,17 @@ GjKeyProgramInit(List *key_plan, List *values, PlanState *parent)
 		source->converter.how = lfirst_int(how);
 		if (OidIsValid(lfirst_oid(type)))
 			init_codec(&source->converter, get_part(key_plan, GJ_KEY_PLAN_CODEC),
-					   lfirst_oid(type), list_nth_oid(operators, program->nsources - 1));
+					   lfirst_oid(type), list_nth_oid(operators, program->nsources - 1), index,
+					   codec);
 	}
 	Assert(program->nsources == list_length(values));
 	source_collect_params((Node *) values, program);
+	program->param_types = palloc0_array(ParamValue, list_length(program->params));
 	init_parts(program, key_plan);
+	program->is_one_value = program->nsources == 1 &&
+		program->sources[0].kind == GJ_SOURCE_VALUE &&
+		program->sources[0].converter.how == GJ_CONVERT_CODEC &&
+		program->sources[0].converter.part == NULL;
 	return program;
 }
 
@@ -275,7 +290,8 @@ codec_has_rests(List *codec)
 }
 
 static void
-init_codec(GjConverter *converter, List *codec, Oid type, Oid equality)
+init_codec(GjConverter *converter, List *codec, Oid type, Oid equality, Relation index,
+		   const GjCodec *own)
 {
 	Oid			family;
 	Oid			collation;
@@ -290,7 +306,10 @@ init_codec(GjConverter *converter, List *codec, Oid type, Oid equality)
 	collation = lsecond_oid(codec);
 	if (converter->how != GJ_CONVERT_CODEC)
 		equality = get_opfamily_member(family, type, type, GJ_EQUAL_STRATEGY);
-	if (!GjCodecInit(&converter->codec, family, type, collation, codec_has_rests(codec)))
+	if (index != NULL && type == index->rd_opcintype[0] && family == index->rd_opfamily[0] &&
+		collation == own->collation && codec_has_rests(codec) == GjCodecHasPairs(own))
+		converter->codec = *own;
+	else if (!GjCodecInit(&converter->codec, family, type, collation, codec_has_rests(codec)))
 		elog(ERROR, "missing key extraction function for type %u", type);
 	if (converter->codec.kind == GJ_CODEC_HASH || GjCodecHasPairs(&converter->codec))
 		converter->part = make_part(family, equality, collation,
@@ -850,7 +869,12 @@ GjKeysTake(GjKeyUser *user, EState *estate, const GjKeyRequest *request)
 	ParamValue *params;
 	int			nparams = read_params(request, &params);
 
-	GjKeysRelease(user);
+	if (user->keys != NULL && replace_value(user, request, params, nparams))
+	{
+		ResetExprContext(request->econtext);
+		return user->keys->set;
+	}
+	keys_release(user);
 	if (user->share == NULL)
 		user->share = attach(estate);
 	user->keys = find_keys(user->share, request, params, nparams);
@@ -862,8 +886,8 @@ GjKeysTake(GjKeyUser *user, EState *estate, const GjKeyRequest *request)
 	return user->keys->set;
 }
 
-void
-GjKeysRelease(GjKeyUser *user)
+static void
+keys_release(GjKeyUser *user)
 {
 	GjSharedKeys *keys = user->keys;
 
@@ -876,6 +900,44 @@ GjKeysRelease(GjKeyUser *user)
 }
 
 /*
+ * Release the set, unless its next value will take the place of the one that it has
+ */
+void
+GjKeysForget(GjKeyUser *user, const GjKeyProgram *program)
+{
+	if (!program->is_one_value || user->keys == NULL || user->keys->users > 1)
+		keys_release(user);
+}
+
+/*
+ * Search for another value, in the place of the one that the set has.  That takes a fraction of the
+ * time of a new set, and is the usual case of a scan that is rescanned for each row of another
+ * table.  Returns false if the set has to be made anew.
+ */
+static bool
+replace_value(GjKeyUser *user, const GjKeyRequest *request, const ParamValue *params, int nparams)
+{
+	GjSharedKeys *keys = user->keys;
+	GjKeyProgram *program = request->program;
+	Run			run = {.program = program,.econtext = request->econtext};
+
+	if (!program->is_one_value || keys->users > 1 || keys->nparams != nparams ||
+		keys->values != request->values || GjKeyRoutesAreUsed(keys->routes))
+		return false;
+	for (int i = 0; i < nparams; i++)
+	{
+		if (params[i].pending || keys->params[i].pending || !params[i].typbyval)
+			return false;
+	}
+	for (int i = 0; i < nparams; i++)
+		keys->params[i] = params[i];
+	GjKeySetRestart(keys->set);
+	add_source(&run, &program->sources[0], keys->set);
+	GjKeySetFinish(keys->set);
+	return true;
+}
+
+/*
  * Stop using sets of this query.  The last user closes the partitioned tables.
  */
 void
@@ -883,7 +945,7 @@ GjKeysEnd(GjKeyUser *user)
 {
 	GjKeyShare *share = user->share;
 
-	GjKeysRelease(user);
+	keys_release(user);
 	user->share = NULL;
 	if (share == NULL || --share->users > 0)
 		return;
@@ -934,26 +996,29 @@ static int
 read_params(const GjKeyRequest *request, ParamValue **values)
 {
 	List	   *params = request->program->params;
+	ParamValue *types = request->program->param_types;
 	MemoryContext old = MemoryContextSwitchTo(request->econtext->ecxt_per_tuple_memory);
 	int			nparams = 0;
 	ListCell   *lc;
 
 	*values = palloc_array(ParamValue, list_length(params));
 	foreach(lc, params)
-		read_param(lfirst(lc), request->econtext, &(*values)[nparams++]);
+	{
+		read_param(lfirst(lc), request->econtext, &types[nparams], &(*values)[nparams]);
+		nparams++;
+	}
 	MemoryContextSwitchTo(old);
 	return nparams;
 }
 
 static void
-read_param(const Param *param, ExprContext *econtext, ParamValue *value)
+read_param(const Param *param, ExprContext *econtext, ParamValue *type, ParamValue *value)
 {
 	ParamExecData *data = &econtext->ecxt_param_exec_vals[param->paramid];
 
-	value->typlen = sizeof(int32);
-	value->typbyval = true;
-	if (param->paramtype != INT4OID)	/* the most frequent type needs no look-up */
-		get_typlenbyval(param->paramtype, &value->typlen, &value->typbyval);
+	if (type->typlen == 0)
+		get_typlenbyval(param->paramtype, &type->typlen, &type->typbyval);
+	*value = *type;
 	value->pending = data->execPlan != NULL;
 	value->isnull = value->pending || data->isnull;
 	value->value = data->value;
@@ -1007,19 +1072,18 @@ static GjSharedKeys *
 create_keys(GjKeyShare *share, const GjKeyRequest *request)
 {
 	MemoryContext query = share->router.estate->es_query_cxt;
-	MemoryContext context = AllocSetContextCreate(query, "gpujoin shared keys",
-												  ALLOCSET_SMALL_SIZES);
-	MemoryContext old = MemoryContextSwitchTo(context);
+	GjKeySet   *set = GjKeyProgramRun(request->program, request->econtext, query,
+									  request->key_width);
+	MemoryContext old = MemoryContextSwitchTo(set->context);
 	GjSharedKeys *keys = palloc0(sizeof(GjSharedKeys));
 
 	keys->share = share;
-	keys->context = context;
+	keys->context = set->context;	/* its own memory, too */
+	keys->set = set;
 	keys->key_plan = request->key_plan;
 	keys->values = request->values;
 	keys->key_width = request->key_width;
-	keys->set = GjKeyProgramRun(request->program, request->econtext, context,
-								request->key_width);
-	keys->routes = GjKeyRoutesCreate(&share->router, context, keys->set);
+	keys->routes = GjKeyRoutesCreate(&share->router, set->context, set);
 	note_params(keys, request);
 
 	MemoryContextSwitchTo(query);

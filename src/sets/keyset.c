@@ -172,6 +172,16 @@ GjKeySetFinish(GjKeySet *set)
 }
 
 /*
+ * Remove the listed keys of a finished set, to which others are added then
+ */
+void
+GjKeySetRestart(GjKeySet *set)
+{
+	free_probe(set);
+	set->nlisted = 0;
+}
+
+/*
  * Build the bitmap, or the filter and the table, of a set that still lacks them
  */
 void

@@ -161,6 +161,7 @@ extern GjKeySet *GjKeySetCreate(MemoryContext parent, int key_width);
 extern void GjKeySetGrow(GjKeySet *set);
 extern void GjKeySetReserve(GjKeySet *set, uint64 nkeys);
 extern void GjKeySetFinish(GjKeySet *set);
+extern void GjKeySetRestart(GjKeySet *set);
 extern void GjKeySetBuild(const GjKeySet *set);
 extern GjKeySet *GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys,
 							  uint64 nkeys);

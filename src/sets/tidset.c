@@ -66,7 +66,8 @@ struct GjTidSet
 /* One in this many is extra room for TIDs beyond the expected ones */
 #define GJ_TIDSET_SPARE_SHARE	64
 
-#define GJ_TIDSET_MIN_CAPACITY	((uint64) 1024)
+/* Fits the first block of the memory context */
+#define GJ_TIDSET_MIN_CAPACITY	((uint64) 512)
 
 /* An unordered part of at most one in this many is merged; if it is longer, all are sorted */
 #define GJ_TIDSET_MERGE_SHARE	4

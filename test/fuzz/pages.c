@@ -66,6 +66,13 @@ fmgr_info(Oid function, FmgrInfo *info)
 	*info = key_proc;
 }
 
+/* The relation cache knows nothing */
+RegProcedure
+index_getprocid(Relation index, AttrNumber attno, uint16 procnum)
+{
+	return InvalidOid;
+}
+
 static void
 set_shape(int shape)
 {
@@ -274,7 +281,7 @@ search_tids(void *arg)
 	GjTidBlock	block;
 
 	GjIndexGetInfo(rel, &info);
-	search = GjSearchBegin(rel, &info, keys, 1024 * 1024, NULL);
+	search = GjSearchBegin(rel, &info, keys, 1024 * 1024, NULL, NULL);
 	GjSearchTids(search, tids, &stats);
 	GjSearchEnd(search);
 	GjTidSetFinish(tids);
@@ -303,7 +310,7 @@ search_entries(void *arg)
 	piece = GjEntrySetCreatePiecewise(CurrentMemoryContext, 64 * 1024,
 									  GjEntrySetCreate(CurrentMemoryContext, 1024 * 1024, &widths,
 													   true, 0xff));
-	search = GjSearchBegin(rel, &info, keys, 64 * 1024, NULL);
+	search = GjSearchBegin(rel, &info, keys, 64 * 1024, NULL, NULL);
 	(void) GjSearchDivide(search, 2, GJ_MAX_STEPS, starts, &stats);
 	found = 0;
 	/* each piece continues after the previous one, so they end */
@@ -430,6 +437,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	server_reset();
 	most_memory = 8 * 1024 * 1024;
 	set_shape(shape);
+	GjRelationFile(rel)++;		/* a process keeps directories of files: pages/directory.c */
 	use_image(shape);
 	while (s.left > 0)
 		damaged = damage(&s, shape);

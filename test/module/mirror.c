@@ -266,7 +266,7 @@ match_set(Relation index, const Entries *entries, int which, Entries *found)
 			GjKeySetAdd(keys, entries->entries[i].key);
 	}
 	GjKeySetFinish(keys);
-	GjMatch(index, keys, true, tids, &stats);
+	GjMatch(index, keys, true, NULL, tids, &stats);
 	GjTidSetFinish(tids);
 	while (GjTidSetNextBlock(tids, &block))
 	{
