@@ -98,7 +98,6 @@ extern "C" {
 #endif
 
 #define GJD_API_VERSION 2
-#define GJD_EXTENT_BYTES ((uint64_t) 16 << 20) /* device memory is given to columns in these */
 
 typedef struct gjd_device gjd_device;
 typedef struct gjd_column gjd_column;

@@ -150,6 +150,45 @@ gjd_shape_page_bytes(const gjd_shape *shape)
 		   2 * shape->key_bytes;
 }
 
+#define GJD_EXTENT_BYTES ((uint64_t) 16 << 20) /* device memory is given to columns in these */
+
+/*
+ * An extent holds whole pages, and a multiple of so many rows: kernels divide it into whole tiles,
+ * and need no code for partial ones.
+ */
+#define GJD_EXTENT_ROWS 4096u
+
+/*
+ * Gets the least number of pages whose rows are a multiple of that: 128, or fewer if slots, which
+ * is a multiple of 32, is one of a higher power of two
+ */
+static inline uint32_t
+gjd_shape_page_group(const gjd_shape *shape)
+{
+	uint32_t group = GJD_EXTENT_ROWS / 32;
+
+	for (uint32_t slots = shape->slots; slots % 64 == 0 && group > 1; slots /= 2)
+		group /= 2;
+	return group;
+}
+
+/* For wide pages, an extent is a multiple of the smallest size, so that one group always fits. */
+static inline uint64_t
+gjd_shape_extent_bytes(const gjd_shape *shape)
+{
+	uint64_t group = gjd_shape_page_bytes(shape) * gjd_shape_page_group(shape);
+
+	return (group + GJD_EXTENT_BYTES - 1) / GJD_EXTENT_BYTES * GJD_EXTENT_BYTES;
+}
+
+static inline uint32_t
+gjd_shape_extent_pages(const gjd_shape *shape)
+{
+	uint64_t pages = gjd_shape_extent_bytes(shape) / gjd_shape_page_bytes(shape);
+
+	return (uint32_t) (pages - pages % gjd_shape_page_group(shape));
+}
+
 /* ---- TIDs ---------------------------------------------------------------------------------- */
 
 /* block << 16 | offset: compares as PostgreSQL orders TIDs. */

@@ -3,10 +3,6 @@
  *	  Layout of a column in its extents, and the accepted values of parameters. Plain C,
  *	  shared by both libraries, so that they run out of memory at the same page and reject the
  *	  same parameters.
- *
- * An extent holds whole pages, in a multiple of LAYOUT_PAGE_GROUP: 128 pages of 32 or more slots
- * are a multiple of 4096 rows, so kernels divide an extent into whole tiles and need no code for
- * partial ones.
  */
 #ifndef GPUJOIN_LAYOUT_H
 #define GPUJOIN_LAYOUT_H
@@ -15,30 +11,11 @@
 
 #include "gpujoin_device.h"
 
-#define LAYOUT_PAGE_GROUP 128u
-
 /* Lengths of the first version of structures that have grown since */
 #define LAYOUT_COLUMN_PARAMS offsetof(gjd_column_params, nullable)
 #define LAYOUT_KEYSET_PARAMS offsetof(gjd_keyset_params, rests)
 #define LAYOUT_MATCH_PARAMS offsetof(gjd_match_params, want)
 #define LAYOUT_REDUCTION offsetof(gjd_reduction, n_columns)
-
-/* For wide pages, an extent is a multiple of the smallest size, so that one group always fits. */
-static inline uint64_t
-layout_extent_bytes(const gjd_shape *shape)
-{
-	uint64_t group = gjd_shape_page_bytes(shape) * LAYOUT_PAGE_GROUP;
-
-	return (group + GJD_EXTENT_BYTES - 1) / GJD_EXTENT_BYTES * GJD_EXTENT_BYTES;
-}
-
-static inline uint32_t
-layout_pages_per_extent(const gjd_shape *shape)
-{
-	uint64_t pages = layout_extent_bytes(shape) / gjd_shape_page_bytes(shape);
-
-	return (uint32_t) (pages / LAYOUT_PAGE_GROUP * LAYOUT_PAGE_GROUP);
-}
 
 /*
  * Offsets of the arrays of carried columns in an extent with the given number of rows: after the

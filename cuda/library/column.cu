@@ -286,8 +286,8 @@ create_column(gjd_device *device, const gjd_shape &shape, uint64_t reserve_pages
 
 	column->device = device;
 	column->shape = shape;
-	column->pages_per_extent = layout_pages_per_extent(&shape);
-	column->extent_bytes = layout_extent_bytes(&shape);
+	column->pages_per_extent = gjd_shape_extent_pages(&shape);
+	column->extent_bytes = gjd_shape_extent_bytes(&shape);
 	column->image_bytes = gjd_shape_image_bytes(&shape);
 	column->table_bytes = policy::table_bytes;
 	device->columns++;

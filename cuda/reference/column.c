@@ -121,8 +121,8 @@ column_create(gjd_device *device, const gjd_column_params *given, gjd_column **o
 	column->newer = newer;
 	column->device = device;
 	column->shape = shape;
-	column->pages_per_extent = layout_pages_per_extent(&shape);
-	column->extent_bytes = layout_extent_bytes(&shape);
+	column->pages_per_extent = gjd_shape_extent_pages(&shape);
+	column->extent_bytes = gjd_shape_extent_bytes(&shape);
 	column->page_bytes = gjd_shape_image_bytes(&shape);
 	device->columns++;
 

@@ -86,9 +86,6 @@ typedef struct GjMirrorPush
 /* Least number of pages for which a segment of numbers has room */
 #define LEAST_PAGES				4096
 
-/* Granularity of the device library's columns: cuda/border/layout.h */
-#define PAGE_GROUP				128
-
 /* Number of pages after which a loader checks whether another process waits for it */
 #define GIVE_WAY_PAGES			512
 
@@ -205,15 +202,11 @@ uint64
 GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages)
 {
 	gjd_shape	shape;
-	uint64		page_bytes;
-	uint64		extent_bytes;
-	uint64		extent_pages;
+	uint64		fit;
 
 	GjMirrorShape(info, &shape);
-	page_bytes = gjd_shape_page_bytes(&shape);
-	extent_bytes = TYPEALIGN64(GJD_EXTENT_BYTES, page_bytes * PAGE_GROUP);
-	extent_pages = extent_bytes / page_bytes / PAGE_GROUP * PAGE_GROUP;
-	return (pages + extent_pages - 1) / extent_pages * extent_bytes;
+	fit = gjd_shape_extent_pages(&shape);
+	return (pages + fit - 1) / fit * gjd_shape_extent_bytes(&shape);
 }
 
 /*
