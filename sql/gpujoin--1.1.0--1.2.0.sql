@@ -12,7 +12,8 @@ CREATE FUNCTION gpujoin_index_info(index regclass,
 		OUT open_pages integer, OUT sequence bigint, OUT vacuum_epoch bigint,
 		OUT format_version integer, OUT included_columns integer, OUT runs integer,
 		OUT run_entries bigint[], OUT run_pages bigint[], OUT dead_entries bigint,
-		OUT delta_pages bigint, OUT merge_pages bigint, OUT keys text, OUT included jsonb)
+		OUT delta_pages bigint, OUT merge_pages bigint, OUT keys text, OUT included jsonb,
+		OUT column_bytes jsonb)
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_index_info(regclass)
 	IS 'figures of a gpujoin index; reads the whole index';

@@ -24,19 +24,20 @@ use File::Basename;
 
 # Limits.  Those of mechanisms only become lower.  Lines and functions may also become more in a
 # release with new capabilities, as in 1.1.0 (keys, fold workers, merges in steps, reductions), and
-# 1.2.0 (plain scans, PostgreSQL 19, seeded tables, batches, several devices, ranges, order).
+# 1.2.0 (plain scans, PostgreSQL 19, seeded tables, batches, several devices, ranges, order, and
+# narrow pages, which halve an index: a writer, searches of two kinds of pages, plain images).
 my %limit = (
 	'plan node types' => 6,
 	'hooks installed' => 11,
 	'settings' => 25,
 	'structs in shared memory' => 5,
 	'lists in plans' => 16,
-	'index formats' => 2,
-	'lines' => 84790,
-	'lines of code' => 59490,
-	'global functions' => 842,
+	'index formats' => 3,
+	'lines' => 86283,
+	'lines of code' => 60620,
+	'global functions' => 870,
 	'used by no other file' => 0,
-	'used across folders' => 445,
+	'used across folders' => 467,
 	'private headers' => 8,
 	'names with two meanings' => 0,
 	'static functions of one name' => 85,

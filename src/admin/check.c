@@ -51,7 +51,7 @@
 PG_FUNCTION_INFO_V1(gpujoin_check);
 PG_FUNCTION_INFO_V1(gpujoin_index_info);
 
-#define INFO_COLUMNS			20	/* of an extension of version 1.0.0: 17 */
+#define INFO_COLUMNS			21	/* of an extension of version 1.0.0: 17 */
 
 /* Findings about a page from first_data on */
 typedef struct CheckedPage
@@ -81,11 +81,14 @@ typedef struct CheckState
 	uint32		max_run;		/* largest number of a run or delta found */
 	BlockNumber max_run_block;	/* block where that was found */
 	uint64		run_entries[GJ_MAX_RUNS];	/* number of entries found, without deleted ones */
+	uint64		run_slots;		/* of the runs' pages, and the bytes that these give each column */
+	uint64		run_bytes[GJ_MAX_COLUMNS];
 	uint64		absent[GJ_MAX_INCLUDED];	/* number of entries that lack a column's value */
 	bloom_filter *filter;		/* fingerprints of entries, or NULL */
 	int64		filter_entries; /* number of entries that the filter is sized for */
 	GjCodec		codec;
 	MemoryContext scratch;		/* of the codec */
+	GjWide	   *wide;			/* for narrow pages */
 } CheckState;
 
 /* A run, while its directory is scanned */
@@ -112,9 +115,14 @@ static void check_counters(CheckState *state, GjMetaPage meta);
 static const char *name_keys(Relation index);
 static Datum make_bigints(const uint64 *values, int n);
 static Datum describe_included(const CheckState *state);
+static Datum describe_bytes(const CheckState *state);
+static void count_bytes(CheckState *state, Page page);
 static void note_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind);
 static void note_merge_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind);
 static int	check_slots(CheckState *state, BlockNumber block, Page page);
+static int	slots_of_run(const CheckState *state, uint32 run);
+static void check_offsets(CheckState *state, BlockNumber block, Page page, int slot,
+						  const char *row);
 static void check_data(CheckState *state, BlockNumber block, Page page);
 static void check_list(CheckState *state, BlockNumber block, Page page);
 static void check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque,
@@ -240,6 +248,7 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	values[17] = Int64GetDatum(state.merge_pages);
 	values[18] = CStringGetTextDatum(name_keys(state.index));
 	values[19] = describe_included(&state);
+	values[20] = describe_bytes(&state);
 	index_close(state.index, AccessShareLock);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
 }
@@ -290,6 +299,55 @@ describe_included(const CheckState *state)
 	}
 	appendStringInfoChar(&json, '}');
 	return DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data));
+}
+
+/*
+ * Describe how many bytes a slot has on the pages of runs, on average, for each column of the index
+ * and the TID.  A value of two words, or a key with a rest, is one.
+ */
+static Datum
+describe_bytes(const CheckState *state)
+{
+	const GjIndexInfo *info = &state->info;
+	TupleDesc	desc = RelationGetDescr(state->index);
+	StringInfoData json;
+
+	initStringInfo(&json);
+	appendStringInfoChar(&json, '{');
+	for (int i = -1; i < desc->natts && state->run_slots > 0; i++)
+	{
+		int			second = i < 0 ? 0 : GjIndexSecondColumn(info, i);
+		uint64		bytes = state->run_bytes[i < 0 ? GJ_TID_COLUMN :
+											 i == 0 ? GJ_KEY_COLUMN : GJ_FIRST_INCLUDED + i - 1];
+
+		if (second > 0)
+			bytes += state->run_bytes[GJ_FIRST_INCLUDED + second - 1];
+		if (i >= 0)
+			appendStringInfoString(&json, ", ");
+		escape_json(&json, i < 0 ? "ctid" : NameStr(TupleDescAttr(desc, i)->attname));
+		appendStringInfo(&json, ": %.2f", (double) bytes / state->run_slots);
+	}
+	appendStringInfoChar(&json, '}');
+	return DirectFunctionCall1(jsonb_in, CStringGetDatum(json.data));
+}
+
+/* Count the bytes of a page of a run */
+static void
+count_bytes(CheckState *state, Page page)
+{
+	const GjIndexInfo *info = &state->info;
+	uint64		slots = GjDataSlots(page, info);
+
+	state->run_slots += slots;
+	for (int i = 0; i < GJ_FIRST_INCLUDED + info->nincluded; i++)
+	{
+		int			width = i == GJ_KEY_COLUMN ? info->key_width :
+			i == GJ_TID_COLUMN ? (int) sizeof(ItemPointerData) :
+			info->included[i - GJ_FIRST_INCLUDED].width;
+
+		state->run_bytes[i] += slots * (GjDataIsNarrow(page) ? GjPageGetNarrow(page)[i].width :
+										width);
+	}
 }
 
 static Datum
@@ -358,6 +416,8 @@ reset(CheckState *state)
 	state->max_change = 0;
 	state->max_run = 0;
 	memset(state->run_entries, 0, sizeof(state->run_entries));
+	state->run_slots = 0;
+	memset(state->run_bytes, 0, sizeof(state->run_bytes));
 	memset(state->absent, 0, sizeof(state->absent));
 	if (state->filter_entries > 0)
 	{
@@ -399,6 +459,7 @@ check_meta(CheckState *state)
 {
 	(void) GjIndexGetLength(state->index);
 	GjIndexGetInfo(state->index, &state->info);
+	state->wide = GjWideCreate(&state->info);
 	GjIndexGetState(state->index, &state->now);
 	state->min_blocks = state->now.min_blocks;
 }
@@ -607,7 +668,11 @@ note_merge_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind
 {
 	state->merge_pages++;
 	if (kind == GJ_PAGE_DATA)
-		state->merge_gaps += GjDataSlots(page, &state->info) - check_slots(state, block, page);
+	{
+		int			count = check_slots(state, block, page);
+
+		state->merge_gaps += GjDataSlots(page, &state->info) - count;
+	}
 }
 
 /*
@@ -618,8 +683,11 @@ check_slots(CheckState *state, BlockNumber block, Page page)
 {
 	int			count;
 
+	GjNarrowDemand(state->index, block, page, &state->info);
 	/* the arrays of a page that has just been put into use do not count as its contents yet */
-	if (GjPageGetOpaque(page)->used > 0 || ((PageHeader) page)->pd_lower > SizeOfPageHeaderData)
+	if (!GjDataIsNarrow(page) &&
+		(GjPageGetOpaque(page)->used > 0 ||
+		 ((PageHeader) page)->pd_lower > SizeOfPageHeaderData))
 		check_lower(state, block, page, (char *) page + state->info.arrays_end);
 	count = GjDataCount(page, &state->info);
 	if (count != GjPageGetOpaque(page)->used)
@@ -628,21 +696,57 @@ check_slots(CheckState *state, BlockNumber block, Page page)
 	return count;
 }
 
+/*
+ * Return the most slots that a narrow page of a run may have; 0 if it is a delta
+ */
+static int
+slots_of_run(const CheckState *state, uint32 run)
+{
+	for (int i = 0; i < state->now.nruns; i++)
+	{
+		if (state->now.runs[i].run == run)
+			return state->now.runs[i].most_slots;
+	}
+	return 0;
+}
+
+/*
+ * Check that the key and the TID of a narrow page are what searches, which do not truncate base and
+ * offset, find there
+ */
+static void
+check_offsets(CheckState *state, BlockNumber block, Page page, int slot, const char *row)
+{
+	const GjIndexInfo *info = &state->info;
+	ItemPointerData tid;
+
+	if (GjDataGetKey(page, info, slot) != GjRowGetKey(info, row, &tid))
+		GjReportCorruption(state->index, block, "A key is out of range.");
+	if (GjDataGetTid(page, info, slot) != GjPackTid(&tid))
+		GjReportCorruption(state->index, block, "An entry has an impossible TID.");
+}
+
 static void
 check_data(CheckState *state, BlockNumber block, Page page)
 {
 	GjPageOpaque opaque = GjPageGetOpaque(page);
 	int			count = check_slots(state, block, page);
 	int			nslots = GjDataSlots(page, &state->info);
+	const GjIndexInfo *info = &state->info;
+	Page		plain = GjDataOpen(state->index, block, page, &info, state->wide);
 
+	if (GjDataIsNarrow(page) && nslots > slots_of_run(state, opaque->run))
+		GjReportCorruption(state->index, block,
+						   "A narrow page has more slots than the metapage says of its run.");
 	for (int slot = 0; slot < nslots; slot++)
 	{
 		char		row[GJ_MAX_ROW_WIDTH];
 
-		if (!GjDataIsUsed(page, &state->info, slot))
+		if (!GjDataIsUsed(plain, info, slot))
 			continue;
-		GjRowFromSlot(page, &state->info, slot, row);
+		GjRowFromSlot(plain, info, slot, row);
 		check_entry(state, block, opaque, row);
+		check_offsets(state, block, page, slot, row);
 	}
 	state->free_slots += nslots - count;
 }
@@ -827,6 +931,7 @@ audit_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
 	int			nslots = GjDataSlots(page, info);
 	int			n = (int) Min(check->run->entries - check->had, (uint64) nslots);
 
+	GjNarrowDemand(state->index, block, page, info);
 	for (int slot = 0; slot < nslots; slot++)
 	{
 		GjPlace		place;
@@ -848,6 +953,7 @@ audit_order(RunCheck *check, BlockNumber block, Page page, const GjPlace *first)
 	check->data_pages++;
 	check->had += n;
 	state->run_entries[check->number] += GjPageGetOpaque(page)->used;
+	count_bytes(state, page);
 }
 
 static void

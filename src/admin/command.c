@@ -249,9 +249,11 @@ report_no_memory(Relation index, int device, GjFallback why)
 	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
 	GjServiceStatus sum = {0};
 	GjIndexInfo info;
+	GjIndexState state;
 	uint64		bytes;
 
 	GjIndexGetInfo(index, &info);
+	GjIndexGetState(index, &state);
 	for (int i = 0; i < GjServiceDevices(); i++)
 	{
 		GjServiceStatus status;
@@ -263,7 +265,8 @@ report_no_memory(Relation index, int device, GjFallback why)
 		sum.memory_columns_limit += status.memory_columns_limit;
 		sum.memory_columns += status.memory_columns;
 	}
-	bytes = GjMirrorBytes(&info, Max(nblocks, info.first_data) - info.first_data);
+	bytes = GjMirrorBytes(&info, GjMirrorSlots(&info, &state),
+						  Max(nblocks, info.first_data) - info.first_data);
 	ereport(ERROR,
 			(errcode(ERRCODE_OUT_OF_MEMORY),
 			 errmsg("could not load index \"%s\": %s", RelationGetRelationName(index),

@@ -468,11 +468,15 @@ write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end)
 	uint32		number = GjFoldBegin(fold->index, &change);
 	GjRunWriter *writer;
 	GjFoldRows	rows;
+	bool		merged[GJ_MAX_RUNS];
 	uint64		written = 0;
 	uint64		reported = 0;	/* entries at the last test step */
 
 	GjStep("begun");
 	writer = GjRunWriterBegin(fold->index, &fold->info, number, change, false);
+	for (int i = 0; i < fold->state.nruns; i++)
+		merged[i] = i >= first;
+	GjRunWriterBind(writer, &fold->state, merged);
 	GjFoldOpenSources(fold, first);
 	GjProgressPhaseBegin(GJ_PROGRESS_WRITING, count_entries(fold, first));
 	GjStep("sorted");
@@ -603,7 +607,10 @@ read_delta_page(const GjFold *fold, const SortedDelta *sorted, BlockNumber i, ui
 	if (is_delta)
 		*change = GjPageGetOpaque(page)->change;
 	if (is_delta && copy != NULL)
+	{
+		GjPlainDemand(fold->index, sorted->blocks[i], page);
 		memcpy(copy, page, BLCKSZ);
+	}
 	UnlockReleaseBuffer(buffer);
 	return is_delta;
 }

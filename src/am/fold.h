@@ -36,16 +36,17 @@ typedef struct GjFold
 	struct GjFoldWords *words;	/* entries as words; NULL if rows come from sources */
 	struct GjFoldMerge *merge;	/* the sources, otherwise */
 	MemoryContext memory;		/* of words or merge */
+	GjWide	   *wide;			/* for narrow pages */
 } GjFold;
 
-/* Rows in order: a page, entries of several pages, or words */
+/* Rows in order: one of a sort, entries of several pages, or words */
 typedef struct GjFoldRows
 {
 	int			n;
-	Page		page;			/* a page that has no other rows, full unless it is the last one;
-								 * NULL if the rows are not one */
+	const char *row;			/* of a sort, or NULL */
 	const GjPageEntry *entries; /* NULL if the rows are words */
-	const PGAlignedBlock *pages;
+	const Page *pages;
+	const GjIndexInfo *layout;	/* of the pages */
 	bool		has_nulls;		/* false if no value on the pages is NULL */
 	const uint64 *words;
 	const GjWordForm *form;
@@ -64,10 +65,11 @@ GjFoldWriteRows(GjRunWriter *writer, const GjFoldRows *rows)
 {
 	if (rows->words != NULL)
 		GjRunWriterAddWords(writer, rows->form, rows->words, rows->n);
-	else if (rows->page != NULL)
-		GjRunWriterAddPage(writer, rows->page, rows->n);
+	else if (rows->row != NULL)
+		GjRunWriterAdd(writer, rows->row);
 	else
-		GjRunWriterAddEntries(writer, rows->pages, rows->entries, rows->n, rows->has_nulls);
+		GjRunWriterAddEntries(writer, rows->pages, rows->layout, rows->entries, rows->n,
+							  rows->has_nulls);
 }
 
 /*

@@ -7,11 +7,11 @@
  * says is corrupted.  So are rows of a run that do not ascend: as the first of a page of the new
  * run, one could hide many others from searches.
  *
- * All sources deliver pages: even the sort puts its rows on one, in private memory.  A fold of the
- * delta alone writes these pages.  Otherwise the current pages of all sources are merged up to the
- * place where the first of them ends: all rows up to that place are on these pages, because those
- * of each source ascend.  Only places are merged; values are copied afterwards.  If an entry fits
- * in a word, faster code is used: "Entries as words" below.
+ * A fold of the delta alone writes the sorted rows one by one.  Otherwise all sources deliver
+ * pages, even the sort, and these are merged up to the place where the first of them ends: all rows
+ * up to that place are on them, because those of each source ascend.  Only places are merged;
+ * values are copied afterwards.  If an entry fits in a word, faster code is used: "Entries as
+ * words" below.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -85,7 +85,9 @@ typedef struct GjFoldMerge
 {
 	int			nsources;
 	GjFoldSource sources[GJ_ENTRY_PAGES];
-	PGAlignedBlock *pages;		/* current page of each source */
+	Page	   *pages;			/* current page of each source */
+	GjIndexInfo layout;			/* of plain images */
+	const GjIndexInfo *info;	/* the same: that of the pages */
 	GjPageEntry *buffers[2];	/* each has room for all entries of the pages */
 	GjPageEntry *merged;		/* entries to be returned */
 	int			nmerged;
@@ -140,7 +142,6 @@ typedef struct GjFoldWords
 static void list_delta(GjFold *fold);
 static void open_merge(GjFold *fold, int first_run);
 static void sort_delta(GjFold *fold, GjFoldSource *source);
-static bool next_sorted(GjFold *fold, GjFoldRows *rows);
 static bool merge_pages(GjFold *fold);
 static bool load_page(GjFold *fold, int number);
 static bool load_run_page(GjFold *fold, int number);
@@ -152,6 +153,7 @@ static void report_disorder(const GjFold *fold, const GjRunReader *reader)
 			__attribute__((noreturn));
 static void check_order(const GjFold *fold, GjFoldSource *source, Page page);
 static void copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy);
+static void copy_run_page(GjFold *fold, BlockNumber block, uint32 run, Page copy);
 static int	slots_up_to(const GjFold *fold, const GjFoldSource *source, Page page,
 						const GjPlace *place);
 static int	take_entries(const GjIndexInfo *info, Page page, int from, int to, int number,
@@ -230,10 +232,15 @@ GjFoldNextRows(GjFold *fold, GjFoldRows *rows)
 	if (fold->words != NULL)
 		return next_words(fold, rows);
 	if (merge->nsources == 1 && merge->sources[0].sort != NULL)
-		return next_sorted(fold, rows);
+	{
+		rows->row = GjRowSortNext(merge->sources[0].sort);
+		rows->n = rows->row != NULL ? 1 : 0;
+		return rows->n > 0;
+	}
 	if (merge->nmerged == 0 && !merge_pages(fold))
 		return false;
 	rows->pages = merge->pages;
+	rows->layout = merge->info;
 	for (int i = 0; i < merge->nsources; i++)
 		rows->has_nulls |= merge->sources[i].has_nulls;
 	rows->entries = merge->merged;
@@ -292,8 +299,13 @@ open_merge(GjFold *fold, int first_run)
 		source->ended = !begin_run(fold, &source->run, &fold->state.runs[i]);
 	}
 	/* each source also has a sentinel */
-	room = (Size) merge->nsources * (GjDataMostSlots(&fold->info) + 1);
-	merge->pages = palloc0(merge->nsources * sizeof(PGAlignedBlock));
+	room = (Size) merge->nsources * (GJ_MAX_SLOTS + 1);
+	fold->wide = GjWideCreate(&fold->info);
+	merge->info = &merge->layout;
+	merge->layout = fold->wide->info;
+	merge->pages = palloc(merge->nsources * sizeof(Page));
+	for (int i = 0; i < merge->nsources; i++)
+		merge->pages[i] = GjWideAlloc(merge->info, CurrentMemoryContext);
 	for (int i = 0; i < lengthof(merge->buffers); i++)
 		merge->buffers[i] = palloc(room * sizeof(GjPageEntry));
 }
@@ -317,18 +329,6 @@ sort_delta(GjFold *fold, GjFoldSource *source)
 		GjRowSortAddPage(source->sort, (Page) copy.data);
 	}
 	GjRowSortPerform(source->sort);
-}
-
-/*
- * Get the next page of the delta, which is the only source
- */
-static bool
-next_sorted(GjFold *fold, GjFoldRows *rows)
-{
-	rows->page = (Page) fold->merge->pages[0].data;
-	GjDataInit(rows->page, &fold->info, 0);
-	rows->n = GjRowSortNextPage(fold->merge->sources[0].sort, rows->page);
-	return rows->n > 0;
 }
 
 /*
@@ -364,9 +364,9 @@ merge_pages(GjFold *fold)
 	for (int i = 0; i < merge->nsources; i++)
 	{
 		GjFoldSource *source = &merge->sources[i];
-		Page		page = (Page) merge->pages[i].data;
+		Page		page = merge->pages[i];
 		int			to = slots_up_to(fold, source, page, &end);
-		int			n = take_entries(&fold->info, page, source->slot, to, i, room);
+		int			n = take_entries(merge->info, page, source->slot, to, i, room);
 
 		source->slot = Max(source->slot, to);
 		if (n == 0)
@@ -387,7 +387,8 @@ static bool
 load_page(GjFold *fold, int number)
 {
 	GjFoldSource *source = &fold->merge->sources[number];
-	Page		page = (Page) fold->merge->pages[number].data;
+	Page		page = fold->merge->pages[number];
+	const char *row;
 
 	if (source->ended)
 		return false;
@@ -396,13 +397,15 @@ load_page(GjFold *fold, int number)
 		source->ended = !load_run_page(fold, number);
 	else
 	{
-		GjDataInit(page, &fold->info, 0);
-		source->nslots = GjRowSortNextPage(source->sort, page);
+		GjWideInit(page, fold->merge->info, 0);
+		while (source->nslots < fold->info.plain_slots &&
+			   (row = GjRowSortNext(source->sort)) != NULL)
+			GjDataPut(page, fold->merge->info, source->nslots++, row);
 		source->ended = source->nslots == 0;
 		if (!source->ended)
-			source->last = GjDataGetPlace(page, &fold->info, source->nslots - 1);
+			source->last = GjDataGetPlace(page, fold->merge->info, source->nslots - 1);
 	}
-	source->has_nulls = !source->ended && GjDataHasNulls(page, &fold->info);
+	source->has_nulls = !source->ended && GjDataHasNulls(page, fold->merge->info);
 	return !source->ended;
 }
 
@@ -411,12 +414,12 @@ load_run_page(GjFold *fold, int number)
 {
 	GjFoldSource *source = &fold->merge->sources[number];
 	const GjRunReader *reader = &source->run.reader;
-	Page		page = (Page) fold->merge->pages[number].data;
+	Page		page = fold->merge->pages[number];
 
 	if (!next_run_page(fold, &source->run))
 		return false;
-	copy_data_page(fold, reader->block, reader->run.run, page);
-	source->nslots = GjDataEnd(page, &fold->info);
+	copy_run_page(fold, reader->block, reader->run.run, page);
+	source->nslots = GjDataEnd(page, fold->merge->info);
 	check_order(fold, source, page);
 	if (fold->after != NULL)
 		source->slot = slots_up_to(fold, source, page, fold->after);
@@ -496,7 +499,7 @@ rows_ascend(const char *keys, int width, const ItemPointerData *tids, int n, GjP
 static void
 check_order(const GjFold *fold, GjFoldSource *source, Page page)
 {
-	const GjIndexInfo *info = &fold->info;
+	const GjIndexInfo *info = fold->merge->info;
 	const char *keys = GjDataKeys(page, info);
 	const ItemPointerData *tids = GjDataTids(page, info);
 	bool		ascend = info->key_width == sizeof(int32) ?
@@ -526,7 +529,7 @@ slots_up_to(const GjFold *fold, const GjFoldSource *source, Page page, const GjP
 	while (low < high)
 	{
 		int			at = (low + high) / 2;
-		GjPlace		here = GjDataGetPlace(page, &fold->info, at);
+		GjPlace		here = GjDataGetPlace(page, fold->merge->info, at);
 
 		if (GjPlaceIsBefore(place, &here))
 			high = at;
@@ -596,7 +599,20 @@ copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *copy)
 {
 	Buffer		buffer = lock_page(fold, block, run);
 
+	GjPlainDemand(fold->index, block, BufferGetPage(buffer));
 	memcpy(copy, BufferGetPage(buffer), BLCKSZ);
+	UnlockReleaseBuffer(buffer);
+}
+
+/*
+ * Copy a page of a run to a plain image
+ */
+static void
+copy_run_page(GjFold *fold, BlockNumber block, uint32 run, Page copy)
+{
+	Buffer		buffer = lock_page(fold, block, run);
+
+	GjDataCopy(fold->index, block, BufferGetPage(buffer), &fold->info, copy, fold->merge->info);
 	UnlockReleaseBuffer(buffer);
 }
 
@@ -654,6 +670,7 @@ open_words(GjFold *fold, int first_run)
 		!find_word_form(&form, extent.min_key, extent.max_key, count_blocks(fold)))
 		return false;
 
+	fold->wide = GjWideCreate(&fold->info);
 	words = palloc0(sizeof(GjFoldWords));
 	words->form = form;
 	fold->words = words;
@@ -871,7 +888,7 @@ take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 roo
 	const GjIndexInfo *info = &fold->info;
 	const GjWordForm *form = &fold->words->form;
 	Buffer		buffer = lock_page(fold, block, run);
-	Page		page = BufferGetPage(buffer);
+	Page		page = GjDataOpen(fold->index, block, BufferGetPage(buffer), &info, fold->wide);
 	int			n = GjDataCount(page, info);
 	bool		fits;
 

@@ -401,6 +401,7 @@ write_run(GjBuildState *state, Relation index, GjRun *run)
 	uint64		done = 0;
 	const char *row;
 
+	GjRunWriterMeasure(writer, state->sort);
 	while ((row = GjRowSortNext(state->sort)) != NULL)
 	{
 		GjRunWriterAdd(writer, row);

@@ -238,6 +238,7 @@ lock_open_page(Relation index, int lane)
 	data = ReadBuffer(index, block);
 	LockBuffer(data, BUFFER_LOCK_EXCLUSIVE);
 	GjPageCheck(index, data, GJ_PAGE_DATA);
+	GjPlainDemand(index, block, BufferGetPage(data));
 	if (GjPageGetOpaque(BufferGetPage(data))->run != run)
 		GjReportCorruption(index, block, "A lane has a page open that is of another delta.");
 	return data;

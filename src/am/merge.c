@@ -414,7 +414,11 @@ begin(Relation index, GjFoldMode mode, const LOCKTAG *lock, BufferAccessStrategy
 		merge->run = GjMergeAnnounce(index, is_source);
 		merge->writer = GjRunWriterBegin(index, &info, merge->run, 0, false);
 		for (int i = 0; i < state.nruns; i++)
-			merge->total += is_source[i] ? count_alive(&state.runs[i]) : 0;
+		{
+			if (is_source[i])
+				merge->total += count_alive(&state.runs[i]);
+		}
+		GjRunWriterBind(merge->writer, &state, is_source);
 		GjStep("merge begun");
 	}
 	MemoryContextSwitchTo(old);
@@ -538,7 +542,7 @@ keep_sources(GjIndexState *state)
 static bool
 write_pages(GjMerge *merge, GjFold *fold)
 {
-	uint64		least = 2 * (uint64) GjDataMostSlots(&fold->info);
+	uint64		least = 2 * GJ_MAX_SLOTS;
 	uint64		most = STEP_PAGES * (uint64) fold->info.plain_slots;
 	uint64		written = 0;
 	uint64		next = least;	/* number of entries after which to look at the clock */

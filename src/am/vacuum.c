@@ -85,6 +85,7 @@ typedef struct GjVacuumState
 	uint64		room;			/* maximum number of pages */
 	uint64	   *entries;		/* of the pages: block, offset, and slot number in the batch */
 	uint64	   *scratch;
+	GjWide	   *wide;			/* for narrow pages */
 	uint64		nentries;
 	uint32	   *dead;			/* a bit for each slot of each page */
 } GjVacuumState;
@@ -243,7 +244,7 @@ clean_tail(GjVacuumState *state, BlockNumber block)
 static void
 batch_begin(GjVacuumState *state, BlockNumber npages)
 {
-	uint64		slots = GjDataMostSlots(&state->info);
+	uint64		slots = GJ_MAX_SLOTS;
 	Size		page_size = sizeof(BatchPage) + slots * 2 * sizeof(uint64) +
 		slots / GJ_SLOTS_PER_WORD * sizeof(uint32);
 
@@ -251,6 +252,7 @@ batch_begin(GjVacuumState *state, BlockNumber npages)
 	state->room = Max(1, Min(state->room, GjVacuumMemory() / page_size));
 	if (GjStepsAreShort())
 		state->room = Min(state->room, 2);
+	state->wide = GjWideCreate(&state->info);
 	state->pages = palloc(state->room * sizeof(BatchPage));
 	state->entries = palloc(state->room * slots * sizeof(uint64));
 	state->scratch = palloc(state->room * slots * sizeof(uint64));
@@ -308,10 +310,12 @@ add_page(GjVacuumState *state, BlockNumber block)
 static void
 add_entries(GjVacuumState *state, Page page, BatchPage *to)
 {
-	ItemPointerData *tids = GjDataTids(page, &state->info);
-	uint64		first = state->npages * GjDataMostSlots(&state->info);
+	const GjIndexInfo *info = &state->info;
+	Page		plain = GjDataOpen(state->vacuum->index, to->block, page, &info, state->wide);
+	ItemPointerData *tids = GjDataTids(plain, info);
+	uint64		first = state->npages * GJ_MAX_SLOTS;
 	uint16		slots[GJ_MAX_SLOTS];
-	int			n = GjDataListUsed(page, &state->info, slots);
+	int			n = GjDataListUsed(plain, info, slots);
 
 	for (int i = 0; i < n; i++)
 	{
@@ -331,7 +335,7 @@ add_entries(GjVacuumState *state, Page page, BatchPage *to)
 static void
 clean_batch(GjVacuumState *state)
 {
-	int			words = GjDataMostSlots(&state->info) / GJ_SLOTS_PER_WORD;
+	int			words = GJ_MAX_SLOTS / GJ_SLOTS_PER_WORD;
 
 	find_dead(state);
 	GjStep("judged");
@@ -374,7 +378,7 @@ static void
 clean_page(GjVacuumState *state, const BatchPage *page, const uint32 *dead)
 {
 	Relation	index = state->vacuum->index;
-	int			words = GjDataMostSlots(&state->info) / GJ_SLOTS_PER_WORD;
+	int			words = GJ_MAX_SLOTS / GJ_SLOTS_PER_WORD;
 	int			ndead = 0;
 
 	for (int word = 0; word < words; word++)

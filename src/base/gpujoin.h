@@ -64,8 +64,9 @@ typedef enum GjDevice
 #define GJ_MIN_RESULT_BUFFER		1024
 #define GJ_MAX_RESULT_BUFFER		(16 * 1024 * 1024)
 
-/* Smallest share of the result buffer for a request: two page images and more */
-#define GJ_MIN_CHUNK_BYTES			((Size) 128 * 1024)
+/* Smallest share of the result buffer for a request: each half has room for the image of a narrow
+ * page, which may have four times the slots of a plain one */
+#define GJ_MIN_CHUNK_BYTES			((Size) 16 * BLCKSZ)
 
 #define GJ_DEFAULT_MAX_REQUESTS		64
 #define GJ_MAX_MAX_REQUESTS			256

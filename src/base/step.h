@@ -31,9 +31,13 @@ extern void GjStepReached(const char *name);
 /* True in tests, where work that is done in steps takes as many as possible */
 #define GjStepsAreShort() (gj_debug_step != NULL && gj_debug_step[0] != '\0')
 
+/* True in tests that make an index as an older release has left it */
+#define GjPagesArePlain() (gj_debug_step != NULL && strcmp(gj_debug_step, "plain pages") == 0)
+
 #else
 #define GjStep(name) ((void) 0)
 #define GjStepsAreShort() false
+#define GjPagesArePlain() false
 #endif
 
 #endif							/* GPUJOIN_BASE_STEP_H */

@@ -37,6 +37,13 @@ GjPackedOffset(uint64 packed)
 	return (OffsetNumber) packed;
 }
 
+static inline bool
+GjPackedIsPossible(uint64 packed)
+{
+	return packed >> 16 < InvalidBlockNumber &&
+		(OffsetNumber) (GjPackedOffset(packed) - 1) < MaxHeapTuplesPerPage;
+}
+
 /* A place in the order of an index's entries */
 typedef struct GjPlace
 {

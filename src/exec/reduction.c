@@ -427,7 +427,7 @@ find_words(const GjTableScan *table, GjReduceRequest *request)
 	gjd_shape	shape;
 
 	GjIndexGetInfo(table->index, &info);
-	GjMirrorShape(&info, &shape);
+	GjMirrorShape(&info, info.plain_slots, &shape);
 	request->words[0] = gjd_group_words(asked);
 	for (uint32 i = 0; i < asked->n_aggregates; i++)
 		request->words[i + 1] = request->words[i] +

@@ -450,7 +450,7 @@ request(GjDeviceMatch *match, GjServiceMatchInfo *info)
 
 	if (tids != NULL)
 		return GjServiceMatch(column, match->keys, tids, info);
-	GjMirrorShape(match->info, &shape);
+	GjMirrorShape(match->info, column->slots, &shape);
 	return GjServiceMatchEntries(column, &shape, match->keys, entries, info);
 }
 

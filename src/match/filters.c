@@ -61,7 +61,7 @@
  * Runs with filters: minimum number of pages, maximum number of entries, and of listed keys for
  * each page
  */
-#define LEAST_RUN_PAGES			64
+#define LEAST_RUN_PAGES			24
 #define MAX_RUN_ENTRIES			(1 << 20)
 #define MAX_KEYS_A_PAGE			16
 
@@ -393,12 +393,18 @@ add_page(const GjSearch *search, BlockNumber block, uint32 run, uint64 *words, u
 	listed = !GjPageIsUnused(page) &&
 		GjPageCheckKind(search->index, buffer) == GJ_PAGE_DATA &&
 		GjPageGetOpaque(page)->run == run;
-	if (listed && info->key_width == sizeof(int32))
-		add_keys(words, nwords, GjDataKeys(page, info), sizeof(int32),
-				 GjDataSlots(page, info));
-	else if (listed)
-		add_keys(words, nwords, GjDataKeys(page, info), sizeof(int64),
-				 GjDataSlots(page, info));
+	if (listed)
+	{
+		int64		widened[GJ_MAX_SLOTS];
+		const char *keys;
+
+		GjNarrowDemand(search->index, block, page, info);
+		keys = GjDataGetKeys(page, info, widened);
+		if (info->key_width == sizeof(int32))
+			add_keys(words, nwords, keys, sizeof(int32), GjDataSlots(page, info));
+		else
+			add_keys(words, nwords, keys, sizeof(int64), GjDataSlots(page, info));
+	}
 	UnlockReleaseBuffer(buffer);
 	return listed;
 }

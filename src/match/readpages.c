@@ -74,14 +74,14 @@
 	 GjPrefetch((char *) (page) + BLCKSZ - MAXALIGN(sizeof(GjPageOpaqueData))))
 
 /*
- * Prefetch the keys of a page.  A pin is enough, because the addresses depend on the
+ * Prefetch the keys of a plain page.  A pin is enough, because the addresses depend on the
  * index only, not on the page's contents.
  */
 static pg_attribute_always_inline void
 GjPrefetchKeys(Page page, const GjIndexInfo *info)
 {
 	GjPrefetchEnds(page);
-	GjPrefetchRange(GjDataUsed(page, info), info->plain_words * sizeof(uint32));
+	GjPrefetchRange((char *) page + info->used_offset, info->plain_words * sizeof(uint32));
 	GjPrefetchRange(GjDataKeys(page, info), info->plain_slots * info->key_width);
 }
 
@@ -118,8 +118,11 @@ static bool match_keys(Page page, const GjIndexInfo *info, const GjKeySet *keys,
 					   GjMatchStats *stats);
 static bool match_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
 						 GjMatchTarget target, GjMatchStats *stats);
-static void prefetch_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
+static void prefetch_keys(const GjSearch *search, Page page);
+static void prefetch_listed(const GjSearch *search, Page page, const GjChosenPage *chosen,
 							GjMatchTarget target);
+static void prefetch_alike(const GjSearch *search, Page page, const GjChosenPage *chosen,
+						   GjMatchTarget target);
 static bool has_few_keys(const GjChosenPage *chosen);
 static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
 static void find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,
@@ -134,18 +137,10 @@ static bool add_used(GjMatchTarget target, Page page, const GjIndexInfo *info, i
 					 GjMatchStats *stats);
 static bool add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n,
 					  GjMatchStats *stats);
-static bool may_have_nulls(const GjIndexInfo *info, int i, const GjEntryColumn *column);
-static void copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
-					   int first, int n);
-static bool take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots,
-					  int nslots);
-static void take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
-					   int words, const uint16 *slots, int nslots);
+static bool add_tids(GjTidSet *set, Page page, const GjIndexInfo *info, const GjPageHits *hits);
+static void prefetch_narrow(Page page, const GjIndexInfo *info, const GjPageHits *hits, int first,
+							GjMatchTarget target);
 static void page_hits_list(GjPageHits *hits, int first, int words);
-static bool entry_set_add_page(GjEntrySet *set, Page page, const GjIndexInfo *info,
-							   const GjPageHits *hits);
-static bool entry_set_add_slots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first,
-								int n);
 
 /*
  * Read the chosen pages of runs.  Returns false if one of them does not belong to its run any
@@ -202,10 +197,10 @@ pin_run_page(GjSearch *search, int i, const GjPageLimits *limits, GjMatchTarget 
 	if (IS_BOUNDED(chosen, limits) || !has_few_keys(chosen))
 	{
 		GjKeySetPrepare(search->keys);
-		GjPrefetchKeys(BufferGetPage(buffer), search->info);
+		prefetch_keys(search, BufferGetPage(buffer));
 	}
 	else if (buffer != chosen->recalled)
-		prefetch_listed(BufferGetPage(buffer), search->info, chosen, target);
+		prefetch_listed(search, BufferGetPage(buffer), chosen, target);
 	return buffer;
 }
 
@@ -226,7 +221,7 @@ recall_pages(GjSearch *search, int from, GjMatchTarget target)
 		const GjChosenPage *chosen = &search->chosen[i];
 
 		if (BufferIsValid(chosen->recalled) && has_few_keys(chosen))
-			prefetch_listed(BufferGetPage(chosen->recalled), search->info, chosen, target);
+			prefetch_listed(search, BufferGetPage(chosen->recalled), chosen, target);
 	}
 	for (int i = end; i < expected; i++)
 		GjBufferExpect(search->index, search->chosen[i].block);
@@ -280,18 +275,29 @@ static void
 match_page(GjSearch *search, Buffer buffer, const GjChosenPage *chosen,
 		   const GjPageLimits *limits, GjMatchTarget target, GjMatchStats *stats)
 {
+	const GjIndexInfo *info = search->info;
 	Page		page = BufferGetPage(buffer);
 	GjPageLimits some = *limits;
 	bool		possible;
 
+	GjNarrowDemand(search->index, chosen->block, page, info);
+	if (GjDataIsNarrow(page))
+	{
+		if (GjDataSlots(page, info) > search->most_slots)
+			GjReportCorruption(search->index, chosen->block,
+							   "A page has more slots than the metapage says of its run.");
+		search->narrow_slots = GjDataSlots(page, info);
+		memcpy(search->narrow, GjPageGetNarrow(page),
+			   (GJ_FIRST_INCLUDED + info->nincluded) * sizeof(GjNarrowColumn));
+	}
 	stats->pages++;
 	stats->entries += GjPageGetOpaque(page)->used;
 	stats->run_pages_read++;
 	some.bounded = IS_BOUNDED(chosen, limits);
 	if (some.bounded || !has_few_keys(chosen))
-		possible = match_keys(page, search->info, search->keys, &some, NULL, target, stats);
+		possible = match_keys(page, info, search->keys, &some, NULL, target, stats);
 	else
-		possible = match_listed(page, search->info, chosen, target, stats);
+		possible = match_listed(page, info, chosen, target, stats);
 	if (!possible)
 		GjReportCorruption(search->index, chosen->block, "An entry has an impossible TID.");
 }
@@ -317,9 +323,12 @@ GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 			GjPageOwner owner = GjPageGetOwner(state, page);
 
 			stats->entries += GjPageGetOpaque(page)->used;
-			if ((owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA) &&
-				!match_keys(page, info, keys, NULL, NULL, target, stats))
-				GjReportCorruption(index, block, "An entry has an impossible TID.");
+			if (owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA)
+			{
+				GjNarrowDemand(index, block, page, info);
+				if (!match_keys(page, info, keys, NULL, NULL, target, stats))
+					GjReportCorruption(index, block, "An entry has an impossible TID.");
+			}
 		}
 		stats->pages++;
 		UnlockReleaseBuffer(buffer);
@@ -410,6 +419,7 @@ read_delta_page(GjSearch *search, int i, Buffer buffer, Buffer next,
 	listed = is_listed(search, buffer, &search->chosen[i]);
 	if (listed)
 	{
+		GjPlainDemand(search->index, search->chosen[i].block, page);
 		stats->pages++;
 		stats->delta_pages++;
 		stats->entries += GjPageGetOpaque(page)->used;
@@ -614,9 +624,22 @@ match_keys(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPag
 		return true;
 	stats->tids += hits.nslots;
 	if (target.tids != NULL)
-		return GjTidSetAdd(target.tids, GjDataTids(page, info), hits.bits,
-						   GjDataWords(page, info));
-	return entry_set_add_page(target.entries, page, info, &hits);
+		return add_tids(target.tids, page, info, &hits);
+	if (target.entries->plain != NULL)
+		return add_tids(target.entries->plain, page, info, &hits);
+	return GjEntrySetAddHits(target.entries, page, info, hits.slots, hits.nslots);
+}
+
+/* Add the TIDs of the hits */
+static bool
+add_tids(GjTidSet *set, Page page, const GjIndexInfo *info, const GjPageHits *hits)
+{
+	uint64		packed[GJ_MAX_SLOTS];
+
+	if (!GjDataIsNarrow(page))
+		return GjTidSetAdd(set, GjDataTids(page, info), hits->bits, GjDataWords(page, info));
+	GjNarrowGatherTids(page, hits->slots, hits->nslots, packed);
+	return GjTidSetAddPacked(set, packed, hits->nslots);
 }
 
 /*
@@ -627,7 +650,8 @@ static void
 find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,
 		  GjMatchTarget target, GjPageHits *hits)
 {
-	const char *page_keys = GjDataKeys(page, info);
+	int64		widened[GJ_MAX_SLOTS];
+	const char *page_keys = GjDataGetKeys(page, info, widened);
 	const uint32 *used = GjDataUsed(page, info);
 	Size		word_keys = GJ_SLOTS_PER_WORD * info->key_width;
 	uint32		all[GJ_MAX_WORDS];
@@ -658,17 +682,37 @@ static void
 prefetch_hits(Page page, const GjIndexInfo *info, const GjPageHits *hits, int first,
 			  GjMatchTarget target)
 {
+	if (GjDataIsNarrow(page))
+	{
+		prefetch_narrow(page, info, hits, first, target);
+		return;
+	}
 	for (int i = 0; target.tids == NULL && i < info->nincluded; i++)
 	{
 		if (target.entries->included[i].width == 0)
 			continue;
 		prefetch_values(GjDataValues(page, &info->included[i]), info->included[i].width, hits,
 						first);
-		if (first == 0 && may_have_nulls(info, i, &target.entries->included[i]))
+		if (first == 0 && GjColumnMayHaveNulls(info, i, &target.entries->included[i]))
 			GjPrefetchRange(GjDataNulls(page, &info->included[i]),
 							GjDataWords(page, info) * sizeof(uint32));
 	}
 	prefetch_values((char *) GjDataTids(page, info), sizeof(ItemPointerData), hits, first);
+}
+
+static void
+prefetch_narrow(Page page, const GjIndexInfo *info, const GjPageHits *hits, int first,
+				GjMatchTarget target)
+{
+	const GjNarrowColumn *columns = GjPageGetNarrow(page);
+
+	for (int i = GJ_TID_COLUMN; i < GJ_FIRST_INCLUDED + info->nincluded; i++)
+	{
+		if (i == GJ_TID_COLUMN ||
+			(target.tids == NULL && target.entries->included[i - GJ_FIRST_INCLUDED].width > 0))
+			prefetch_values((const char *) page + columns[i].offset, columns[i].width, hits,
+							first);
+	}
 }
 
 static pg_attribute_always_inline void
@@ -742,19 +786,29 @@ has_few_keys(const GjChosenPage *chosen)
 		(many >= GjKeySetCount(keys) || GjKeySetAt(keys, many) > chosen->next.key);
 }
 
-static pg_attribute_always_inline int64
-load_key(const char *keys, int width, int slot)
+/* Where the keys of a page are, and how wide: 0 stands for those of a narrow page */
+typedef struct KeyArray
 {
+	const char *array;
+	int			stored_width;
+	uint64		base;
+} KeyArray;
+
+static pg_attribute_always_inline int64
+load_key(const KeyArray *keys, int width, int slot)
+{
+	if (width == 0)
+		return (int64) (keys->base + GjNarrowLoad(keys->array, keys->stored_width, slot));
 	if (width == sizeof(int32))
-		return ((const int32 *) keys)[slot];
-	return ((const int64 *) keys)[slot];
+		return ((const int32 *) keys->array)[slot];
+	return ((const int64 *) keys->array)[slot];
 }
 
 /*
  * Return the first slot from low on whose key is not below this one, or high
  */
 static pg_attribute_always_inline int
-find_slot(const char *keys, int width, int low, int high, int64 key)
+find_slot(const KeyArray *keys, int width, int low, int high, int64 key)
 {
 	int			n = high - low;
 
@@ -774,7 +828,7 @@ find_slot(const char *keys, int width, int low, int high, int64 key)
  * Do the same, but search near a slot first
  */
 static pg_attribute_always_inline int
-find_near(const char *keys, int width, int low, int high, int near, int64 key)
+find_near(const KeyArray *keys, int width, int low, int high, int near, int64 key)
 {
 	int			step = NEAR_SLOTS;
 
@@ -821,15 +875,37 @@ estimate_slot(const GjChosenPage *chosen, int nslots, int64 key)
 	return (int) (((double) key - (double) chosen->first.key) / span * nslots);
 }
 
+/* Prefetch the keys of a page of a run, without reading the page */
+static void
+prefetch_keys(const GjSearch *search, Page page)
+{
+	const GjNarrowColumn *keys = &search->narrow[GJ_KEY_COLUMN];
+
+	if (search->narrow_slots == 0)
+	{
+		GjPrefetchKeys(page, search->info);
+		return;
+	}
+	GjPrefetchEnds(page);
+	GjPrefetchRange((char *) page + keys->offset, search->narrow_slots * keys->width);
+	GjPrefetchRange((char *) page + keys->nulls_offset, search->narrow_slots / BITS_PER_BYTE);
+}
+
 /*
  * Prefetch the memory that match_listed() will probably read, without reading the page
  */
 static void
-prefetch_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
+prefetch_listed(const GjSearch *search, Page page, const GjChosenPage *chosen,
 				GjMatchTarget target)
 {
+	const GjIndexInfo *info = search->info;
 	int			slot = estimate_slot(chosen, info->plain_slots, chosen->wanted);
 
+	if (search->narrow_slots > 0)
+	{
+		prefetch_alike(search, page, chosen, target);
+		return;
+	}
 	slot = Max(Min(slot, info->plain_slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
 	GjPrefetchEnds(page);
 	PREFETCH_NEAR(GjDataKeys(page, info), info->key_width, slot);
@@ -841,12 +917,32 @@ prefetch_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
 	}
 }
 
+/*
+ * Do so where the last narrow page that was read has its arrays, as most pages of a run have
+ */
+static void
+prefetch_alike(const GjSearch *search, Page page, const GjChosenPage *chosen, GjMatchTarget target)
+{
+	int			slots = search->narrow_slots;
+	int			slot = estimate_slot(chosen, slots, chosen->wanted);
+
+	slot = Max(Min(slot, slots - NEAR_SLOTS) - NEAR_SLOTS, 0);
+	GjPrefetchEnds(page);
+	for (int i = 0; i < GJ_FIRST_INCLUDED + search->info->nincluded; i++)
+	{
+		const GjNarrowColumn *column = &search->narrow[i];
+
+		if (i < GJ_FIRST_INCLUDED ||
+			(target.entries != NULL && target.entries->included[i - GJ_FIRST_INCLUDED].width != 0))
+			PREFETCH_NEAR((char *) page + column->offset, column->width, slot);
+	}
+}
+
 static pg_attribute_always_inline bool
-match_sorted(Page page, const GjIndexInfo *info, int width, const GjChosenPage *chosen,
-			 int nslots, GjMatchTarget target, GjMatchStats *stats)
+match_sorted(Page page, const GjIndexInfo *info, const KeyArray *page_keys, int width,
+			 const GjChosenPage *chosen, int nslots, GjMatchTarget target, GjMatchStats *stats)
 {
 	const GjKeySet *keys = chosen->keys;
-	const char *page_keys = GjDataKeys(page, info);
 	bool		has_gaps = GjPageGetOpaque(page)->used != nslots;
 	int			slot = 0;
 
@@ -874,11 +970,10 @@ match_sorted(Page page, const GjIndexInfo *info, int width, const GjChosenPage *
  * Do the same for the intervals.  The keys of a page that is inside one are not even read.
  */
 static pg_attribute_always_inline bool
-match_intervals(Page page, const GjIndexInfo *info, int width, const GjChosenPage *chosen,
-				int nslots, GjMatchTarget target, GjMatchStats *stats)
+match_intervals(Page page, const GjIndexInfo *info, const KeyArray *page_keys, int width,
+				const GjChosenPage *chosen, int nslots, GjMatchTarget target, GjMatchStats *stats)
 {
 	const GjKeySet *keys = chosen->keys;
-	const char *page_keys = GjDataKeys(page, info);
 	bool		has_gaps = GjPageGetOpaque(page)->used != nslots;
 	int			slot = 0;
 
@@ -904,6 +999,15 @@ match_intervals(Page page, const GjIndexInfo *info, int width, const GjChosenPag
 	return true;
 }
 
+static pg_attribute_always_inline bool
+match_found(Page page, const GjIndexInfo *info, const KeyArray *page_keys, int width,
+			const GjChosenPage *chosen, int nslots, GjMatchTarget target, GjMatchStats *stats)
+{
+	if (chosen->keys->nintervals > 0)
+		return match_intervals(page, info, page_keys, width, chosen, nslots, target, stats);
+	return match_sorted(page, info, page_keys, width, chosen, nslots, target, stats);
+}
+
 /*
  * Match a run's page by searching for the few listed keys, or the intervals, that can be on it,
  * without limits on places
@@ -916,15 +1020,20 @@ match_listed(Page page, const GjIndexInfo *info, const GjChosenPage *chosen,
 	int			nslots = GjDataIsFull(page, info) ? GjDataSlots(page, info) :
 		GjDataEnd(page, info);
 
+	KeyArray	keys = {GjDataKeys(page, info)};
+
 	if (nslots == 0)
 		return true;
-	if (chosen->keys->nintervals > 0)
-		return info->key_width == sizeof(int32) ?
-			match_intervals(page, info, sizeof(int32), chosen, nslots, target, stats) :
-			match_intervals(page, info, sizeof(int64), chosen, nslots, target, stats);
+	if (GjDataIsNarrow(page))
+	{
+		const GjNarrowColumn *column = &GjPageGetNarrow(page)[GJ_KEY_COLUMN];
+
+		keys = (KeyArray) {(const char *) page + column->offset, column->width, column->base};
+		return match_found(page, info, &keys, 0, chosen, nslots, target, stats);
+	}
 	if (info->key_width == sizeof(int32))
-		return match_sorted(page, info, sizeof(int32), chosen, nslots, target, stats);
-	return match_sorted(page, info, sizeof(int64), chosen, nslots, target, stats);
+		return match_found(page, info, &keys, sizeof(int32), chosen, nslots, target, stats);
+	return match_found(page, info, &keys, sizeof(int64), chosen, nslots, target, stats);
 }
 
 /*
@@ -950,23 +1059,14 @@ static bool
 add_slots(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int n,
 		  GjMatchStats *stats)
 {
-	const ItemPointerData *tids = GjDataTids(page, info) + first;
 	uint64		packed[GJ_MAX_SLOTS];
 
 	stats->tids += n;
 	if (target.tids == NULL)
-		return entry_set_add_slots(target.entries, page, info, first, n);
-	for (int i = 0; i < n; i++)
-		packed[i] = GjPackTid(&tids[i]);
+		return GjEntrySetAddSlots(target.entries, page, info, first, n);
+	GjPagePackTids(page, info, first, n, packed);
 	return GjTidSetAddPacked(target.tids, packed, n);
 }
-
-/*-------------------------------------------------------------------------
- * Hits to entries
- *
- * Copy entries from the index's pages into an entry set.
- *-------------------------------------------------------------------------
- */
 
 /*
  * Count bits like pg_popcount64(), but without an indirect call
@@ -1009,215 +1109,5 @@ page_hits_list(GjPageHits *hits, int first, int words)
 			}
 		}
 		hits->nslots = end;
-	}
-}
-
-/*
- * Add the hits of a locked data page.  Returns false, and leaves the set unusable, if a TID cannot
- * be a heap tuple's.
- */
-static bool
-entry_set_add_page(GjEntrySet *set, Page page, const GjIndexInfo *info, const GjPageHits *hits)
-{
-	const uint16 *slots = hits->slots;
-	uint64		at = set->nentries;
-	int			n = hits->nslots;
-
-	if (set->plain != NULL)
-		return GjTidSetAdd(set->plain, GjDataTids(page, info), hits->bits,
-						   GjDataWords(page, info));
-	if (!GjEntrySetReserve(set, n))
-		return true;
-
-	if (!take_tids(set, GjDataTids(page, info), slots, n))
-		return false;
-	if (set->keys.width != 0)
-		GjGather(set->keys.values + at * info->key_width, GjDataKeys(page, info), info->key_width,
-				 slots, n);
-	for (int i = 0; i < set->nincluded; i++)
-	{
-		GjEntryColumn *column = &set->included[i];
-
-		if (column->width == 0)
-			continue;
-		GjGather(column->values + at * column->width, GjDataValues(page, &info->included[i]),
-				 column->width, slots, n);
-		if (may_have_nulls(info, i, column))
-			take_nulls(set, column, at, GjDataNulls(page, &info->included[i]),
-					   GjDataWords(page, info), slots, n);
-	}
-	return true;
-}
-
-/*
- * Copy n values of an array; most often it is one word, which takes no call
- */
-static inline void
-copy_values(char *to, uint64 at, const char *from, int first, int width, int n)
-{
-	if (n == 1 && width == sizeof(int64))
-		memcpy(to + at * sizeof(int64), from + first * sizeof(int64), sizeof(int64));
-	else
-		memcpy(to + at * width, from + first * width, n * width);
-}
-
-static bool
-pack_tids(uint64 *to, const ItemPointerData *tids, int n, uint64 *highest)
-{
-	bool		possible = true;
-
-	for (int i = 0; i < n; i++)
-	{
-		to[i] = GjPackTid(&tids[i]);
-		*highest = Max(*highest, to[i]);
-		possible &= GjTidIsPossible(&tids[i]);
-	}
-	return possible;
-}
-
-/*
- * Add n adjacent entries of a locked data page, all of them in use.  Returns false like
- * entry_set_add_page().
- */
-static bool
-entry_set_add_slots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first, int n)
-{
-	const ItemPointerData *tids = GjDataTids(page, info) + first;
-	uint64		at = set->nentries;
-	uint64		highest = 0;
-
-	if (!GjEntrySetReserve(set, n))
-		return true;
-	if (!pack_tids(set->tids + at, tids, n, &highest))
-		return false;
-	GjEntrySetTook(set, n, highest);
-	if (set->keys.width != 0)
-		copy_values(set->keys.values, at, GjDataKeys(page, info), first, info->key_width, n);
-	for (int i = 0; i < set->nincluded; i++)
-	{
-		GjEntryColumn *column = &set->included[i];
-
-		if (column->width == 0)
-			continue;
-		copy_values(column->values, at, GjDataValues(page, &info->included[i]), first,
-					column->width, n);
-		if (may_have_nulls(info, i, column))
-			copy_nulls(set, column, at, GjDataNulls(page, &info->included[i]), first, n);
-	}
-	return true;
-}
-
-/*
- * Return true if the null flags of a column must be read: a rest is never NULL
- */
-static bool
-may_have_nulls(const GjIndexInfo *info, int i, const GjEntryColumn *column)
-{
-	return !info->has_rests || i != info->nvalues || column->has_nulls;
-}
-
-/*
- * Append the null flags of n adjacent slots
- */
-static void
-copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int first,
-		   int n)
-{
-	uint32		any = 0;
-	uint8	   *to;
-
-	for (int word = first / GJ_SLOTS_PER_WORD; word <= (first + n - 1) / GJ_SLOTS_PER_WORD; word++)
-		any |= from[word];
-	if (any == 0 && !column->has_nulls)
-		return;
-
-	to = GjEntrySetNulls(set, column, at) + at;
-	for (int i = 0; i < n; i++)
-	{
-		int			slot = first + i;
-
-		to[i] = (from[slot / GJ_SLOTS_PER_WORD] >> (slot % GJ_SLOTS_PER_WORD)) & 1;
-	}
-}
-
-/*
- * Add the entry of a tail row, whose TID must be possible
- */
-void
-GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
-{
-	ItemPointerData tid;
-	uint64		at = set->nentries;
-	uint16		slot = 0;
-
-	(void) GjRowGetKey(info, row, &tid);
-	if (set->plain != NULL)
-		GjTidSetAddOne(set->plain, &tid);
-	if (set->plain != NULL || !GjEntrySetReserve(set, 1))
-		return;
-
-	(void) take_tids(set, &tid, &slot, 1);
-	if (set->keys.width != 0)
-		memcpy(set->keys.values + at * info->key_width, row, info->key_width);
-	for (int i = 0; i < set->nincluded; i++)
-	{
-		GjEntryColumn *column = &set->included[i];
-		uint8		null;
-
-		if (column->width == 0)
-			continue;
-		memcpy(column->values + at * column->width, row + info->included[i].row_offset,
-			   column->width);
-		null = (row[info->row_nulls_offset + i / 8] >> (i % 8)) & 1;
-		if (null || column->has_nulls)
-			GjEntrySetNulls(set, column, at)[at] = null;
-	}
-}
-
-/*
- * Append TIDs, and thus entries; returns false if one cannot be a heap tuple's
- */
-static bool
-take_tids(GjEntrySet *set, const ItemPointerData *tids, const uint16 *slots, int nslots)
-{
-	uint64	   *out = set->tids + set->nentries;
-	uint64		highest = 0;
-	bool		possible = true;
-
-	for (int i = 0; i < nslots; i++)
-	{
-		const ItemPointerData *tid = &tids[slots[i]];
-
-		possible &= GjTidIsPossible(tid);
-		out[i] = GjPackTid(tid);
-		highest = Max(highest, out[i]);
-	}
-	GjEntrySetTook(set, nslots, highest);
-	return possible;
-}
-
-/*
- * Append the null flags of the slots.  If the page has no NULLs, omit the flags, unless the column
- * had NULLs before.
- */
-static void
-take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int words,
-		   const uint16 *slots, int nslots)
-{
-	uint32		any = 0;
-	uint8	   *to;
-
-	for (int i = 0; i < words; i++)
-		any |= from[i];
-	if (any == 0 && !column->has_nulls)
-		return;
-
-	to = GjEntrySetNulls(set, column, at) + at;
-	if (any == 0)
-		memset(to, 0, nslots);
-	else
-	{
-		for (int i = 0; i < nslots; i++)
-			to[i] = (from[slots[i] / GJ_SLOTS_PER_WORD] >> (slots[i] % GJ_SLOTS_PER_WORD)) & 1;
 	}
 }

@@ -428,7 +428,7 @@ ask(Attempt *a)
 	GjServiceResult result;
 	gjd_shape	shape;
 
-	GjMirrorShape(match->info, &shape);
+	GjMirrorShape(match->info, match->mirror.column.slots, &shape);
 	reduction->asked.only_shared = reduction->are_many;
 	if (a->request->test != NULL)
 		reduction->asked.marked |= (uint32) (a->request->test->words / (GJ_ENTRY_KEY << 1));

@@ -49,6 +49,7 @@ void
 GjRunsOpen(GjSearch *search, GjMatchStats *stats)
 {
 	Assert(!search->opened);
+	search->most_slots = search->info->plain_slots;
 	for (int i = 0; i < search->state.nruns; i++)
 	{
 		GjRunCursor *cursor = &search->cursors[i];
@@ -58,6 +59,7 @@ GjRunsOpen(GjSearch *search, GjMatchStats *stats)
 		bool		few = GjKeySetIsList(search->keys) &&
 			nkeys <= (uint64) run->directory_pages * FEW_SEEKS;
 
+		search->most_slots = Max(search->most_slots, (int) run->most_slots);
 		cursor->keys = keys;
 		GjRunReaderBegin(&cursor->reader, search->index, &search->state, run, few);
 	}
@@ -99,7 +101,7 @@ GjRunsChoose(GjSearch *search, uint64 room, GjPlace *end)
 	while ((cursor = first_cursor(search)) != NULL)
 	{
 		if (search->nchosen > 0 && GjPlaceIsBefore(&search->next, &cursor->reader.first) &&
-			((search->nchosen + 1) * (uint64) GjDataMostSlots(search->info) > room ||
+			((search->nchosen + 1) * (uint64) search->most_slots > room ||
 			 search->nchosen == GJ_MAX_CHOSEN))
 		{
 			*end = cursor->reader.first;

@@ -171,7 +171,7 @@ GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys, Siz
 {
 	GjSearch   *search = palloc(sizeof(GjSearch));
 
-	memset(search, 0, offsetof(GjSearch, state));
+	memset(search, 0, offsetof(GjSearch, narrow));
 	search->index = index;
 	search->info = info;
 	search->keys = keys;

@@ -78,8 +78,22 @@ extern void GjSearchBlocks(Relation index, const GjIndexInfo *info, const GjKeyS
 						   const GjIndexState *state, BlockNumber start, BlockNumber end,
 						   GjMatchTarget target, GjMatchStats *stats);
 
-/* readpages.c: add a row of a tail page as an entry */
+/* takehits.c: copy entries of pages, and rows of tail pages, into a set */
+extern bool GjEntrySetAddHits(GjEntrySet *set, Page page, const GjIndexInfo *info,
+							  const uint16 *slots, int n);
+extern bool GjEntrySetAddSlots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first,
+							   int n);
 extern void GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row);
+extern void GjPagePackTids(Page page, const GjIndexInfo *info, int first, int n, uint64 *to);
+
+/*
+ * Return true if the null flags of a column must be read: a rest is never NULL
+ */
+static inline bool
+GjColumnMayHaveNulls(const GjIndexInfo *info, int i, const GjEntryColumn *column)
+{
+	return !info->has_rests || i != info->nvalues || column->has_nulls;
+}
 
 /* State of a match against a mirror: device.c, reduce.c */
 typedef struct GjDeviceMatch
@@ -298,6 +312,7 @@ struct GjSearch
 
 	/* Runs */
 	bool		opened;			/* each run of the state has an open cursor */
+	int			most_slots;		/* of a page of any run */
 	uint64		key;			/* position of the first listed key that is not below next */
 	int			nchosen;
 	int			room;			/* number of pages for which "chosen" has room */
@@ -309,7 +324,11 @@ struct GjSearch
 	int64		nread_before;	/* pages that the process had read from disk before the stream */
 	bool		was_cold;		/* the last stream read pages from disk */
 
+	/* The last narrow page that was read, by which others are prefetched: they may differ */
+	int			narrow_slots;	/* its slots; 0 if none was read */
+
 	/* Set before they are read, so they need not be cleared */
+	GjNarrowColumn narrow[GJ_MAX_COLUMNS];	/* its columns */
 	GjIndexState state;			/* the lists of step 2 */
 	GjRunCursor cursors[GJ_MAX_RUNS];
 };

@@ -51,6 +51,7 @@ typedef struct GjMirrorPush
 {
 	Relation	index;
 	const GjIndexInfo *info;
+	GjWide	   *wide;			/* for narrow pages */
 	gjd_shape	shape;
 	int			place;			/* number of the entry, for progress */
 	GjLoadMode	mode;
@@ -86,15 +87,18 @@ typedef struct GjMirrorPush
 /* Least number of pages for which a segment of numbers has room */
 #define LEAST_PAGES				4096
 
+/* Number of pages by which forms of a mirror are compared */
+#define MANY_PAGES				1000000
+
 /* Number of pages after which a loader checks whether another process waits for it */
 #define GIVE_WAY_PAGES			512
 
 static GjFallback load(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 					   const GjIndexState *state);
-static GjFallback create_column(const GjIndexInfo *info, BlockNumber pages, int place,
+static GjFallback create_column(const GjIndexInfo *info, int slots, BlockNumber pages, int place,
 								GjLoadMode mode);
-static GjServiceResult create_on(int device, const GjIndexInfo *info, BlockNumber pages, int place,
-								 GjLoadMode mode, bool may_evict);
+static GjServiceResult create_on(int device, const GjIndexInfo *info, int slots, BlockNumber pages,
+								 int place, GjLoadMode mode, bool may_evict);
 static bool fits(uint64 bytes, int n, const int *devices);
 static GjFallback push_all(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 						   const GjIndexState *state, BlockNumber pages);
@@ -122,7 +126,7 @@ static bool has_changed(const GjMirrorPush *state, GjPageOpaque opaque);
 static bool was_dead(const GjMirror *before, uint32 run);
 static bool take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head,
 					  char *image);
-static void make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape,
+static void make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape, int here,
 					   char *image);
 static bool must_give_way(Relation index);
 static int	merge_ranges(GjBlockRange *ranges, int n);
@@ -199,14 +203,43 @@ GjMirrorLoadClaimed(Relation index, int place, GjLoadMode mode)
  * Return the device memory that a mirror takes
  */
 uint64
-GjMirrorBytes(const GjIndexInfo *info, BlockNumber pages)
+GjMirrorBytes(const GjIndexInfo *info, int slots, BlockNumber pages)
 {
 	gjd_shape	shape;
 	uint64		fit;
 
-	GjMirrorShape(info, &shape);
+	GjMirrorShape(info, slots, &shape);
 	fit = gjd_shape_extent_pages(&shape);
 	return (pages + fit - 1) / fit * gjd_shape_extent_bytes(&shape);
+}
+
+/* The number of slots that any page of the listed runs and deltas fits */
+static int
+slots_needed(const GjIndexInfo *info, const GjIndexState *state)
+{
+	uint32		most = info->plain_slots;
+
+	for (int i = 0; i < state->nruns; i++)
+		most = Max(most, state->runs[i].most_slots);
+	return most;
+}
+
+/*
+ * Return the number of slots that each page of a mirror gets.  With some more than needed, less of
+ * each piece of memory may be left over.
+ */
+int
+GjMirrorSlots(const GjIndexInfo *info, const GjIndexState *state)
+{
+	int			needed = slots_needed(info, state);
+	int			best = needed;
+
+	for (int slots = needed; slots <= needed + needed / 16; slots += GJ_SLOTS_PER_WORD)
+	{
+		if (GjMirrorBytes(info, slots, MANY_PAGES) < GjMirrorBytes(info, best, MANY_PAGES))
+			best = slots;
+	}
+	return best;
 }
 
 /*
@@ -250,7 +283,7 @@ load(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
 	 const GjIndexState *state)
 {
 	BlockNumber pages = GjIndexGetLength(index) - info->first_data;
-	GjFallback	result = create_column(info, pages, place, mode);
+	GjFallback	result = create_column(info, GjMirrorSlots(info, state), pages, place, mode);
 	GjMirror	mirror;
 
 	if (result == GJ_FALLBACK_NONE)
@@ -274,7 +307,7 @@ load(Relation index, const GjIndexInfo *info, int place, GjLoadMode mode,
  * Create the column on a device that has room for it; if none has, make room on one
  */
 static GjFallback
-create_column(const GjIndexInfo *info, BlockNumber pages, int place, GjLoadMode mode)
+create_column(const GjIndexInfo *info, int slots, BlockNumber pages, int place, GjLoadMode mode)
 {
 	GjServiceResult result = GJ_SERVICE_UNAVAILABLE;
 	int			devices[GJ_MAX_DEVICES];
@@ -284,10 +317,10 @@ create_column(const GjIndexInfo *info, BlockNumber pages, int place, GjLoadMode 
 	(void) GjMirrorGet(place, &mirror, NULL);
 	n = GjMirrorListDevices(mirror.target, devices);
 	for (int i = 0; i < n && n > 1 && result != GJ_SERVICE_OK; i++)
-		result = create_on(devices[i], info, pages, place, mode, false);
+		result = create_on(devices[i], info, slots, pages, place, mode, false);
 	for (int i = 0; i < n && result != GJ_SERVICE_OK; i++)
-		result = create_on(devices[i], info, pages, place, mode, true);
-	if (result == GJ_SERVICE_NO_MEMORY && !fits(GjMirrorBytes(info, pages), n, devices))
+		result = create_on(devices[i], info, slots, pages, place, mode, true);
+	if (result == GJ_SERVICE_NO_MEMORY && !fits(GjMirrorBytes(info, slots, pages), n, devices))
 		return GJ_FALLBACK_TOO_BIG;
 	return fallback_of(result);
 }
@@ -296,18 +329,18 @@ create_column(const GjIndexInfo *info, BlockNumber pages, int place, GjLoadMode 
  * Create the column on a device
  */
 static GjServiceResult
-create_on(int device, const GjIndexInfo *info, BlockNumber pages, int place, GjLoadMode mode,
-		  bool may_evict)
+create_on(int device, const GjIndexInfo *info, int slots, BlockNumber pages, int place,
+		  GjLoadMode mode, bool may_evict)
 {
 	GjMirrorRoom room = {
-		.device = device,.bytes = GjMirrorBytes(info, pages),.mode = mode
+		.device = device,.bytes = GjMirrorBytes(info, slots, pages),.mode = mode
 	};
 	GjServiceColumn column;
 	GjServiceResult result;
 	gjd_shape	shape;
 	int			tries = 0;
 
-	GjMirrorShape(info, &shape);
+	GjMirrorShape(info, slots, &shape);
 	do
 		result = GjServiceColumnCreate(device, &shape, pages, &column);
 	while ((result == GJ_SERVICE_NO_MEMORY && may_evict && GjMirrorMakeRoom(&room)) ||
@@ -445,9 +478,17 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 		close_copies(&to_push.copies, to_push.copies.certain);
 		return false;
 	}
-	bytes = GjMirrorBytes(info, nblocks - info->first_data);
+	bytes = GjMirrorBytes(info, mirror->column.slots, nblocks - info->first_data);
 	room.bytes = bytes - Min(bytes, mirror->bytes);
-	result = mirror_push_pages(&to_push, &mirror->column);
+	if (slots_needed(info, &journal->state) <= (int) mirror->column.slots)
+		result = mirror_push_pages(&to_push, &mirror->column);
+	else
+	{
+		/* a mirror with wider pages is loaded in place of it, once this one is not in use */
+		result = GjServiceColumnDrop(&mirror->column);
+		if (result == GJ_SERVICE_OK)
+			result = GJ_SERVICE_GONE;
+	}
 	while (result == GJ_SERVICE_NO_MEMORY && GjMirrorMakeRoom(&room))
 	{
 		/* the numbers of the copies tell what was to be pushed, not whether it was */
@@ -674,15 +715,16 @@ fallback_of(GjServiceResult result)
  */
 
 /*
- * Describe the shape of an index's mirror, which has all of its INCLUDE columns
+ * Describe the shape of an index's mirror, which has all of its INCLUDE columns, and pages of so
+ * many slots
  */
 void
-GjMirrorShape(const GjIndexInfo *info, gjd_shape *shape)
+GjMirrorShape(const GjIndexInfo *info, int slots, gjd_shape *shape)
 {
 	StaticAssertStmt(GJ_MAX_INCLUDED <= GJD_MAX_CARRIED, "a device carries all INCLUDE columns");
 	memset(shape, 0, sizeof(gjd_shape));
 	shape->key_bytes = info->key_width;
-	shape->slots = GjDataMostSlots(info);
+	shape->slots = slots;
 	shape->n_carried = info->nincluded;
 	for (int i = 0; i < info->nincluded; i++)
 	{
@@ -705,7 +747,8 @@ mirror_push_pages(GjMirrorPush *state, const GjServiceColumn *column)
 	state->pushed = 0;
 	state->entries = 0;
 	state->strategy = GetAccessStrategy(BAS_BULKREAD);
-	GjMirrorShape(state->info, &state->shape);
+	GjMirrorShape(state->info, column->slots, &state->shape);
+	state->wide = GjWideCreate(state->info);
 	result = GjServicePush(column, &state->shape, fill, state);
 	FreeAccessStrategy(state->strategy);
 	return result;
@@ -800,7 +843,15 @@ take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head, ch
 			else if (!lives)
 				head->version--;
 			if (shown != 0)
-				make_image(page, state->info, &state->shape, image);
+			{
+				const GjIndexInfo *info = state->info;
+				Page		plain = GjDataOpen(state->index, block, page, &info, state->wide);
+
+				if (info->plain_slots > (int) state->shape.slots)
+					GjReportCorruption(state->index, block,
+									   "The page has more slots than its run says.");
+				make_image(plain, info, &state->shape, GjDataSlots(page, info), image);
+			}
 			else
 				memset(image, 0, gjd_shape_image_bytes(&state->shape));
 		}
@@ -873,11 +924,10 @@ was_dead(const GjMirror *before, uint32 run)
  * Write a data page in the device's format: cuda/border/gpujoin_shapes.h
  */
 static void
-make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape, char *image)
+make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape, int here, char *image)
 {
 	int			nslots = shape->slots;
-	int			here = GjDataSlots(page, info);
-	Size		bitmap = GjDataWords(page, info) * sizeof(uint32);
+	Size		bitmap = here / GJ_SLOTS_PER_WORD * sizeof(uint32);
 	const ItemPointerData *tids = GjDataTids(page, info);
 	uint32	   *blocks = (uint32 *) (image + gjd_image_blocks_at(nslots, info->key_width));
 	uint16	   *offsets = (uint16 *) (image + gjd_image_offsets_at(nslots, info->key_width));

@@ -24,8 +24,9 @@
  *	  first_data ..		data pages, directory pages, list pages, in any order
  *
  * A data page has an array of keys, an array of TIDs, an array for each INCLUDE column, a bitmap
- * of used slots, a bitmap of NULLs for each INCLUDE column.  All data pages have the same number
- * of slots, so that (block - first_data) * slots + slot is an entry's position.
+ * of used slots, a bitmap of NULLs for each INCLUDE column.  All plain data pages have the same
+ * number of slots; a narrow page, of a run, has its own number, and arrays of offsets from a base
+ * (narrow.c).
  *
  * From first_data on, each page carries the number of the run or delta that it belongs to (both
  * share one sequence of numbers, and no number is used twice).  The metapage lists the live runs
@@ -51,7 +52,8 @@
 #include "base/gpujoin.h"
 
 #define GJ_MAGIC				0x4A504721	/* "!GPJ" */
-#define GJ_FORMAT_VERSION		3
+#define GJ_FORMAT_VERSION		4
+#define GJ_FORMAT_PLAIN			3	/* with plain pages only */
 #define GJ_OLDEST_FORMAT		2	/* an index of this format can be used: read.c */
 #define GJ_PAGE_ID				0xFF91	/* last two bytes of each page, for pg_filedump */
 
@@ -105,7 +107,8 @@ typedef enum GjPageKind
 	GJ_PAGE_TAIL,
 	GJ_PAGE_DATA,				/* of a run or a delta */
 	GJ_PAGE_DIRECTORY,			/* of a run */
-	GJ_PAGE_LIST				/* of a delta */
+	GJ_PAGE_LIST,				/* of a delta */
+	GJ_PAGE_NARROW				/* data of a run, with a base and a width for each column */
 } GjPageKind;
 
 /* Runs and deltas have numbers from 1 up to this one; 0 means none */
@@ -137,6 +140,25 @@ typedef struct GjColumnDesc
 	uint16		nulls_offset;	/* of the bitmap of NULLs; 0 if never NULL */
 	uint16		flags;			/* what is stored: see below */
 } GjColumnDesc;
+
+/*
+ * A column on a narrow page: each value is a base and an offset (narrow.c)
+ */
+typedef struct GjNarrowColumn
+{
+	int64		base;			/* least value; of the TIDs, the lowest block */
+	uint16		offset;			/* of the array, from the start of the page */
+	uint16		nulls_offset;	/* of the bitmap of NULLs; 0 if no value is NULL; of the key: of
+								 * the bitmap of used slots */
+	uint8		width;			/* bytes of an offset: 0 to 6, 8 */
+	uint8		shift;			/* of the TIDs: bits of the offset number */
+	uint16		slots;			/* of the TIDs: slots of the page */
+} GjNarrowColumn;
+
+#define GjPageGetNarrow(page) ((GjNarrowColumn *) PageGetContents(page))
+
+/* Upper bound of the slots of a narrow page: an entry has nearly two bytes then */
+#define GJ_MAX_SLOTS			Min(4096, BLCKSZ / 2)
 
 /*
  * Kinds of columns, in the lower 4 bits of their flags.  The next 6 bits have the
@@ -212,7 +234,7 @@ typedef struct GjRun
 	BlockNumber root;			/* of the directory */
 	BlockNumber data_pages;
 	BlockNumber directory_pages;
-	uint32		reserved;
+	uint32		most_slots;		/* of a page; 0 if its pages are plain */
 } GjRun;
 
 /* GjRun.flags */
@@ -253,7 +275,7 @@ typedef struct GjMetaPageData
 	BlockNumber first_data;		/* first data page */
 	BlockNumber min_blocks;		/* minimum length of the file: up to the last page in use */
 	uint16		flags;
-	uint16		slots;			/* slots of each data page */
+	uint16		slots;			/* slots of each plain data page */
 	uint16		used_offset;	/* of the bitmap of used slots, from the start of the page */
 	uint16		ncolumns;		/* used elements of columns[]: 2 plus the number of INCLUDE
 								 * columns */
@@ -290,7 +312,7 @@ typedef struct GjMetaMoreData
 
 typedef GjMetaMoreData *GjMetaMore;
 
-/* Only in format 3 */
+/* From format 3 on */
 #define GjMetaGetMore(meta) ((GjMetaMore) &(meta)->lanes[(meta)->nlanes])
 
 /* Address after the contents of a metapage, which pd_lower points to */

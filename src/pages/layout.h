@@ -5,8 +5,8 @@
  *
  * Each address on a data page, and each count of its slots, comes from here.  A page has a number
  * of slots of its own, which code that reads or changes its entries must ask for.  That of a plain
- * page (plain_slots) is for estimates, and for pages of deltas; GJ_MAX_SLOTS and GjDataMostSlots()
- * are for memory that any page must fit.
+ * page (plain_slots) is for estimates, and for pages of deltas; GJ_MAX_SLOTS is for memory that any
+ * page must fit.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -15,13 +15,11 @@
 #define GPUJOIN_PAGES_LAYOUT_H
 
 #include "port/pg_bitutils.h"
+#include "port/pg_bswap.h"
 
 #include "base/gpujoin.h"
 #include "base/tid.h"
 #include "format.h"
-
-/* Upper bound of the slots of a data page: a key and a TID take at least ten bytes */
-#define GJ_MAX_SLOTS			(BLCKSZ / 10)
 
 /* Layout that follows from the types of an index's columns: see layout.c */
 typedef struct GjLayout
@@ -38,8 +36,8 @@ typedef struct GjLayout
 typedef struct GjIncludedColumn
 {
 	uint16		width;			/* 1, 2, 4 or 8 */
-	uint16		offset;
-	uint16		nulls_offset;	/* one bit per slot, set if the value is NULL (it is 0 then) */
+	uint32		offset;
+	uint32		nulls_offset;	/* one bit per slot, set if the value is NULL (it is 0 then) */
 	uint16		row_offset;
 	uint8		kind;			/* GjColumnKind */
 	uint8		display_scale;	/* of numeric values */
@@ -63,12 +61,13 @@ typedef struct GjIndexInfo
 	uint16		key_width;		/* 4 or 8 */
 	uint16		row_width;		/* of a tail row */
 	uint16		row_nulls_offset;	/* in a tail row: one bit per column, set if NULL */
-	uint16		keys_offset;
-	uint16		tids_offset;
-	uint16		used_offset;
-	uint16		arrays_end;
+	uint32		keys_offset;
+	uint32		tids_offset;
+	uint32		used_offset;
+	uint32		arrays_end;
 	uint16		tail_rows;
 	uint16		nlanes;
+	bool		narrow;			/* new pages of runs are narrow */
 	bool		hashed;			/* equal codes do not prove that keys are equal */
 	bool		has_rests;		/* a hidden column, behind the values, has the keys' rests */
 	uint64		hash_identity;	/* see codec.c */
@@ -89,12 +88,22 @@ GjIndexSecondColumn(const GjIndexInfo *info, int column)
 	return info->has_rests ? info->nvalues + 1 : 0;
 }
 
+/* What the entries of a narrow page have in common: narrow.c */
+typedef struct GjFrame
+{
+	int64		low[GJ_MAX_COLUMNS];	/* of the key and of INCLUDE columns */
+	int64		high[GJ_MAX_COLUMNS];
+	bool		nulls[GJ_MAX_COLUMNS];	/* is any value NULL? */
+	BlockNumber low_block;
+	BlockNumber high_block;
+	uint32		offsets;		/* all offset numbers, combined by OR */
+} GjFrame;
+
 /* Data pages ------------------------------------------------------------------------ */
 
 /* Arrays of a data page that was checked by GjPageCheck() */
 #define GjDataKeys(page, info)	((char *) (page) + (info)->keys_offset)
 #define GjDataTids(page, info)	((ItemPointerData *) ((char *) (page) + (info)->tids_offset))
-#define GjDataUsed(page, info)	((uint32 *) ((char *) (page) + (info)->used_offset))
 
 /* Array and bitmap of an INCLUDE column */
 #define GjDataValues(page, column)	((char *) (page) + (column)->offset)
@@ -102,24 +111,79 @@ GjIndexSecondColumn(const GjIndexInfo *info, int column)
 
 #define GjSlotBit(slot)			((uint32) 1 << ((slot) % GJ_SLOTS_PER_WORD))
 
+static inline bool
+GjDataIsNarrow(Page page)
+{
+	return GjPageGetOpaque(page)->kind == GJ_PAGE_NARROW;
+}
+
 /* The number of slots of a data page, and that of the words of its used bitmap */
 static inline int
 GjDataSlots(Page page, const GjIndexInfo *info)
 {
-	return info->plain_slots;
+	return GjDataIsNarrow(page) ? GjPageGetNarrow(page)[GJ_TID_COLUMN].slots : info->plain_slots;
 }
 
 static inline int
 GjDataWords(Page page, const GjIndexInfo *info)
 {
-	return info->plain_words;
+	return GjDataSlots(page, info) / GJ_SLOTS_PER_WORD;
 }
 
-/* An upper bound of the slots of each of the index's data pages */
-static inline int
-GjDataMostSlots(const GjIndexInfo *info)
+static inline uint32 *
+GjDataUsed(Page page, const GjIndexInfo *info)
 {
-	return info->plain_slots;
+	return (uint32 *) ((char *) page + (GjDataIsNarrow(page) ?
+										GjPageGetNarrow(page)[GJ_KEY_COLUMN].nulls_offset :
+										info->used_offset));
+}
+
+/*
+ * Get what a narrow page stores in a slot of a column: an integer without a sign, little-endian,
+ * to be added to the base.  A load of 8 bytes does not leave the page, whose special space comes
+ * last.
+ */
+static pg_attribute_always_inline uint64
+GjNarrowMask(int width)
+{
+	return width == 8 ? ~UINT64CONST(0) : (UINT64CONST(1) << (width * 8)) - 1;
+}
+
+static pg_attribute_always_inline uint64
+GjNarrowLoad(const char *array, int width, int slot)
+{
+	uint64		value;
+
+	memcpy(&value, array + slot * width, sizeof(value));
+#ifdef WORDS_BIGENDIAN
+	value = pg_bswap64(value);
+#endif
+	return value & GjNarrowMask(width);
+}
+
+static inline uint64
+GjNarrowGet(Page page, const GjNarrowColumn *column, int slot)
+{
+	return GjNarrowLoad((const char *) page + column->offset, column->width, slot);
+}
+
+/* The bitmap of NULLs of a narrow page's INCLUDE column, or NULL if it has none */
+static inline const uint32 *
+GjNarrowNulls(Page page, int number)
+{
+	const GjNarrowColumn *column = &GjPageGetNarrow(page)[number];
+
+	if (number < GJ_FIRST_INCLUDED || column->nulls_offset == 0)
+		return NULL;
+	return (const uint32 *) ((const char *) page + column->nulls_offset);
+}
+
+/* The TID that a narrow page stores as such an integer, packed */
+static pg_attribute_always_inline uint64
+GjNarrowTid(const GjNarrowColumn *column, uint64 stored)
+{
+	return ((uint64) column->base + (stored >> column->shift)) << 16 |
+		(stored & ((UINT64CONST(1) << column->shift) - 1));
 }
 
 /*
@@ -169,6 +233,10 @@ GjDataEnd(Page page, const GjIndexInfo *info)
 static inline int64
 GjDataGetKey(Page page, const GjIndexInfo *info, int slot)
 {
+	const GjNarrowColumn *column = &GjPageGetNarrow(page)[GJ_KEY_COLUMN];
+
+	if (GjDataIsNarrow(page))
+		return (int64) ((uint64) column->base + GjNarrowGet(page, column, slot));
 	if (info->key_width == sizeof(int32))
 		return ((const int32 *) GjDataKeys(page, info))[slot];
 	return ((const int64 *) GjDataKeys(page, info))[slot];
@@ -235,6 +303,10 @@ GjDataHasNulls(Page page, const GjIndexInfo *info)
 static inline uint64
 GjDataGetTid(Page page, const GjIndexInfo *info, int slot)
 {
+	const GjNarrowColumn *column = &GjPageGetNarrow(page)[GJ_TID_COLUMN];
+
+	if (GjDataIsNarrow(page))
+		return GjNarrowTid(column, GjNarrowGet(page, column, slot));
 	return GjPackTid(&GjDataTids(page, info)[slot]);
 }
 

@@ -190,6 +190,45 @@ extern void GjRowForm(const GjIndexInfo *info, int64 key, int64 rest, const Item
 					  const Datum *values, const bool *isnull, char *row);
 extern void GjRowFromSlot(Page page, const GjIndexInfo *info, int slot, char *row);
 
+/* narrow.c: pages of runs, with a base and a width for each column */
+extern void GjWideLayout(const GjIndexInfo *info, int slots, GjIndexInfo *wide);
+extern void GjWideInit(Page image, const GjIndexInfo *wide, uint32 run);
+extern void GjWideShift(Page image, const GjIndexInfo *wide, int n, int left);
+extern void GjFrameInit(GjFrame *frame);
+extern void GjFrameAdd(GjFrame *frame, Page image, const GjIndexInfo *wide, int first, int n);
+extern void GjFrameUnite(GjFrame *frame, const GjFrame *other, int ncolumns);
+extern int	GjRunsRoom(const GjIndexInfo *info, const GjIndexState *state, const bool *merged);
+extern int	GjMeasuredRoom(const GjIndexInfo *info, const uint64 *pages);
+extern bool GjNarrowIsPossible(const GjIndexInfo *info);
+extern bool GjFrameFits(const GjFrame *frame, const GjIndexInfo *info, int n);
+extern void GjNarrowMake(Page page, const GjFrame *frame, Page image, const GjIndexInfo *wide,
+						 int n);
+extern bool GjNarrowCheck(Page page, const GjIndexInfo *info);
+extern void GjPlainDemand(Relation index, BlockNumber block, Page page);
+extern void GjNarrowDemand(Relation index, BlockNumber block, Page page, const GjIndexInfo *info);
+extern const char *GjDataGetKeys(Page page, const GjIndexInfo *info, int64 *widened);
+extern void GjNarrowCopyTids(Page page, int first, int n, uint64 *tids);
+extern void GjNarrowGatherTids(Page page, const uint16 *slots, int n, uint64 *tids);
+extern void GjNarrowCopy(Page page, int number, int width, int first, int n, char *values);
+extern void GjNarrowGather(Page page, int number, int width, const uint16 *slots, int n,
+						   char *values);
+extern void GjNarrowWiden(Page page, Page image, const GjIndexInfo *wide);
+
+/* Where a reader has plain images of narrow pages */
+typedef struct GjWide
+{
+	GjIndexInfo info;
+	Page		image;
+	MemoryContext context;
+} GjWide;
+
+extern GjWide *GjWideCreate(const GjIndexInfo *info);
+extern Page GjWideAlloc(const GjIndexInfo *wide, MemoryContext context);
+extern void GjDataCopy(Relation index, BlockNumber block, Page page, const GjIndexInfo *info,
+					   Page image, const GjIndexInfo *wide);
+extern Page GjDataOpen(Relation index, BlockNumber block, Page page, const GjIndexInfo **info,
+					   GjWide *wide);
+
 /* wide.c: values of two words */
 #define GJ_TEXT_BYTES			15	/* of the longest text that has words */
 #define GJ_BPCHAR_BYTES			126 /* of the longest bpchar, with its trailing blanks */
@@ -272,12 +311,14 @@ extern void GjDirectoryKeep(Relation index, uint64 build_id, uint32 run, BlockNu
 							const GjDirectory *directory, int n);
 
 /* run.c: writing a run from sorted rows */
+extern void GjRunWriterBind(GjRunWriter *writer, const GjIndexState *state, const bool *merged);
+extern void GjRunWriterMeasure(GjRunWriter *writer, GjRowSort *sort);
 extern GjRunWriter *GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run,
 									 uint64 change, bool building);
 extern void GjRunWriterAdd(GjRunWriter *writer, const char *row);
-extern void GjRunWriterAddPage(GjRunWriter *writer, Page page, int n);
-extern void GjRunWriterAddEntries(GjRunWriter *writer, const PGAlignedBlock *pages,
-								  const GjPageEntry *entries, int n, bool has_nulls);
+extern void GjRunWriterAddEntries(GjRunWriter *writer, const Page *pages,
+								  const GjIndexInfo *from, const GjPageEntry *entries, int n,
+								  bool has_nulls);
 extern void GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *words,
 								int n);
 extern bool GjRunWriterPause(GjRunWriter *writer, GjPlace *last);
@@ -303,8 +344,8 @@ extern GjRowSort *GjRowSortBegin(const GjIndexInfo *info, Size memory);
 extern void GjRowSortAdd(GjRowSort *sort, const char *row);
 extern void GjRowSortAddPage(GjRowSort *sort, Page page);
 extern void GjRowSortPerform(GjRowSort *sort);
+extern void GjRowSortRewind(GjRowSort *sort);
 extern const char *GjRowSortNext(GjRowSort *sort);
-extern int	GjRowSortNextPage(GjRowSort *sort, Page page);
 extern void GjRowSortEnd(GjRowSort *sort);
 
 /* codec.c: conversion of values to the integers that are compared */

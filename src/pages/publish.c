@@ -41,7 +41,8 @@ static void set_runs(GjMetaPage meta, const GjRun *runs, int nruns);
 static uint32 draw_number(Relation index, GjMetaPage meta);
 
 /*
- * Begin a change; it also gives a metapage of format 2 the fields of format 3
+ * Begin a change; it also makes the index one of the newest format, before any narrow page is
+ * written, and gives a metapage of format 2 the fields of format 3
  */
 static void
 begin_change(MetaChange *change, Relation index)
@@ -57,9 +58,11 @@ begin_change(MetaChange *change, Relation index)
 	if (change->meta->version == GJ_OLDEST_FORMAT)
 	{
 		memset(GjMetaGetMore(change->meta), 0, sizeof(GjMetaMoreData));
-		change->meta->version = GJ_FORMAT_VERSION;
+		change->meta->version = GJ_FORMAT_PLAIN;
 		((PageHeader) page)->pd_lower = GjMetaEnd(change->meta) - (char *) page;
 	}
+	if (!GjPagesArePlain())
+		change->meta->version = GJ_FORMAT_VERSION;
 }
 
 static void

@@ -289,7 +289,7 @@ GjPageCheckKind(Relation index, Buffer buffer)
 		GjReportCorruption(index, BufferGetBlockNumber(buffer),
 						   "The page is not one of a gpujoin index.");
 	check_contents(index, buffer);
-	return opaque->kind;
+	return opaque->kind == GJ_PAGE_NARROW ? GJ_PAGE_DATA : opaque->kind;
 }
 
 /*
@@ -312,11 +312,13 @@ check_contents(Relation index, Buffer buffer)
 		most = GJ_DIRECTORY_FANOUT;
 	else if (opaque->kind == GJ_PAGE_LIST)
 		most = GJ_LIST_BLOCKS;
+	else if (opaque->kind == GJ_PAGE_NARROW)
+		most = GJ_MAX_SLOTS;
 	if (opaque->used > most)
 		GjReportCorruption(index, BufferGetBlockNumber(buffer),
 						   "The page claims more entries than fit.");
 	if ((opaque->run != 0) !=
-		(opaque->kind >= GJ_PAGE_DATA && opaque->kind <= GJ_PAGE_LIST))
+		(opaque->kind >= GJ_PAGE_DATA && opaque->kind <= GJ_PAGE_NARROW))
 		GjReportCorruption(index, BufferGetBlockNumber(buffer),
 						   psprintf("The page, of kind %d, is of run %u.", opaque->kind,
 									opaque->run));
@@ -333,6 +335,7 @@ fill_info(GjMetaPage meta, GjIndexInfo *info)
 	describe_words(info);
 	info->tail_rows = meta->tail_rows;
 	info->nlanes = meta->nlanes;
+	info->narrow = GjNarrowIsPossible(info);
 	info->hashed = (meta->flags & GJ_META_HASHED_KEYS) != 0;
 	if (meta->version > GJ_OLDEST_FORMAT)
 		info->hash_identity = GjMetaGetMore(meta)->hash_identity;
@@ -577,7 +580,8 @@ check_run(Relation index, const GjMetaPageData *meta, const GjRun *run)
 		run->root < meta->first_data || run->root >= meta->min_blocks ||
 		run->data_pages < 1 || run->directory_pages < run->height ||
 		(uint64) run->data_pages + run->directory_pages > meta->min_blocks - meta->first_data ||
-		run->entries < 1 || run->entries > (uint64) run->data_pages * meta->slots ||
+		run->most_slots > GJ_MAX_SLOTS || run->entries < 1 ||
+		run->entries > (uint64) run->data_pages * Max(run->most_slots, meta->slots) ||
 		run->dead > run->entries || run->min_key > run->max_key ||
 		run->published > meta->sequence || (run->flags & ~GJ_RUN_SOURCE) != 0)
 		GjReportCorruption(index, GJ_META_BLOCK,

@@ -51,6 +51,9 @@ typedef struct GjDirectoryCopy
 #define COPY_BYTES(n) \
 	MAXALIGN((n) * (sizeof(int64) + sizeof(BlockNumber) + sizeof(ItemPointerData)))
 
+/* A measurement passes over so many pages after each that it makes */
+#define UNMEASURED_PAGES		7
+
 /* A finished page that has not been written yet */
 typedef struct Waiting
 {
@@ -80,6 +83,13 @@ struct GjRunWriter
 	GjRun		run;
 	int			slot;			/* next free slot of the data page */
 	GjPlace		last;			/* last entry of the last finished data page */
+	GjIndexInfo wide;			/* of the image where entries of narrow pages are collected */
+	Page		collected;		/* NULL if pages are plain */
+	GjFrame		frame;			/* of the first entries */
+	int			framed;			/* number of these, whole words, which fit on a page */
+	int			most_slots;		/* of a narrow page */
+	uint64	   *measured;		/* while pages are measured only: see GjRunWriterMeasure() */
+	uint64		skipped;		/* rows to be passed over then */
 	Level		levels[GJ_MAX_HEIGHT];
 	int			nwaiting;		/* always less than the capacity: the next page is made in the
 								 * following element */
@@ -97,7 +107,13 @@ static Buffer lock_directory(Relation index, const GjRun *run, BlockNumber block
 static void check_blocks(Relation index, BlockNumber block, const BlockNumber *blocks, int n,
 						 BlockNumber nblocks);
 static bool arrive(GjRunReader *reader);
+static void drop_collected(GjRunWriter *writer);
 static inline Page next_image(GjRunWriter *writer);
+static inline Page unfinished(GjRunWriter *writer);
+static inline const GjIndexInfo *layout(const GjRunWriter *writer);
+static bool add_to_frame(GjRunWriter *writer, int end);
+static void finish_narrow(GjRunWriter *writer, int n);
+static void note_data(GjRunWriter *writer, const GjPlace *first, GjPlace last);
 static inline int find_room(GjRunWriter *writer, int n);
 static inline void took_rows(GjRunWriter *writer, int n);
 static void finish_data(GjRunWriter *writer);
@@ -111,11 +127,11 @@ static void lock_free_pages(GjRunWriter *writer, Buffer *buffers, int n);
 static void find_pages(GjRunWriter *writer, Buffer *buffers, int n);
 static Buffer find_page(GjRunWriter *writer);
 static bool lock_if_free(GjRunWriter *writer, Buffer buffer);
-static void put_entries(Page page, const GjIndexInfo *info, int slot, const PGAlignedBlock *pages,
-						const GjPageEntry *entries, int n, bool has_nulls);
-static void copy_values(char *to, int slot, const PGAlignedBlock *pages,
+static void put_entries(Page page, const GjIndexInfo *info, int slot, const Page *pages,
+						const GjIndexInfo *from, const GjPageEntry *entries, int n, bool has_nulls);
+static void copy_values(char *to, int slot, const Page *pages,
 						const GjIncludedColumn *column, const GjPageEntry *entries, int n);
-static void copy_nulls(uint32 *to, int slot, const PGAlignedBlock *pages,
+static void copy_nulls(uint32 *to, int slot, const Page *pages,
 					   const GjIncludedColumn *column, const GjPageEntry *entries, int n);
 static void put_words(Page page, const GjIndexInfo *info, int slot, const GjWordForm *form,
 					  const uint64 *words, int n);
@@ -574,7 +590,49 @@ GjRunWriterBegin(Relation index, const GjIndexInfo *info, uint32 run, uint64 cha
 	else
 		GjIndexGetState(index, &writer->state);
 	writer->run.run = run;
+	if (info->narrow && !GjPagesArePlain())
+	{
+		GjWideLayout(info, GJ_MAX_SLOTS, &writer->wide);
+		writer->collected = GjWideAlloc(&writer->wide, writer->context);
+		GjFrameInit(&writer->frame);
+		writer->most_slots = GJ_MAX_SLOTS;
+	}
 	return writer;
+}
+
+/* Limit the slots of the run's pages by those of runs that are merged into it or stay beside it */
+void
+GjRunWriterBind(GjRunWriter *writer, const GjIndexState *state, const bool *merged)
+{
+	writer->most_slots = GjRunsRoom(&writer->info, state, merged);
+}
+
+/*
+ * Limit them by the sorted rows, of which a part is made into pages that are not written
+ *
+ * The dense pages come first if a table has many rows with a default value, say, so the mean number
+ * of slots must be known before any page is written.
+ */
+void
+GjRunWriterMeasure(GjRunWriter *writer, GjRowSort *sort)
+{
+	uint64		pages[GJ_MAX_SLOTS / GJ_SLOTS_PER_WORD + 1] = {0};
+	const char *row;
+
+	if (writer->collected == NULL)
+		return;
+	writer->measured = pages;
+	while ((row = GjRowSortNext(sort)) != NULL)
+	{
+		if (writer->skipped == 0)
+			GjRunWriterAdd(writer, row);
+		else
+			writer->skipped--;
+	}
+	GjRowSortRewind(sort);
+	writer->measured = NULL;
+	writer->most_slots = GjMeasuredRoom(&writer->info, pages);
+	drop_collected(writer);
 }
 
 /*
@@ -584,37 +642,22 @@ void
 GjRunWriterAdd(GjRunWriter *writer, const char *row)
 {
 	(void) find_room(writer, 1);
-	GjDataPut(next_image(writer), &writer->info, writer->slot, row);
+	GjDataPut(unfinished(writer), layout(writer), writer->slot, row);
 	took_rows(writer, 1);
 }
 
 /*
- * Add a whole page of n rows, which belongs to no run yet; only the last one may have fewer rows
- * than slots
+ * Add entries of pages of the same index, which have another layout
  */
 void
-GjRunWriterAddPage(GjRunWriter *writer, Page page, int n)
-{
-	Page		image = next_image(writer);
-
-	Assert(writer->slot == 0);
-	memcpy(image, page, BLCKSZ);
-	GjPageGetOpaque(image)->run = writer->run.run;
-	took_rows(writer, n);
-}
-
-/*
- * Add entries of pages of the same index
- */
-void
-GjRunWriterAddEntries(GjRunWriter *writer, const PGAlignedBlock *pages,
+GjRunWriterAddEntries(GjRunWriter *writer, const Page *pages, const GjIndexInfo *from,
 					  const GjPageEntry *entries, int n, bool has_nulls)
 {
 	while (n > 0)
 	{
 		int			fit = find_room(writer, n);
 
-		put_entries(next_image(writer), &writer->info, writer->slot, pages, entries, fit,
+		put_entries(unfinished(writer), layout(writer), writer->slot, pages, from, entries, fit,
 					has_nulls);
 		entries += fit;
 		n -= fit;
@@ -627,8 +670,8 @@ GjRunWriterAddEntries(GjRunWriter *writer, const PGAlignedBlock *pages,
  * no value on these pages is NULL
  */
 static void
-put_entries(Page page, const GjIndexInfo *info, int slot, const PGAlignedBlock *pages,
-			const GjPageEntry *entries, int n, bool has_nulls)
+put_entries(Page page, const GjIndexInfo *info, int slot, const Page *pages,
+			const GjIndexInfo *from, const GjPageEntry *entries, int n, bool has_nulls)
 {
 	ItemPointerData *tids = GjDataTids(page, info) + slot;
 
@@ -652,9 +695,9 @@ put_entries(Page page, const GjIndexInfo *info, int slot, const PGAlignedBlock *
 	{
 		const GjIncludedColumn *column = &info->included[i];
 
-		copy_values(GjDataValues(page, column), slot, pages, column, entries, n);
+		copy_values(GjDataValues(page, column), slot, pages, &from->included[i], entries, n);
 		if (has_nulls)
-			copy_nulls(GjDataNulls(page, column), slot, pages, column, entries, n);
+			copy_nulls(GjDataNulls(page, column), slot, pages, &from->included[i], entries, n);
 	}
 	GjDataTook(page, info, slot, n);
 }
@@ -663,11 +706,11 @@ put_entries(Page page, const GjIndexInfo *info, int slot, const PGAlignedBlock *
 #define COPY_VALUES(size) \
 	for (int i = 0; i < n; i++) \
 		memcpy(to + (slot + i) * (size), \
-			   GjDataValues(pages[GjEntryPage(entries[i].word)].data, column) + \
+			   GjDataValues(pages[GjEntryPage(entries[i].word)], column) + \
 			   GjEntrySlot(entries[i].word) * (size), (size))
 
 static void
-copy_values(char *to, int slot, const PGAlignedBlock *pages, const GjIncludedColumn *column,
+copy_values(char *to, int slot, const Page *pages, const GjIncludedColumn *column,
 			const GjPageEntry *entries, int n)
 {
 	switch (column->width)
@@ -691,12 +734,12 @@ copy_values(char *to, int slot, const PGAlignedBlock *pages, const GjIncludedCol
  * Copy bits to a place where all are zero
  */
 static void
-copy_nulls(uint32 *to, int slot, const PGAlignedBlock *pages, const GjIncludedColumn *column,
+copy_nulls(uint32 *to, int slot, const Page *pages, const GjIncludedColumn *column,
 		   const GjPageEntry *entries, int n)
 {
 	for (int i = 0; i < n; i++)
 	{
-		const uint32 *nulls = GjDataNulls(pages[GjEntryPage(entries[i].word)].data, column);
+		const uint32 *nulls = GjDataNulls(pages[GjEntryPage(entries[i].word)], column);
 		uint64		from = GjEntrySlot(entries[i].word);
 
 		if (nulls[from / GJ_SLOTS_PER_WORD] & GjSlotBit(from))
@@ -712,7 +755,7 @@ GjRunWriterAddWords(GjRunWriter *writer, const GjWordForm *form, const uint64 *w
 	{
 		int			fit = find_room(writer, n);
 
-		put_words(next_image(writer), &writer->info, writer->slot, form, words, fit);
+		put_words(unfinished(writer), layout(writer), writer->slot, form, words, fit);
 		words += fit;
 		n -= fit;
 		took_rows(writer, fit);
@@ -760,7 +803,7 @@ put_words(Page page, const GjIndexInfo *info, int slot, const GjWordForm *form,
 bool
 GjRunWriterPause(GjRunWriter *writer, GjPlace *last)
 {
-	writer->slot = 0;
+	drop_collected(writer);
 	while (writer->nwaiting > 0)
 		write_waiting(writer);
 	*last = writer->last;
@@ -792,6 +835,8 @@ GjRunWriterEnd(GjRunWriter *writer, GjRun *run)
 {
 	BlockNumber end;
 
+	while (writer->collected != NULL && writer->slot > 0)
+		finish_narrow(writer, add_to_frame(writer, writer->slot) ? writer->slot : writer->framed);
 	if (writer->slot > 0)
 		finish_data(writer);
 	write_waiting(writer);
@@ -812,8 +857,17 @@ GjRunWriterEnd(GjRunWriter *writer, GjRun *run)
 		if (writer->levels[level].directory != NULL)
 			pfree(writer->levels[level].directory);
 	}
+	if (writer->collected != NULL)
+		pfree(writer->collected);
 	pfree(writer);
 	return end;
+}
+
+static void
+drop_collected(GjRunWriter *writer)
+{
+	writer->slot = writer->framed = 0;
+	GjFrameInit(&writer->frame);
 }
 
 /* Return the memory where the next page is made */
@@ -823,12 +877,31 @@ next_image(GjRunWriter *writer)
 	return (Page) writer->images[writer->nwaiting].data;
 }
 
+/* Return the page that entries are added to, and its layout */
+static inline Page
+unfinished(GjRunWriter *writer)
+{
+	return writer->collected != NULL ? writer->collected : next_image(writer);
+}
+
+static inline const GjIndexInfo *
+layout(const GjRunWriter *writer)
+{
+	return writer->collected != NULL ? &writer->wide : &writer->info;
+}
+
 /*
  * Begin a page, unless one is in progress; returns how many of n rows it has room for
  */
 static inline int
 find_room(GjRunWriter *writer, int n)
 {
+	if (writer->collected != NULL)
+	{
+		if (writer->slot == 0)
+			GjWideInit(writer->collected, &writer->wide, writer->run.run);
+		return Min(n, GJ_MAX_SLOTS - writer->slot);
+	}
 	if (writer->slot == 0)
 		GjDataInit(next_image(writer), &writer->info, writer->run.run);
 	return Min(n, writer->info.plain_slots - writer->slot);
@@ -839,26 +912,101 @@ static inline void
 took_rows(GjRunWriter *writer, int n)
 {
 	writer->slot += n;
-	if (writer->slot == writer->info.plain_slots)
-		finish_data(writer);
+	if (writer->collected == NULL)
+	{
+		if (writer->slot == writer->info.plain_slots)
+			finish_data(writer);
+		return;
+	}
+	while (writer->slot - writer->framed >= GJ_SLOTS_PER_WORD || writer->slot == GJ_MAX_SLOTS)
+	{
+		if (writer->framed == GJ_MAX_SLOTS ||
+			!add_to_frame(writer, writer->framed + GJ_SLOTS_PER_WORD))
+			finish_narrow(writer, writer->framed);
+		else
+			writer->framed += GJ_SLOTS_PER_WORD;
+	}
+}
+
+/*
+ * Add the entries before this slot to the frame, unless they do not fit on a page with the others
+ */
+static bool
+add_to_frame(GjRunWriter *writer, int end)
+{
+	GjFrame		frame;
+
+	GjFrameInit(&frame);
+	GjFrameAdd(&frame, writer->collected, &writer->wide, writer->framed, end - writer->framed);
+	GjFrameUnite(&frame, &writer->frame, GJ_FIRST_INCLUDED + writer->info.nincluded);
+	if (end > writer->most_slots || !GjFrameFits(&frame, &writer->info, end))
+		return false;
+	writer->frame = frame;
+	return true;
+}
+
+/*
+ * Finish a page of the first n collected entries, and keep the others
+ */
+static void
+finish_narrow(GjRunWriter *writer, int n)
+{
+	Page		image = writer->collected;
+	const GjIndexInfo *wide = &writer->wide;
+	int			left = writer->slot - n;
+	GjPlace		first = GjDataGetPlace(image, wide, 0);
+
+	if (n == 0)
+		elog(ERROR, "no entry of index \"%s\" fits on a page",
+			 RelationGetRelationName(writer->index));
+	if (writer->measured != NULL)
+	{
+		CHECK_FOR_INTERRUPTS();
+		writer->measured[(n + GJ_SLOTS_PER_WORD - 1) / GJ_SLOTS_PER_WORD]++;
+		writer->skipped = (uint64) n * UNMEASURED_PAGES;
+		drop_collected(writer);
+		return;
+	}
+	if (writer->frame.offsets >> GJ_WORD_OFFSET_BITS != 0)	/* readers refuse larger ones */
+		GjReportCorruption(writer->index, GJ_META_BLOCK, "An entry has an impossible TID.");
+	GjNarrowMake(next_image(writer), &writer->frame, image, wide, n);
+	note_data(writer, &first, GjDataGetPlace(image, wide, n - 1));
+	GjWideShift(image, wide, n, left);
+	writer->slot = left;
+	writer->framed = 0;
+	GjFrameInit(&writer->frame);
 }
 
 static void
 finish_data(GjRunWriter *writer)
 {
 	Page		page = next_image(writer);
-	GjPageOpaque opaque = GjPageGetOpaque(page);
 	GjPlace		first = GjDataGetPlace(page, &writer->info, 0);
+	GjPlace		last = GjDataGetPlace(page, &writer->info, writer->slot - 1);
+
+	writer->slot = 0;
+	note_data(writer, &first, last);
+}
+
+/*
+ * Add the finished page to the run
+ */
+static void
+note_data(GjRunWriter *writer, const GjPlace *first, GjPlace last)
+{
+	GjPageOpaque opaque = GjPageGetOpaque(next_image(writer));
 
 	opaque->change = writer->change;
+	if (writer->collected != NULL)
+		writer->run.most_slots = Max(writer->run.most_slots,
+									 GjPageGetNarrow(next_image(writer))[GJ_TID_COLUMN].slots);
 	if (writer->run.entries == 0)
 		writer->run.min_key = opaque->min_key;
 	writer->run.max_key = opaque->max_key;
-	writer->last = GjDataGetPlace(page, &writer->info, writer->slot - 1);
+	writer->last = last;
 	writer->run.entries += opaque->used;
 	writer->run.data_pages++;
-	writer->slot = 0;
-	wait_to_write(writer, 0, &first);
+	wait_to_write(writer, 0, first);
 }
 
 /*
@@ -872,7 +1020,6 @@ finish_directory(GjRunWriter *writer, int level)
 	Page		page = next_image(writer);
 	GjPageOpaque opaque;
 
-	Assert(writer->slot == 0);
 	GjPageInit(page, GJ_PAGE_DIRECTORY, writer->run.run);
 	opaque = GjPageGetOpaque(page);
 	opaque->change = writer->change;

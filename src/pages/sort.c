@@ -132,10 +132,7 @@ static const char *merge_next(GjMerge *merge);
 static void merge_end(GjMerge *merge);
 static void to_rows(char *rows, const GjIndexInfo *info, int offset, const char *values,
 					int width, const uint16 *slots, int n);
-static void from_rows(char *values, int width, const char *const *rows, int offset, int n);
-static bool any_null(const GjIndexInfo *info, const char *const *rows, int n);
 static int	get_rows(Page page, const GjIndexInfo *info, char *rows);
-static void put_rows(Page page, const GjIndexInfo *info, const char *const *rows, int n);
 
 /* After all rows: no TID is that large */
 static const GjPlace after_all = {PG_INT64_MAX, PG_UINT64_MAX};
@@ -213,9 +210,25 @@ GjRowSortPerform(GjRowSort *sort)
 		free_memory_rows(sort);
 		while (sort->nchunks > merge_order)
 			merge_pass(sort, merge_order);
+		GjRowSortRewind(sort);
+	}
+	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Begin again with the first of the sorted rows
+ */
+void
+GjRowSortRewind(GjRowSort *sort)
+{
+	MemoryContext old = MemoryContextSwitchTo(sort->context);
+
+	sort->next = 0;
+	if (sort->merge != NULL)
+		merge_end(sort->merge);
+	if (sort->file != NULL)
 		sort->merge = merge_begin(&sort->info, sort->file, sort->chunks, sort->nchunks,
 								  sort->memory);
-	}
 	MemoryContextSwitchTo(old);
 }
 
@@ -226,30 +239,6 @@ const char *
 GjRowSortNext(GjRowSort *sort)
 {
 	return sort->merge != NULL ? merge_next(sort->merge) : next_in_memory(sort);
-}
-
-/*
- * Put the next rows into an empty data page, as many as fit; returns their number
- */
-int
-GjRowSortNextPage(GjRowSort *sort, Page page)
-{
-	const char *rows[GJ_MAX_SLOTS];
-	int			n = 0;
-
-	if (sort->merge != NULL)
-	{
-		const char *row;
-
-		while (n < sort->info.plain_slots && (row = merge_next(sort->merge)) != NULL)
-			GjDataPut(page, &sort->info, n++, row);
-		return n;
-	}
-	while (n < sort->info.plain_slots && (rows[n] = next_in_memory(sort)) != NULL)
-		n++;
-	if (n > 0)
-		put_rows(page, &sort->info, rows, n);
-	return n;
 }
 
 /*
@@ -673,10 +662,10 @@ fill_buffer(GjMerge *merge, ChunkReader *reader)
 /*-------------------------------------------------------------------------
  * Rows of many columns
  *
- * Copy many rows at a time from the columns of a data page, and into them.
+ * Copy all rows of a data page from its columns.
  *
- * A fold takes each row out of a delta's page and puts it into a run's.  Row by row, each value
- * costs a call, a switch and a bit; column by column, a loop copies the values.
+ * A fold takes each row out of a delta's page.  Row by row, each value costs a call, a switch and a
+ * bit; column by column, a loop copies the values.
  *-------------------------------------------------------------------------
  */
 
@@ -746,73 +735,4 @@ to_rows(char *rows, const GjIndexInfo *info, int offset, const char *values, int
 			COPY_TO_ROWS(8);
 			break;
 	}
-}
-
-/*
- * Put rows into an empty data page; they must be in the order of (key, TID) and fit
- */
-static void
-put_rows(Page page, const GjIndexInfo *info, const char *const *rows, int n)
-{
-	Assert(GjPageGetOpaque(page)->used == 0 && n > 0 && n <= GjDataSlots(page, info));
-	from_rows(GjDataKeys(page, info), info->key_width, rows, 0, n);
-	from_rows((char *) GjDataTids(page, info), sizeof(ItemPointerData), rows, info->key_width, n);
-	for (int column = 0; column < info->nincluded; column++)
-		from_rows(GjDataValues(page, &info->included[column]), info->included[column].width,
-				  rows, info->included[column].row_offset, n);
-	if (any_null(info, rows, n))
-	{
-		for (int column = 0; column < info->nincluded; column++)
-		{
-			uint32	   *nulls = GjDataNulls(page, &info->included[column]);
-
-			for (int i = 0; i < n; i++)
-			{
-				if (rows[i][info->row_nulls_offset + column / 8] & (1 << (column % 8)))
-					nulls[i / GJ_SLOTS_PER_WORD] |= GjSlotBit(i);
-			}
-		}
-	}
-	GjDataTook(page, info, 0, n);
-}
-
-#define COPY_FROM_ROWS(size) \
-	for (int i = 0; i < n; i++) \
-		memcpy(values + i * (size), rows[i] + offset, (size))
-
-static void
-from_rows(char *values, int width, const char *const *rows, int offset, int n)
-{
-	switch (width)
-	{
-		case 1:
-			COPY_FROM_ROWS(1);
-			break;
-		case 2:
-			COPY_FROM_ROWS(2);
-			break;
-		case 4:
-			COPY_FROM_ROWS(4);
-			break;
-		case sizeof(ItemPointerData):
-			COPY_FROM_ROWS(sizeof(ItemPointerData));
-			break;
-		default:
-			COPY_FROM_ROWS(8);
-			break;
-	}
-}
-
-static bool
-any_null(const GjIndexInfo *info, const char *const *rows, int n)
-{
-	int			nbytes = info->row_width - info->row_nulls_offset;
-	char		any = 0;
-
-	for (int i = 0; i < n; i++)
-	{
-		for (int byte = 0; byte < nbytes; byte++)
-			any |= rows[i][info->row_nulls_offset + byte];
-	}
-	return any != 0;
 }

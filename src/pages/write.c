@@ -488,11 +488,14 @@ static int
 clear_slots(Relation index, const GjIndexInfo *info, Buffer data, Page page, const uint32 *dead)
 {
 	GjPageOpaque opaque = GjPageGetOpaque(page);
-	uint32	   *used = GjDataUsed(page, info);
-	int			words = GjDataWords(page, info);
+	uint32	   *used;
+	int			words;
 	int			ndead = 0;
 	int			left = 0;
 
+	GjNarrowDemand(index, BufferGetBlockNumber(data), page, info);
+	used = GjDataUsed(page, info);
+	words = GjDataWords(page, info);
 	for (int word = 0; word < words; word++)
 	{
 		ndead += pg_popcount32(used[word] & dead[word]);

@@ -293,6 +293,7 @@ GjServiceColumnCreate(int device, const gjd_shape *shape, uint64 reserve_pages,
 		column->epoch = x.epoch;
 		column->id = x.result.column_id;
 		column->generation = x.result.column_generation;
+		column->slots = shape->slots;
 	}
 	return result;
 }

@@ -56,6 +56,7 @@ typedef struct GjServiceColumn
 	uint32		epoch;			/* of that device; 0: there is no column */
 	uint32		id;
 	uint32		generation;
+	uint32		slots;			/* of a page */
 } GjServiceColumn;
 
 /* Statistics of a match; zero for the steps that it did not reach */

@@ -117,13 +117,14 @@ insert(int64 key, uint32 row)
 }
 
 static void
-build_run(uint32 number, uint32 first_row, uint32 n)
+build_run(uint32 number, uint32 first_row, uint32 n, bool narrow)
 {
 	GjIndexInfo info;
 	GjRunWriter *writer;
 	GjRun		run;
 
 	GjIndexGetInfo(rel, &info);
+	info.narrow = narrow;
 	writer = GjRunWriterBegin(rel, &info, number, 1, true);
 	for (uint32 row = first_row; row < first_row + n; row++)
 	{
@@ -162,7 +163,7 @@ vacuum_all(void)
 	return (uint64) gjbulkdelete(&info, NULL, some_die, NULL)->num_index_tuples;
 }
 
-/* Two levels of runs, a delta of several lists, rows on the tails */
+/* A run of narrow pages and one of plain pages, a delta of several lists, rows on the tails */
 static void
 make_images(int shape)
 {
@@ -175,9 +176,9 @@ make_images(int shape)
 	GjIndexInitFork(rel, MAIN_FORKNUM, 4711, 2, flags);
 	rel->rd_amcache = NULL;
 	GjIndexGetInfo(rel, &info);
-	build_run(2, 0, info.plain_slots * 4 + 5);
+	build_run(2, 0, info.plain_slots * 4 + 5, true);
 	row = info.plain_slots * 4 + 5;
-	build_run(3, row, info.plain_slots / 2);
+	build_run(3, row, info.plain_slots / 2, false);
 	row += info.plain_slots / 2;
 	for (uint32 end = row + info.plain_slots + 20; row < end; row++)
 		insert(row % 300, row);
@@ -191,7 +192,7 @@ make_images(int shape)
 	blocks_resize(0);
 	GjIndexInitFork(rel, MAIN_FORKNUM, 4712, 2, flags);
 	rel->rd_amcache = NULL;
-	build_run(2, 0, info.plain_slots);
+	build_run(2, 0, info.plain_slots, false);
 	for (row = 0; row < 100; row++)
 		insert(row, row);
 	keep(&images[shape][2]);
@@ -242,7 +243,13 @@ damage(script *s, int shape)
 			memset(pages[block] + at, next_byte(s), n);
 			break;
 		default:
-			/* the special space has the fields that readers rely on */
+			/* readers rely on a narrow page's description, and on fields of the special space */
+			if (how & 8)
+			{
+				at = SizeOfPageHeaderData + next_byte(s) % (4 * sizeof(GjNarrowColumn));
+				pages[block][at] ^= next_byte(s);
+				break;
+			}
 			at = BLCKSZ - 1 - next_byte(s) % 32;
 			pages[block][at] = next_byte(s);
 			break;

@@ -20,17 +20,31 @@
 
 #include "pages/pages.h"
 
-PG_FUNCTION_INFO_V1(gpujoin_use_format_2);
+PG_FUNCTION_INFO_V1(gpujoin_use_format);
 PG_FUNCTION_INFO_V1(gpujoin_test_uuid);
 PG_FUNCTION_INFO_V1(gpujoin_test_flood);
 PG_FUNCTION_INFO_V1(gpujoin_test_one_hash);
 
+static bool
+has_narrow_pages(GjMetaPage meta)
+{
+	for (int i = 0; i < meta->nruns; i++)
+	{
+		if (GjMetaGetRun(meta, i)->most_slots != 0)
+			return true;
+	}
+	return false;
+}
+
 /*
- * Remove the fields that format 3 has added to the metapage, none of which may be in use
+ * Make an index one of an older format, as a former release has left it: without narrow pages; if
+ * it is format 2, without the fields that format 3 has added to the metapage, either.  None of
+ * these may be in use, so an index must have been empty when it became one of format 3.
  */
 Datum
-gpujoin_use_format_2(PG_FUNCTION_ARGS)
+gpujoin_use_format(PG_FUNCTION_ARGS)
 {
+	int			version = PG_GETARG_INT32(1);
 	Relation	index = index_open(PG_GETARG_OID(0), AccessExclusiveLock);
 	Buffer		buffer = ReadBuffer(index, GJ_META_BLOCK);
 	GenericXLogState *record;
@@ -46,11 +60,13 @@ gpujoin_use_format_2(PG_FUNCTION_ARGS)
 	record = GenericXLogStart(index);
 	page = GenericXLogRegisterBuffer(record, buffer, 0);
 	meta = GjPageGetMeta(page);
-	if (meta->version != GJ_FORMAT_VERSION || meta->nruns > GJ_FORMAT_2_RUNS ||
-		GjMetaGetMore(meta)->merge_run != 0)
+	if (has_narrow_pages(meta) || version < GJ_OLDEST_FORMAT || version > meta->version ||
+		(version == GJ_OLDEST_FORMAT &&
+		 (meta->nruns > GJ_FORMAT_2_RUNS || GjMetaGetMore(meta)->merge_run != 0)))
 		elog(ERROR, "index \"%s\" needs its format", RelationGetRelationName(index));
-	memset(GjMetaGetMore(meta), 0, sizeof(GjMetaMoreData));
-	meta->version = 2;
+	if (version == GJ_OLDEST_FORMAT)
+		memset(GjMetaGetMore(meta), 0, sizeof(GjMetaMoreData));
+	meta->version = version;
 	((PageHeader) page)->pd_lower = GjMetaEnd(meta) - (char *) page;
 	GenericXLogFinish(record);
 	UnlockReleaseBuffer(buffer);

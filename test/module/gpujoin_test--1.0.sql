@@ -74,6 +74,12 @@ COMMENT ON FUNCTION gpujoin_sort_selftest()
 	IS 'sort rows with much and little memory and compare; returns the sorts made';
 REVOKE ALL ON FUNCTION gpujoin_sort_selftest() FROM PUBLIC;
 
+CREATE FUNCTION gpujoin_narrow_selftest() RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_narrow_selftest()
+	IS 'make narrow pages of entries, read and damage them; returns the entries compared';
+REVOKE ALL ON FUNCTION gpujoin_narrow_selftest() FROM PUBLIC;
+
 CREATE FUNCTION gpujoin_sort_timing(rows bigint, memory integer, key_width integer,
 		key_bits integer, heap_order boolean) RETURNS double precision
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
@@ -117,11 +123,11 @@ COMMENT ON FUNCTION gpujoin_blocks_backward(regclass)
 	IS 'count the pages of runs that have lower keys than the one before in the file';
 REVOKE ALL ON FUNCTION gpujoin_blocks_backward(regclass) FROM PUBLIC;
 
-CREATE FUNCTION gpujoin_use_format_2(index regclass) RETURNS void
+CREATE FUNCTION gpujoin_use_format(index regclass, version int) RETURNS void
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
-COMMENT ON FUNCTION gpujoin_use_format_2(regclass)
-	IS 'turn an index into one of format version 2';
-REVOKE ALL ON FUNCTION gpujoin_use_format_2(regclass) FROM PUBLIC;
+COMMENT ON FUNCTION gpujoin_use_format(regclass, int)
+	IS 'turn an index, which was empty, or is of format 3, into one of an older format version';
+REVOKE ALL ON FUNCTION gpujoin_use_format(regclass, int) FROM PUBLIC;
 
 CREATE FUNCTION gpujoin_test_uuid(code bigint, rest bigint) RETURNS uuid
 	AS 'MODULE_PATHNAME' LANGUAGE C IMMUTABLE STRICT PARALLEL SAFE;

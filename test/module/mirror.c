@@ -221,7 +221,11 @@ read_page(Relation index, const GjIndexInfo *info, const GjIndexState *state, Bl
 	if ((owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA) &&
 		GjPageCheckKind(index, buffer) == GJ_PAGE_DATA)
 	{
-		for (int slot = 0; slot < GjDataSlots(page, info); slot++)
+		int			nslots = GjDataSlots(page, info);
+		GjWide	   *wide = GjWideCreate(info);
+
+		page = GjDataOpen(index, block, page, &info, wide);
+		for (int slot = 0; slot < nslots; slot++)
 		{
 			if (GjDataIsUsed(page, info, slot))
 				add_entry(out, GjDataGetKey(page, info, slot), &GjDataTids(page, info)[slot]);

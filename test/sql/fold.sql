@@ -50,8 +50,8 @@ SELECT i, CASE WHEN i % 3 = 0 THEN 7 WHEN i % 97 <> 0 THEN i * 7919::bigint % 50
 FROM generate_series(1, 15000) i;
 ANALYZE fold;
 SELECT * FROM state();
-SELECT gpujoin_fold('fold_k') > 20 AS k, gpujoin_fold('fold_b') > 20 AS b,
-	gpujoin_fold('fold_s') > 20 AS s, gpujoin_fold('fold_x') > 10 AS x;
+SELECT gpujoin_fold('fold_k') > 5 AS k, gpujoin_fold('fold_b') > 5 AS b,
+	gpujoin_fold('fold_s') > 5 AS s, gpujoin_fold('fold_x') > 3 AS x;
 SELECT * FROM state();
 -- nothing left to do
 SELECT gpujoin_fold('fold_k'), gpujoin_fold('fold_k', complete => true);
@@ -72,8 +72,8 @@ SELECT * FROM state();
 SELECT gpujoin_fold('fold_k') > 0 AS k, gpujoin_fold('fold_b') > 0 AS b,
 	gpujoin_fold('fold_s') > 0 AS s;
 SELECT * FROM state();
-SELECT gpujoin_fold('fold_k', true) > 20 AS k, gpujoin_fold('fold_b', true) > 20 AS b,
-	gpujoin_fold('fold_s', true) > 20 AS s, gpujoin_fold('fold_x', true) > 10 AS x;
+SELECT gpujoin_fold('fold_k', true) > 5 AS k, gpujoin_fold('fold_b', true) > 5 AS b,
+	gpujoin_fold('fold_s', true) > 5 AS s, gpujoin_fold('fold_x', true) > 3 AS x;
 SELECT * FROM state();
 SELECT free_slots < 2 * slots_per_page AS dense FROM gpujoin_index_info('fold_k');
 
@@ -103,7 +103,7 @@ VACUUM fold;
 SELECT * FROM state();
 SELECT gpujoin_fold('fold_k', true);
 INSERT INTO fold SELECT i, i, i, 1, i, i FROM generate_series(1, 20000) i;
-SELECT gpujoin_fold('fold_k') > 20 AS k, gpujoin_fold('fold_b') > 20 AS b;
+SELECT gpujoin_fold('fold_k') > 5 AS k, gpujoin_fold('fold_b') > 5 AS b;
 SELECT * FROM state();
 
 -- VACUUM folds 64 pages, but not fewer
@@ -114,7 +114,7 @@ VACUUM enough;
 SELECT open_pages, pages BETWEEN 64 AND 70 AS as_before FROM gpujoin_index_info('enough_k');
 INSERT INTO enough SELECT i % 1000 FROM generate_series(1, 2 * 800) i;
 VACUUM enough;
-SELECT open_pages, pages > 128 AS folded FROM gpujoin_index_info('enough_k');
+SELECT open_pages, pages > 90 AS folded FROM gpujoin_index_info('enough_k');
 SELECT gpujoin_check('enough_k', true);
 DROP TABLE enough;
 
@@ -137,7 +137,7 @@ END $$;
 SELECT * FROM add_rows(folds => 1);
 SELECT * FROM add_rows(folds => 0);
 SELECT * FROM add_rows(folds => 1);
-SELECT gpujoin_fold('spared_k', true) > 100 AS folded;
+SELECT gpujoin_fold('spared_k', true) > 50 AS folded;
 SELECT * FROM add_rows(folds => 0);
 SELECT gpujoin_check('spared_k', true);
 DROP TABLE spared;
@@ -200,12 +200,12 @@ DROP INDEX fold_c;
 CREATE UNLOGGED TABLE fold_unlogged (k int, v int);
 CREATE INDEX fold_u ON fold_unlogged USING gpujoin (k) INCLUDE (v);
 INSERT INTO fold_unlogged SELECT i % 1000, i FROM generate_series(1, 10000) i;
-SELECT gpujoin_fold('fold_u') > 10 AS folded, gpujoin_check('fold_u', true);
+SELECT gpujoin_fold('fold_u') > 3 AS folded, gpujoin_check('fold_u', true);
 DROP TABLE fold_unlogged;
 CREATE TEMP TABLE fold_temp (k bigint, v int);
 CREATE INDEX fold_t ON fold_temp USING gpujoin (k) INCLUDE (v);
 INSERT INTO fold_temp SELECT i % 1000, i FROM generate_series(1, 10000) i;
-SELECT gpujoin_fold('fold_t') > 10 AS folded, gpujoin_check('fold_t', true);
+SELECT gpujoin_fold('fold_t') > 3 AS folded, gpujoin_check('fold_t', true);
 DROP TABLE fold_temp;
 CREATE TABLE fold_parts (k int) PARTITION BY RANGE (k);
 CREATE TABLE fold_part PARTITION OF fold_parts FOR VALUES FROM (0) TO (1000000);
@@ -217,7 +217,7 @@ CREATE TABLE fold_more PARTITION OF fold_parts FOR VALUES FROM (1000000) TO (300
 CREATE TABLE fold_more_1 PARTITION OF fold_more FOR VALUES FROM (1000000) TO (2000000);
 CREATE TABLE fold_more_2 PARTITION OF fold_more FOR VALUES FROM (2000000) TO (3000000);
 INSERT INTO fold_parts SELECT i * 500 FROM generate_series(1, 5999) i;
-SELECT gpujoin_fold('fold_p') > 9 AS folded, gpujoin_fold('fold_p') AS again, gpujoin_check('fold_p', true);
+SELECT gpujoin_fold('fold_p') > 4 AS folded, gpujoin_fold('fold_p') AS again, gpujoin_check('fold_p', true);
 SELECT p.relid AS index, i.entries, i.runs, i.delta_pages FROM pg_partition_tree('fold_p') p, gpujoin_index_info(p.relid) i
 WHERE p.isleaf ORDER BY p.relid::regclass::text COLLATE "C";
 SELECT gpujoin_fold('fold_p', true) > 3 AS merged, gpujoin_fold('fold_p', true) AS again, gpujoin_check('fold_p', true);
@@ -251,14 +251,14 @@ SELECT stop_at(step) FROM unnest(ARRAY['rotated', 'closing', 'begun', 'sorted', 
 SELECT * FROM state();
 SELECT stop_at(step) FROM unnest(ARRAY['written', 'forgotten', 'rotated', 'closing']) step;
 SELECT * FROM state();
-SELECT gpujoin_fold('fold_k', true) > 20 AS folded;
+SELECT gpujoin_fold('fold_k', true) > 5 AS folded;
 SELECT * FROM state();
 -- the space that the unfinished folds left is reused
 SELECT pages AS before FROM gpujoin_index_info('fold_k') \gset
 SELECT stop_at('written');
 SELECT stop_at('written');
 SELECT stop_at('written');
-SELECT gpujoin_fold('fold_k', true) > 20 AS folded;
+SELECT gpujoin_fold('fold_k', true) > 5 AS folded;
 SELECT pages < 1.5 * :before AS reused FROM gpujoin_index_info('fold_k');
 SELECT * FROM state();
 DROP TABLE fold, fold_parts;
@@ -269,6 +269,6 @@ CREATE EXTENSION gpujoin_test;
 CREATE TABLE fold_order (k int) WITH (autovacuum_enabled = off);
 CREATE INDEX fold_order_k ON fold_order USING gpujoin (k);
 INSERT INTO fold_order SELECT i * 7919 % 20011 FROM generate_series(1, 20000) i;
-SELECT gpujoin_fold('fold_order_k') > 20 AS folded, gpujoin_blocks_backward('fold_order_k');
+SELECT gpujoin_fold('fold_order_k') > 5 AS folded, gpujoin_blocks_backward('fold_order_k');
 DROP TABLE fold_order;
 DROP EXTENSION gpujoin_test;

@@ -9,6 +9,7 @@ SELECT gpujoin_groups_selftest() > 100000 AS groups_agree;
 SELECT gpujoin_collision_selftest() AS collision_tests;
 SELECT gpujoin_top_selftest() > 100000 AS orders_agree;
 SELECT gpujoin_sort_selftest() > 500 AS sorts_agree;
+SELECT gpujoin_narrow_selftest() > 100000 AS narrow_pages_agree;
 SELECT gpujoin_entries_selftest() > 100000 AS entries_agree;
 SELECT gpujoin_exact_selftest() > 100000 AS exact_tables_agree;
 CREATE TEMP TABLE visible ();

@@ -88,6 +88,45 @@ sub damage
 	$damages{$name} = [ $block, $offset, $bytes, $verdict // 'damaged' ];
 }
 
+# Pages of runs are plain, as before format 4, except where a name begins with narrow.
+my @narrow = map { 24 + 16 * $_ } 0 .. 2;    # descriptions of key, TID, INCLUDE column
+my ($base, $place, $bitmap_place, $width, $shift, $count) = (0, 8, 10, 12, 13, 14);
+
+damage("narrow_width_$_", $first_data, $narrow[0] + $width, pack('C', $_))
+  foreach (0, 1, 3, 4, 5, 7, 9, 255);
+damage("narrow_tid_width_$_", $first_data, $narrow[1] + $width, pack('C', $_)) foreach (0, 1, 7, 8);
+my %bases = (minus => -1, one => 1, wide => 1 << 31, block => 1 << 32, huge => 1 << 62);
+damage("narrow_base_$_", $first_data, $narrow[0] + $base, pack('q<', $bases{$_}))
+  foreach keys %bases;
+damage("narrow_tid_base_$_", $first_data, $narrow[1] + $base, pack('q<', $bases{$_}))
+  foreach keys %bases;
+damage("narrow_slots_$_", $first_data, $narrow[1] + $count, pack('v', $_))
+  foreach (0, 32, 33, 4096, 4128, 0xffe0, 0xffff);
+damage("narrow_shift_$_", $first_data, $narrow[1] + $shift, pack('C', $_))
+  foreach (0, 1, 13, 64, 255);
+damage("narrow_place_$_", $first_data, $narrow[0] + $place, pack('v', $_))
+  foreach (0, 8190, 0xffff);
+damage("narrow_tid_place_$_", $first_data, $narrow[1] + $place, pack('v', $_))
+  foreach (0, 8190, 0xffff);
+damage("narrow_bitmap_$_", $first_data, $narrow[0] + $bitmap_place, pack('v', $_))
+  foreach (0, 56, 8190, 0xffff);
+damage("narrow_tid_bitmap", $first_data, $narrow[1] + $bitmap_place, pack('v', 56));
+damage("narrow_lower", $first_data, 12, pack('v', 8160));
+damage("narrow_kind_plain", $first_data, KIND, pack('V', $base_run << 4 | 4));
+damage("narrow_used_$_", $first_data, USED, pack('v', $_)) foreach (0, 3, 4096, 4097);
+damage("narrow_keys", $first_data, 24 + 32 + 200, "\xff" x 64);
+damage("narrow_end", $first_data, 8160 - 400, "\xff" x 400);
+damage("narrow_most_slots_$_", META, RUN + 60, pack('V', $_)) foreach (0, 32, 4097, 0xffffffff);
+damage("narrow_cover_width_$_", $first_data, $narrow[2] + $width, pack('C', $_))
+  foreach (0, 1, 5, 8);
+damage("narrow_cover_base", $first_data, $narrow[2] + $base, pack('q<', 77));
+damage("narrow_cover_nulls_$_", $first_data, $narrow[2] + $bitmap_place, pack('v', $_))
+  foreach (24, 8000, 0xffff);
+damage('narrow_none', META, 0, '', 'sound');
+damage('delta_kind_narrow', $delta[0], KIND, pack('V', $delta_run << 4 | 7));
+damage('delta_open_kind_narrow', $delta[1], KIND, pack('V', $delta_run << 4 | 7));
+damage('data_kind_narrow', $first_data, KIND, pack('V', $base_run << 4 | 7));
+
 my %numbers = (zero => 0, one => 1, big => 0xffff, odd => 0x1234);
 
 foreach my $block (META, JOURNAL, TAIL, $first_data, $directory, $list, $delta[0])
@@ -295,7 +334,8 @@ my @names = sort keys %damages;
 $node->safe_psql('postgres', join("\n", map {
 		"CREATE TABLE t_$_ (id int, k int);
 		INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(1, 3000) i;
-		CREATE INDEX i_$_ ON t_$_ USING gpujoin (k)" . (/^cover/ ? ' INCLUDE (id)' : '') . "
+		SET gpujoin.debug_step = '" . (/^narrow/ ? '' : 'plain pages') . "';
+		CREATE INDEX i_$_ ON t_$_ USING gpujoin (k)" . (/cover/ ? ' INCLUDE (id)' : '') . "
 			WITH (lanes = " . (/two_lanes/ ? 2 : 1) . ");
 " . (/^built/ ? '' : "
 		DELETE FROM t_$_ WHERE id % 10 = 0;
@@ -304,7 +344,7 @@ $node->safe_psql('postgres', join("\n", map {
 	} @names));
 my $layout = $node->safe_psql('postgres',
 	"SELECT slots_per_page, lanes, format_version FROM gpujoin_index_info('i_none')");
-is($layout, "$slots|1|3", 'the format is the one that this test knows');
+is($layout, "$slots|1|4", 'the format is the one that this test knows');
 is($node->safe_psql('postgres', "SELECT slots_per_page FROM gpujoin_index_info('i_cover_none')"),
 	$cover_slots, 'and that of an index with an INCLUDE column');
 

@@ -268,6 +268,11 @@ my %count = map { $_ => 0 } qw(same different error timeout slow checked);
 my (%shape_runs, %shape_ours, %ours, @failures, @longest);
 my $done = 0;
 my $start = time();
+my $step = 'gpujoin.debug' . '_step';	 # only in builds for tests
+my $has_steps = $node->safe_psql('postgres',
+	"LOAD 'gpujoin'; SELECT count(*) FROM pg_settings WHERE name = '$step'");
+my $plain_pages = $has_steps ? "SET $step = 'plain pages';\n" : '';
+my $narrow_pages = $has_steps ? "RESET $step;\n" : '';
 
 while (defined $rounds ? $done < $rounds : $done < $fewest || time() - $start < $seconds)
 {
@@ -275,6 +280,8 @@ while (defined $rounds ? $done < $rounds : $done < $fewest || time() - $start < 
 	my $script = create_tables();
 	foreach (1 .. 6)
 	{
+		# runs of format 3, beside others of format 4
+		$script .= chance(0.3) ? $plain_pages : $narrow_pages;
 		$script .= join('', (map { random_query() } 1 .. 12), transaction(), folds(), transaction(),
 			folds(), check_indexes());
 	}

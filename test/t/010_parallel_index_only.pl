@@ -45,12 +45,17 @@ $node->safe_psql('postgres', qq{
 # all pages before they wait, otherwise VACUUM removes the entries that they are to find. They begin
 # with four pages each, the last of which gets the rows in question; the entries tested first are
 # fewer than those found.
-my $slots = $node->safe_psql('postgres', q{SELECT slots_per_page FROM gpujoin_index_info('few_k')});
+my ($entries) = $node->safe_psql('postgres', q{
+	INSERT INTO few SELECT i, i % 10, i FROM generate_series(1, 20000) i;
+	SELECT gpujoin_fold('few_k', true);
+	SELECT 32 * ceil(run_entries[1] / run_pages[1] / 32.0)
+	FROM gpujoin_index_info('few_k')}) =~ /(\d+)$/;
 $node->safe_psql('postgres', qq{
+	TRUNCATE few;
 	INSERT INTO big SELECT i, i % 10, i FROM generate_series(1, 100000) i;
 	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (id, v);
 	DROP INDEX few_k;
-	INSERT INTO few SELECT i, i % 10, i FROM generate_series(1, (4 * $processes - 1) * $slots) i;
+	INSERT INTO few SELECT i, i % 10, i FROM generate_series(1, (4 * $processes - 1) * $entries) i;
 	CREATE INDEX few_k ON few USING gpujoin (k) INCLUDE (id, v) WITH (lanes = 1);
 	SELECT gpujoin_load('big_k')});
 vacuum_until_visible($node, $_) foreach 'big', 'few', 'small';

@@ -33,7 +33,7 @@ my $columns = join ', ', map { "$_ bigint" } @included;
 # More data pages than are read at a time, with two directory pages above them, but few rows
 $node->safe_psql('postgres', "
 	CREATE TABLE wide (id int, k int, $columns);
-	INSERT INTO wide SELECT i, i / 50 FROM generate_series(1, 60000) i;
+	INSERT INTO wide SELECT i, i / 50 FROM generate_series(1, 200000) i;
 	CREATE INDEX i_wide ON wide USING gpujoin (k) INCLUDE (" . join(', ', @included) . ")
 		WITH (lanes = 1);" . join('', map { "
 	CREATE TABLE $_ (id int, k int);

@@ -122,10 +122,10 @@ foreach my $node ($primary, $standby)
 $standby->stop;
 $primary->safe_psql('postgres', q{
 	CREATE TABLE w (id int, k int);
-	INSERT INTO w SELECT i, i % 1000 FROM generate_series(1, 400000) i;
+	INSERT INTO w SELECT i, i % 800 FROM generate_series(1, 800000) i;
 	CREATE INDEX w_k ON w USING gpujoin (k);
 	SELECT gpujoin_load('w_k');
-	INSERT INTO w SELECT i, i % 1000 FROM generate_series(400001, 440000) i;
+	INSERT INTO w SELECT i, i % 800 FROM generate_series(800001, 840000) i;
 	DELETE FROM w WHERE k % 4 = 0 AND id < 100000});
 $primary->poll_query_until('postgres', q{SELECT count(*) = 0 FROM pg_stat_replication});
 $primary->safe_psql('postgres', 'VACUUM w');

@@ -201,8 +201,8 @@ $node->safe_psql('postgres', 'DROP TABLE loose');
 
 # Restart and preload
 $node->safe_psql('postgres', q{
-	SELECT fill('p', 100000);
-	SELECT fill('q', 100000);
+	SELECT fill('p', 200000);
+	SELECT fill('q', 200000);
 	ALTER INDEX p_k SET (preload)});
 is($node->safe_psql('postgres', q{SELECT reloptions FROM pg_class WHERE relname = 'p_k'}),
 	'{preload=true}', 'reloption');

@@ -133,7 +133,7 @@ SKIP:
 		$node->safe_psql('postgres', sprintf($insert, 500));
 		is($node->safe_psql('postgres', $right), 't', "$more pages more: now there is room");
 	}
-	$node->safe_psql('postgres', sprintf($insert, 20000));
+	$node->safe_psql('postgres', sprintf($insert, 60000));
 	$limit->(1_100_000);
 	my ($status, $out, $err) = $node->psql('postgres', q{CREATE INDEX wide_b ON wide
 		USING gpujoin (k) INCLUDE (k, k, k, k, k, k, k, k, k, k, k, k, k)});

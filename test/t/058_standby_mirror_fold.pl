@@ -96,7 +96,7 @@ sub check_at
 
 sql(q{SELECT gpujoin_load('t_k')});
 my $all = sql(q{SELECT pages FROM gpujoin_index_info('t_k')});
-cmp_ok($all, '>', 300, 'a few hundred pages');
+cmp_ok($all, '>', 150, 'many pages');
 check('loaded');
 
 foreach my $round (1 .. 6)

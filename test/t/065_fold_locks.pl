@@ -129,9 +129,9 @@ my $add_runs = q{
 	$node->safe_psql('postgres', q{
 		CREATE TABLE gone (k int);
 		CREATE INDEX gone_k ON gone USING gpujoin (k);
-		INSERT INTO gone SELECT generate_series(1, 5000);
+		INSERT INTO gone SELECT generate_series(1, 40000);
 		SELECT gpujoin_fold('gone_k');
-		INSERT INTO gone SELECT generate_series(1, 5000);});
+		INSERT INTO gone SELECT generate_series(1, 40000);});
 	$holder = $node->background_psql('postgres', on_error_stop => 0);
 	$holder->query_safe('SELECT pg_advisory_lock(1313)');
 	($run, $said) = start('fold', "SET gpujoin.debug_step = 'two steps wait'",
