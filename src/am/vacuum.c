@@ -68,6 +68,8 @@ typedef struct BatchPage
 	BlockNumber block;
 	GjPageOwner owner;
 	int			used;			/* number of entries */
+	int			words;			/* of its slots */
+	uint64		first;			/* number of its first slot in the batch */
 } BatchPage;
 
 typedef struct GjVacuumState
@@ -82,10 +84,11 @@ typedef struct GjVacuumState
 	/* the batch */
 	BatchPage  *pages;
 	uint64		npages;
-	uint64		room;			/* maximum number of pages */
+	uint64		most_pages;
+	uint64		nslots;			/* of these pages */
+	uint64		most_slots;
 	uint64	   *entries;		/* of the pages: block, offset, and slot number in the batch */
 	uint64	   *scratch;
-	GjWide	   *wide;			/* for narrow pages */
 	uint64		nentries;
 	uint32	   *dead;			/* a bit for each slot of each page */
 } GjVacuumState;
@@ -97,8 +100,8 @@ static void add_page(GjVacuumState *state, BlockNumber block);
 static void add_entries(GjVacuumState *state, Page page, BatchPage *to);
 static void clean_batch(GjVacuumState *state);
 static void find_dead(GjVacuumState *state);
-static void clean_page(GjVacuumState *state, const BatchPage *page, const uint32 *dead);
-static void check_tid(const GjVacuumState *state, BlockNumber block, const ItemPointerData *tid);
+static void clean_page(GjVacuumState *state, const BatchPage *page);
+static void check_tid(const GjVacuumState *state, BlockNumber block, uint64 tid);
 
 /*
  * Delete the entries whose TIDs the callback reports as dead
@@ -135,7 +138,7 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	{
 		CHECK_FOR_INTERRUPTS();
 		add_page(&state, block);
-		if (state.npages == state.room)
+		if (state.npages == state.most_pages || state.nslots + GJ_MAX_SLOTS > state.most_slots)
 			clean_batch(&state);
 	}
 	clean_batch(&state);
@@ -223,7 +226,7 @@ clean_tail(GjVacuumState *state, BlockNumber block)
 		ItemPointerData tid;
 
 		(void) GjTailGetRow(page, &state->info, row, &tid);
-		check_tid(state, block, &tid);
+		check_tid(state, block, GjPackTid(&tid));
 		if (state->callback(&tid, state->callback_state))
 		{
 			dead[row / GJ_SLOTS_PER_WORD] |= (uint32) 1 << (row % GJ_SLOTS_PER_WORD);
@@ -244,20 +247,20 @@ clean_tail(GjVacuumState *state, BlockNumber block)
 static void
 batch_begin(GjVacuumState *state, BlockNumber npages)
 {
-	uint64		slots = GJ_MAX_SLOTS;
-	Size		page_size = sizeof(BatchPage) + slots * 2 * sizeof(uint64) +
-		slots / GJ_SLOTS_PER_WORD * sizeof(uint32);
+	Size		bytes_per_word = sizeof(BatchPage) + sizeof(uint32) +
+		2 * GJ_SLOTS_PER_WORD * sizeof(uint64);
+	uint64		most = Min((uint64) npages * GJ_MAX_SLOTS, BATCH_SLOTS);
 
-	state->room = Min(npages, BATCH_SLOTS / slots);
-	state->room = Max(1, Min(state->room, GjVacuumMemory() / page_size));
-	if (GjStepsAreShort())
-		state->room = Min(state->room, 2);
-	state->wide = GjWideCreate(&state->info);
-	state->pages = palloc(state->room * sizeof(BatchPage));
-	state->entries = palloc(state->room * slots * sizeof(uint64));
-	state->scratch = palloc(state->room * slots * sizeof(uint64));
-	state->dead = palloc0(state->room * slots / GJ_SLOTS_PER_WORD * sizeof(uint32));
-	state->npages = state->nentries = 0;
+	/* a page has a word at least */
+	most = Min(most, GjVacuumMemory() / bytes_per_word * GJ_SLOTS_PER_WORD);
+	state->most_slots = Max(most, GJ_MAX_SLOTS);
+	state->most_pages = GjStepsAreShort() ? 2 : state->most_slots / GJ_SLOTS_PER_WORD;
+	state->pages = palloc(state->most_pages * sizeof(BatchPage));
+	state->entries = palloc(state->most_slots * sizeof(uint64));
+	state->scratch = palloc(state->most_slots * sizeof(uint64));
+	/* a page that is read again may be damaged, and then have more slots */
+	state->dead = palloc0((state->most_slots + GJ_MAX_SLOTS) / GJ_SLOTS_PER_WORD * sizeof(uint32));
+	state->npages = state->nslots = state->nentries = 0;
 }
 
 static void
@@ -310,22 +313,22 @@ add_page(GjVacuumState *state, BlockNumber block)
 static void
 add_entries(GjVacuumState *state, Page page, BatchPage *to)
 {
-	const GjIndexInfo *info = &state->info;
-	Page		plain = GjDataOpen(state->vacuum->index, to->block, page, &info, state->wide);
-	ItemPointerData *tids = GjDataTids(plain, info);
-	uint64		first = state->npages * GJ_MAX_SLOTS;
 	uint16		slots[GJ_MAX_SLOTS];
-	int			n = GjDataListUsed(plain, info, slots);
+	int			n;
 
+	GjNarrowDemand(state->vacuum->index, to->block, page, &state->info);
+	to->words = GjDataWords(page, &state->info);
+	to->first = state->nslots;
+	state->nslots += GjDataSlots(page, &state->info);
+	n = GjDataListUsed(page, &state->info, slots);
 	for (int i = 0; i < n; i++)
 	{
-		const ItemPointerData *tid = &tids[slots[i]];
-		uint64		offset = ItemPointerGetOffsetNumberNoCheck(tid) - 1;
+		uint64		tid = GjDataGetTid(page, &state->info, slots[i]);
 
 		check_tid(state, to->block, tid);
 		state->entries[state->nentries++] =
-			((uint64) ItemPointerGetBlockNumberNoCheck(tid) << OFFSET_BITS | offset) <<
-			POSITION_BITS | (first + slots[i]);
+			((tid >> 16 << OFFSET_BITS) | (GjPackedOffset(tid) - 1)) << POSITION_BITS |
+			(to->first + slots[i]);
 	}
 }
 
@@ -335,17 +338,15 @@ add_entries(GjVacuumState *state, Page page, BatchPage *to)
 static void
 clean_batch(GjVacuumState *state)
 {
-	int			words = GJ_MAX_SLOTS / GJ_SLOTS_PER_WORD;
-
 	find_dead(state);
 	GjStep("judged");
 	for (uint64 i = 0; i < state->npages; i++)
 	{
 		CHECK_FOR_INTERRUPTS();
-		clean_page(state, &state->pages[i], state->dead + i * words);
+		clean_page(state, &state->pages[i]);
 	}
-	memset(state->dead, 0, state->npages * words * sizeof(uint32));
-	state->npages = state->nentries = 0;
+	memset(state->dead, 0, state->nslots / GJ_SLOTS_PER_WORD * sizeof(uint32));
+	state->npages = state->nslots = state->nentries = 0;
 }
 
 /*
@@ -375,13 +376,13 @@ find_dead(GjVacuumState *state)
  * which the statistics count.
  */
 static void
-clean_page(GjVacuumState *state, const BatchPage *page, const uint32 *dead)
+clean_page(GjVacuumState *state, const BatchPage *page)
 {
 	Relation	index = state->vacuum->index;
-	int			words = GJ_MAX_SLOTS / GJ_SLOTS_PER_WORD;
+	const uint32 *dead = state->dead + page->first / GJ_SLOTS_PER_WORD;
 	int			ndead = 0;
 
-	for (int word = 0; word < words; word++)
+	for (int word = 0; word < page->words; word++)
 		ndead += pg_popcount32(dead[word]);
 	if (ndead > 0)
 	{
@@ -405,8 +406,8 @@ clean_page(GjVacuumState *state, const BatchPage *page, const uint32 *dead)
  * Check a TID: the callback must not be called for those that no heap can have
  */
 static void
-check_tid(const GjVacuumState *state, BlockNumber block, const ItemPointerData *tid)
+check_tid(const GjVacuumState *state, BlockNumber block, uint64 tid)
 {
-	if (!GjTidIsPossible(tid))
+	if (!GjPackedIsPossible(tid))
 		GjReportCorruption(state->vacuum->index, block, "An entry has an impossible TID.");
 }
