@@ -35,6 +35,7 @@
 #include "optimizer/plancat.h"
 #include "tcop/tcopprot.h"
 #include "utils/catcache.h"
+#include "utils/float.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -62,6 +63,8 @@ static bool is_deterministic(Oid table, AttrNumber attno);
 static Oid	find_id_class(void);
 static Oid	stored_type(Oid opclass, Oid type);
 static bool make_layout(const GjNewIndex *index, GjLayout *layout);
+static double entries_of_page(Relation table, const GjNewIndex *index, const GjLayout *layout,
+							  double tuples);
 static BlockNumber count_pages(Relation table, const GjNewIndex *index, double tuples);
 static double null_share(Oid relid, AttrNumber attno);
 
@@ -357,6 +360,108 @@ make_layout(const GjNewIndex *index, GjLayout *layout)
 						   flags, layout);
 }
 
+/* Return the number of bytes that integers from 0 up to this one need on a narrow page */
+static int
+offset_width(double range)
+{
+	int			bytes = 0;
+
+	for (; range >= 1.0; range /= 256.0)
+		bytes++;
+	return bytes <= 6 ? bytes : sizeof(int64);
+}
+
+static double
+value_of(Datum value, int length)
+{
+	switch (length)
+	{
+		case sizeof(char):
+			return DatumGetChar(value);
+		case sizeof(int16):
+			return DatumGetInt16(value);
+		case sizeof(int32):
+			return DatumGetInt32(value);
+		default:
+			return (double) DatumGetInt64(value);
+	}
+}
+
+/*
+ * Return the difference between the greatest and the least value of a column that is stored as a
+ * plain integer, according to statistics; -1 if it is not known
+ */
+static double
+value_range(Oid relid, AttrNumber attno, int width)
+{
+	HeapTuple	tuple = SearchSysCache3(STATRELATTINH, ObjectIdGetDatum(relid),
+										Int16GetDatum(attno), BoolGetDatum(false));
+	int			kinds[] = {STATISTIC_KIND_MCV, STATISTIC_KIND_HISTOGRAM};
+	double		low = get_float8_infinity();
+	double		high = -low;
+	AttStatsSlot slot;
+
+	if (!HeapTupleIsValid(tuple))
+		return -1.0;
+	for (int kind = 0; kind < lengthof(kinds); kind++)
+	{
+		if (!get_attstatsslot(&slot, tuple, kinds[kind], InvalidOid, ATTSTATSSLOT_VALUES))
+			continue;
+		for (int i = 0; i < slot.nvalues && get_typlen(slot.valuetype) == width &&
+			 get_typbyval(slot.valuetype); i++)
+		{
+			low = Min(low, value_of(slot.values[i], width));
+			high = Max(high, value_of(slot.values[i], width));
+		}
+		free_attstatsslot(&slot);
+	}
+	ReleaseSysCache(tuple);
+	return high < low ? -1.0 : high - low;
+}
+
+/*
+ * Estimate how many entries a page of a run has: each column takes as many bytes as its differences
+ * on the page need
+ *
+ * Keys are assumed to be spread evenly; TIDs, and values of INCLUDE columns, to be anywhere.
+ */
+static double
+entries_of_page(Relation table, const GjNewIndex *index, const GjLayout *layout, double tuples)
+{
+	Oid			relid = RelationGetRelid(table);
+	double		room = GJ_PAGE_ROOM - layout->ncolumns * sizeof(GjNarrowColumn);
+	double		blocks = Max(RelationGetNumberOfBlocks(table), 1);
+	double		keys = value_range(relid, index->key,
+								   layout->columns[GJ_KEY_COLUMN].width);
+	double		bytes = 0.25;	/* bitmaps */
+	double		n = layout->slots;
+	int			attno = -1;
+	int			shift = 1;
+
+	while (shift < MaxHeapTuplesPerPage && shift <= tuples / blocks)
+		shift *= 2;
+	bytes += offset_width(blocks * shift);
+	for (int i = GJ_FIRST_INCLUDED; i < layout->ncolumns; i++)
+	{
+		double		range = -1.0;
+
+		if (attno != -2)
+			attno = bms_next_member(index->included, attno);
+		if (attno != -2 && GJ_COLUMN_KIND(layout->columns[i].flags) == GJ_COLUMN_PLAIN)
+			range = value_range(relid, attno, layout->columns[i].width);
+		bytes += range < 0.0 ? layout->columns[i].width : offset_width(range);
+	}
+	for (int i = 0; i < 3; i++)
+	{
+		double		range = keys * n / Max(tuples, n);
+
+		n = room / (bytes + (keys < 0.0 ? layout->columns[GJ_KEY_COLUMN].width :
+							 offset_width(range)));
+		n = Min(n, GJ_MAX_SLOTS);
+	}
+	return Max(floor(n / GJ_SLOTS_PER_WORD) * GJ_SLOTS_PER_WORD, layout->slots);
+}
+
 /*
  * Return the number of pages of an index on a table with this many rows
  */
@@ -372,7 +477,8 @@ count_pages(Relation table, const GjNewIndex *index, double tuples)
 	if (!make_layout(index, &layout))
 		elog(ERROR, "a new index has too many columns");
 
-	data_pages = ceil(tuples * (1.0 - null_share(relid, index->key)) / layout.slots);
+	tuples *= 1.0 - null_share(relid, index->key);
+	data_pages = ceil(tuples / entries_of_page(table, index, &layout, tuples));
 	pages = GJ_FIRST_TAIL_BLOCK + GJ_DEFAULT_LANES + data_pages;
 	level = data_pages;
 	do
