@@ -731,8 +731,11 @@ GjCopyTable(Query *query, const Query *other, const RangeTblEntry *table)
 
 #if PG_VERSION_NUM >= 180000
 #define GjGroupedExpr(query, expr)	flatten_group_exprs(NULL, query, expr)
+#define GjHasVirtualColumns(desc) \
+	((desc)->constr != NULL && (desc)->constr->has_generated_virtual)
 #else
 #define GjGroupedExpr(query, expr)	(expr)
+#define GjHasVirtualColumns(desc)	false
 #endif
 
 #endif							/* GPUJOIN_BASE_COMPAT_H */

@@ -10,8 +10,9 @@
  *	- x IN (SELECT unnest(array)) becomes x = ANY (array)
  *	- a long list of constants becomes an array
  *	- OFFSET 0 is removed from a subquery that is only aggregated
- *	- the keys of a table are pushed below the GROUP BY with which it is joined; the query is
- *	  planned in both forms, and the cheaper plan is taken
+ *	- the keys of a table are pushed into a subquery that it is joined with, below GROUP BY,
+ *	  DISTINCT or window functions; the query is planned in both forms, and the cheaper plan is
+ *	  taken
  *
  * They depend on values but for the last one: of constants, or of parameters as far as the plan is
  * made for them.  A generic plan is made for none, so its query keeps its form.
@@ -58,7 +59,7 @@
 #include "base/gpujoin.h"
 #include "planner.h"
 
-/* A subquery with groups, and the table that is joined by a group column */
+/* A subquery whose rows depend on those with the same key only, and the table that it joins */
 typedef struct Groups
 {
 	Index		rti;			/* of the subquery */
@@ -67,7 +68,9 @@ typedef struct Groups
 	OpExpr	   *clause;			/* of the join with the table; or NULL */
 	Index		table;
 	Var		   *key;			/* the table's column */
-	Node	   *column;			/* by which the subquery makes its groups */
+	Query	   *query;			/* the subquery, or one in it, that reads the big table */
+	Node	   *column;			/* the key there */
+	bool		is_kept;		/* does PostgreSQL plan one of them by itself? */
 } Groups;
 
 /* State of the search for them in a query */
@@ -109,18 +112,25 @@ static bool only_aggregates(const Query *query);
 static bool only_renames(const Query *subquery);
 static bool is_zero(Node *offset, ParamListInfo params);
 static Query *push_keys(Query *query);
-static bool is_grouped(const RangeTblEntry *rte);
+static bool has_groups(Query *query);
+static bool push_into_groups(Query *query);
+static Query *subquery_by_key(const Query *query, Index rti);
+static Query *get_subquery(const Query *query, const RangeTblEntry *rte);
+static bool locks_rows(Node *node, void *context);
 static void search_jointree(Search *search, Node *node);
 static void rewrite_add_groups(Search *search, Index rti, bool is_left, Node *quals);
 static void rewrite_find_table(const Search *search, Groups *groups);
 static bool joins_table(const Search *search, Groups *groups, OpExpr *op, bool is_turned);
-static Node *group_column(Query *groups, AttrNumber attno, const OpExpr *op);
+static Node *find_key_column(Groups *groups, AttrNumber attno, const OpExpr *op);
+static bool is_kept(const Query *query);
+static bool is_made_by(List *clauses, const TargetEntry *key, const OpExpr *op);
 static bool are_equalities(Oid opno, Oid eqop);
 static bool rows_are_same_twice(const RangeTblEntry *rte);
+static bool has_virtual_columns(Oid relid);
 static Node *filter_column(const Search *search, const Groups *groups);
 static bool equality_is_of_bits(Var *key);
-static Node *test_keys(Query *query, const Search *search, const Groups *groups);
-static Query *select_keys(Query *query, const Search *search, const Groups *groups);
+static Node *test_keys(const Search *search, const Groups *groups);
+static Query *select_keys(const Search *search, const Groups *groups);
 static Node *substitute(Node *node, Substitution *map);
 static bool may_not_move(Node *node, void *table);
 static bool rewrite_may_fail(Oid function, void *context);
@@ -179,7 +189,8 @@ plan_cheaper(Query *other, GJ_PLANNER_ARGUMENTS)
 	is_cheaper = GjIsCheaper(other_plan->planTree, plan->planTree);
 	if (is_cheaper)
 		notes = GjChoiceSwap(NIL);
-	(void) GjChoiceSwap(list_concat(before, notes));
+	/* a copy of the notes would be in the caller's memory context */
+	(void) GjChoiceSwap(before == NIL ? notes : list_concat(before, notes));
 	return is_cheaper ? other_plan : plan;
 }
 
@@ -571,23 +582,27 @@ is_zero(Node *offset, ParamListInfo params)
  *
  * ... WHERE big.key IN (SELECT id FROM c WHERE ...) GROUP BY key
  *
- * or, if a condition of the query is on c.id alone, by that condition, on big.key.
+ * or, if a condition of the query is on c.id alone, by that condition, on big.key.  The same is
+ * done below DISTINCT, DISTINCT ON and window functions that have the key among their columns.
  *
  * Why the answer is the same:
  *
  *	- The join is an inner one, or a left one with the groups on the right, and c is not on a side
- *	  that an outer join makes NULL.  So a group counts only where it meets a row of c that passes
- *	  the conditions.
- *	- The join's operator is an equality of the operator family by which the groups are made, is
- *	  strict, and has their collation.  So if a group's key equals an id, the keys of all
- *	  rows of that group do, even if they can be told apart.  A group is complete, or has no row.
+ *	  that an outer join makes NULL.  So a row of the subquery counts only where it meets a row of
+ *	  c that passes the conditions.
+ *	- The join's operator is strict, so rows whose key an outer join has made NULL do not count,
+ *	  however many there are.  Groups, distinct rows and partitions of windows are made by an
+ *	  equality of its operator family, with its collation.  So if one row's key equals an id, the
+ *	  keys of all rows that are grouped with it do, even if they can be told apart.  A group is
+ *	  complete, or has no row.  That holds for each subquery on the way to the big table.
  *	- The semi join's ids are a superset of those that the query joins: a condition that must not
  *	  be moved is left out.  Both scans of c see the same rows: those of one snapshot, in a table,
  *	  which is not a foreign one, and which the query does not lock.
  *	- A condition on c.id alone is a condition on big.key only for types whose equal values
  *	  are the same.
- *	- The subquery has nothing that sees other groups: no window functions, LIMIT, grouping sets or
- *	  volatile functions.  HAVING and ON may remain as they are.
+ *	- The subquery, which may be a WITH query, is used once.  It has nothing that sees other
+ *	  groups: no aggregates of all rows, LIMIT, grouping sets, volatile functions, or rows that it
+ *	  locks.  HAVING and ON may remain as they are.
  *
  * The operator and the conditions that are moved are evaluated for values for which PostgreSQL
  * might not evaluate them, of rows that it might have filtered out before.  So they may only
@@ -602,63 +617,142 @@ is_zero(Node *offset, ParamListInfo params)
  */
 
 /*
- * Return a copy of the query with the keys of other tables pushed into its groups, or NULL if it
- * has no such groups
+ * Return a copy of the query with the keys of other tables pushed into groups, its own and those of
+ * its subqueries, or NULL if it has no such groups
  */
 static Query *
 push_keys(Query *query)
 {
+	Query	   *copy;
+
+	if ((query->commandType != CMD_SELECT && query->commandType != CMD_INSERT) ||
+		query->hasModifyingCTE || !has_groups(query))
+		return NULL;
+	copy = copyObject(query);
+	return push_into_groups(copy) ? copy : NULL;
+}
+
+/*
+ * Return true if there may be groups in a query or its subqueries
+ */
+static bool
+has_groups(Query *query)
+{
+	for (Index rti = 1; rti <= list_length(query->rtable); rti++)
+	{
+		const RangeTblEntry *rte = rt_fetch(rti, query->rtable);
+		const Query *subquery = get_subquery(query, rte);
+
+		if ((subquery != NULL && is_kept(subquery) && subquery_by_key(query, rti) != NULL) ||
+			(rte->rtekind == RTE_SUBQUERY && has_groups(rte->subquery)))
+			return true;
+	}
+	for (int i = 0; i < list_length(query->cteList); i++)
+	{
+		CommonTableExpr *cte = list_nth(query->cteList, i);
+
+		if (has_groups(castNode(Query, cte->ctequery)))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Push keys into the groups of a query and its subqueries; return true if there were any
+ */
+static bool
+push_into_groups(Query *query)
+{
 	Search		search = {.query = query};
-	Query	   *copy = NULL;
+	bool		is_changed = false;
 	ListCell   *lc;
 
 	foreach(lc, query->rtable)
 	{
-		if (is_grouped(lfirst_node(RangeTblEntry, lc)))
-			break;
+		RangeTblEntry *rte = lfirst_node(RangeTblEntry, lc);
+
+		is_changed |= rte->rtekind == RTE_SUBQUERY && push_into_groups(rte->subquery);
 	}
-	if (lc == NULL || query->commandType != CMD_SELECT || query->rowMarks != NIL ||
-		query->hasModifyingCTE || query->setOperations != NULL || query->jointree == NULL)
-		return NULL;
+	foreach(lc, query->cteList)
+		is_changed |= push_into_groups(castNode(Query, lfirst_node(CommonTableExpr, lc)->ctequery));
+	if (query->commandType != CMD_SELECT || query->rowMarks != NIL ||
+		query->setOperations != NULL || query->jointree == NULL)
+		return is_changed;
 
 	search_jointree(&search, (Node *) query->jointree);
 	foreach(lc, search.groups)
 	{
 		Groups	   *groups = lfirst(lc);
-		Query	   *subquery;
 		Node	   *test;
 
 		rewrite_find_table(&search, groups);
 		if (groups->clause == NULL)
 			continue;
-		if (copy == NULL)
-			copy = copyObject(query);
-		subquery = rt_fetch(groups->rti, copy->rtable)->subquery;
 		test = filter_column(&search, groups);
 		if (test == NULL)
 		{
-			test = test_keys(copy, &search, groups);
-			subquery->hasSubLinks = true;
+			test = test_keys(&search, groups);
+			groups->query->hasSubLinks = true;
 		}
-		subquery->jointree->quals = make_and_qual(subquery->jointree->quals, test);
+		groups->query->jointree->quals = make_and_qual(groups->query->jointree->quals, test);
+		is_changed = true;
 	}
-	return copy;
+	return is_changed;
 }
 
 /*
- * Return true for a subquery that only makes groups
+ * Return a query's subquery if its rows may depend on those with the same key only; else NULL
+ */
+static Query *
+subquery_by_key(const Query *query, Index rti)
+{
+	const RangeTblEntry *rte = rt_fetch(rti, query->rtable);
+	Query	   *subquery = get_subquery(query, rte);
+
+	return subquery != NULL && !rte->lateral && !rte->security_barrier &&
+		subquery->commandType == CMD_SELECT && subquery->groupingSets == NIL &&
+		(subquery->groupClause != NIL || (!subquery->hasAggs && subquery->havingQual == NULL)) &&
+		!subquery->hasTargetSRFs && subquery->cteList == NIL && !subquery->hasModifyingCTE &&
+		subquery->limitOffset == NULL && subquery->limitCount == NULL &&
+		subquery->setOperations == NULL && subquery->jointree->fromlist != NIL &&
+		!locks_rows((Node *) subquery, NULL) && !contain_volatile_functions((Node *) subquery) ?
+		subquery : NULL;
+}
+
+/*
+ * Return the query of a range table entry, which may be a WITH query that is used once
+ */
+static Query *
+get_subquery(const Query *query, const RangeTblEntry *rte)
+{
+	ListCell   *lc;
+
+	if (rte->rtekind == RTE_SUBQUERY)
+		return rte->subquery;
+	foreach(lc, rte->rtekind == RTE_CTE && rte->ctelevelsup == 0 ? query->cteList : NIL)
+	{
+		CommonTableExpr *cte = lfirst(lc);
+
+		if (strcmp(cte->ctename, rte->ctename) == 0)
+			return cte->cterefcount == 1 && !cte->cterecursive &&
+				cte->ctematerialized != CTEMaterializeAlways ?
+				castNode(Query, cte->ctequery) : NULL;
+	}
+	return NULL;
+}
+
+/*
+ * Return true if a query or one in it locks rows
  */
 static bool
-is_grouped(const RangeTblEntry *rte)
+locks_rows(Node *node, void *context)
 {
-	const Query *query = rte->subquery;
-
-	return rte->rtekind == RTE_SUBQUERY && !rte->lateral && !rte->security_barrier &&
-		query->commandType == CMD_SELECT && query->groupClause != NIL &&
-		query->groupingSets == NIL && !query->hasWindowFuncs && !query->hasTargetSRFs &&
-		query->cteList == NIL && !query->hasModifyingCTE && query->distinctClause == NIL &&
-		query->limitOffset == NULL && query->limitCount == NULL && query->rowMarks == NIL &&
-		query->setOperations == NULL && !contain_volatile_functions((Node *) query);
+	if (node == NULL)
+		return false;
+	if (IsA(node, Query))
+		return ((Query *) node)->rowMarks != NIL ||
+			query_tree_walker((Query *) node, locks_rows, context, 0);
+	return expression_tree_walker(node, locks_rows, context);
 }
 
 /*
@@ -708,7 +802,7 @@ rewrite_add_groups(Search *search, Index rti, bool is_left, Node *quals)
 {
 	Groups	   *groups;
 
-	if (!is_grouped(rt_fetch(rti, search->query->rtable)))
+	if (get_subquery(search->query, rt_fetch(rti, search->query->rtable)) == NULL)
 		return;
 	groups = palloc0(sizeof(Groups));
 	groups->rti = rti;
@@ -718,7 +812,7 @@ rewrite_add_groups(Search *search, Index rti, bool is_left, Node *quals)
 }
 
 /*
- * Find a table that is joined by a group column
+ * Find a table that is joined by the key
  */
 static void
 rewrite_find_table(const Search *search, Groups *groups)
@@ -736,8 +830,8 @@ rewrite_find_table(const Search *search, Groups *groups)
 }
 
 /*
- * If a clause compares a group column, on the right if it is turned, with a table's column, set the
- * groups' table
+ * If a clause compares a column of the groups, on the right if it is turned, with a table's column,
+ * set the groups' table
  */
 static bool
 joins_table(const Search *search, Groups *groups, OpExpr *op, bool is_turned)
@@ -749,9 +843,12 @@ joins_table(const Search *search, Groups *groups, OpExpr *op, bool is_turned)
 		!bms_is_member(key->varno, search->tables) ||
 		!rows_are_same_twice(rt_fetch(key->varno, search->query->rtable)))
 		return false;
-	groups->column = group_column(rt_fetch(groups->rti, search->query->rtable)->subquery,
-								  column->varattno, op);
-	if (groups->column == NULL)
+	groups->query = subquery_by_key(search->query, groups->rti);
+	if (groups->query == NULL)
+		return false;
+	groups->is_kept = false;
+	groups->column = find_key_column(groups, column->varattno, op);
+	if (groups->column == NULL || !groups->is_kept)
 		return false;
 	groups->clause = op;
 	groups->table = key->varno;
@@ -760,26 +857,61 @@ joins_table(const Search *search, Groups *groups, OpExpr *op, bool is_turned)
 }
 
 /*
- * Return what a subquery's column is, if its groups are made by it, the clause compares equal what
- * is in the same group, and the column is a table's that has an index of ours; else NULL
+ * Return the column of a table with an index of ours that a column of groups->query is, and set
+ * groups->query to the query, it or one in it, that reads the table.  Return NULL for any other
+ * column, and if rows might be grouped of which the clause selects only some.
  */
 static Node *
-group_column(Query *groups, AttrNumber attno, const OpExpr *op)
+find_key_column(Groups *groups, AttrNumber attno, const OpExpr *op)
 {
-	TargetEntry *target = get_tle_by_resno(groups->targetList, attno);
-	SortGroupClause *group;
-	Node	   *column;
+	Query	   *query = groups->query;
+	const TargetEntry *key = get_tle_by_resno(query->targetList, attno);
+	Node	   *column = GjGroupedExpr(query, (Node *) key->expr);
+	Var		   *var = plain_column(column);
+	Query	   *subquery;
+	ListCell   *lc;
 
-	group = target->ressortgroupref == 0 ? NULL :
-		get_sortgroupref_clause_noerr(target->ressortgroupref, groups->groupClause);
-	if (group == NULL || !op_strict(op->opno) || may_not_move((Node *) op, NULL) ||
-		!are_equalities(op->opno, group->eqop))
+	if (var == NULL || !op_strict(op->opno) || may_not_move((Node *) op, NULL) ||
+		(OidIsValid(op->inputcollid) && op->inputcollid != exprCollation(column)) ||
+		(query->groupClause != NIL && !is_made_by(query->groupClause, key, op)) ||
+		(query->distinctClause != NIL && !is_made_by(query->distinctClause, key, op)))
 		return NULL;
-	column = GjGroupedExpr(groups, (Node *) target->expr);
-	if ((OidIsValid(op->inputcollid) && op->inputcollid != exprCollation(column)) ||
-		!has_our_index(groups, plain_column(column)))
-		return NULL;
-	return column;
+	foreach(lc, query->windowClause)
+	{
+		if (!is_made_by(lfirst_node(WindowClause, lc)->partitionClause, key, op))
+			return NULL;
+	}
+	groups->is_kept |= is_kept(query);
+
+	subquery = subquery_by_key(query, var->varno);
+	if (subquery != NULL)
+	{
+		groups->query = subquery;
+		return find_key_column(groups, var->varattno, op);
+	}
+	return has_our_index(query, var) ? column : NULL;
+}
+
+/*
+ * Return true for a subquery that PostgreSQL does not join as its tables
+ */
+static bool
+is_kept(const Query *query)
+{
+	return query->groupClause != NIL || query->distinctClause != NIL || query->hasWindowFuncs;
+}
+
+/*
+ * Return true if clauses, such as those of GROUP BY, have the key, and an equality that finds equal
+ * only what the operator does
+ */
+static bool
+is_made_by(List *clauses, const TargetEntry *key, const OpExpr *op)
+{
+	SortGroupClause *clause = key->ressortgroupref == 0 ? NULL :
+		get_sortgroupref_clause_noerr(key->ressortgroupref, clauses);
+
+	return clause != NULL && are_equalities(op->opno, clause->eqop);
 }
 
 /*
@@ -801,7 +933,8 @@ are_equalities(Oid opno, Oid eqop)
 
 /*
  * Return true if two scans of a table within a query see the same rows.  Those of a foreign table,
- * which may be a child of any table, have snapshots of their own.
+ * which may be a child of any table, have snapshots of their own.  Virtual columns are expressions,
+ * which may not be moved.
  */
 static bool
 rows_are_same_twice(const RangeTblEntry *rte)
@@ -809,7 +942,17 @@ rows_are_same_twice(const RangeTblEntry *rte)
 	return rte->rtekind == RTE_RELATION && rte->tablesample == NULL &&
 		rte->securityQuals == NIL &&
 		(rte->relkind == RELKIND_RELATION || rte->relkind == RELKIND_MATVIEW) &&
-		!(rte->inh && has_subclass(rte->relid));
+		!(rte->inh && has_subclass(rte->relid)) && !has_virtual_columns(rte->relid);
+}
+
+static bool
+has_virtual_columns(Oid relid)
+{
+	Relation	table = table_open(relid, NoLock);
+	bool		result = GjHasVirtualColumns(RelationGetDescr(table));
+
+	table_close(table, NoLock);
+	return result;
 }
 
 /*
@@ -871,7 +1014,7 @@ equality_is_of_bits(Var *key)
  * Make the condition that the group column equals one of the table's keys
  */
 static Node *
-test_keys(Query *query, const Search *search, const Groups *groups)
+test_keys(const Search *search, const Groups *groups)
 {
 	SubLink    *sublink = makeNode(SubLink);
 	Param	   *param = makeNode(Param);
@@ -891,7 +1034,7 @@ test_keys(Query *query, const Search *search, const Groups *groups)
 	sublink->subLinkType = ANY_SUBLINK;
 	sublink->testexpr = substitute(test, &column);
 	sublink->operName = list_make1(makeString("="));
-	sublink->subselect = (Node *) select_keys(query, search, groups);
+	sublink->subselect = (Node *) select_keys(search, groups);
 	sublink->location = -1;
 	return (Node *) sublink;
 }
@@ -900,7 +1043,7 @@ test_keys(Query *query, const Search *search, const Groups *groups)
  * Make the query of a table's keys, restricted by the conditions on it alone that may be moved
  */
 static Query *
-select_keys(Query *query, const Search *search, const Groups *groups)
+select_keys(const Search *search, const Groups *groups)
 {
 	Query	   *keys = makeNode(Query);
 	RangeTblRef *ref = makeNode(RangeTblRef);
@@ -916,7 +1059,7 @@ select_keys(Query *query, const Search *search, const Groups *groups)
 	ref->rtindex = 1;
 	keys->commandType = CMD_SELECT;
 	keys->canSetTag = true;
-	GjCopyTable(keys, query, rt_fetch(table, query->rtable));
+	GjCopyTable(keys, search->query, rt_fetch(table, search->query->rtable));
 	keys->jointree = makeFromExpr(list_make1(ref),
 								  quals == NIL ? NULL : (Node *) make_ands_explicit(quals));
 	keys->targetList = list_make1(makeTargetEntry((Expr *) copyObject(groups->key), 1,

@@ -18,7 +18,7 @@ source "$project/test/total.sh"
 
 all_clients="psycopg2 sqlalchemy django asyncpg node-postgres postgres pg-promise slonik knex
     objection kysely drizzle prisma mikro-orm sequelize typeorm postgraphile payload strapi zero
-    pg-boss activerecord sequel jdbc peewee pandas dbi pdo doctrine dbplyr libpqxx pgx
+    malloy pg-boss activerecord sequel jdbc peewee pandas dbi pdo doctrine dbplyr libpqxx pgx
     tokio-postgres ogr"
 
 # ---------------------------------------------------------------------------------------------
@@ -82,6 +82,7 @@ npm_module_of() {
         payload) echo @payloadcms/db-postgres ;;
         strapi) echo @strapi/database ;;
         zero) echo @rocicorp/zero ;;
+        malloy) echo @malloydata/malloy ;;
         postgraphile | pg-boss | knex | sequelize | typeorm | postgres | pg-promise | slonik | \
             objection | kysely | prisma) echo "$1" ;;
     esac
@@ -126,6 +127,7 @@ steps_of() {
     own_steps_of "$1"
     case $1 in
         pg-boss) ;;
+        malloy) echo uuid:accounts:GpuScan:1 code:accounts:GpuScan:1 ;;
         zero) echo uuid:accounts:GpuScan:1 code:accounts:GpuScan:1 pair:some_pairs:GpuScan:1 ;;
         postgraphile)
             echo uuid:accounts:GpuJoin:1 code:accounts:GpuJoin:1 pair:pairs:GpuJoin:1 ;;
@@ -160,6 +162,7 @@ own_steps_of() {
             count:count:GpuAgg:1 relation:number:GpuAgg:1 ;;
         strapi) echo in:ids:GpuScan:1 populate:children:GpuJoin:1 filter:children:GpuJoin:1 ;;
         zero) echo in:some:GpuScan:1 related:few:GpuScan:1 ;;
+        malloy) echo in:ids:GpuScan:1 counts:counts:GpuJoin:1 ;;
         pg-boss) echo complete:accounts:GpuScan:1 ;;
         typeorm) echo in:ids:GpuScan:1 query:few:GpuScan:1 join:children:GpuJoin:1 ;;
         activerecord) echo in:ids:GpuScan:1 preload:children:GpuScan:1 \

@@ -112,7 +112,7 @@ RESET gpujoin.force;
 -- Groups that are joined by their key
 EXPLAIN (COSTS OFF) SELECT c.id, a.n FROM customers c LEFT JOIN (SELECT cid, count(*) AS n FROM big WHERE 1 = 1 GROUP BY cid) a ON a.cid = c.id WHERE c.id IN (3, 4, 5);
 EXPLAIN (COSTS OFF) SELECT c.id, a.n FROM customers c LEFT JOIN (SELECT cid, count(*) AS n FROM big WHERE 1 = 1 GROUP BY cid) a ON a.cid = c.id WHERE c.region = 7;
--- Groups are pushed into in queries of the top level only
+-- Keys are not pushed into queries that are part of an expression, so these are executed as they are
 CREATE FUNCTION rows_of(query text) RETURNS text[] LANGUAGE plpgsql AS $$
 DECLARE
 	found text[] := '{}';
@@ -189,6 +189,41 @@ SET enable_seqscan = off;
 SELECT compare_groups('SELECT c.id, a.* FROM customers c JOIN (SELECT cid, count(*) AS n FROM many GROUP BY cid) a ON a.cid = c.id WHERE c.region = 7');
 RESET enable_seqscan;
 DROP INDEX many_btree;
+-- The same below DISTINCT and window functions, also in a subquery of the subquery
+ALTER TABLE many ADD id serial;
+VACUUM ANALYZE many;
+SELECT number, compare_groups(replace(form, '#', '(' || filter || ')')) AS region, compare_groups(replace(form, '#', 'c.id IN (3, 4, 290)')) AS list FROM (VALUES ('c.region = 7')) l (filter), (VALUES
+	(1, 'SELECT c.id, a.* FROM customers c LEFT JOIN (SELECT m.*, row_number() OVER (PARTITION BY m.cid ORDER BY m.v DESC, m.id) AS row FROM many m) a ON a.cid = c.id AND a.row < 4 WHERE #'),
+	(2, 'SELECT c.id, a.* FROM customers c LEFT JOIN (SELECT t.* FROM (SELECT m.*, row_number() OVER (PARTITION BY m.cid ORDER BY m.id) AS row FROM many m) t WHERE t.row < 4) a ON a.cid = c.id WHERE #'),
+	(3, 'SELECT c.id, a.* FROM customers c JOIN (SELECT DISTINCT ON (cid) * FROM many ORDER BY cid, id DESC) a ON a.cid = c.id WHERE #'),
+	(4, 'SELECT c.id, a.* FROM customers c LEFT JOIN (SELECT DISTINCT v, cid FROM many WHERE v > 2) a ON a.cid = c.id WHERE #'),
+	(6, 'SELECT c.id, a.* FROM customers c JOIN (SELECT v, cid, count(*) AS n, rank() OVER (PARTITION BY cid ORDER BY sum(id)) FROM many GROUP BY cid, v) a ON a.cid = c.id WHERE #'),
+	(7, 'SELECT c.id, a.* FROM customers c JOIN (SELECT id, cid, sum(v) OVER (PARTITION BY cid), lag(id) OVER (PARTITION BY v, cid ORDER BY id) FROM many) a ON a.cid = c.id WHERE #'),
+	(8, 'SELECT c.id, a.* FROM customers c JOIN (SELECT cid, n, row_number() OVER (PARTITION BY cid ORDER BY v) FROM (SELECT cid, v, count(*) AS n FROM many GROUP BY 1, 2) s) a ON a.cid = c.id WHERE #'),
+	(9, 'SELECT c.id, a.* FROM customers c JOIN (SELECT DISTINCT s.cid, x.name FROM (SELECT DISTINCT cid, v FROM many) s JOIN customers x ON x.id = s.v) a ON a.cid = c.id WHERE #'),
+	(10, 'SELECT c.id, a.* FROM customers c JOIN (SELECT DISTINCT s.cid, x.id FROM customers x FULL JOIN (SELECT DISTINCT cid, v FROM many) s ON s.cid = x.id AND x.region = 3) a ON a.cid = c.id WHERE #'),
+	(11, 'SELECT c.id, a.* FROM customers c JOIN (SELECT x.id, s.n, s.cid, count(*) OVER (PARTITION BY s.cid) AS k FROM customers x LEFT JOIN (SELECT cid, count(*) AS n FROM many GROUP BY cid) s ON s.cid = x.id) a ON a.cid = c.id WHERE #'),
+	(12, 'WITH a AS (SELECT cid, sum(v) AS n FROM many GROUP BY cid) SELECT c.id, a.n FROM customers c LEFT JOIN a ON a.cid = c.id WHERE #'),
+	(13, 'WITH x AS MATERIALIZED (SELECT c.id, a.n FROM customers c LEFT JOIN (SELECT DISTINCT cid AS n FROM many) a ON a.n = c.id WHERE #) SELECT * FROM x UNION ALL SELECT x.id + n, n FROM x'),
+	(14, 'SELECT max(n), count(*) FROM (SELECT c.id, a.n FROM customers c LEFT JOIN (SELECT cid, count(*) AS n FROM many GROUP BY 1) a ON a.cid = c.id WHERE # LIMIT 7000) s')) f (number, form) ORDER BY 1;
+-- not where rows with another key count: windows over them, DISTINCT ON something else, limits, volatile functions, locks, collations
+SELECT number, compare_groups(form) FROM (VALUES
+	(1, 'SELECT c.id, a.* FROM customers c JOIN (SELECT id, cid, count(*) OVER (PARTITION BY v) FROM many) a ON a.cid = c.id WHERE c.region = 7'),
+	(2, 'SELECT c.id, a.* FROM customers c JOIN (SELECT id, cid, count(*) OVER (PARTITION BY cid), count(*) OVER () AS n FROM many) a ON a.cid = c.id WHERE c.region = 7'),
+	(3, 'SELECT c.id, a.* FROM customers c JOIN (SELECT DISTINCT ON (v) * FROM many ORDER BY v, id) a ON a.cid = c.id WHERE c.id = 5'),
+	(4, 'SELECT c.id, count(*), count(DISTINCT a.r) > 5 AS r FROM customers c JOIN (SELECT random() AS r, * FROM many) a ON a.cid = c.id WHERE c.region = 7 GROUP BY 1'),
+	(5, 'SELECT c.id, a.* FROM customers c JOIN (SELECT cid, count(*) OVER (PARTITION BY cid) AS n FROM (SELECT * FROM many ORDER BY id LIMIT 3000) s) a ON a.cid = c.id WHERE c.region = 7'),
+	(6, 'SELECT c.id, count(DISTINCT a.key), count(*) FROM customers c LEFT JOIN (SELECT gen_random_uuid() AS key, m.* FROM many m) a ON a.cid = c.id WHERE c.region = 7 AND c.id % 20 = 7 GROUP BY 1'),
+	(16, 'SELECT c.id, a.* FROM customers c JOIN (SELECT m.cid, count(*) OVER (PARTITION BY m.cid) AS n, l.filter FROM many m, LATERAL (SELECT f.filter FROM filters f WHERE f.filter > m.v::text ORDER BY 1 LIMIT 1 FOR UPDATE) l WHERE m.id < 900) a ON a.cid = c.id WHERE c.region = 7'),
+	(7, 'SELECT c.id, a.* FROM customers c JOIN (SELECT cid, rank() OVER (PARTITION BY cid ORDER BY n) AS r FROM (SELECT cid, rank() OVER (ORDER BY v) AS n FROM many) s) a ON a.cid = c.id WHERE c.region = 7'),
+	(8, 'SELECT c.id, a.* FROM customers c JOIN (SELECT t, id, count(*) OVER (PARTITION BY t COLLATE any_case) AS n FROM big) a ON a.t = c.t WHERE c.region = 7'),
+	(9, 'SELECT c.id, a.* FROM customers c JOIN (SELECT DISTINCT ON (t COLLATE any_case) t, id FROM big ORDER BY t COLLATE any_case, id) a ON a.t = c.t WHERE c.region = 7'),
+	(10, 'SELECT c.id, a.* FROM customers c JOIN (SELECT cid, count(*) OVER (PARTITION BY cid) AS n FROM (SELECT DISTINCT cid, generate_series(1, v) FROM many) s) a ON a.cid = c.id WHERE c.region = 7'),
+	(11, 'SELECT c.id, a.* FROM customers c RIGHT JOIN (SELECT DISTINCT cid FROM many) a ON a.cid = c.id AND c.region = 7'),
+	(12, 'SELECT c.id, a.* FROM customers c JOIN (SELECT DISTINCT cid FROM many) a ON a.cid <= c.id WHERE c.id = 5'),
+	(13, 'WITH a AS (SELECT cid, count(*) AS n FROM many GROUP BY 1) SELECT c.id, a.*, (SELECT max(n) FROM a) FROM customers c JOIN a ON a.cid = c.id WHERE c.region = 7'),
+	(14, 'WITH a AS MATERIALIZED (SELECT cid, count(*) AS n FROM many GROUP BY 1) SELECT c.id, a.* FROM customers c JOIN a ON a.cid = c.id WHERE c.region = 7'),
+	(15, 'WITH RECURSIVE a AS (SELECT DISTINCT cid, 1 AS n FROM many UNION SELECT x.id, a.n + 1 FROM a JOIN customers x ON x.id = a.cid AND a.n < 3) SELECT c.id, a.* FROM customers c JOIN a ON a.cid = c.id WHERE c.region = 7')) f (number, form) ORDER BY 1;
 -- rows and values that a user must not see are not shown to a function, nor counted
 CREATE FUNCTION leak(int) RETURNS boolean LANGUAGE plpgsql COST 0.0001 AS $$ BEGIN IF $1 <> 3 THEN RAISE NOTICE 'seen: %', $1; END IF; RETURN true; END $$;
 CREATE VIEW barrier WITH (security_barrier) AS SELECT cid, count(*) AS n FROM big WHERE cid = 3 GROUP BY cid;
@@ -210,7 +245,8 @@ SELECT c.id, a.n FROM customers c JOIN (SELECT cid, count(*) AS n FROM big GROUP
 RESET ROLE;
 -- rows that are locked or changed, and a table that has children
 SELECT lines('c_1', 'SELECT c.id, a.n FROM customers c JOIN (SELECT cid, count(*) AS n FROM big GROUP BY cid) a ON a.cid = c.id WHERE c.region = 7 FOR UPDATE OF c') AS locked,
-	lines('c_1', 'UPDATE customers c SET name = a.n FROM (SELECT cid, count(*) AS n FROM big GROUP BY cid) a WHERE a.cid = c.id AND c.region = 7') AS changed;
+	lines('c_1', 'UPDATE customers c SET name = a.n FROM (SELECT cid, count(*) AS n FROM big GROUP BY cid) a WHERE a.cid = c.id AND c.region = 7') AS changed,
+	lines('c_1', 'INSERT INTO customers SELECT c.id + a.n FROM customers c JOIN (SELECT DISTINCT cid AS n FROM many) a ON a.n = c.id WHERE c.region = 7') AS inserted;
 CREATE TABLE child (extra int) INHERITS (customers);
 INSERT INTO child SELECT i, i % 20, 'child', NULL, NULL, NULL, NULL, 1 FROM generate_series(200, 220) i;
 SELECT regexp_count(string_agg(l, ' '), 'Scan on customers') AS scans FROM plan_of('SELECT c.id, a.n FROM customers c LEFT JOIN (SELECT cid, count(*) AS n FROM big GROUP BY cid) a ON a.cid = c.id WHERE c.region = 7') l
@@ -233,6 +269,7 @@ RESET plan_cache_mode;
 SELECT compare_groups('SELECT c.id, a.n FROM customers c LEFT JOIN (SELECT cid, count(*) AS n FROM big GROUP BY cid) a ON a.cid = c.id WHERE 12 / c.id = 3');
 -- what was planned in two forms is noted once; before 16, a group by a constant costs as much as another one, and GpuAgg is chosen
 SELECT relation, node, chosen OR node = 'GpuAgg' AS chosen FROM gpujoin_explain_choice('SELECT c.id, a.n FROM customers c LEFT JOIN (SELECT cid, count(*) AS n FROM big GROUP BY cid) a ON a.cid = c.id WHERE c.id = 3') WHERE index::text ~ 'cid' ORDER BY 2;
+SELECT DISTINCT relation, chosen FROM gpujoin_explain_choice('SELECT c.id, a.* FROM customers c LEFT JOIN (SELECT *, row_number() OVER (PARTITION BY cid) AS n FROM many) a ON a.cid = c.id WHERE c.id = 3') WHERE node = 'GpuScan' ORDER BY 1, 2;
 
 RESET search_path;
 SET client_min_messages = warning;
