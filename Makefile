@@ -246,7 +246,7 @@ device-note: $(CUDA_LIBRARY) all-lib
 
 # Loops over millions of TIDs and entries, and over the columns of batches.
 src/sets/tidset.o src/sets/top.o: CFLAGS += $(CFLAGS_VECTORIZE)
-src/rows/filter.o src/match/visible.o: CFLAGS += $(CFLAGS_VECTORIZE)
+src/rows/filter.o src/match/visible.o src/pages/narrow.o: CFLAGS += $(CFLAGS_VECTORIZE)
 src/agg/%.o src/groups/%.o: CFLAGS += $(CFLAGS_VECTORIZE) $(CFLAGS_UNROLL_LOOPS)
 
 # The compiler says which headers an object was made from. These rules are narrower than those of

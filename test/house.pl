@@ -25,7 +25,8 @@ use File::Basename;
 # Limits.  Those of mechanisms only become lower.  Lines and functions may also become more in a
 # release with new capabilities, as in 1.1.0 (keys, fold workers, merges in steps, reductions), and
 # 1.2.0 (plain scans, PostgreSQL 19, seeded tables, batches, several devices, ranges, order, and
-# narrow pages, which halve an index: a writer, searches of two kinds of pages, plain images).
+# narrow pages, which halve an index: a writer, searches of two kinds of pages, plain images, and
+# vector instructions that widen values).
 my %limit = (
 	'plan node types' => 6,
 	'hooks installed' => 11,
@@ -33,9 +34,9 @@ my %limit = (
 	'structs in shared memory' => 5,
 	'lists in plans' => 16,
 	'index formats' => 3,
-	'lines' => 86404,
-	'lines of code' => 60698,
-	'global functions' => 870,
+	'lines' => 86511,
+	'lines of code' => 60763,
+	'global functions' => 872,
 	'used by no other file' => 0,
 	'used across folders' => 467,
 	'private headers' => 8,

@@ -33,6 +33,10 @@
 
 #include "pages.h"
 
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
+
 /* First byte behind the arrays and bitmaps of a page, at most */
 #define ROOM_END		(BLCKSZ - (int) MAXALIGN(sizeof(GjPageOpaqueData)))
 
@@ -568,90 +572,201 @@ GjNarrowCheck(Page page, const GjIndexInfo *info)
 	return find_fault(page, info) == NULL;
 }
 
-/* A switch with constants, for loops that load values of one width */
-#define SWITCH_WIDTH(width, loop) \
-	switch (width) \
-	{ \
-		case 0: \
-			loop(0); \
-			break; \
-		case 1: \
-			loop(1); \
-			break; \
-		case 2: \
-			loop(2); \
-			break; \
-		case 3: \
-			loop(3); \
-			break; \
-		case 4: \
-			loop(4); \
-			break; \
-		case 5: \
-			loop(5); \
-			break; \
-		case 6: \
-			loop(6); \
-			break; \
-		default: \
-			loop(8); \
-			break; \
-	}
+/* Offsets --------------------------------------------------------------------------- */
 
-#define LOAD_INT8(width) \
-	for (int i = 0; i < n; i++) \
-		((int8 *) values)[i] = (int8) (base + GjNarrowLoad(array, width, i))
-#define LOAD_INT16(width) \
-	for (int i = 0; i < n; i++) \
-		((int16 *) values)[i] = (int16) (base + GjNarrowLoad(array, width, i))
-#define LOAD_INT32(width) \
-	for (int i = 0; i < n; i++) \
-		((int32 *) values)[i] = (int32) (base + GjNarrowLoad(array, width, i))
-#define LOAD_INT64(width) \
-	for (int i = 0; i < n; i++) \
-		((int64 *) values)[i] = (int64) (base + GjNarrowLoad(array, width, i))
+/* From this number on, values are widened by vector instructions */
+#define FEW_VALUES		32
 
-/* Get the values of adjacent slots of a column, without regard to NULLs */
-static void
-load_column(Page page, const GjNarrowColumn *column, int first, int n, int full_width,
-			char *values)
+/* The number of values that are widened at a time where something else is made of them */
+#define PIECE			256
+
+#define WIDEN_FEW(type) \
+	for (int i = 0; i < n; i++, array += width) \
+		((type *) values)[i] = (type) (base + (GjNarrowLoad(array, sizeof(uint64), 0) & mask))
+
+static pg_attribute_always_inline void
+widen_few(const char *array, int width, uint64 base, int n, int full_width, char *values)
 {
-	const char *array = (const char *) page + column->offset + first * column->width;
-	uint64		base = (uint64) column->base;
+	uint64		mask = GjNarrowMask(width);
 
 	switch (full_width)
 	{
 		case 1:
-			SWITCH_WIDTH(column->width, LOAD_INT8);
+			WIDEN_FEW(int8);
 			break;
 		case 2:
-			SWITCH_WIDTH(column->width, LOAD_INT16);
+			WIDEN_FEW(int16);
 			break;
 		case 4:
-			SWITCH_WIDTH(column->width, LOAD_INT32);
+			WIDEN_FEW(int32);
 			break;
 		default:
-			SWITCH_WIDTH(column->width, LOAD_INT64);
+			WIDEN_FEW(int64);
 			break;
 	}
 }
 
-#define LOAD_TIDS(width) \
-	for (int i = 0; i < n; i++) \
-	{ \
-		uint64		offset = GjNarrowLoad(array, width, i); \
- \
-		ItemPointerSet(&tids[i], (BlockNumber) (column->base + (offset >> column->shift)), \
-					   (OffsetNumber) (offset & mask)); \
+#if defined(__x86_64__) && defined(__GNUC__)
+#define TARGET_AVX2 __attribute__((target("avx2")))
+
+/*
+ * Widen 32 bytes of values at a time, but not the last ones if they are fewer; returns the number
+ * of values.  This reads up to 16 bytes behind the array.
+ */
+TARGET_AVX2 static pg_attribute_always_inline int
+widen_most(const char *array, int width, uint64 base, int n, int full_width, char *values)
+{
+	int			at_once = 32 / full_width;
+	const char *upper = array + at_once / 2 * width;
+	__m256i		bases = full_width == 1 ? _mm256_set1_epi8((char) base) :
+		full_width == 2 ? _mm256_set1_epi16((short) base) :
+		full_width == 4 ? _mm256_set1_epi32((int) base) : _mm256_set1_epi64x((long long) base);
+	uint8		control[16];
+	__m256i		spread;
+
+	/* for each byte of a half, the byte to take, or zero */
+	for (int i = 0; i < 16; i++)
+		control[i] = i % full_width < width ? i / full_width * width + i % full_width : 0x80;
+	spread = _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *) control));
+	for (int left = n / at_once; left > 0; left--)
+	{
+		__m128i		lower_half = _mm_loadu_si128((const __m128i *) array);
+		__m128i		upper_half = _mm_loadu_si128((const __m128i *) upper);
+		__m256i		packed = _mm256_inserti128_si256(_mm256_castsi128_si256(lower_half),
+													 upper_half, 1);
+		__m256i		offsets = _mm256_shuffle_epi8(packed, spread);
+		__m256i		sums = full_width == 1 ? _mm256_add_epi8(offsets, bases) :
+			full_width == 2 ? _mm256_add_epi16(offsets, bases) :
+			full_width == 4 ? _mm256_add_epi32(offsets, bases) : _mm256_add_epi64(offsets, bases);
+
+		_mm256_storeu_si256((__m256i *) values, sums);
+		array += at_once * width;
+		upper += at_once * width;
+		values += sizeof(__m256i);
 	}
+	return n / at_once * at_once;
+}
+
+TARGET_AVX2 static pg_noinline void
+widen_many(const char *array, int width, uint64 base, int n, int full_width, char *values)
+{
+	int			done;
+
+	switch (full_width)
+	{
+		case 1:
+			done = widen_most(array, width, base, n, 1, values);
+			break;
+		case 2:
+			done = widen_most(array, width, base, n, 2, values);
+			break;
+		case 4:
+			done = widen_most(array, width, base, n, 4, values);
+			break;
+		default:
+			done = widen_most(array, width, base, n, 8, values);
+			break;
+	}
+	widen_few(array + done * width, width, base, n - done, full_width,
+			  values + done * full_width);
+}
+#endif
+
+/*
+ * Widen adjacent offsets, of at most the width of the values
+ */
+static inline void
+widen(const char *array, int width, uint64 base, int n, int full_width, void *values)
+{
+	Assert(width <= full_width);
+#ifdef TARGET_AVX2
+	if (n >= FEW_VALUES && __builtin_cpu_supports("avx2"))
+	{
+		widen_many(array, width, base, n, full_width, values);
+		return;
+	}
+#endif
+	widen_few(array, width, base, n, full_width, values);
+}
+
+/* Get the values of adjacent slots of a column, without regard to NULLs */
+static void
+load_column(Page page, const GjNarrowColumn *column, int first, int n, int full_width,
+			void *values)
+{
+	widen((const char *) page + column->offset + first * column->width, column->width,
+		  (uint64) column->base, n, full_width, values);
+}
+
+/*
+ * Get the TIDs of n adjacent slots, packed
+ */
+void
+GjNarrowCopyTids(Page page, int first, int n, uint64 *tids)
+{
+	const GjNarrowColumn column = GjPageGetNarrow(page)[GJ_TID_COLUMN];
+
+	if (n == 1)
+	{
+		tids[0] = GjNarrowTid(&column, GjNarrowGet(page, &column, first));
+		return;
+	}
+	widen((const char *) page + column.offset + first * column.width, column.width, 0, n,
+		  sizeof(uint64), tids);
+	for (int i = 0; i < n; i++)
+		tids[i] = GjNarrowTid(&column, tids[i]);
+}
 
 static void
-load_tids(Page page, const GjNarrowColumn *column, int first, int n, ItemPointerData *tids)
+load_tids(Page page, ItemPointerData *tids)
 {
-	const char *array = (const char *) page + column->offset + first * column->width;
-	uint64		mask = (UINT64CONST(1) << column->shift) - 1;
+	int			slots = GjPageGetNarrow(page)[GJ_TID_COLUMN].slots;
+	uint64		packed[PIECE];
 
-	SWITCH_WIDTH(column->width, LOAD_TIDS);
+	for (int first = 0; first < slots; first += PIECE)
+	{
+		int			n = Min(PIECE, slots - first);
+
+		GjNarrowCopyTids(page, first, n, packed);
+		for (int i = 0; i < n; i++)
+			ItemPointerSet(&tids[first + i], (BlockNumber) (packed[i] >> 16),
+						   (OffsetNumber) packed[i]);
+	}
+}
+
+#define SPLIT_TIDS(type) \
+	do \
+	{ \
+		type		stored[PIECE]; \
+ \
+		widen((const char *) page + column->offset + first * column->width, column->width, 0, n, \
+			  sizeof(type), stored); \
+		for (int i = 0; i < n; i++) \
+		{ \
+			blocks[first + i] = (BlockNumber) column->base + (BlockNumber) (stored[i] >> shift); \
+			offsets[first + i] = (OffsetNumber) stored[i] & mask; \
+		} \
+	} while (0)
+
+/*
+ * Get the blocks and the offset numbers of the TIDs of all slots
+ */
+void
+GjNarrowSplitTids(Page page, BlockNumber *blocks, OffsetNumber *offsets)
+{
+	const GjNarrowColumn *column = &GjPageGetNarrow(page)[GJ_TID_COLUMN];
+	int			shift = column->shift;
+	OffsetNumber mask = (1 << shift) - 1;
+
+	for (int first = 0; first < column->slots; first += PIECE)
+	{
+		int			n = Min(PIECE, column->slots - first);
+
+		if (column->width <= sizeof(uint32))
+			SPLIT_TIDS(uint32);
+		else
+			SPLIT_TIDS(uint64);
+	}
 }
 
 /* Clear the values that are NULL */
@@ -681,7 +796,7 @@ GjNarrowWiden(Page page, Page image, const GjIndexInfo *wide)
 	GjPageGetOpaque(image)->kind = GJ_PAGE_DATA;
 	load_column(page, &columns[GJ_KEY_COLUMN], 0, slots, wide->key_width,
 				GjDataKeys(image, wide));
-	load_tids(page, &columns[GJ_TID_COLUMN], 0, slots, GjDataTids(image, wide));
+	load_tids(page, GjDataTids(image, wide));
 	memcpy(GjDataUsed(image, wide), GjDataUsed(page, wide), words * sizeof(uint32));
 	for (int i = 0; i < wide->nincluded; i++)
 	{
@@ -709,24 +824,8 @@ GjDataGetKeys(Page page, const GjIndexInfo *info, int64 *widened)
 	if (!GjDataIsNarrow(page))
 		return GjDataKeys(page, info);
 	load_column(page, &GjPageGetNarrow(page)[GJ_KEY_COLUMN], 0, GjDataSlots(page, info),
-				info->key_width, (char *) widened);
+				info->key_width, widened);
 	return (const char *) widened;
-}
-
-#define COPY_TIDS(width) \
-	for (int i = 0; i < n; i++) \
-		tids[i] = GjNarrowTid(column, GjNarrowLoad(array, width, i))
-
-/*
- * Get the TIDs of n adjacent slots, packed
- */
-void
-GjNarrowCopyTids(Page page, int first, int n, uint64 *tids)
-{
-	const GjNarrowColumn *column = &GjPageGetNarrow(page)[GJ_TID_COLUMN];
-	const char *array = (const char *) page + column->offset + first * column->width;
-
-	SWITCH_WIDTH(column->width, COPY_TIDS);
 }
 
 /*
@@ -757,7 +856,6 @@ GjNarrowCopy(Page page, int number, int width, int first, int n, char *values)
 {
 	const GjNarrowColumn *column = &GjPageGetNarrow(page)[number];
 	const uint32 *nulls = GjNarrowNulls(page, number);
-
 	load_column(page, column, first, n, width, values);
 	for (int i = 0; nulls != NULL && i < n; i++)
 		clear_null(nulls, first + i, values, width, i);

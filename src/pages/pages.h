@@ -208,6 +208,7 @@ extern void GjPlainDemand(Relation index, BlockNumber block, Page page);
 extern void GjNarrowDemand(Relation index, BlockNumber block, Page page, const GjIndexInfo *info);
 extern const char *GjDataGetKeys(Page page, const GjIndexInfo *info, int64 *widened);
 extern void GjNarrowCopyTids(Page page, int first, int n, uint64 *tids);
+extern void GjNarrowSplitTids(Page page, BlockNumber *blocks, OffsetNumber *offsets);
 extern void GjNarrowGatherTids(Page page, const uint16 *slots, int n, uint64 *tids);
 extern void GjNarrowCopy(Page page, int number, int width, int first, int n, char *values);
 extern void GjNarrowGather(Page page, int number, int width, const uint16 *slots, int n,

@@ -338,6 +338,39 @@ search_entries(void *arg)
 	GjSearchEnd(search);
 }
 
+/* Widen a page in the way in which a device's images are made, into arrays that end with it */
+static void
+widen_page(BlockNumber block, const GjIndexInfo *info)
+{
+	Buffer		buffer = ReadBuffer(rel, block);
+	Page		page = BufferGetPage(buffer);
+
+	LockBuffer(buffer, BUFFER_LOCK_SHARE);
+	if (!GjPageIsUnused(page) && GjPageCheckKind(rel, buffer) == GJ_PAGE_DATA &&
+		GjDataIsNarrow(page))
+	{
+		int			n = GjDataSlots(page, info);
+		BlockNumber *blocks;
+		OffsetNumber *offsets;
+		char	   *values;
+
+		GjNarrowDemand(rel, block, page, info);
+		blocks = palloc(n * sizeof(BlockNumber));
+		offsets = palloc(n * sizeof(OffsetNumber));
+		GjNarrowSplitTids(page, blocks, offsets);
+		values = palloc(n * info->key_width);
+		GjNarrowCopy(page, GJ_KEY_COLUMN, info->key_width, 0, n, values);
+		for (int i = 0; i < info->nincluded; i++)
+		{
+			int			width = info->included[i].width;
+
+			values = palloc(n * width);
+			GjNarrowCopy(page, GJ_FIRST_INCLUDED + i, width, 0, n, values);
+		}
+	}
+	UnlockReleaseBuffer(buffer);
+}
+
 /* Read everything, like a mirror */
 static void
 read_all(void *arg)
@@ -365,6 +398,8 @@ read_all(void *arg)
 	}
 	GjSearchBlocks(rel, &info, keys, &journal->state, info.first_data,
 				   GjIndexGetLength(rel), target, &stats);
+	for (BlockNumber block = info.first_data; block < GjIndexGetLength(rel); block++)
+		widen_page(block, &info);
 }
 
 static void

@@ -195,7 +195,10 @@ compare_parts(Page page, const GjIndexInfo *info, Page image, const GjIndexInfo 
 	uint16		slots[GJ_MAX_SLOTS];
 	uint64		tids[GJ_MAX_SLOTS];
 	int64		keys[GJ_MAX_SLOTS];
+	BlockNumber blocks[GJ_MAX_SLOTS];
+	OffsetNumber offsets[GJ_MAX_SLOTS];
 
+	GjNarrowSplitTids(page, blocks, offsets);
 	for (int i = 0; i < n; i++)
 	{
 		GjPlace		place = GjDataGetPlace(page, info, i);
@@ -203,6 +206,8 @@ compare_parts(Page page, const GjIndexInfo *info, Page image, const GjIndexInfo 
 
 		if (place.key != expected.key || place.tid != expected.tid)
 			elog(ERROR, "a narrow page returns another place");
+		if (expected.tid != ((uint64) blocks[i] << 16 | offsets[i]))
+			elog(ERROR, "a narrow page returns another block or offset number");
 		if (random_below(3) == 0)
 			slots[nslots++] = i;
 	}
