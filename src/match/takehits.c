@@ -16,7 +16,6 @@
 
 static bool take_tids(GjEntrySet *set, int n);
 static void gather_tids(const ItemPointerData *tids, const uint16 *slots, int n, uint64 *to);
-static inline const uint32 *page_nulls(Page page, const GjIndexInfo *info, int i);
 static void copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
 					   int first, int n);
 static void take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
@@ -60,7 +59,7 @@ GjEntrySetAddHits(GjEntrySet *set, Page page, const GjIndexInfo *info, const uin
 			GjGather(column->values + at * column->width,
 					 GjDataValues(page, &info->included[i]), column->width, slots, n);
 		if (GjColumnMayHaveNulls(info, i, column))
-			take_nulls(set, column, at, page_nulls(page, info, i), GjDataWords(page, info),
+			take_nulls(set, column, at, GjDataFindNulls(page, info, i), GjDataWords(page, info),
 					   slots, n);
 	}
 	return true;
@@ -146,17 +145,9 @@ GjEntrySetAddSlots(GjEntrySet *set, Page page, const GjIndexInfo *info, int firs
 			copy_values(column->values, at, GjDataValues(page, &info->included[i]), first,
 						column->width, n);
 		if (GjColumnMayHaveNulls(info, i, column))
-			copy_nulls(set, column, at, page_nulls(page, info, i), first, n);
+			copy_nulls(set, column, at, GjDataFindNulls(page, info, i), first, n);
 	}
 	return true;
-}
-
-/* Return the bitmap of NULLs of an INCLUDE column, or NULL if the page has none */
-static inline const uint32 *
-page_nulls(Page page, const GjIndexInfo *info, int i)
-{
-	return GjDataIsNarrow(page) ? GjNarrowNulls(page, GJ_FIRST_INCLUDED + i) :
-		GjDataNulls(page, &info->included[i]);
 }
 
 /*

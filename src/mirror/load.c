@@ -51,7 +51,6 @@ typedef struct GjMirrorPush
 {
 	Relation	index;
 	const GjIndexInfo *info;
-	GjWide	   *wide;			/* for narrow pages */
 	gjd_shape	shape;
 	int			place;			/* number of the entry, for progress */
 	GjLoadMode	mode;
@@ -126,8 +125,6 @@ static bool has_changed(const GjMirrorPush *state, GjPageOpaque opaque);
 static bool was_dead(const GjMirror *before, uint32 run);
 static bool take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head,
 					  char *image);
-static void make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape, int here,
-					   char *image);
 static bool must_give_way(Relation index);
 static int	merge_ranges(GjBlockRange *ranges, int n);
 static void add_range(GjMirrorLag *lag, BlockNumber start, BlockNumber end);
@@ -697,7 +694,7 @@ fallback_of(GjServiceResult result)
  *
  * Read index pages, and write them where the device reads them.
  *
- * A page is converted under its share lock, in about a microsecond, directly into memory that
+ * A page is converted under its share lock, in a few microseconds, directly into memory that
  * the device reads; no other lock is held, and we do not wait for the device with a page locked.
  *
  * A page is copied if it is a data page that is alive according to the lists that were read
@@ -715,25 +712,6 @@ fallback_of(GjServiceResult result)
  */
 
 /*
- * Describe the shape of an index's mirror, which has all of its INCLUDE columns, and pages of so
- * many slots
- */
-void
-GjMirrorShape(const GjIndexInfo *info, int slots, gjd_shape *shape)
-{
-	StaticAssertStmt(GJ_MAX_INCLUDED <= GJD_MAX_CARRIED, "a device carries all INCLUDE columns");
-	memset(shape, 0, sizeof(gjd_shape));
-	shape->key_bytes = info->key_width;
-	shape->slots = slots;
-	shape->n_carried = info->nincluded;
-	for (int i = 0; i < info->nincluded; i++)
-	{
-		shape->carried_bytes[i] = info->included[i].width;
-		shape->nullable |= (uint32) 1 << i;
-	}
-}
-
-/*
  * Push pages, starting with the first one, also if called again after a failure
  */
 static GjServiceResult
@@ -748,7 +726,6 @@ mirror_push_pages(GjMirrorPush *state, const GjServiceColumn *column)
 	state->entries = 0;
 	state->strategy = GetAccessStrategy(BAS_BULKREAD);
 	GjMirrorShape(state->info, column->slots, &state->shape);
-	state->wide = GjWideCreate(state->info);
 	result = GjServicePush(column, &state->shape, fill, state);
 	FreeAccessStrategy(state->strategy);
 	return result;
@@ -844,16 +821,14 @@ take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head, ch
 				head->version--;
 			if (shown != 0)
 			{
-				const GjIndexInfo *info = state->info;
-				Page		plain = GjDataOpen(state->index, block, page, &info, state->wide);
-
-				if (info->plain_slots > (int) state->shape.slots)
+				GjNarrowDemand(state->index, block, page, state->info);
+				if (GjDataSlots(page, state->info) > (int) state->shape.slots)
 					GjReportCorruption(state->index, block,
 									   "The page has more slots than its run says.");
-				make_image(plain, info, &state->shape, GjDataSlots(page, info), image);
+				GjImageMake(page, state->info, &state->shape, image);
 			}
 			else
-				memset(image, 0, gjd_shape_image_bytes(&state->shape));
+				GjImageMake(NULL, state->info, &state->shape, image);
 		}
 		if (shown != 0 && block >= state->count_from)
 			state->entries += opaque->used;
@@ -918,37 +893,6 @@ was_dead(const GjMirror *before, uint32 run)
 			return false;
 	}
 	return run < before->next_run;
-}
-
-/*
- * Write a data page in the device's format: cuda/border/gpujoin_shapes.h
- */
-static void
-make_image(Page page, const GjIndexInfo *info, const gjd_shape *shape, int here, char *image)
-{
-	int			nslots = shape->slots;
-	Size		bitmap = here / GJ_SLOTS_PER_WORD * sizeof(uint32);
-	const ItemPointerData *tids = GjDataTids(page, info);
-	uint32	   *blocks = (uint32 *) (image + gjd_image_blocks_at(nslots, info->key_width));
-	uint16	   *offsets = (uint16 *) (image + gjd_image_offsets_at(nslots, info->key_width));
-	char	   *valid = image + gjd_image_valid_at(nslots, info->key_width);
-
-	memcpy(image, GjDataKeys(page, info), (Size) here * info->key_width);
-	for (int i = 0; i < here; i++)
-	{
-		blocks[i] = BlockIdGetBlockNumber(&tids[i].ip_blkid);
-		offsets[i] = tids[i].ip_posid;
-	}
-	memset(valid, 0, nslots / GJ_SLOTS_PER_WORD * sizeof(uint32));
-	memcpy(valid, GjDataUsed(page, info), bitmap);
-	for (int i = 0; i < info->nincluded; i++)
-	{
-		const GjIncludedColumn *column = &info->included[i];
-
-		memcpy(image + gjd_image_carried_at(shape, i), GjDataValues(page, column),
-			   (Size) here * column->width);
-		memcpy(image + gjd_image_nulls_at(shape, i), GjDataNulls(page, column), bitmap);
-	}
 }
 
 /*

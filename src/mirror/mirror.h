@@ -164,7 +164,7 @@ extern void GjMirrorGetLag(Relation index, const GjIndexInfo *info, const GjMirr
 						   const GjIndexJournal *journal, GjMirrorLag *lag);
 
 /* load.c: loading and synchronizing */
-extern void GjMirrorShape(const GjIndexInfo *info, int slots, gjd_shape *shape);	/* load.c */
+extern void GjMirrorShape(const GjIndexInfo *info, int slots, gjd_shape *shape);	/* image.c */
 extern int	GjMirrorSlots(const GjIndexInfo *info, const GjIndexState *state);
 extern uint64 GjMirrorBytes(const GjIndexInfo *info, int slots, BlockNumber pages);
 extern GjFallback GjMirrorLoad(Relation index, int device, GjLoadMode mode);

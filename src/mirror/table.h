@@ -117,6 +117,9 @@ extern void GjMirrorSweep(void);
 /* load.c */
 extern GjFallback GjMirrorLoadClaimed(Relation index, int place, GjLoadMode mode);
 
+/* image.c */
+extern void GjImageMake(Page page, const GjIndexInfo *info, const gjd_shape *shape, char *image);
+
 /* launcher.c */
 extern PGDLLEXPORT void GjLauncherMain(Datum arg);
 

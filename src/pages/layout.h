@@ -178,6 +178,14 @@ GjNarrowNulls(Page page, int number)
 	return (const uint32 *) ((const char *) page + column->nulls_offset);
 }
 
+/* The bitmap of NULLs of an INCLUDE column, or NULL if the page has none */
+static inline const uint32 *
+GjDataFindNulls(Page page, const GjIndexInfo *info, int i)
+{
+	return GjDataIsNarrow(page) ? GjNarrowNulls(page, GJ_FIRST_INCLUDED + i) :
+		GjDataNulls(page, &info->included[i]);
+}
+
 /* The TID that a narrow page stores as such an integer, packed */
 static pg_attribute_always_inline uint64
 GjNarrowTid(const GjNarrowColumn *column, uint64 stored)
