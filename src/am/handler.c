@@ -106,6 +106,8 @@ typedef struct PlainScan
 	GjConverter *converters;	/* of the scan keys; NULL until the first search */
 	GjMatchStats stats;			/* of all searches */
 	GjSearchMemo *memo;			/* NULL before the second one */
+	Snapshot	snapshot;		/* of the memo, with this command */
+	CommandId	command;
 
 	/* The answer to a plain scan */
 	GjTidSet   *tids;			/* NULL: not searched yet */
@@ -140,6 +142,7 @@ static int64 gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm);
 static void gjendscan(IndexScanDesc scan);
 static void search(IndexScanDesc scan);
 static void find(IndexScanDesc scan, GjKeySet *keys, bool may_be_stale, GjTidSet *tids);
+static void forget_memo(PlainScan *state);
 static bool next_block(IndexScanDesc scan);
 static GjKeySet *make_key_set(IndexScanDesc scan);
 static void init_converters(IndexScanDesc scan);
@@ -731,11 +734,25 @@ find(IndexScanDesc scan, GjKeySet *keys, bool may_be_stale, GjTidSet *tids)
 	}
 	else
 	{
-		if (state->memo == NULL && state->stats.searches > 0)
+		/* a caller in C may have let the snapshot see more */
+		if (state->memo != NULL && (state->snapshot != scan->xs_snapshot ||
+									state->command != scan->xs_snapshot->curcid))
+			forget_memo(state);
+		else if (state->memo == NULL && state->stats.searches > 0)
 			state->memo = GjSearchMemoCreate(state->context);
+		state->snapshot = scan->xs_snapshot;
+		state->command = scan->xs_snapshot->curcid;
 		GjMatch(index, keys, may_be_stale, state->memo, tids, &state->stats);
 	}
 	GjTidSetFinish(tids);
+}
+
+static void
+forget_memo(PlainScan *state)
+{
+	if (state->memo != NULL)
+		pfree(state->memo);
+	state->memo = NULL;
 }
 
 /*
@@ -809,6 +826,7 @@ gjendscan(IndexScanDesc scan)
 	MemoryContextDelete(state->search);
 	if (state->converters != NULL)
 		pfree(state->converters);
+	forget_memo(state);
 	pfree(state);
 }
 

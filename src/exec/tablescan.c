@@ -109,7 +109,7 @@ is_index_only(const GjTableScan *table)
 
 /*
  * Open the index, and prepare matches and fetches.  to_target is true if rows are stored in slots
- * of the target list's type.  Expressions must have been initialized.
+ * of the target list's type.
  */
 void
 GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanState *node))

@@ -514,7 +514,7 @@ prepare_match(const GjEntryRequest *request)
 /*
  * Begin a match of entries with these columns; an outdated answer is accepted only if TIDs are
  *
- * We read the vacuum epoch first, so that each entry is found later.  A device's entries were
+ * The vacuum epoch was read first, so that each entry is found later.  A device's entries were
  * copied from the pages earlier, and count as found when the epoch of the copy was read; if that
  * epoch is different, "whole" receives only TIDs.
  *

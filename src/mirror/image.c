@@ -37,8 +37,8 @@ GjMirrorShape(const GjIndexInfo *info, int slots, gjd_shape *shape)
 
 /*
  * Write the image of a data page whose description was checked, with at most the shape's slots; or
- * an empty one, if the page is NULL.  Of slots without an entry only the bits are ever read: the
- * rest is that of an earlier image in the same place.
+ * an empty one, if the page is NULL.  Of slots without an entry only the bits that say so are ever
+ * read: keys, TIDs, values and NULL bits are those of an earlier image in the same place.
  */
 void
 GjImageMake(Page page, const GjIndexInfo *info, const gjd_shape *shape, char *image)
@@ -56,6 +56,7 @@ GjImageMake(Page page, const GjIndexInfo *info, const gjd_shape *shape, char *im
 		return;
 	narrow = GjDataIsNarrow(page);
 	here = GjDataSlots(page, info);
+	Assert(here <= nslots);
 	bitmap = here / GJ_SLOTS_PER_WORD * sizeof(uint32);
 	memcpy(valid, GjDataUsed(page, info), bitmap);
 	if (narrow)

@@ -239,7 +239,7 @@ GjRowsStart(GjRows *rows, const GjRowProbe *probe)
 		rows->partners = MemoryContextAlloc(GetMemoryChunkContext(rows),
 											CHUNK_ENTRIES * sizeof(void *));
 	GjVisibleMapForget(rows->map);
-	rows->certain = true;		/* a new search has read the epoch again */
+	rows->certain = true;		/* a new search has an epoch of its own */
 	rows->entries = NULL;
 	rows->position = 0;
 	start_entries(rows);

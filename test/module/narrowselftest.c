@@ -99,7 +99,7 @@ fill_image(Page image, const GjIndexInfo *wide, int n)
 {
 	TestColumn	column;
 	bool		constant = random_below(8) == 0;
-	uint64		nblocks = constant || random_below(2) == 0 ? 1 : random_below(MaxBlockNumber) + 1;
+	uint64		nblocks = constant ? 1 : random_below(UINT64CONST(1) << random_below(32)) + 1;
 	BlockNumber first = random_below(MaxBlockNumber - nblocks + 2);
 	bool		at_ends = !constant && random_below(8) == 0;
 	int			most = !constant && random_below(2) == 0 ? MaxHeapTuplesPerPage :
