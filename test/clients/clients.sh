@@ -126,8 +126,7 @@ start_client() {
 steps_of() {
     own_steps_of "$1"
     case $1 in
-        pg-boss) ;;
-        malloy) echo uuid:accounts:GpuScan:1 code:accounts:GpuScan:1 ;;
+        pg-boss | malloy) ;;
         zero) echo uuid:accounts:GpuScan:1 code:accounts:GpuScan:1 pair:some_pairs:GpuScan:1 ;;
         postgraphile)
             echo uuid:accounts:GpuJoin:1 code:accounts:GpuJoin:1 pair:pairs:GpuJoin:1 ;;

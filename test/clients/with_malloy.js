@@ -1,8 +1,8 @@
-// Malloy: lists as filter strings, and the number of children of each parent. (A filter of many
-// pairs, like one of many alternatives, takes Malloy minutes to compile.)
+// Malloy: a list as a filter string, and the number of children of each parent. (Its compiler's
+// stack does not suffice for as many texts, and pairs as alternatives take it minutes.)
 const { Runtime } = require('@malloydata/malloy');
 const { PostgresConnection } = require('@malloydata/db-postgres');
-const { wanted, print, printOrders, printAccounts } = require('./rows.js');
+const { wanted, print, printOrders } = require('./rows.js');
 
 const connection = new PostgresConnection('pg', { rowLimit: 20000 }, {
     host: process.env.PGHOST, port: Number(process.env.PGPORT), databaseName: 'clients',
@@ -10,7 +10,6 @@ const connection = new PostgresConnection('pg', { rowLimit: 20000 }, {
 const runtime = new Runtime({ connection, urlReader: { readURL: async () => '' } });
 const model = `
 source: orders is pg.table('public.orders') extend { primary_key: id }
-source: accounts is pg.table('public.accounts')
 source: customers is pg.table('public.customers') extend {
     primary_key: id
     join_many: orders on id = orders.customer_id
@@ -23,14 +22,10 @@ const customersWithCounts = (region) => run(`customers -> {
     where: region = ${region}
     group_by: id
     aggregate: n is orders.count() }`);
-const accountsWhere = (condition) =>
-    run(`accounts -> { select: \`number\`, amount where: ${condition} }`);
 
 const steps = {
     in: async () => printOrders(await ordersById(wanted.ids())),
     counts: async () => print(await customersWithCounts(7), 'id', 'n'),
-    uuid: async () => printAccounts(await accountsWhere(`uid ~ f'${wanted.uids().join(', ')}'`)),
-    code: async () => printAccounts(await accountsWhere(`code ~ f'${wanted.codes().join(', ')}'`)),
 };
 steps[process.argv[2]]().then(() => connection.close()).catch((error) => {
     console.error(error);
