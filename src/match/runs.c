@@ -32,6 +32,7 @@
 /* A directory page is copied if more seeks than this are expected in it */
 #define FEW_SEEKS				4
 
+static bool takes_few_seeks(const GjKeySet *keys, const GjRun *run);
 static int	divide_runs(GjSearch *search, int most, GjPlace *starts);
 static void settle(GjSearch *search, GjRunCursor *cursor);
 static void start_all(GjSearch *search);
@@ -55,16 +56,40 @@ GjRunsOpen(GjSearch *search, GjMatchStats *stats)
 		GjRunCursor *cursor = &search->cursors[i];
 		const GjRun *run = &search->state.runs[i];
 		const GjKeySet *keys = GjFilterRunKeys(search, i);
-		uint64		nkeys = keys == NULL ? 0 : GjKeySetCount(keys);
-		bool		few = GjKeySetIsList(search->keys) &&
-			nkeys <= (uint64) run->directory_pages * FEW_SEEKS;
 
 		search->most_slots = Max(search->most_slots, (int) run->most_slots);
 		cursor->keys = keys;
-		GjRunReaderBegin(&cursor->reader, search->index, &search->state, run, few);
+		GjRunReaderBegin(&cursor->reader, search->index, &search->state, run,
+						 keys == NULL || takes_few_seeks(keys, run));
 	}
 	search->opened = true;
 	stats->runs = Max(stats->runs, search->state.nruns);
+}
+
+/*
+ * Return true if so few pages of a run are expected to have one of the keys that the reader should
+ * not copy its directory: each listed key is on a page of its own, and an interval has its part of
+ * the run's pages, as if keys were spread evenly
+ */
+static bool
+takes_few_seeks(const GjKeySet *keys, const GjRun *run)
+{
+	uint64		most = (uint64) run->directory_pages * FEW_SEEKS;
+	double		span = (double) run->max_key - (double) run->min_key + 1.0;
+	double		wanted = 0.0;
+
+	if (GjKeySetIsList(keys))
+		return GjKeySetCount(keys) <= most;
+	if (keys->complement || keys->nintervals > most)
+		return false;
+	for (uint64 i = 0; i < keys->nintervals; i++)
+	{
+		double		low = (double) Max(keys->intervals[i].low, run->min_key);
+		double		high = (double) Min(keys->intervals[i].high, run->max_key);
+
+		wanted += low <= high ? 1.0 + (high - low) / span * run->data_pages : 0.0;
+	}
+	return wanted <= (double) most;
 }
 
 void

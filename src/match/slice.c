@@ -16,7 +16,8 @@
  * slice never divides the entries of one key.
  *
  * The end of a slice is estimated as if keys were spread evenly between two pages of a run.  After
- * a slice without entries, the next one ends where a page does.
+ * a slice without entries, the next one ends where a page does.  The first key of each run is in
+ * the metapage, so a first slice for one row takes no directory.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -31,6 +32,9 @@
 
 /* Each slice that had no key has this many times as many entries as the one before */
 #define EMPTY_GROWTH			4
+
+/* The first slice for no more entries, as LIMIT 1 wants them, has the first key of a run only */
+#define FEW_WANTED				8
 
 static bool advance(GjSlices *slices);
 static uint64 find_end(const GjSlices *slices, double wanted, bool exact);
@@ -137,6 +141,10 @@ find_end_in(const GjSlices *slices, const GjRun *run, double wanted, bool exact)
 
 	if (slices->low > run->max_key || slices->high < run->min_key)
 		return PG_UINT64_MAX;
+	if (wanted <= FEW_WANTED && descending && slices->high >= run->max_key)
+		return (uint64) slices->high - (uint64) run->max_key;
+	if (wanted <= FEW_WANTED && !descending && slices->low <= run->min_key)
+		return (uint64) run->min_key - (uint64) slices->low;
 	if (descending)
 		start = (GjPlace) {Min(slices->high, run->max_key), PG_UINT64_MAX};
 	if (run->data_pages > 0 &&

@@ -211,5 +211,23 @@ SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF', 'SELECT * FROM cou
 SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF', 'SELECT max(k) FROM counted');
 SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF', 'SELECT * FROM counted WHERE k > 500 AND id % 50000 = 49999 ORDER BY k LIMIT 1');
 SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF', 'SELECT * FROM counted WHERE k BETWEEN 500 AND 9900 ORDER BY k DESC LIMIT 20 OFFSET 2000');
+SELECT explain('ANALYZE, COSTS OFF, TIMING OFF, SUMMARY OFF', 'SELECT min(k) FROM counted');
+
+-- The first and the last keys are deleted, and others come that are not sorted
+DELETE FROM counted WHERE k < 3 OR k > 9990;
+SELECT min(k), max(k) FROM counted;
+INSERT INTO counted VALUES (1, 2), (2, 9991);
+SELECT min(k), max(k) FROM counted;
+SELECT same('SELECT k FROM counted WHERE k IS NOT NULL ORDER BY k LIMIT 1');
+SELECT same('SELECT k FROM counted WHERE k IS NOT NULL ORDER BY k DESC LIMIT 100');
+
+-- A range that seems to be a small part of the run, but has nearly all of its pages
+CREATE TABLE skewed AS
+	SELECT CASE i WHEN 0 THEN -2000000000 WHEN 1 THEN 2000000000 ELSE i / 2 END AS k, i AS id FROM generate_series(0, 60000) i;
+CREATE INDEX skewed_k ON skewed USING gpujoin (k) INCLUDE (id);
+VACUUM ANALYZE skewed;
+SELECT same('SELECT id FROM skewed WHERE k BETWEEN 10 AND 29990 ORDER BY k, id LIMIT 50000');
+SELECT same('SELECT count(*), sum(id) FROM skewed WHERE k BETWEEN 10 AND 29990');
+SELECT same('SELECT count(*), sum(id) FROM skewed WHERE k BETWEEN 10 AND 29990 OR k > 1000000');
 
 DROP SCHEMA order_key CASCADE;
