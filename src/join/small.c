@@ -71,6 +71,9 @@
 /* Number of keys that are prefetched at a time */
 #define LOOKUP_KEYS				256
 
+/* Number of rows that are linked to their keys at a time, after their cells were prefetched */
+#define LINKED_ROWS				32
+
 /* Memory for rows is allocated this many bytes at a time */
 #define ROW_BYTES				4096
 
@@ -113,6 +116,9 @@ struct GjSmallSide
 	GjSmallRow **firsts;		/* of each element of batch.tuples, the first row */
 	uint32		nfirsts;		/* allocated length of firsts */
 	GjSmallRow *last;
+	GjSmallRow *unlinked[LINKED_ROWS];	/* rows that firsts_of_keys will have, */
+	int64		unlinked_keys[LINKED_ROWS]; /* and their keys */
+	int			nunlinked;
 	bool		delivered;		/* has the only batch been returned? */
 	uint64		nbatches;		/* number of batches returned in this run */
 
@@ -169,7 +175,8 @@ static uint32 initial_keys(const GjSmallSide *side);
 static void drop_batch(GjSmallSide *side);
 static void add_to_batch(GjSmallSide *side, const Datum *values, const bool *isnull,
 						 bool key_is_null, int64 key);
-static void link_to_key(GjSmallSide *side, GjSmallRow *row, int64 key);
+static void link_later(GjSmallSide *side, GjSmallRow *row, int64 key);
+static void link_rows(GjSmallSide *side);
 static void link_to_chain(GjSmallSide *side, GjSmallRow *row, GjSmallRow *chain);
 static GjSmallRow **find_first(GjSmallSide *side, const Datum *values, int64 key);
 static void spill_chain(GjSmallSide *side, GjSmallRow *first, int64 key);
@@ -281,6 +288,7 @@ drop_batch(GjSmallSide *side)
 	side->batch_context = NULL;
 	side->batch.first = side->last = NULL;
 	side->batch.nrows = 0;
+	side->nunlinked = 0;
 }
 
 /*
@@ -298,6 +306,8 @@ GjSmallRun(GjSmallSide *side, GjJoinState *state)
 		run_plan(side, state, plan);
 	if (side->sort != NULL)
 		sort_finish(side->sort);
+	else
+		link_rows(side);
 }
 
 static void
@@ -488,7 +498,7 @@ add_to_batch(GjSmallSide *side, const Datum *values, const bool *isnull,
 		*first = row;
 	}
 	else if (!key_is_null)
-		link_to_key(side, row, key);
+		link_later(side, row, key);
 	if (side->last == NULL)
 		side->batch.first = row;
 	else
@@ -497,13 +507,33 @@ add_to_batch(GjSmallSide *side, const Datum *values, const bool *isnull,
 	side->batch.nrows++;
 }
 
+/*
+ * Link a row to its key, with others if none of these is asked for before: so the cache misses of
+ * a large map overlap
+ */
 static void
-link_to_key(GjSmallSide *side, GjSmallRow *row, int64 key)
+link_later(GjSmallSide *side, GjSmallRow *row, int64 key)
 {
-	GjKeyCell  *cell = GjKeyMapAdd(side->firsts_of_keys, key);
+	const GjKeyMap *map = side->firsts_of_keys;
 
-	link_to_chain(side, row, cell->value);
-	cell->value = row;
+	GjKeyMapPrefetch(map, GjKeyMapStart(map, key));
+	side->unlinked[side->nunlinked] = row;
+	side->unlinked_keys[side->nunlinked++] = key;
+	if (side->policy.one_per_key || side->nunlinked == LINKED_ROWS)
+		link_rows(side);
+}
+
+static void
+link_rows(GjSmallSide *side)
+{
+	for (int i = 0; i < side->nunlinked; i++)
+	{
+		GjKeyCell  *cell = GjKeyMapAdd(side->firsts_of_keys, side->unlinked_keys[i]);
+
+		link_to_chain(side, side->unlinked[i], cell->value);
+		cell->value = side->unlinked[i];
+	}
+	side->nunlinked = 0;
 }
 
 /*
@@ -632,6 +662,7 @@ spill_batch(GjSmallSide *side)
 	const GjKeyCell *cell;
 	uint64		at = 0;
 
+	link_rows(side);
 	for (uint32 i = 0; side->nparts > 0 && i < GjExactCount(side->batch.tuples); i++)
 		spill_chain(side, side->firsts[i], GjExactCode(side->batch.tuples, i));
 	while (side->nparts == 0 && (cell = GjKeyMapNext(side->firsts_of_keys, &at)) != NULL)
@@ -706,6 +737,7 @@ next_sorted_batch(GjSmallSide *side)
 		add_to_batch(side, row->values, row->isnull, row->key_is_null, row->key);
 		last_key = row->key;
 	}
+	link_rows(side);
 	return side->batch.nrows > 0;
 }
 
