@@ -108,6 +108,7 @@ typedef enum GjScanPathPrivate
 	GJ_SCAN_PATH_BOUND,			/* Integer: like GJ_SCAN_BOUND */
 	GJ_SCAN_PATH_CHARGED,		/* Integer: number of rows charged, see GjCostReturned(), but not
 								 * those of entries that lack a value */
+	GJ_SCAN_PATH_EXCESS,		/* Integer: millionths of the cost above that for a short array */
 	GJ_SCAN_PATH_COUNT
 } GjScanPathPrivate;
 
@@ -278,6 +279,10 @@ extern double GjCostUnit(const RelOptInfo *rel, bool index_only);
 /* same.c: clauses and relations that each process of a parallel plan may evaluate for itself */
 extern bool GjRowsAreSameEverywhere(PlannerInfo *root, const RelOptInfo *rel);
 extern bool GjValuesAreSameEverywhere(PlannerInfo *root, List *rinfos);
+
+/* generic.c: what a generic plan costs */
+extern void GjGenericNote(const Plan *scan, double excess);
+extern void GjGenericPrice(PlannedStmt *planned);
 
 /* scanpath.c: GpuScan */
 extern bool GjScanPathHasList(const CustomPath *path);

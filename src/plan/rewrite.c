@@ -154,6 +154,7 @@ rewrite_plan_query(GJ_PLANNER_ARGUMENTS)
 	PlannedStmt *plan;
 	Query	   *other = NULL;
 
+	GjGenericNote(NULL, 0.0);
 	if (gj_enabled)
 	{
 		rewrite_query(query, params);
@@ -162,6 +163,8 @@ rewrite_plan_query(GJ_PLANNER_ARGUMENTS)
 	}
 	plan = other == NULL ? plan_as_is(GJ_PLANNER_PASSED) : plan_cheaper(other, GJ_PLANNER_PASSED);
 	GjChoicePlanned(plan, params);
+	if (params == NULL)
+		GjGenericPrice(plan);
 	return plan;
 }
 

@@ -107,6 +107,8 @@ static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *inde
 static double count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses);
 static Cost path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
 								  List *attnos, int workers, Cost alone);
+static double excess_of_assumed(PlannerInfo *root, const GjCostInput *input, List *conditions,
+								Cost cost);
 static CustomPath *make_path(const GjCostInput *input, List *conditions, List *attnos,
 							 int workers);
 static CustomPath *make_ordered_path(PlannerInfo *root, const GjCostInput *input,
@@ -524,6 +526,9 @@ path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 	GjCostSearch(root, input, &startup, &run);
 	intVal(list_nth(path->custom_private, GJ_SCAN_PATH_CHARGED)) =
 		(int) Min(GjCostReturned(input) * (1.0 - input->lacking), INT_MAX);
+	if (workers == 0)
+		intVal(list_nth(path->custom_private, GJ_SCAN_PATH_EXCESS)) =
+			(int) (1e6 * excess_of_assumed(root, input, conditions, startup + run));
 	startup += rel->reltarget->cost.startup;
 	run += rel->reltarget->cost.per_tuple * path->path.rows;
 
@@ -533,6 +538,29 @@ path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 	else
 		GjAddPath(root, rel, path, startup, run);
 	return startup + run;
+}
+
+/*
+ * Estimate which fraction of its cost a scan would not have if its array of unknown length had as
+ * many elements as PostgreSQL assumes; returns 0 if it has no such array
+ */
+static double
+excess_of_assumed(PlannerInfo *root, const GjCostInput *input, List *conditions, Cost cost)
+{
+	const GjKeyNode *node = ((GjKeyCondition *) linitial(conditions))->node;
+	GjCostInput few = *input;
+	Cost		startup;
+	Cost		run;
+
+	if (list_length(conditions) != 1 || node->step != GJ_STEP_SOURCE ||
+		node->source.tuples != NULL || !GjSourceIsUnknown(&node->source) ||
+		input->nkeys <= FEWEST_ASSUMED_KEYS)
+		return 0;
+
+	few.nkeys = FEWEST_ASSUMED_KEYS;
+	few.nmatches *= few.nkeys / input->nkeys;
+	GjCostSearch(root, &few, &startup, &run);
+	return startup + run < cost ? 1.0 - (startup + run) / cost : 0.0;
 }
 
 /*
@@ -602,7 +630,7 @@ make_path(const GjCostInput *input, List *conditions, List *attnos, int workers)
 	path->custom_private = list_make5(input->index, get_rinfos(conditions, false), conditions,
 									  makeBoolean(input->index_only), attnos);
 	path->custom_private = lappend(lappend(path->custom_private, NIL), makeInteger(0));
-	path->custom_private = lappend(path->custom_private, makeInteger(0));
+	path->custom_private = lappend(lappend(path->custom_private, makeInteger(0)), makeInteger(0));
 	Assert(list_length(path->custom_private) == GJ_SCAN_PATH_COUNT);
 	return path;
 }
@@ -750,6 +778,8 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 								   list_nth(path->custom_private, GJ_SCAN_PATH_BOUND));
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
 
+	GjGenericNote(&scan->scan.plan,
+				  1e-6 * intVal(list_nth(path->custom_private, GJ_SCAN_PATH_EXCESS)));
 	return &scan->scan.plan;
 }
 

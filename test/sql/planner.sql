@@ -96,6 +96,32 @@ SELECT nodes('SELECT count(*) FROM facts WHERE k IN (1, 2, 3)') !~ 'GpuScan' AS 
 RESET gpujoin.search_cost;
 RESET gpujoin.device_search_cost;
 
+-- A generic plan costs what it takes for ten keys, so the plan cache keeps it for lists of about that
+-- length and longer ones; below a LIMIT, or beside another table, its cost is for the assumed length
+CREATE TABLE cached AS SELECT i AS id, i % 20000 AS k FROM generate_series(1, 100000) i;
+CREATE INDEX cached_k ON cached USING gpujoin (k) INCLUDE (id);
+VACUUM ANALYZE cached;
+PREPARE counted(int[]) AS SELECT count(*) FROM cached WHERE k = ANY ($1);
+PREPARE sorted(int[]) AS SELECT id FROM cached WHERE k = ANY ($1) ORDER BY id;
+PREPARE limited(int[]) AS SELECT id FROM cached WHERE k = ANY ($1) LIMIT 1 OFFSET 500;
+PREPARE few(int[]) AS SELECT count(*) FROM cached WHERE k = ANY ($1);
+PREPARE joined(int[]) AS SELECT count(*) FROM cached CROSS JOIN (VALUES (1), (2)) v WHERE k = ANY ($1);
+DO $$
+DECLARE list text;
+BEGIN
+	FOR i IN 1 .. 7 LOOP
+		SELECT quote_literal(array_agg(j * 37 + i)) INTO list FROM generate_series(1, 12) j;
+		EXECUTE format('EXECUTE counted(%s)', list);
+		EXECUTE format('EXECUTE sorted(%s)', list);
+		EXECUTE format('EXECUTE limited(%s)', list);
+		EXECUTE format('EXECUTE joined(%s)', list);
+		EXECUTE format('EXECUTE few(''{%s}'')', i);
+	END LOOP;
+END $$;
+SELECT name, generic_plans > 0 AS kept FROM pg_prepared_statements
+	WHERE name IN ('counted', 'sorted', 'limited', 'few', 'joined') ORDER BY name;
+EXECUTE counted('{1,2,3,20001}');
+
 -- Barriers: a leaky clause of a view's user is not evaluated before the view's
 CREATE FUNCTION leak(int) RETURNS int STABLE COST 1 LANGUAGE plpgsql AS 'BEGIN RAISE NOTICE ''saw %'', $1; RETURN $1; END';
 CREATE VIEW guarded WITH (security_barrier) AS SELECT * FROM facts WHERE id % 2 = 0;

@@ -1,0 +1,86 @@
+/*-------------------------------------------------------------------------
+ *
+ * generic.c
+ *	  What a generic plan costs, for the plan cache.
+ *
+ * An array of unknown length is assumed to have gpujoin.assumed_keys elements, so that a plan is
+ * chosen that serves long lists, too.  The plan cache compares the cost of such a plan with those of
+ * the custom plans before it, which are for the arrays that were sent.  If these were shorter, it
+ * would plan each execution anew, for ever, though the generic plan is the same plan: it counts the
+ * elements when it is executed.  Planning a list of ten keys takes as long as executing it.
+ *
+ * So the cost of a generic plan is lowered after it has been chosen, to that for the ten elements
+ * that PostgreSQL assumes.  The plan cache keeps it if the custom plans cost more than that, as it
+ * does with a btree.  Nothing but costs is changed, and only those of a scan and of the nodes above
+ * it that read it once, to its end, and nothing else: a chain.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "nodes/plannodes.h"
+
+#include "base/compat.h"
+#include "base/gpujoin.h"
+#include "planner.h"
+
+/* The last scan that was planned, and the fraction of its cost that is for more than ten elements */
+static const Plan *noted_scan = NULL;
+static double noted_excess = 0.0;
+
+static Plan *only_child(Plan *plan);
+
+/*
+ * Note a scan that was planned, and its excess, or forget the last one (NULL)
+ */
+void
+GjGenericNote(const Plan *scan, double excess)
+{
+	noted_scan = scan;
+	noted_excess = excess;
+}
+
+/*
+ * Lower the cost of a generic plan if its array has an unknown length
+ */
+void
+GjGenericPrice(PlannedStmt *planned)
+{
+	Plan	   *plan = planned->planTree;
+	Cost		excess;
+
+	if (noted_scan == NULL || noted_excess <= 0.0)
+		return;
+	while (plan != NULL && plan != noted_scan)
+		plan = only_child(plan);
+	if (plan == NULL)
+		return;
+
+	excess = noted_scan->total_cost * noted_excess;
+	for (plan = planned->planTree; plan != NULL; plan = only_child(plan))
+	{
+		plan->total_cost = Max(plan->total_cost - excess, 0.0);
+		plan->startup_cost = Min(plan->startup_cost, plan->total_cost);
+		if (plan == noted_scan)
+			break;
+	}
+	GjGenericNote(NULL, 0.0);
+}
+
+/*
+ * Return the child that a node reads once, to its end, if it has no other; otherwise NULL
+ */
+static Plan *
+only_child(Plan *plan)
+{
+	if (IsA(plan, CustomScan))
+	{
+		List	   *children = ((CustomScan *) plan)->custom_plans;
+
+		return list_length(children) == 1 ? linitial(children) : NULL;
+	}
+	if (IsA(plan, Limit) || innerPlan(plan) != NULL)
+		return NULL;
+	return outerPlan(plan);
+}
