@@ -232,7 +232,7 @@ RESET hash_mem_multiplier;
 
 -- Several processes have rows of each group, unless one is too fast
 CREATE FUNCTION slow(int) RETURNS bool STABLE PARALLEL SAFE LANGUAGE plpgsql
-	AS 'BEGIN PERFORM pg_sleep(0.001) WHERE $1 % 4 = 0; RETURN true; END';
+	AS 'BEGIN PERFORM pg_sleep(0.004) WHERE $1 % 4 = 0; RETURN true; END';
 SELECT counter('Groups', 'SELECT f, count(*) FROM facts WHERE k IN (1, 2, 3) AND slow(id) GROUP BY f') > 3 AS several;
 SELECT compare('SELECT f, count(*), sum(a), sum(c), avg(c), avg(a), avg(y), min(b), max(x), bool_or(f)
 	FROM facts WHERE k IN (1, 2, 3) AND slow(id) GROUP BY f');

@@ -238,8 +238,8 @@ $node->safe_psql('postgres', q{
 	CREATE FUNCTION safe.waits() RETURNS int LANGUAGE plpgsql IMMUTABLE AS $$
 	BEGIN PERFORM pg_advisory_xact_lock(14); RETURN 5; END $$;
 	SELECT tools.pg_stat_statements_reset();
-	SELECT count(*), pg_sleep(0.4) FROM doomed WHERE k IN (1, 2);
-	SELECT sum(v), pg_sleep(0.4) FROM maimed WHERE k IN (1, 2);
+	SELECT count(*), pg_sleep(1.5) FROM doomed WHERE k IN (1, 2);
+	SELECT sum(v), pg_sleep(1.5) FROM maimed WHERE k IN (1, 2);
 	SELECT sum(y) FROM facts WHERE k IN (safe.waits(), 1, 2)});
 my $holder = $node->background_psql('postgres');
 $holder->query_safe('SELECT pg_advisory_lock(14)');
