@@ -13,7 +13,7 @@ CREATE FUNCTION gpujoin_index_info(index regclass,
 		OUT format_version integer, OUT included_columns integer, OUT runs integer,
 		OUT run_entries bigint[], OUT run_pages bigint[], OUT dead_entries bigint,
 		OUT delta_pages bigint, OUT merge_pages bigint, OUT keys text, OUT included jsonb,
-		OUT column_bytes jsonb)
+		OUT column_bytes jsonb, OUT null_keys bigint)
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
 COMMENT ON FUNCTION gpujoin_index_info(regclass)
 	IS 'figures of a gpujoin index; reads the whole index';

@@ -51,7 +51,7 @@
 PG_FUNCTION_INFO_V1(gpujoin_check);
 PG_FUNCTION_INFO_V1(gpujoin_index_info);
 
-#define INFO_COLUMNS			21	/* of an extension of version 1.0.0: 17 */
+#define INFO_COLUMNS			22	/* of an extension of version 1.0.0: 17 */
 
 /* Findings about a page from first_data on */
 typedef struct CheckedPage
@@ -80,7 +80,9 @@ typedef struct CheckState
 	uint64		max_change;		/* largest change counter found */
 	uint32		max_run;		/* largest number of a run or delta found */
 	BlockNumber max_run_block;	/* block where that was found */
-	uint64		run_entries[GJ_MAX_RUNS];	/* number of entries found, without deleted ones */
+	uint64		run_entries[GJ_MAX_RUNS + GJ_MAX_NULL_RUNS];	/* number of entries found, without
+																 * deleted ones */
+	int64		null_entries;	/* number of verified entries that have a NULL key */
 	uint64		run_slots;		/* of the runs' pages, and the bytes that these give each column */
 	uint64		run_bytes[GJ_MAX_COLUMNS];
 	uint64		absent[GJ_MAX_INCLUDED];	/* number of entries that lack a column's value */
@@ -117,16 +119,19 @@ static Datum make_bigints(const uint64 *values, int n);
 static Datum describe_included(const CheckState *state);
 static Datum describe_bytes(const CheckState *state);
 static void count_bytes(CheckState *state, Page page);
-static void note_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind);
+static void note_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind,
+					  bool of_nulls);
 static void note_merge_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind);
 static int	check_slots(CheckState *state, BlockNumber block, Page page);
 static int	slots_of_run(const CheckState *state, uint32 run);
 static void check_offsets(CheckState *state, BlockNumber block, Page page, int slot,
 						  const char *row);
-static void check_data(CheckState *state, BlockNumber block, Page page);
+static void check_data(CheckState *state, BlockNumber block, Page page, bool of_nulls);
 static void check_list(CheckState *state, BlockNumber block, Page page);
-static void check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque,
+static void check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque, bool of_nulls,
 						const char *row);
+static void sign_row(const GjIndexInfo *info, const char *row, bool of_nulls, char *bytes);
+static int64 get_rest(const GjIndexInfo *info, const char *row);
 static void audit_run(CheckState *state, int number);
 static void check_directory(RunCheck *check, BlockNumber block, int level, const GjPlace *first);
 static GjDirectory *copy_directory(RunCheck *check, BlockNumber block, int level, int *n);
@@ -249,6 +254,8 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	values[18] = CStringGetTextDatum(name_keys(state.index));
 	values[19] = describe_included(&state);
 	values[20] = describe_bytes(&state);
+	values[21] = Int64GetDatum(state.null_entries);
+	nulls[21] = !state.info.stores_nulls;
 	index_close(state.index, AccessShareLock);
 	PG_RETURN_DATUM(HeapTupleGetDatum(heap_form_tuple(BlessTupleDesc(tupdesc), values, nulls)));
 }
@@ -378,8 +385,8 @@ check_pages(CheckState *state)
 		is_again = true;
 		reset(state);
 		check_meta(state);
-		for (int lane = 0; lane < state->info.nlanes; lane++)
-			audit_tail(state, GJ_FIRST_TAIL_BLOCK + lane);
+		for (BlockNumber tail = GJ_FIRST_TAIL_BLOCK; tail < state->info.first_data; tail++)
+			audit_tail(state, tail);
 
 		GjIndexGetState(state->index, &state->now);
 		state->nblocks = GjIndexGetLength(state->index);
@@ -409,6 +416,7 @@ reset(CheckState *state)
 	state->moved = false;
 	state->end_in_use = 0;
 	state->nentries = 0;
+	state->null_entries = 0;
 	state->free_slots = 0;
 	state->free_pages = 0;
 	state->merge_pages = 0;
@@ -527,9 +535,9 @@ check_journal(CheckState *state)
 static void
 check_lanes(CheckState *state, GjMetaPage meta)
 {
-	for (int lane = 0; lane < meta->nlanes; lane++)
+	for (int lane = 0; lane < meta->nlanes + GjMetaHasNulls(meta); lane++)
 	{
-		BlockNumber block = meta->lanes[lane].open_block;
+		BlockNumber block = GjMetaGetLane(meta, lane)->open_block;
 
 		if (BlockNumberIsValid(block) && (block < meta->first_data || block >= meta->min_blocks))
 			GjReportCorruption(state->index, GJ_META_BLOCK,
@@ -556,13 +564,14 @@ check_counters(CheckState *state, GjMetaPage meta)
 	if (state->merge_gaps < state->now.merge_dead)
 		GjReportCorruption(state->index, GJ_META_BLOCK,
 						   "The metapage miscounts the deleted entries of a merge.");
-	for (int i = 0; i < state->now.nruns; i++)
+	for (int i = 0; i < state->now.nall; i++)
 	{
 		const GjRun *run = &state->now.runs[i];
+		const GjRun *last = i < state->now.nruns ? GjMetaGetRun(meta, i) :
+			&GjMetaGetNulls(meta)->runs[i - state->now.nruns];
 		uint64		deleted = run->entries - Min(state->run_entries[i], run->entries);
 
-		if (state->run_entries[i] > run->entries || deleted < run->dead ||
-			deleted > GjMetaGetRun(meta, i)->dead)
+		if (state->run_entries[i] > run->entries || deleted < run->dead || deleted > last->dead)
 			GjReportCorruption(state->index, GJ_META_BLOCK,
 							   "The metapage miscounts the deleted entries of a run.");
 	}
@@ -594,7 +603,8 @@ audit_tail(CheckState *state, BlockNumber block)
 		GjReportCorruption(state->index, block,
 						   "A tail page's end does not agree with its number of rows.");
 	for (int row = 0; row < opaque->used; row++)
-		check_entry(state, block, NULL, GjTailRow(page, &state->info, row));
+		check_entry(state, block, NULL, block == GJ_FIRST_TAIL_BLOCK + state->info.nlanes,
+					GjTailRow(page, &state->info, row));
 	UnlockReleaseBuffer(buffer);
 }
 
@@ -623,8 +633,8 @@ check_page(CheckState *state, BlockNumber block)
 
 		if (kind < GJ_PAGE_DATA || kind > GJ_PAGE_LIST)
 			GjReportCorruption(state->index, block, "The page is of a kind that is not for here.");
-		if (owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA)
-			note_page(state, block, page, kind);
+		if (owner == GJ_OWNER_RUN || owner == GJ_OWNER_DELTA || owner == GJ_OWNER_OTHER)
+			note_page(state, block, page, kind, owner == GJ_OWNER_OTHER);
 		else if (owner == GJ_OWNER_MERGE)
 			note_merge_page(state, block, page, kind);
 		state->free_pages += owner == GJ_OWNER_NOBODY;
@@ -642,7 +652,7 @@ check_page(CheckState *state, BlockNumber block)
  * Check a live page
  */
 static void
-note_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind)
+note_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind, bool of_nulls)
 {
 	GjPageOpaque opaque = GjPageGetOpaque(page);
 	CheckedPage *checked = &state->pages[block];
@@ -652,7 +662,7 @@ note_page(CheckState *state, BlockNumber block, Page page, GjPageKind kind)
 	checked->is_late = opaque->change > state->now.sequence;
 	state->end_in_use = block + 1;
 	if (kind == GJ_PAGE_DATA)
-		check_data(state, block, page);
+		check_data(state, block, page, of_nulls);
 	else if (kind == GJ_PAGE_LIST)
 		check_list(state, block, page);
 	else
@@ -702,7 +712,7 @@ check_slots(CheckState *state, BlockNumber block, Page page)
 static int
 slots_of_run(const CheckState *state, uint32 run)
 {
-	for (int i = 0; i < state->now.nruns; i++)
+	for (int i = 0; i < state->now.nall; i++)
 	{
 		if (state->now.runs[i].run == run)
 			return state->now.runs[i].most_slots;
@@ -727,7 +737,7 @@ check_offsets(CheckState *state, BlockNumber block, Page page, int slot, const c
 }
 
 static void
-check_data(CheckState *state, BlockNumber block, Page page)
+check_data(CheckState *state, BlockNumber block, Page page, bool of_nulls)
 {
 	GjPageOpaque opaque = GjPageGetOpaque(page);
 	int			count = check_slots(state, block, page);
@@ -745,7 +755,7 @@ check_data(CheckState *state, BlockNumber block, Page page)
 		if (!GjDataIsUsed(plain, info, slot))
 			continue;
 		GjRowFromSlot(plain, info, slot, row);
-		check_entry(state, block, opaque, row);
+		check_entry(state, block, opaque, of_nulls, row);
 		check_offsets(state, block, page, slot, row);
 	}
 	state->free_slots += nslots - count;
@@ -760,7 +770,8 @@ check_list(CheckState *state, BlockNumber block, Page page)
 }
 
 static void
-check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque, const char *row)
+check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque, bool of_nulls,
+			const char *row)
 {
 	const GjIndexInfo *info = &state->info;
 	ItemPointerData tid;
@@ -771,6 +782,8 @@ check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque, const cha
 	if (opaque != NULL && (key < opaque->min_key || key > opaque->max_key))
 		GjReportCorruption(state->index, block,
 						   "An entry's key is outside the bounds of its page.");
+	if (of_nulls && (key != 0 || (info->has_rests && get_rest(info, row) != 0)))
+		GjReportCorruption(state->index, block, "An entry of the NULL keys has a key.");
 	for (int i = 0; i < info->nincluded; i++)
 	{
 		static const char zeroes[sizeof(Datum)] = {0};
@@ -785,9 +798,33 @@ check_entry(CheckState *state, BlockNumber block, GjPageOpaque opaque, const cha
 			state->absent[i] += memcmp(row + column->row_offset, &absent, sizeof(absent)) == 0;
 	}
 	state->nentries++;
+	state->null_entries += of_nulls;
 	if (state->filter)
-		bloom_add_element(state->filter, (unsigned char *) unconstify(char *, row),
-						  info->row_width);
+	{
+		char		bytes[GJ_MAX_ROW_WIDTH + 1];
+
+		sign_row(info, row, of_nulls, bytes);
+		bloom_add_element(state->filter, (unsigned char *) bytes, info->row_width + 1);
+	}
+}
+
+static int64
+get_rest(const GjIndexInfo *info, const char *row)
+{
+	int64		rest;
+
+	memcpy(&rest, row + info->included[info->nvalues].row_offset, sizeof(rest));
+	return rest;
+}
+
+/*
+ * Copy a row's bytes, followed by a byte for the part that has the entry
+ */
+static void
+sign_row(const GjIndexInfo *info, const char *row, bool of_nulls, char *bytes)
+{
+	memcpy(bytes, row, info->row_width);
+	bytes[info->row_width] = of_nulls;
 }
 
 /*-------------------------------------------------------------------------
@@ -813,12 +850,14 @@ audit_is_equal(const GjPlace *a, const GjPlace *b)
 static void
 check_lists(CheckState *state)
 {
-	for (int i = 0; i < state->now.nruns && !state->moved; i++)
+	for (int i = 0; i < state->now.nall && !state->moved; i++)
 		audit_run(state, i);
 	for (int i = 0; i < lengthof(state->now.deltas) && !state->moved; i++)
 	{
 		if (state->now.deltas[i].run != 0)
 			audit_delta(state, &state->now.deltas[i]);
+		if (state->now.other_deltas[i].run != 0 && !state->moved)
+			audit_delta(state, &state->now.other_deltas[i]);
 	}
 	if (!state->moved)
 		check_open_pages(state);
@@ -1022,7 +1061,7 @@ check_all_named(CheckState *state)
 
 		if (page->run == 0 || page->named)
 			continue;
-		for (int i = 0; i < state->now.nruns; i++)
+		for (int i = 0; i < state->now.nall; i++)
 			of_run |= state->now.runs[i].run == page->run;
 		if (of_run || (page->is_data && !page->is_late))
 			check_wrong(state, block, "The page is in no directory and no list.");
@@ -1141,18 +1180,23 @@ check_heap_tuple(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	CheckState *state = arg;
 	MemoryContext old;
 	char		row[GJ_MAX_ROW_WIDTH];
+	char		bytes[GJ_MAX_ROW_WIDTH + 1];
 	int64		code;
 	int64		rest;
 
 	CHECK_FOR_INTERRUPTS();
-	if (isnull[0])
+	if (isnull[0] && !state->info.stores_nulls)
 		return;
 	old = MemoryContextSwitchTo(state->scratch);
-	code = GjPairOf(&state->codec, values[0], &rest);
+	if (isnull[0])
+		code = rest = 0;
+	else
+		code = GjPairOf(&state->codec, values[0], &rest);
 	GjRowForm(&state->info, code, rest, tid, values + 1, isnull + 1, row);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->scratch);
-	if (bloom_lacks_element(state->filter, (unsigned char *) row, state->info.row_width))
+	sign_row(&state->info, row, isnull[0], bytes);
+	if (bloom_lacks_element(state->filter, (unsigned char *) bytes, state->info.row_width + 1))
 		ereport(ERROR,
 				(errcode(ERRCODE_INDEX_CORRUPTED),
 				 errmsg("heap tuple (%u,%u) lacks an entry in index \"%s\"",

@@ -54,6 +54,9 @@
  *
  * Before a fold writes, runs without live entries are dropped, in a change of their own.
  *
+ * The part of NULL keys (pages/format.h) is folded after the other one, in the same steps, except by
+ * a flush: no search of keys reads its delta.
+ *
  * A merge in steps may be under way between two folds.  A fold neither merges nor drops its
  * sources, and the pages that it has written are not free.
  *
@@ -80,10 +83,16 @@
 #define MINOR_PAGES				64
 
 /*
- * Maximum number of numbers that a call draws, with a leftover delta: two for runs, one for a
- * delta
+ * Maximum number of numbers that a call draws for each part, with a leftover delta: two for runs,
+ * one for a delta
  */
-#define FOLD_NUMBERS			3
+#define FOLD_NUMBERS			(2 * 3)
+
+/*
+ * A fold of NULL keys merges the runs that have at most this many times as many entries as those
+ * that it rewrites anyway
+ */
+#define NULL_RUN_FACTOR			8
 
 /*
  * Number of runs of about a delta's size that are merged with it.  With three, entries move to
@@ -126,6 +135,9 @@ static bool has_few_numbers(const GjFold *fold);
 static void sort_delta_ahead(GjFold *fold, SortedDelta *sorted);
 static bool read_delta_page(const GjFold *fold, const SortedDelta *sorted, BlockNumber i,
 							uint64 *change, char *copy);
+static void read_lists(GjFold *fold);
+static void fold_part(GjFold *fold, SortedDelta *sorted);
+static int	first_merged_nulls(const GjFold *fold);
 static void use_sorted(GjFold *fold, SortedDelta *sorted);
 static bool is_still_sorted(const GjFold *fold, const SortedDelta *sorted);
 static void forget_unfinished(GjFold *fold);
@@ -234,10 +246,7 @@ lock_to_fold(GjFold *fold, SortedDelta *sorted)
 static void
 fold_locked(GjFold *fold, SortedDelta *sorted)
 {
-	bool		left_over;
-	bool		is_due;
-
-	GjIndexGetState(fold->index, &fold->state);
+	read_lists(fold);
 	if ((fold->mode == GJ_FOLD_IF_WORTH_IT || fold->mode == GJ_FOLD_FLUSH) &&
 		has_few_numbers(fold))
 	{
@@ -250,8 +259,33 @@ fold_locked(GjFold *fold, SortedDelta *sorted)
 		return;
 	}
 	forget_unfinished(fold);
-	left_over = fold->state.deltas[1].run != 0;
-	is_due = is_worth_it(fold);
+	fold_part(fold, sorted);
+	if (fold->info.stores_nulls && fold->mode != GJ_FOLD_FLUSH)
+	{
+		GjInfoTurnToNulls(&fold->info);
+		read_lists(fold);
+		fold_part(fold, NULL);
+	}
+}
+
+/*
+ * Read the lists of the part that is folded
+ */
+static void
+read_lists(GjFold *fold)
+{
+	GjIndexGetPart(fold->index, fold->info.of_nulls, &fold->state);
+}
+
+/*
+ * Fold one part of an index.  Of NULL keys, nothing is sorted.
+ */
+static void
+fold_part(GjFold *fold, SortedDelta *sorted)
+{
+	bool		left_over = fold->state.deltas[1].run != 0;
+	bool		is_due = is_worth_it(fold);
+
 	drop_dead_runs(fold);
 
 	/* fold a leftover delta first, then perhaps the one after it, which is another flush's */
@@ -259,7 +293,7 @@ fold_locked(GjFold *fold, SortedDelta *sorted)
 		fold_once(fold, sorted);
 	if (left_over && fold->mode != GJ_FOLD_FLUSH)
 	{
-		GjIndexGetState(fold->index, &fold->state);
+		read_lists(fold);
 		if (is_worth_it(fold))
 			fold_once(fold, sorted);
 	}
@@ -287,7 +321,7 @@ forget_unfinished(GjFold *fold)
 	GjProgressBegin(RelationGetRelid(fold->index));
 	GjFoldForget(fold->index);
 	GjStep("forgotten");
-	GjIndexGetState(fold->index, &fold->state);
+	read_lists(fold);
 	if (fold->mode == GJ_FOLD_FLUSH)
 		fold->stats->forgotten = true;
 	else
@@ -319,10 +353,10 @@ drop_dead_runs(GjFold *fold)
 	}
 	if (nalive == fold->state.nruns)
 		return;
-	GjRunsPublish(fold->index, alive, nalive, 0, false);
+	GjRunsPublish(fold->index, fold->info.of_nulls, alive, nalive, 0, false);
 	GjStep("dropped");
 	enter_freed(fold, &freed);
-	GjIndexGetState(fold->index, &fold->state);
+	read_lists(fold);
 }
 
 /*
@@ -339,8 +373,28 @@ is_worth_it(const GjFold *fold)
 	if (fold->mode == GJ_FOLD_FLUSH)
 		return left_over || state->deltas[0].data_pages >= Max(fold->flush_pages, 1);
 	if (GjMergeAllIsDue(state))
-		least = 1;
+		least = fold->info.of_nulls ? 0 : 1;
 	return left_over || state->deltas[0].data_pages >= least;
+}
+
+/*
+ * Return the first of the runs of NULL keys to merge with the previous delta.  No search reads them
+ * in an order, and no merge in steps rewrites them; so the fold keeps them few and of their dead
+ * entries less than a quarter.
+ */
+static int
+first_merged_nulls(const GjFold *fold)
+{
+	const GjIndexState *state = &fold->state;
+	uint64		size = (uint64) state->deltas[1].data_pages * fold->info.plain_slots;
+	int			first = state->nruns;
+
+	if (GjMergeAllIsDue(state))
+		return 0;
+	while (first > 0 && (first == GJ_MAX_NULL_RUNS ||
+						 count_alive(&state->runs[first - 1]) <= NULL_RUN_FACTOR * size))
+		size += count_alive(&state->runs[--first]);
+	return first;
 }
 
 static inline uint64
@@ -427,7 +481,7 @@ fold_once(GjFold *fold, SortedDelta *sorted)
 	take_delta(fold);
 	if (fold->state.deltas[1].run != 0)
 	{
-		int			first = first_merged(fold);
+		int			first = fold->info.of_nulls ? first_merged_nulls(fold) : first_merged(fold);
 
 		use_sorted(fold, sorted);
 		write_run(fold, first, &run, &end);
@@ -445,17 +499,17 @@ take_delta(GjFold *fold)
 {
 	if (fold->state.deltas[1].run == 0)
 	{
-		if (fold->state.deltas[0].list_pages == 0)
+		if (fold->state.deltas[0].list_pages == 0 && !fold->info.of_nulls)
 			return;
-		GjDeltaRotate(fold->index);
+		GjDeltaRotate(fold->index, fold->info.of_nulls);
 		GjStep("rotated");
 	}
 	for (int lane = 0; lane < fold->info.nlanes; lane++)
 	{
-		GjLaneClose(fold->index, lane);
+		GjLaneClose(fold->index, fold->info.first_lane + lane);
 		GjStep("closing");
 	}
-	GjIndexGetState(fold->index, &fold->state);
+	read_lists(fold);
 }
 
 /*
@@ -531,7 +585,7 @@ publish(GjFold *fold, int first, const GjRun *run, BlockNumber end)
 	free_delta(fold, &freed);
 	if (run->entries > 0)
 		runs[nruns++] = *run;
-	GjRunsPublish(fold->index, runs, nruns, end, true);
+	GjRunsPublish(fold->index, fold->info.of_nulls, runs, nruns, end, true);
 	GjStep("published");
 	enter_freed(fold, &freed);
 }
@@ -623,7 +677,7 @@ static void
 use_sorted(GjFold *fold, SortedDelta *sorted)
 {
 	fold->sorted = NULL;
-	if (sorted->sort == NULL)
+	if (sorted == NULL || sorted->sort == NULL)
 		return;
 	if (is_still_sorted(fold, sorted))
 		fold->sorted = sorted->sort;

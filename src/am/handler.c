@@ -58,9 +58,11 @@
 #define GJ_BUILD_WRITING		4
 #define GJ_BUILD_LOGGING		5
 
-/* Numbers of a new index's base run, and of the change made by the build */
-#define BASE_RUN				2
+/* Number of the change made by the build */
 #define BUILD_CHANGE			1
+
+/* NULL keys get this part of the memory for sorting, when there are any: they come nearly sorted */
+#define NULL_SORT_PART			16
 
 /* Report progress every this many rows */
 #define REPORT_ROWS				8192
@@ -86,6 +88,7 @@ typedef struct GjBuildState
 	GjCodec		codec;
 	MemoryContext scratch;		/* of the codec */
 	GjRowSort  *sort;
+	GjRowSort  *null_sort;		/* of entries with NULL keys; NULL if there are none */
 	uint64		nentries;
 } GjBuildState;
 
@@ -127,7 +130,8 @@ static int	lanes_option(Relation index);
 static void forget_cached_info(Relation index);
 static void add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 					  bool tuple_is_alive, void *arg);
-static bool write_run(GjBuildState *state, Relation index, GjRun *run);
+static bool write_run(GjBuildState *state, Relation index, GjRowSort *sort, uint32 number,
+					  GjRun *run);
 static char *gjbuildphasename(int64 phasenum);
 static void describe_columns(Relation index, Relation heap, uint16 *flags);
 static void sample_table(Relation index, Relation heap,
@@ -235,7 +239,9 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 	GjBuildState *state;
 	uint16		flags[GJ_MAX_INCLUDED];
 	GjRun		run;
+	GjRun		null_run;
 	bool		has_run;
+	bool		has_nulls;
 	double		heap_tuples;
 
 	if (RelationGetNumberOfBlocks(index) != 0)
@@ -276,10 +282,17 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_BUILD_SORTING);
 	GjRowSortPerform(state->sort);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_BUILD_WRITING);
-	has_run = write_run(state, index, &run);
+	has_run = write_run(state, index, state->sort, GJ_BASE_RUN, &run);
 	GjRowSortEnd(state->sort);
+	has_nulls = state->null_sort != NULL;
+	if (has_nulls)
+	{
+		GjRowSortPerform(state->null_sort);
+		(void) write_run(state, index, state->null_sort, GJ_NULL_RUN, &null_run);
+		GjRowSortEnd(state->null_sort);
+	}
 	GjStep("filled");
-	GjIndexNoteBuilt(index, has_run ? &run : NULL, NULL);
+	GjIndexNoteBuilt(index, has_run ? &run : NULL, has_nulls ? &null_run : NULL);
 	GjStep("noted");
 
 	if (RelationNeedsWAL(index))
@@ -381,31 +394,36 @@ add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 	int64		code;
 	int64		rest;
 
-	if (isnull[0])
+	if (isnull[0] && !state->info.stores_nulls)
 		return;
-
+	if (isnull[0] && state->null_sort == NULL)
+		state->null_sort = GjRowSortBegin(&state->info, (Size) maintenance_work_mem * 1024 /
+										  NULL_SORT_PART);
 	old = MemoryContextSwitchTo(state->scratch);
-	code = GjPairOf(&state->codec, values[0], &rest);
+	if (isnull[0])
+		code = rest = 0;
+	else
+		code = GjPairOf(&state->codec, values[0], &rest);
 	GjRowForm(&state->info, code, rest, tid, values + 1, isnull + 1, row);
 	MemoryContextSwitchTo(old);
 	MemoryContextReset(state->scratch);
-	GjRowSortAdd(state->sort, row);
+	GjRowSortAdd(isnull[0] ? state->null_sort : state->sort, row);
 	if (++state->nentries % REPORT_ROWS == 0)
 		pgstat_progress_update_param(PROGRESS_CREATEIDX_TUPLES_DONE, (int64) state->nentries);
 }
 
 /*
- * Write the base run.  Returns false if there is nothing to write.
+ * Write the base run of a part.  Returns false if there is nothing to write.
  */
 static bool
-write_run(GjBuildState *state, Relation index, GjRun *run)
+write_run(GjBuildState *state, Relation index, GjRowSort *sort, uint32 number, GjRun *run)
 {
-	GjRunWriter *writer = GjRunWriterBegin(index, &state->info, BASE_RUN, BUILD_CHANGE, true);
+	GjRunWriter *writer = GjRunWriterBegin(index, &state->info, number, BUILD_CHANGE, true);
 	uint64		done = 0;
 	const char *row;
 
-	GjRunWriterMeasure(writer, state->sort);
-	while ((row = GjRowSortNext(state->sort)) != NULL)
+	GjRunWriterMeasure(writer, sort);
+	while ((row = GjRowSortNext(sort)) != NULL)
 	{
 		GjRunWriterAdd(writer, row);
 		if (++done % REPORT_ROWS == 0)

@@ -7,7 +7,7 @@
  * lemma L5 of src/README, which index-only answers rely on, and VACUUM itself require that no
  * entry points to a line pointer that becomes free.  The order is that of lemma L2: the tail
  * pages, then the state of the metapage and the number of blocks, then the data pages below that
- * number, of the runs and deltas that the state lists.  The list version need not be compared,
+ * number, of the runs and deltas that the state lists, in both parts of the index.  The list version need not be compared,
  * because only one deletion or fold runs at a time: a deletion waits for the fold lock (am.h), and
  * holds it from before it reads the tails until it has raised the epoch.  Entries added later
  * belong to tuples inserted later, which this VACUUM does not remove.  Because flushes wait
@@ -127,8 +127,8 @@ gjbulkdelete(IndexVacuumInfo *info, IndexBulkDeleteResult *stats,
 	stats->pages_free = 0;
 
 	GjFoldLock(info->index);
-	for (int lane = 0; lane < state.info.nlanes; lane++)
-		clean_tail(&state, GJ_FIRST_TAIL_BLOCK + lane);
+	for (BlockNumber tail = GJ_FIRST_TAIL_BLOCK; tail < state.info.first_data; tail++)
+		clean_tail(&state, tail);
 	GjStep("tails cleaned");
 
 	GjIndexGetState(info->index, &state.now);

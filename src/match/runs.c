@@ -164,7 +164,7 @@ GjSearchDivide(GjSearch *search, int nprocesses, int most, GjPlace *starts, GjMa
 	double		sorted = 0.0;
 	int			n;
 
-	GjIndexGetState(search->index, &search->state);
+	GjIndexGetPart(search->index, search->info->of_nulls, &search->state);
 	for (int i = 0; i < lengthof(state->deltas); i++)
 		unsorted += state->deltas[i].run != 0 ? state->deltas[i].data_pages : 0;
 	for (int i = 0; i < state->nruns; i++)

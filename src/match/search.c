@@ -356,7 +356,7 @@ read_tails(GjSearch *search, bool entries, GjMatchStats *stats)
 				GjSearchTails(search->index, search->info, search->keys, &search->tails, stats);
 		}
 		search->has_tails = false;
-		GjIndexGetState(search->index, &search->state);
+		GjIndexGetPart(search->index, search->info->of_nulls, &search->state);
 	} while (entries && search->tails.nrows > 0 &&
 			 has_published(&search->state, search->tails.sequence));
 	note_state(search);
@@ -610,7 +610,7 @@ search_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *s
 			end_collection(search, stats);
 			return;
 		}
-		GjIndexGetState(search->index, &search->state);
+		GjIndexGetPart(search->index, search->info->of_nulls, &search->state);
 		note_state(search);
 		GjRunsOpen(search, stats);
 	}
@@ -680,7 +680,7 @@ GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjT
 	hits->counted = false;
 	for (int lane = 0; lane < info->nlanes; lane++)
 	{
-		BlockNumber block = GJ_FIRST_TAIL_BLOCK + lane;
+		BlockNumber block = GJ_FIRST_TAIL_BLOCK + info->first_lane + lane;
 		Buffer		buffer = GjBufferRead(index, block, GjBufferRecall(index, block), NULL);
 		Page		page = BufferGetPage(buffer);
 		int			nrows;

@@ -854,6 +854,7 @@ is_wanted(const GjMirrorPush *state, Page page, GjPageKind kind, GjPageOwner own
 			return has_changed(state, opaque);
 		case GJ_OWNER_NOBODY:
 			return state->before != NULL && !was_dead(state->before, opaque->run);
+		case GJ_OWNER_OTHER:
 		case GJ_OWNER_FOLD:
 		case GJ_OWNER_MERGE:
 		case GJ_OWNER_LATER:

@@ -21,6 +21,7 @@
  *	  1					journal: ring of block ranges that changed, with sequence numbers, from
  *						which a mirror learns which blocks to copy again
  *	  2 .. lanes + 1	tail pages, one per lane
+ *	  lanes + 2			tail page of NULL keys, if the index stores these
  *	  first_data ..		data pages, directory pages, list pages, in any order
  *
  * A data page has an array of keys, an array of TIDs, an array for each INCLUDE column, a bitmap
@@ -37,8 +38,14 @@
  * the INCLUDE columns, which the catalogs do not know, and which is never NULL.  An INCLUDE column
  * of 16 bytes is stored as two words; the second words are further columns, behind the rest.
  *
- * NULL keys are not stored.  am/insert.c explains why rows are stored in tails first, write.c
- * has the lock order.
+ * An index has two parts: one of the entries that have a key, one of those whose key is NULL.  Each
+ * has tails, deltas and runs of its own, so no page, run or delta has entries of both, and an entry
+ * never moves from one part to the other.  An entry of the second part has code 0 and rest 0.
+ * Readers of one part read its lists only; what they have in common are the numbers of runs and
+ * deltas, the counters, the journal, and the free pages.  Indexes of former releases have no second
+ * part: there NULL keys are not stored.
+ *
+ * am/insert.c explains why rows are stored in tails first, write.c has the lock order.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -113,6 +120,12 @@ typedef enum GjPageKind
 
 /* Runs and deltas have numbers from 1 up to this one; 0 means none */
 #define GJ_MAX_RUN_NUMBER		((1 << 28) - 1)
+
+/* The numbers that are drawn by the build of an index */
+#define GJ_FIRST_DELTA			1
+#define GJ_BASE_RUN				2
+#define GJ_NULL_DELTA			3	/* of NULL keys */
+#define GJ_NULL_RUN				4
 
 /* Special space of each page, 32 bytes */
 typedef struct GjPageOpaqueData
@@ -251,13 +264,19 @@ typedef struct GjDelta
 
 #define GJ_MAX_RUNS				16	/* the first one is the base, if any */
 #define GJ_FORMAT_2_RUNS		8	/* of these, the ones that format 2 had room for */
+#define GJ_MAX_NULL_RUNS		4	/* of NULL keys */
 
 /* GjMetaPageData.flags */
 #define GJ_META_HASHED_KEYS		0x0001	/* equal codes prove nothing: a match needs recheck */
 #define GJ_META_RESTS			0x0002	/* the last column, of 8 bytes, has the keys' rests */
-#define GJ_META_FLAGS			(GJ_META_HASHED_KEYS | GJ_META_RESTS)	/* all that are known */
+#define GJ_META_NULL_KEYS		0x0004	/* NULL keys are stored: the index has GjMetaNullData */
+#define GJ_META_FLAGS			(GJ_META_HASHED_KEYS | GJ_META_RESTS | GJ_META_NULL_KEYS)	/* all
+								 * that are known */
 
-/* Metapage contents, from PageGetContents() on; GjMetaMoreData follows the lanes */
+/*
+ * Metapage contents, from PageGetContents() on; GjMetaMoreData follows the lanes, and
+ * GjMetaNullData after it, if the flags say so
+ */
 typedef struct GjMetaPageData
 {
 	uint32		magic;
@@ -315,10 +334,54 @@ typedef GjMetaMoreData *GjMetaMore;
 /* From format 3 on */
 #define GjMetaGetMore(meta) ((GjMetaMore) &(meta)->lanes[(meta)->nlanes])
 
+/*
+ * The part of NULL keys.  Only an index that is built with it, in format 4 or later, has it.
+ */
+typedef struct GjMetaNullData
+{
+	GjLane		lane;			/* its tail is the block after those of the other lanes */
+	GjDelta		delta;			/* the current delta, */
+	GjDelta		previous;		/* and the one that is being folded */
+	uint32		nruns;
+	uint32		reserved;
+	GjRun		runs[GJ_MAX_NULL_RUNS];
+} GjMetaNullData;
+
+typedef GjMetaNullData *GjMetaNull;
+
+#define GjMetaGetNulls(meta)	((GjMetaNull) (GjMetaGetMore(meta) + 1))
+
+static inline bool
+GjMetaHasNulls(const GjMetaPageData *meta)
+{
+	return (meta->flags & GJ_META_NULL_KEYS) != 0;
+}
+
 /* Address after the contents of a metapage, which pd_lower points to */
 #define GjMetaEnd(meta) \
 	((char *) &(meta)->lanes[(meta)->nlanes] + \
-	 ((meta)->version == GJ_OLDEST_FORMAT ? 0 : sizeof(GjMetaMoreData)))
+	 ((meta)->version == GJ_OLDEST_FORMAT ? 0 : sizeof(GjMetaMoreData)) + \
+	 (GjMetaHasNulls(meta) ? sizeof(GjMetaNullData) : 0))
+
+/* A lane; the one of NULL keys comes after the others */
+static inline GjLane *
+GjMetaGetLane(GjMetaPageData *meta, int lane)
+{
+	return lane < meta->nlanes ? &meta->lanes[lane] : &GjMetaGetNulls(meta)->lane;
+}
+
+/* The current delta of a part, and the previous one */
+static inline GjDelta *
+GjMetaGetDelta(GjMetaPageData *meta, bool of_nulls)
+{
+	return of_nulls ? &GjMetaGetNulls(meta)->delta : &meta->delta;
+}
+
+static inline GjDelta *
+GjMetaGetPrevious(GjMetaPageData *meta, bool of_nulls)
+{
+	return of_nulls ? &GjMetaGetNulls(meta)->previous : &meta->previous;
+}
 
 /*
  * Return an element of the list of runs, which has two parts
@@ -392,7 +455,8 @@ typedef struct GjList
 	(BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - MAXALIGN(sizeof(GjPageOpaqueData)))
 
 StaticAssertDecl(offsetof(GjMetaPageData, lanes) + GJ_MAX_LANES * sizeof(GjLane) +
-				 sizeof(GjMetaMoreData) <= GJ_PAGE_ROOM, "the metapage does not fit a page");
+				 sizeof(GjMetaMoreData) + sizeof(GjMetaNullData) <= GJ_PAGE_ROOM,
+				 "the metapage does not fit a page");
 StaticAssertDecl(GJ_JOURNAL_ENTRIES * sizeof(GjJournalEntry) <= GJ_PAGE_ROOM,
 				 "the journal does not fit a page");
 StaticAssertDecl(sizeof(GjDirectory) <= GJ_PAGE_ROOM, "a directory does not fit a page");

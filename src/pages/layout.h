@@ -66,7 +66,10 @@ typedef struct GjIndexInfo
 	uint32		used_offset;
 	uint32		arrays_end;
 	uint16		tail_rows;
+	uint16		first_lane;		/* of the part; its lanes are numbered together with all others */
 	uint16		nlanes;
+	bool		stores_nulls;	/* the index has a part of NULL keys */
+	bool		of_nulls;		/* this is that part: see GjInfoTurnToNulls() */
 	bool		narrow;			/* new pages of runs are narrow */
 	bool		hashed;			/* equal codes do not prove that keys are equal */
 	bool		has_rests;		/* a hidden column, behind the values, has the keys' rests */
@@ -75,6 +78,18 @@ typedef struct GjIndexInfo
 	uint16		nvalues;		/* of these, the first ones, which the catalogs know */
 	GjIncludedColumn included[GJ_MAX_INCLUDED];
 } GjIndexInfo;
+
+/*
+ * Turn the description of an index into that of its part of NULL keys
+ */
+static inline void
+GjInfoTurnToNulls(GjIndexInfo *info)
+{
+	Assert(info->stores_nulls && !info->of_nulls);
+	info->first_lane = info->nlanes;
+	info->nlanes = 1;
+	info->of_nulls = true;
+}
 
 /*
  * Return the column, from 1, that has the second words of the values of a column of the index, from

@@ -35,10 +35,12 @@ typedef struct GjIndexState
 	uint32		merge_run;
 	uint64		merge_dead;
 	uint16		format;			/* version of the metapage */
-	int			nruns;
-	GjRun		runs[GJ_MAX_RUNS];
+	int			nruns;			/* of one part of the index (format.h) */
+	int			nall;			/* of both: the other ones follow */
+	GjRun		runs[GJ_MAX_RUNS + GJ_MAX_NULL_RUNS];
 	GjDelta		deltas[2];		/* the current one, the previous one; run is 0 if it does not
 								 * exist */
+	GjDelta		other_deltas[2];	/* those of the other part */
 	BlockNumber min_blocks;
 	BlockNumber open_blocks[GJ_MAX_LANES];	/* valid ones only */
 	int			nopen;
@@ -66,11 +68,16 @@ GjStateUnsorted(const GjIndexState *state)
 /* Runs, two deltas, the runs that a fold and a merge are writing */
 #define GJ_MAX_ALIVE	(GJ_MAX_RUNS + 4)
 
-/* The list that a page belongs to, according to a state that was read before the page */
+/*
+ * The list that a page belongs to, according to a state that was read before the page.  The state
+ * is of one part of the index: a reader of this part takes no page of the other one, and nobody
+ * reuses it.
+ */
 typedef enum GjPageOwner
 {
 	GJ_OWNER_RUN,				/* a listed run */
 	GJ_OWNER_DELTA,				/* the current delta or the previous one */
+	GJ_OWNER_OTHER,				/* a listed run, or a delta, of the other part */
 	GJ_OWNER_FOLD,				/* the run that a fold is writing */
 	GJ_OWNER_MERGE,				/* the run that a merge is writing in steps */
 	GJ_OWNER_NOBODY,			/* the page is free, and remains free until it is reused */
@@ -250,6 +257,7 @@ extern void GjPairIsEqual(const char *firsts, const char *seconds, int n, int64 
 
 /* read.c: reading and checking pages */
 extern void GjIndexGetInfo(Relation index, GjIndexInfo *info);
+extern void GjIndexGetPart(Relation index, bool of_nulls, GjIndexState *state);
 extern void GjIndexGetState(Relation index, GjIndexState *state);
 extern void GjIndexGetCounters(Relation index, GjIndexCounters *counters);
 extern void GjIndexGetJournal(Relation index, GjIndexJournal *journal);
@@ -267,7 +275,7 @@ extern void GjDataInit(Page page, const GjIndexInfo *info, uint32 run);
 extern void GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes,
 							const uint16 *flags);
 extern void GjIndexAddPage(Relation index, ForkNumber fork, Page image);
-extern void GjIndexNoteBuilt(Relation index, const GjRun *run, const GjDelta *delta);
+extern void GjIndexNoteBuilt(Relation index, const GjRun *run, const GjRun *null_run);
 extern void GjIndexLogFork(Relation index, ForkNumber fork);
 
 /* write.c: changes to pages, and their WAL */
@@ -277,7 +285,7 @@ extern void GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail,
 extern void GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data);
 extern bool GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data,
 						 Buffer list);
-extern bool GjListAdd(Relation index, Buffer new_list, const GjDelta *delta);
+extern bool GjListAdd(Relation index, bool of_nulls, Buffer new_list, const GjDelta *delta);
 extern void GjTailDelete(Relation index, const GjIndexInfo *info, Buffer tail,
 						 const uint32 *dead);
 extern void GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data,
@@ -330,11 +338,11 @@ extern BlockNumber GjRunWriterEnd(GjRunWriter *writer, GjRun *run);
 extern void GjRunPagesWrite(Relation index, const Buffer *buffers, const PGAlignedBlock *images,
 							int n);
 extern void GjFoldForget(Relation index);
-extern void GjDeltaRotate(Relation index);
+extern void GjDeltaRotate(Relation index, bool of_nulls);
 extern bool GjLaneClose(Relation index, int lane);
 extern uint32 GjFoldBegin(Relation index, uint64 *change);
-extern void GjRunsPublish(Relation index, const GjRun *runs, int nruns, BlockNumber end,
-						  bool folded);
+extern void GjRunsPublish(Relation index, bool of_nulls, const GjRun *runs, int nruns,
+						  BlockNumber end, bool folded);
 extern uint32 GjMergeAnnounce(Relation index, const bool *is_source);
 extern uint64 GjMergeDrawChange(Relation index);
 extern void GjMergePublish(Relation index, const GjRun *run, BlockNumber end);

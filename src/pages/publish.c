@@ -38,6 +38,7 @@ typedef struct MetaChange
 
 static void log_images(const Buffer *buffers, int n);
 static void set_runs(GjMetaPage meta, const GjRun *runs, int nruns);
+static void set_null_runs(GjMetaPage meta, const GjRun *runs, int nruns);
 static uint32 draw_number(Relation index, GjMetaPage meta);
 
 /*
@@ -122,22 +123,24 @@ GjFoldForget(Relation index)
 }
 
 /*
- * Start a new delta; the current one becomes the previous one, to be folded
+ * Start a new delta of a part; the current one becomes the previous one, to be folded
  */
 void
-GjDeltaRotate(Relation index)
+GjDeltaRotate(Relation index, bool of_nulls)
 {
 	MetaChange	change;
 	uint32		number;
+	GjDelta    *delta;
+	GjDelta    *previous;
 
 	begin_change(&change, index);
-	if (change.meta->previous.run != 0)
+	delta = GjMetaGetDelta(change.meta, of_nulls);
+	previous = GjMetaGetPrevious(change.meta, of_nulls);
+	if (previous->run != 0)
 		elog(ERROR, "index \"%s\" has a delta to be folded", RelationGetRelationName(index));
 	number = draw_number(index, change.meta);
-	change.meta->previous = change.meta->delta;
-	memset(&change.meta->delta, 0, sizeof(GjDelta));
-	change.meta->delta.run = number;
-	change.meta->delta.head = InvalidBlockNumber;
+	*previous = *delta;
+	*delta = (GjDelta) {.run = number, .head = InvalidBlockNumber};
 	finish_change(&change);
 }
 
@@ -152,16 +155,18 @@ GjLaneClose(Relation index, int lane)
 {
 	Buffer		tail = ReadBuffer(index, GJ_FIRST_TAIL_BLOCK + lane);
 	MetaChange	change;
+	GjLane	   *closed;
 	bool		was_open;
 
 	LockBuffer(tail, BUFFER_LOCK_EXCLUSIVE);
 	GjPageCheck(index, tail, GJ_PAGE_TAIL);
 	begin_change(&change, index);
-	was_open = change.meta->lanes[lane].run == change.meta->previous.run &&
-		BlockNumberIsValid(change.meta->lanes[lane].open_block);
+	closed = GjMetaGetLane(change.meta, lane);
+	was_open = closed->run == GjMetaGetPrevious(change.meta, lane >= change.meta->nlanes)->run &&
+		BlockNumberIsValid(closed->open_block);
 	if (was_open)
 	{
-		change.meta->lanes[lane].open_block = InvalidBlockNumber;
+		closed->open_block = InvalidBlockNumber;
 		finish_change(&change);
 	}
 	else
@@ -194,7 +199,7 @@ GjFoldBegin(Relation index, uint64 *sequence)
 }
 
 /*
- * Replace the index's runs by the given ones; if a run's published number is 0, set it to the
+ * Replace the runs of a part by the given ones; if a run's published number is 0, set it to the
  * current sequence number
  *
  * With folded, the fold's new run is one of them, unless the fold had nothing to write, and the
@@ -202,21 +207,24 @@ GjFoldBegin(Relation index, uint64 *sequence)
  * become free.  end is the block after the last page of the runs.
  */
 void
-GjRunsPublish(Relation index, const GjRun *runs, int nruns, BlockNumber end, bool folded)
+GjRunsPublish(Relation index, bool of_nulls, const GjRun *runs, int nruns, BlockNumber end,
+			  bool folded)
 {
 	MetaChange	change;
 	GjMetaPage	meta;
 
-	Assert(nruns <= GJ_MAX_RUNS);
+	Assert(nruns <= (of_nulls ? GJ_MAX_NULL_RUNS : GJ_MAX_RUNS));
 	begin_change(&change, index);
 	meta = change.meta;
 	meta->sequence++;
-	set_runs(meta, runs, nruns);
+	if (of_nulls)
+		set_null_runs(meta, runs, nruns);
+	else
+		set_runs(meta, runs, nruns);
 	if (folded)
 	{
 		meta->fold_run = 0;
-		memset(&meta->previous, 0, sizeof(GjDelta));
-		meta->previous.head = InvalidBlockNumber;
+		*GjMetaGetPrevious(meta, of_nulls) = (GjDelta) {.head = InvalidBlockNumber};
 	}
 	meta->list_version++;
 	meta->min_blocks = Max(meta->min_blocks, end);
@@ -344,6 +352,21 @@ set_runs(GjMetaPage meta, const GjRun *runs, int nruns)
 			GjMetaGetRun(meta, i)->published = meta->sequence;
 	}
 	meta->nruns = nruns;
+}
+
+static void
+set_null_runs(GjMetaPage meta, const GjRun *runs, int nruns)
+{
+	GjMetaNull	nulls = GjMetaGetNulls(meta);
+
+	memset(nulls->runs, 0, sizeof(nulls->runs));
+	for (int i = 0; i < nruns; i++)
+	{
+		nulls->runs[i] = runs[i];
+		if (runs[i].published == 0)
+			nulls->runs[i].published = meta->sequence;
+	}
+	nulls->nruns = nruns;
 }
 
 /*

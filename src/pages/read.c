@@ -20,7 +20,8 @@
 
 static void fill_info(GjMetaPage meta, GjIndexInfo *info);
 static uint32 get_merge_run(const GjMetaPageData *meta);
-static void fill_state(Relation index, GjMetaPage meta, GjIndexState *state);
+static void fill_state(Relation index, GjMetaPage meta, bool of_nulls, GjIndexState *state);
+static int	copy_lists(GjMetaPage meta, bool of_nulls, GjRun *runs, GjDelta *deltas);
 static BlockNumber get_open_block(Relation index, GjMetaPage meta, int lane);
 static void check_version(Relation index, Page page);
 static void check_flags(Relation index, const GjMetaPageData *meta);
@@ -34,6 +35,7 @@ static bool read_list(Relation index, const GjIndexState *state, const GjDelta *
 static void copy_list_page(Relation index, Buffer buffer, BlockNumber first_data,
 						   BlockNumber nblocks, int count, BlockNumber *blocks);
 static void lists_check(Relation index, const GjMetaPageData *meta);
+static int	check_null_lists(Relation index, const GjMetaPageData *meta, uint32 *numbers, int count);
 static void check_merge(Relation index, const GjMetaPageData *meta);
 static void describe_words(GjIndexInfo *info);
 static void describe_layout(const GjMetaPageData *meta, GjIndexInfo *info);
@@ -68,17 +70,26 @@ GjIndexGetInfo(Relation index, GjIndexInfo *info)
 }
 
 /*
- * Read the changing part of the metapage, in a consistent state
+ * Read the changing part of the metapage, in a consistent state, as that of the part of keys
  */
 void
 GjIndexGetState(Relation index, GjIndexState *state)
+{
+	GjIndexGetPart(index, false, state);
+}
+
+/*
+ * Read the changing part of the metapage, in a consistent state, as that of one part of the index
+ */
+void
+GjIndexGetPart(Relation index, bool of_nulls, GjIndexState *state)
 {
 	Buffer		metabuf = GjBufferRead(index, GJ_META_BLOCK, GjBufferRecall(index, GJ_META_BLOCK),
 									   NULL);
 
 	LockBuffer(metabuf, BUFFER_LOCK_SHARE);
 	GjMetaCheck(index, metabuf);
-	fill_state(index, GjPageGetMeta(BufferGetPage(metabuf)), state);
+	fill_state(index, GjPageGetMeta(BufferGetPage(metabuf)), of_nulls, state);
 	UnlockReleaseBuffer(metabuf);
 }
 
@@ -162,7 +173,7 @@ GjLaneGetOpenBlock(Relation index, int lane, uint32 *run)
 	LockBuffer(metabuf, BUFFER_LOCK_SHARE);
 	GjPageCheck(index, metabuf, GJ_PAGE_META);
 	block = get_open_block(index, GjPageGetMeta(BufferGetPage(metabuf)), lane);
-	*run = GjPageGetMeta(BufferGetPage(metabuf))->lanes[lane].run;
+	*run = GjMetaGetLane(GjPageGetMeta(BufferGetPage(metabuf)), lane)->run;
 	min_blocks = GjPageGetMeta(BufferGetPage(metabuf))->min_blocks;
 	UnlockReleaseBuffer(metabuf);
 	(void) check_length(index, min_blocks);
@@ -191,7 +202,9 @@ GjMetaCheck(Relation index, Buffer metabuf)
 	if (!GjLayoutMake(RelationGetDescr(index), (meta->flags & GJ_META_RESTS) != 0, flags,
 					  &layout) ||
 		meta->nlanes < GJ_MIN_LANES || meta->nlanes > GJ_MAX_LANES ||
-		meta->first_data != (BlockNumber) GJ_FIRST_TAIL_BLOCK + meta->nlanes ||
+		(GjMetaHasNulls(meta) && meta->version < GJ_FORMAT_VERSION) ||
+		meta->first_data != (BlockNumber) GJ_FIRST_TAIL_BLOCK + meta->nlanes +
+		(GjMetaHasNulls(meta) ? 1 : 0) ||
 		meta->min_blocks < meta->first_data || meta->min_blocks > MaxBlockNumber ||
 		meta->journal_blocks != 1 || meta->journal_start != GJ_JOURNAL_BLOCK ||
 		meta->journal_next >= GJ_JOURNAL_ENTRIES || meta->journal_used > GJ_JOURNAL_ENTRIES ||
@@ -335,6 +348,7 @@ fill_info(GjMetaPage meta, GjIndexInfo *info)
 	describe_words(info);
 	info->tail_rows = meta->tail_rows;
 	info->nlanes = meta->nlanes;
+	info->stores_nulls = GjMetaHasNulls(meta);
 	info->narrow = GjNarrowIsPossible(info);
 	info->hashed = (meta->flags & GJ_META_HASHED_KEYS) != 0;
 	if (meta->version > GJ_OLDEST_FORMAT)
@@ -342,7 +356,7 @@ fill_info(GjMetaPage meta, GjIndexInfo *info)
 }
 
 static void
-fill_state(Relation index, GjMetaPage meta, GjIndexState *state)
+fill_state(Relation index, GjMetaPage meta, bool of_nulls, GjIndexState *state)
 {
 	lists_check(index, meta);
 	state->build_id = meta->build_id;
@@ -355,20 +369,41 @@ fill_state(Relation index, GjMetaPage meta, GjIndexState *state)
 	state->format = meta->version;
 	state->merge_run = get_merge_run(meta);
 	state->merge_dead = state->merge_run == 0 ? 0 : GjMetaGetMore(meta)->merge_dead;
-	state->nruns = meta->nruns;
-	for (int i = 0; i < meta->nruns; i++)
-		state->runs[i] = *GjMetaGetRun(meta, i);
-	state->deltas[0] = meta->delta;
-	state->deltas[1] = meta->previous;
+	state->nruns = copy_lists(meta, of_nulls, state->runs, state->deltas);
+	state->nall = state->nruns + copy_lists(meta, !of_nulls, state->runs + state->nruns,
+											state->other_deltas);
 	state->min_blocks = meta->min_blocks;
 	state->nopen = 0;
-	for (int lane = 0; lane < meta->nlanes; lane++)
+	for (int lane = of_nulls ? meta->nlanes : 0; lane < meta->nlanes + of_nulls; lane++)
 	{
 		BlockNumber block = get_open_block(index, meta, lane);
 
 		if (BlockNumberIsValid(block))
 			state->open_blocks[state->nopen++] = block;
 	}
+}
+
+/*
+ * Copy the runs and deltas of a part; returns the number of runs
+ */
+static int
+copy_lists(GjMetaPage meta, bool of_nulls, GjRun *runs, GjDelta *deltas)
+{
+	if (of_nulls && !GjMetaHasNulls(meta))
+	{
+		memset(deltas, 0, 2 * sizeof(GjDelta));
+		return 0;
+	}
+	deltas[0] = *GjMetaGetDelta(meta, of_nulls);
+	deltas[1] = *GjMetaGetPrevious(meta, of_nulls);
+	if (of_nulls)
+	{
+		memcpy(runs, GjMetaGetNulls(meta)->runs, GjMetaGetNulls(meta)->nruns * sizeof(GjRun));
+		return GjMetaGetNulls(meta)->nruns;
+	}
+	for (int i = 0; i < meta->nruns; i++)
+		runs[i] = *GjMetaGetRun(meta, i);
+	return meta->nruns;
 }
 
 /*
@@ -387,14 +422,17 @@ get_merge_run(const GjMetaPageData *meta)
 static BlockNumber
 get_open_block(Relation index, GjMetaPage meta, int lane)
 {
-	BlockNumber block = meta->lanes[lane].open_block;
+	const GjLane *open = GjMetaGetLane(meta, lane);
+	uint32		previous = GjMetaGetPrevious(meta, lane >= meta->nlanes)->run;
+	BlockNumber block = open->open_block;
 
 	if (BlockNumberIsValid(block) &&
 		(block < meta->first_data || block >= meta->min_blocks))
 		GjReportCorruption(index, GJ_META_BLOCK,
 						   "A lane has a block open that is not a data page.");
-	if (BlockNumberIsValid(block) && meta->lanes[lane].run != meta->delta.run &&
-		(meta->previous.run == 0 || meta->lanes[lane].run != meta->previous.run))
+	if (BlockNumberIsValid(block) &&
+		open->run != GjMetaGetDelta(meta, lane >= meta->nlanes)->run &&
+		(previous == 0 || open->run != previous))
 		GjReportCorruption(index, GJ_META_BLOCK,
 						   "A lane has a page open that is of no delta.");
 	return block;
@@ -519,7 +557,7 @@ GjReportCorruption(Relation index, BlockNumber block, const char *detail)
 static void
 lists_check(Relation index, const GjMetaPageData *meta)
 {
-	uint32		numbers[GJ_MAX_ALIVE];
+	uint32		numbers[GJ_MAX_ALIVE + GJ_MAX_NULL_RUNS + 2];
 	int			count = 0;
 	int			most = meta->version == GJ_OLDEST_FORMAT ? GJ_FORMAT_2_RUNS : GJ_MAX_RUNS;
 
@@ -546,6 +584,8 @@ lists_check(Relation index, const GjMetaPageData *meta)
 	if (get_merge_run(meta) != 0)
 		numbers[count++] = get_merge_run(meta);
 	check_merge(index, meta);
+	if (GjMetaHasNulls(meta))
+		count = check_null_lists(index, meta, numbers, count);
 
 	for (int i = 0; i < count; i++)
 	{
@@ -556,6 +596,34 @@ lists_check(Relation index, const GjMetaPageData *meta)
 		if (wrong)
 			GjReportCorruption(index, GJ_META_BLOCK, "A run's number is impossible.");
 	}
+}
+
+/*
+ * Check the runs and deltas of NULL keys, and add their numbers; returns the count of numbers
+ */
+static int
+check_null_lists(Relation index, const GjMetaPageData *meta, uint32 *numbers, int count)
+{
+	const GjMetaNullData *nulls = GjMetaGetNulls(meta);
+
+	if (nulls->nruns > GJ_MAX_NULL_RUNS)
+		GjReportCorruption(index, GJ_META_BLOCK, "The metapage's list of runs is damaged.");
+	for (uint32 i = 0; i < nulls->nruns; i++)
+	{
+		check_run(index, meta, &nulls->runs[i]);
+		if (nulls->runs[i].flags != 0 || nulls->runs[i].min_key != 0 || nulls->runs[i].max_key != 0)
+			GjReportCorruption(index, GJ_META_BLOCK,
+							   "The metapage's description of a run is damaged.");
+		numbers[count++] = nulls->runs[i].run;
+	}
+	check_delta(index, meta, &nulls->delta);
+	numbers[count++] = nulls->delta.run;
+	if (nulls->previous.run != 0)
+	{
+		check_delta(index, meta, &nulls->previous);
+		numbers[count++] = nulls->previous.run;
+	}
+	return count;
 }
 
 /*
@@ -624,15 +692,17 @@ GjPageGetOwner(const GjIndexState *state, Page page)
 	run = GjPageGetOpaque(page)->run;
 	if (run >= state->next_run)
 		return GJ_OWNER_LATER;
-	for (int i = 0; i < state->nruns; i++)
+	for (int i = 0; i < state->nall; i++)
 	{
 		if (state->runs[i].run == run)
-			return GJ_OWNER_RUN;
+			return i < state->nruns ? GJ_OWNER_RUN : GJ_OWNER_OTHER;
 	}
 	for (int i = 0; i < lengthof(state->deltas); i++)
 	{
 		if (state->deltas[i].run != 0 && state->deltas[i].run == run)
 			return GJ_OWNER_DELTA;
+		if (state->other_deltas[i].run != 0 && state->other_deltas[i].run == run)
+			return GJ_OWNER_OTHER;
 	}
 	if (run == 0)
 		return GJ_OWNER_NOBODY;
@@ -642,7 +712,8 @@ GjPageGetOwner(const GjIndexState *state, Page page)
 }
 
 /*
- * List the numbers below next_run that are not dead; returns their count
+ * List the numbers below next_run that are not dead, without those of the other part; returns their
+ * count
  */
 int
 GjListsGetAlive(const GjIndexState *state, uint32 *numbers)
@@ -673,10 +744,11 @@ GjListsCountFree(const GjIndexState *state, const GjIndexInfo *info, BlockNumber
 	uint64		all = length - info->first_data;
 	uint64		alive = 0;
 
-	for (int i = 0; i < state->nruns; i++)
+	for (int i = 0; i < state->nall; i++)
 		alive += (uint64) state->runs[i].data_pages + state->runs[i].directory_pages;
 	for (int i = 0; i < lengthof(state->deltas); i++)
-		alive += (uint64) state->deltas[i].data_pages + state->deltas[i].list_pages;
+		alive += (uint64) state->deltas[i].data_pages + state->deltas[i].list_pages +
+			state->other_deltas[i].data_pages + state->other_deltas[i].list_pages;
 	return all - Min(alive, all);
 }
 

@@ -70,6 +70,7 @@ static int	clear_slots(Relation index, const GjIndexInfo *info, Buffer data, Pag
 static void add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind,
 							  BlockNumber block);
 static void add_list_element(GjMetaPage meta, Page list, BlockNumber block);
+static int	count_tails(int nlanes);
 static void init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes,
 					  uint64 hash_identity, bool has_rests);
 static void list_init(Page page, uint32 run, BlockNumber previous);
@@ -310,7 +311,8 @@ GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data,
 	Buffer		journalbuf = lock_block(index, GJ_JOURNAL_BLOCK, GJ_PAGE_JOURNAL);
 	Buffer		metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
 	BlockNumber block = BufferGetBlockNumber(new_data);
-	bool		possible = GjPageGetMeta(BufferGetPage(metabuf))->delta.head ==
+	bool		of_nulls = info->of_nulls;
+	bool		possible = GjMetaGetDelta(GjPageGetMeta(BufferGetPage(metabuf)), of_nulls)->head ==
 		BufferGetBlockNumber(list);
 
 	if (possible)
@@ -320,16 +322,16 @@ GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data,
 		Page		listpage = GenericXLogRegisterBuffer(state, list, 0);
 		Page		journal = GenericXLogRegisterBuffer(state, journalbuf, 0);
 		GjMetaPage	meta = GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0));
+		GjDelta    *delta = GjMetaGetDelta(meta, of_nulls);
 
 		meta->sequence++;
-		meta->lanes[lane].open_block = block;
-		meta->lanes[lane].run = meta->delta.run;
-		meta->delta.data_pages++;
+		*GjMetaGetLane(meta, lane) = (GjLane) {.open_block = block, .run = delta->run};
+		delta->data_pages++;
 		/* the file has the block already, here and during replay: read.c */
 		meta->min_blocks = Max(meta->min_blocks, block + 1);
 		add_journal_entry(meta, journal, GJ_JOURNAL_OPENED, block);
 		add_list_element(meta, listpage, block);
-		GjPageInit(page, GJ_PAGE_DATA, meta->delta.run);
+		GjPageInit(page, GJ_PAGE_DATA, delta->run);
 		GjPageGetOpaque(page)->change = meta->sequence;
 		GenericXLogFinish(state);
 		GjStep("switched");
@@ -368,16 +370,16 @@ open_arrays(Relation index, const GjIndexInfo *info, Buffer data)
 }
 
 /*
- * Make a free page, which the caller has locked exclusively, the delta's last list page
+ * Make a free page, which the caller has locked exclusively, the last list page of a part's delta
  *
  * Returns false if nothing was done, because the delta has changed: another process was faster.
  * (A copy of the index need not know: it has no entries for a page that was free.)
  */
 bool
-GjListAdd(Relation index, Buffer new_list, const GjDelta *delta)
+GjListAdd(Relation index, bool of_nulls, Buffer new_list, const GjDelta *delta)
 {
 	Buffer		metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
-	const GjDelta *now = &GjPageGetMeta(BufferGetPage(metabuf))->delta;
+	const GjDelta *now = GjMetaGetDelta(GjPageGetMeta(BufferGetPage(metabuf)), of_nulls);
 	BlockNumber block = BufferGetBlockNumber(new_list);
 	bool		possible = now->run == delta->run && now->head == delta->head;
 
@@ -389,8 +391,8 @@ GjListAdd(Relation index, Buffer new_list, const GjDelta *delta)
 
 		list_init(page, delta->run, delta->head);
 		GjPageGetOpaque(page)->change = ++meta->sequence;
-		meta->delta.head = block;
-		meta->delta.list_pages++;
+		GjMetaGetDelta(meta, of_nulls)->head = block;
+		GjMetaGetDelta(meta, of_nulls)->list_pages++;
 		meta->min_blocks = Max(meta->min_blocks, block + 1);
 		GenericXLogFinish(state);
 		GjStep("listed");
@@ -450,6 +452,11 @@ GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 
 	{
 		if (GjMetaGetRun(meta, i)->run == opaque->run)
 			GjMetaGetRun(meta, i)->dead += ndead;
+	}
+	for (uint32 i = 0; GjMetaHasNulls(meta) && i < GjMetaGetNulls(meta)->nruns; i++)
+	{
+		if (GjMetaGetNulls(meta)->runs[i].run == opaque->run)
+			GjMetaGetNulls(meta)->runs[i].dead += ndead;
 	}
 	opaque->change = ++meta->sequence;
 	add_journal_entry(meta, journal, GJ_JOURNAL_DELETED, BufferGetBlockNumber(data));
@@ -697,6 +704,16 @@ list_init(Page page, uint32 run, BlockNumber previous)
 }
 
 /*
+ * Return the number of tail pages of a new index: one for NULL keys, unless a test wants an index
+ * as former releases have built it
+ */
+static int
+count_tails(int nlanes)
+{
+	return GjPagesArePlain() ? nlanes : nlanes + 1;
+}
+
+/*
  * Initialize the metapage of an empty index
  */
 static void
@@ -717,24 +734,36 @@ init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, uint64
 	meta->journal_floor = 1;
 	meta->journal_start = GJ_JOURNAL_BLOCK;
 	meta->journal_blocks = 1;
-	meta->first_data = GJ_FIRST_TAIL_BLOCK + nlanes;
+	meta->first_data = GJ_FIRST_TAIL_BLOCK + count_tails(nlanes);
 	meta->min_blocks = meta->first_data;
 	meta->flags = (hash_identity != 0 ? GJ_META_HASHED_KEYS : 0) |
-		(has_rests ? GJ_META_RESTS : 0);
+		(has_rests ? GJ_META_RESTS : 0) |
+		(count_tails(nlanes) > nlanes ? GJ_META_NULL_KEYS : 0);
 	meta->slots = layout->slots;
 	meta->used_offset = layout->used_offset;
 	meta->ncolumns = layout->ncolumns;
 	memcpy(meta->columns, layout->columns, sizeof(meta->columns));
 	meta->tail_rows = Min(GJ_TAIL_ROWS, PAGE_ROOM / layout->row_width);
 	meta->nlanes = nlanes;
-	meta->next_run = 2;
-	meta->delta.run = 1;
+	meta->next_run = GJ_BASE_RUN;
+	meta->delta.run = GJ_FIRST_DELTA;
 	meta->delta.head = InvalidBlockNumber;
 	meta->previous.head = InvalidBlockNumber;
 	for (int lane = 0; lane < nlanes; lane++)
 		meta->lanes[lane].open_block = InvalidBlockNumber;
 	memset(GjMetaGetMore(meta), 0, sizeof(GjMetaMoreData));
 	GjMetaGetMore(meta)->hash_identity = hash_identity;
+	if (GjMetaHasNulls(meta))
+	{
+		GjMetaNull	nulls = GjMetaGetNulls(meta);
+
+		memset(nulls, 0, sizeof(GjMetaNullData));
+		nulls->lane.open_block = InvalidBlockNumber;
+		nulls->delta.run = GJ_NULL_DELTA;
+		nulls->delta.head = InvalidBlockNumber;
+		nulls->previous.head = InvalidBlockNumber;
+		meta->next_run = GJ_NULL_RUN + 1;
+	}
 
 	((PageHeader) page)->pd_lower = GjMetaEnd(meta) - (char *) page;
 }
@@ -752,7 +781,7 @@ GjIndexInitFork(Relation index, ForkNumber fork, uint64 build_id, int nlanes, co
 
 	check_included(index, has_rests, flags);
 	(void) GjLayoutMake(RelationGetDescr(index), has_rests, flags, &layout);
-	for (BlockNumber block = 0; block < GJ_FIRST_TAIL_BLOCK + nlanes; block++)
+	for (BlockNumber block = 0; block < GJ_FIRST_TAIL_BLOCK + count_tails(nlanes); block++)
 	{
 		PGAlignedBlock image;
 		Page		page = (Page) image.data;
@@ -792,11 +821,11 @@ GjIndexAddPage(Relation index, ForkNumber fork, Page image)
 }
 
 /*
- * Record in the metapage the contents of an index that was filled without WAL: a run, or the
- * contents of its delta, and its length
+ * Record in the metapage the contents of an index that was filled without WAL: a run, a run of NULL
+ * keys, or NULL in place of either; and its length
  */
 void
-GjIndexNoteBuilt(Relation index, const GjRun *run, const GjDelta *delta)
+GjIndexNoteBuilt(Relation index, const GjRun *run, const GjRun *null_run)
 {
 	BlockNumber nblocks = RelationGetNumberOfBlocks(index);
 	Buffer		metabuf = ReadBuffer(index, GJ_META_BLOCK);
@@ -811,8 +840,8 @@ GjIndexNoteBuilt(Relation index, const GjRun *run, const GjDelta *delta)
 		*GjMetaGetRun(meta, meta->nruns++) = *run;
 		meta->next_run = Max(meta->next_run, run->run + 1);
 	}
-	if (delta != NULL)
-		meta->delta = *delta;
+	if (null_run != NULL)
+		GjMetaGetNulls(meta)->runs[GjMetaGetNulls(meta)->nruns++] = *null_run;
 	meta->min_blocks = nblocks;
 	MarkBufferDirty(metabuf);
 	END_CRIT_SECTION();

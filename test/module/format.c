@@ -37,7 +37,8 @@ has_narrow_pages(GjMetaPage meta)
 }
 
 /*
- * Make an index one of an older format, as a former release has left it: without narrow pages; if
+ * Make an index one of an older format, as a former release has left it: without narrow pages, and
+ * without NULL keys, for which it must have been built with the debug step "plain pages"; if
  * it is format 2, without the fields that format 3 has added to the metapage, either.  None of
  * these may be in use, so an index must have been empty when it became one of format 3.
  */
@@ -60,7 +61,8 @@ gpujoin_use_format(PG_FUNCTION_ARGS)
 	record = GenericXLogStart(index);
 	page = GenericXLogRegisterBuffer(record, buffer, 0);
 	meta = GjPageGetMeta(page);
-	if (has_narrow_pages(meta) || version < GJ_OLDEST_FORMAT || version > meta->version ||
+	if (has_narrow_pages(meta) || GjMetaHasNulls(meta) || version < GJ_OLDEST_FORMAT ||
+		version > meta->version ||
 		(version == GJ_OLDEST_FORMAT &&
 		 (meta->nruns > GJ_FORMAT_2_RUNS || GjMetaGetMore(meta)->merge_run != 0)))
 		elog(ERROR, "index \"%s\" needs its format", RelationGetRelationName(index));

@@ -10,9 +10,9 @@ RESET client_min_messages;
 \getenv abs_srcdir PG_ABS_SRCDIR
 \i :abs_srcdir/sql/common/both_ways.sql
 CREATE TABLE formats (id int, k int) WITH (autovacuum_enabled = off);
+SET gpujoin.debug_step = 'plain pages';
 CREATE INDEX formats_k ON formats USING gpujoin (k) INCLUDE (id) WITH (lanes = 1);
 SELECT gpujoin_use_format('formats_k', 3);
-SET gpujoin.debug_step = 'plain pages';
 INSERT INTO formats SELECT i, i % 5000 FROM generate_series(1, 48000) i;
 SELECT gpujoin_fold('formats_k') > 50 AS folded;
 CREATE VIEW about AS SELECT format_version AS format, runs, delta_pages > 0 AS delta,

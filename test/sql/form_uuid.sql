@@ -57,7 +57,7 @@ UPDATE big SET u = md5(v::text)::uuid WHERE u = ANY (ARRAY(SELECT md5(i::text)::
 SELECT compare('SELECT * FROM big WHERE u = ANY (ARRAY(SELECT md5(i::text)::uuid FROM generate_series(0, 300) i))');
 SELECT gpujoin_fold('big_u', true) > 0 AS folded;
 SELECT compare('SELECT * FROM big WHERE u = ANY (ARRAY(SELECT md5(i::text)::uuid FROM generate_series(0, 300) i))');
-SELECT gpujoin_check('big_u', true) >= (SELECT count(u) FROM big) AS sound;
+SELECT gpujoin_check('big_u', true) >= (SELECT count(*) FROM big) AS sound;
 
 -- Hashes are on disk: they must not change
 SELECT gpujoin_hash('0192f3a4-5b6c-7d8e-9f01-23456789abcd'::uuid, 0) AS v7, gpujoin_hash('0192f3a4-5b6c-4d8e-9f01-23456789abcd'::uuid, 0) AS v4,

@@ -26,7 +26,7 @@ INSERT INTO big SELECT i, i % 20, 'x', t, left(t, 40), left(t, 130), 'x', left(t
 CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (c, b, p, q, d, v, w);
 VACUUM (FREEZE, ANALYZE) big;
 SELECT slots_per_page, included_columns, entries, included FROM gpujoin_index_info('big_k');
-SELECT gpujoin_check('big_k', true) = count(k) AS complete FROM big;
+SELECT gpujoin_check('big_k', true) = count(*) AS complete FROM big;
 
 -- Each value comes back with its blanks
 EXPLAIN (COSTS OFF) SELECT k, c, d FROM big WHERE k IN (1, 2);
@@ -118,7 +118,7 @@ CREATE TABLE queries AS SELECT unnest(ARRAY['SELECT k, c, b, p, q, d, w FROM big
 SELECT compare_entries(q) FROM queries;
 SELECT fill(12031, 20000);
 VACUUM big;
-SELECT gpujoin_check('big_k', true) = count(k) AS complete FROM big;
+SELECT gpujoin_check('big_k', true) = count(*) AS complete FROM big;
 SELECT gpujoin_fold('big_k') IS NOT NULL AS folded;
 SELECT compare_entries(q) FROM queries;
 

@@ -70,7 +70,7 @@ sub check
 	my ($node, $when) = @_;
 	my $server = $node->name;
 
-	is($node->safe_psql('postgres', "SELECT gpujoin_check('sale_k', true) >= count(k) FROM sale"),
+	is($node->safe_psql('postgres', "SELECT gpujoin_check('sale_k', true) >= count(*) FROM sale"),
 		't', "$server, $when: the index has all rows")
 	  unless $server eq 'standby';
 	is_deeply([ differing($node, @queries) ], [], "$server, $when: answers are right");
@@ -172,7 +172,7 @@ check_both('with an outdated mirror');
 
 $standby->promote;
 $standby->safe_psql('postgres', q{SELECT sell(900001, 902000)});
-is($standby->safe_psql('postgres', "SELECT gpujoin_check('sale_k', true) >= count(k) FROM sale"),
+is($standby->safe_psql('postgres', "SELECT gpujoin_check('sale_k', true) >= count(*) FROM sale"),
 	't', 'promoted: the index has all rows');
 check($standby, 'promoted');
 
