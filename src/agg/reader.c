@@ -456,8 +456,8 @@ reader_take_values(GjReaderColumn *column, const char *values, const uint8 *null
 }
 
 /*
- * Take a word of the uuids or texts of entries.  Keys are stored in another form, and are never
- * NULL.
+ * Take a word of the uuids or texts of entries.  Keys are stored in another form, which a NULL
+ * key's bytes must not be taken for.
  */
 static GjBatchColumn
 take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first, const uint16 *rows,
@@ -475,7 +475,12 @@ take_word(GjReaderColumn *column, const GjShapeOutput *output, uint64 first, con
 		for (int i = 0; i < n; i++)
 			((int64 *) column->values)[i] = GjWordOfPair(codes[rows[i]], rests[rows[i]],
 														 column->part);
-		return (GjBatchColumn) {.values = column->values,.width = sizeof(int64)};
+		if (output->nulls == NULL)
+			return (GjBatchColumn) {.values = column->values,.width = sizeof(int64)};
+		for (int i = 0; i < n; i++)
+			reader_put_value(column, i, Int64GetDatum(((int64 *) column->values)[i]),
+							 output->nulls[first + rows[i]] != 0);
+		return own_column(column);
 	}
 	if (column->part == GJ_BPCHAR_SECOND || column->part == GJ_BPCHAR_FORM)
 		return divide_seconds(column, output, first, rows, n);

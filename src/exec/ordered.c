@@ -67,8 +67,8 @@
  * own entries again, which lack the value, so no other entry leads to them.  If they take too much
  * memory, there are no batches, and all rows are sorted.
  *
- * If the index cannot tell which rows there are (rows with a NULL key are wanted, or the snapshot
- * may see rows that the index lacks), each batch reads the whole heap, and the tuples themselves
+ * If the index cannot tell which rows there are (rows with a NULL key are wanted that it does not
+ * store, or the snapshot may see rows that the index lacks), each batch reads the whole heap, and the tuples themselves
  * are put in order.  A tuple is then identified by its own TID, not by that of its chain's root,
  * and is fetched by it.  The choice between entries and tuples is made once for all batches.
  *
@@ -352,7 +352,7 @@ ordered_start(GjScanState *scan)
 	if (ordered->by_key && may_slice(scan))
 	{
 		GjSlicesBegin(&ordered->slices, scan->table.index, scan->table.keys,
-					  ordered->columns[0].descending);
+					  ordered->columns[0].descending, ordered->columns[0].nulls_first);
 		bound *= GJ_SLICE_SPARE;
 	}
 	memory = GjScanMemory(scan) / GJ_ORDER_MEMORY_PART;
@@ -380,7 +380,7 @@ may_slice(const GjScanState *scan)
 	const GjKeySet *keys = scan->table.keys;
 
 	return scan->table.key_reader.codec.keeps_value && !scan->ordered->may_lack &&
-		!GjKeySetIsList(keys) && !keys->nulls;
+		!GjKeySetIsList(keys) && (!keys->nulls || GjIndexStoresNulls(scan->table.index));
 }
 
 /*

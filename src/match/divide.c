@@ -96,6 +96,7 @@ init_found(GjSharedFind *shared)
 	pg_atomic_init_u64(&shared->ranges.next, 0);
 	shared->places.nsteps = 0;
 	pg_atomic_init_u64(&shared->places.next, 0);
+	pg_atomic_init_u32(&shared->nulls, 0);
 }
 
 /*

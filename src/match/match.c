@@ -41,6 +41,55 @@ GjMatch(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *m
 }
 
 /*
+ * Find the TIDs of all entries that have a NULL key, in an index that stores these
+ *
+ * They are on pages of their own, which no mirror has.
+ */
+void
+GjMatchNulls(Relation index, GjTidSet *tids, GjMatchStats *stats)
+{
+	GjIndexInfo info;
+	GjKeySet   *keys;
+	GjSearch   *search;
+	instr_time	start;
+
+	INSTR_TIME_SET_CURRENT(start);
+	GjIndexGetInfo(index, &info);
+	GjInfoTurnToNulls(&info);
+	keys = GjMakeAllCodes(CurrentMemoryContext, &info);
+	search = GjSearchBegin(index, &info, keys, 0, NULL, NULL);
+	GjSearchTids(search, tids, stats);
+	GjSearchEnd(search);
+	GjKeySetFree(keys);
+	GjMatchStatsElapse(stats, start);
+}
+
+/*
+ * Create the set of all codes, which is that of all entries of a part
+ */
+GjKeySet *
+GjMakeAllCodes(MemoryContext parent, const GjIndexInfo *info)
+{
+	GjKeySet   *keys = GjKeySetCreate(parent, info->key_width);
+
+	GjKeySetAddInterval(keys, PG_INT64_MIN, PG_INT64_MAX);
+	GjKeySetFinish(keys);
+	return keys;
+}
+
+/*
+ * Return true if an index has entries of the rows with a NULL key
+ */
+bool
+GjIndexStoresNulls(Relation index)
+{
+	GjIndexInfo info;
+
+	GjIndexGetInfo(index, &info);
+	return info.stores_nulls;
+}
+
+/*
  * Create the memo of a scan.  Only scans that search again need one.
  */
 GjSearchMemo *

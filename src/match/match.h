@@ -80,6 +80,8 @@ typedef struct GjMatchStats
 /* match.c */
 extern void GjMatch(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *memo,
 					GjTidSet *tids, GjMatchStats *stats);
+extern void GjMatchNulls(Relation index, GjTidSet *tids, GjMatchStats *stats);
+extern bool GjIndexStoresNulls(Relation index);
 extern GjSearchMemo *GjSearchMemoCreate(MemoryContext context);
 extern void GjMatchStatsAdd(GjMatchStats *sum, const GjMatchStats *stats);
 extern void GjMatchStatsFallback(GjMatchStats *stats, GjFallback why);
@@ -101,12 +103,16 @@ typedef struct GjSlices
 	Relation	index;
 	const GjKeySet *keys;
 	bool		descending;
-	bool		is_left;		/* is a wanted key left? */
-	int64		low;			/* if so, no key that is left is beyond these, */
+	bool		nulls_first;	/* does the slice of NULL keys come first? */
+	bool		nulls_left;		/* is it left? */
+	bool		keys_left;		/* is a wanted key left? */
+	bool		is_left;		/* is either of these left? */
+	int64		low;			/* if a key is left, none of these is beyond these, */
 	int64		high;			/* and the one at which the next slice begins is wanted */
 } GjSlices;
 
-extern void GjSlicesBegin(GjSlices *slices, Relation index, const GjKeySet *keys, bool descending);
+extern void GjSlicesBegin(GjSlices *slices, Relation index, const GjKeySet *keys, bool descending,
+						  bool nulls_first);
 extern GjKeySet *GjSlicesNext(GjSlices *slices, MemoryContext context, uint64 wanted, bool exact);
 extern double GjSlicesLeft(const GjSlices *slices);
 

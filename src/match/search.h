@@ -34,6 +34,7 @@ typedef struct GjMatchTarget
 extern void GjMatchStatsBegin(GjMatchStats *stats);
 extern void GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start);
 extern void GjMatchStatsElapse(GjMatchStats *stats, instr_time start);
+extern GjKeySet *GjMakeAllCodes(MemoryContext parent, const GjIndexInfo *info);
 
 /* Hits on tail pages, kept until the data pages are done */
 typedef struct GjTailHits
@@ -216,6 +217,8 @@ struct GjSharedFind
 	GjSharedEntries entries;
 	GjSharedRanges ranges;
 	GjSharedPlaces places;
+	pg_atomic_uint32 nulls;		/* processes that have ended their steps: the first one searches for
+								 * NULL keys, if these are wanted */
 };
 
 /* divide.c */

@@ -13,7 +13,8 @@
  * next one.  A slice has the wanted keys between its ends, the first of which is the first wanted
  * key that no slice before had; and nothing else depends on where the other end is.  So it does not
  * matter whether the directories are those of the current runs, nor how the keys are spread.  A
- * slice never divides the entries of one key.
+ * slice never divides the entries of one key.  NULL keys, if they are wanted, are a slice of their
+ * own, the first or the last one, as the order demands.
  *
  * The end of a slice is estimated as if keys were spread evenly between two pages of a run.  After
  * a slice without entries, the next one ends where a page does.  The first key of each run is in
@@ -37,6 +38,7 @@
 #define FEW_WANTED				8
 
 static bool advance(GjSlices *slices);
+static GjKeySet *next_keys(GjSlices *slices, MemoryContext context, uint64 wanted, bool exact);
 static uint64 find_end(const GjSlices *slices, double wanted, bool exact);
 static uint64 find_end_in(const GjSlices *slices, const GjRun *run, double wanted, bool exact);
 
@@ -45,15 +47,18 @@ static uint64 find_end_in(const GjSlices *slices, const GjRun *run, double wante
  * slices.  The codes of the index must be in the order of its keys.
  */
 void
-GjSlicesBegin(GjSlices *slices, Relation index, const GjKeySet *keys, bool descending)
+GjSlicesBegin(GjSlices *slices, Relation index, const GjKeySet *keys, bool descending,
+			  bool nulls_first)
 {
 	bool		is_narrow = keys->key_width == sizeof(int32);
 
 	Assert(!GjKeySetIsList(keys));
 	*slices = (GjSlices) {.index = index,.keys = keys,.descending = descending,
+		.nulls_first = nulls_first,.nulls_left = keys->nulls,
 		.low = is_narrow ? PG_INT32_MIN : PG_INT64_MIN,
 		.high = is_narrow ? PG_INT32_MAX : PG_INT64_MAX};
-	slices->is_left = advance(slices);
+	slices->keys_left = advance(slices);
+	slices->is_left = slices->keys_left || slices->nulls_left;
 }
 
 /*
@@ -74,15 +79,36 @@ advance(GjSlices *slices)
 }
 
 /*
- * Create the set of the next slice's keys, which are at least one, below a context.  Returns NULL
- * if no key is left.
+ * Create the set of the next slice's keys, which are at least one, or of the NULL keys, below a
+ * context.  Returns NULL if no key is left.
  *
  * exact is true if the slice before had no entry.
  */
 GjKeySet *
 GjSlicesNext(GjSlices *slices, MemoryContext context, uint64 wanted, bool exact)
 {
-	for (double n = (double) wanted; slices->is_left; n *= EMPTY_GROWTH)
+	GjKeySet   *slice = NULL;
+
+	if (!slices->nulls_left || !slices->nulls_first)
+		slice = next_keys(slices, context, wanted, exact);
+	if (slice == NULL && slices->nulls_left)
+	{
+		slice = GjKeySetCreate(context, slices->keys->key_width);
+		slice->nulls = true;
+		GjKeySetFinish(slice);
+		slices->nulls_left = false;
+	}
+	slices->is_left = slices->keys_left || slices->nulls_left;
+	return slice;
+}
+
+/*
+ * Create the set of the next slice of keys; returns NULL if none is left
+ */
+static GjKeySet *
+next_keys(GjSlices *slices, MemoryContext context, uint64 wanted, bool exact)
+{
+	for (double n = (double) wanted; slices->keys_left; n *= EMPTY_GROWTH)
 	{
 		uint64		end = find_end(slices, n, exact);
 		int64		low = slices->descending ? (int64) ((uint64) slices->high - end) : slices->low;
@@ -90,12 +116,12 @@ GjSlicesNext(GjSlices *slices, MemoryContext context, uint64 wanted, bool exact)
 		GjKeySet   *slice = GjKeySetBetween(context, slices->keys, low, high);
 
 		CHECK_FOR_INTERRUPTS();
-		slices->is_left = slices->descending ? low > slices->low : high < slices->high;
-		if (slices->is_left && slices->descending)
+		slices->keys_left = slices->descending ? low > slices->low : high < slices->high;
+		if (slices->keys_left && slices->descending)
 			slices->high = low - 1;
-		else if (slices->is_left)
+		else if (slices->keys_left)
 			slices->low = high + 1;
-		slices->is_left = slices->is_left && advance(slices);
+		slices->keys_left = slices->keys_left && advance(slices);
 		if (!GjKeySetIsEmpty(slice))
 			return slice;
 		GjKeySetFree(slice);
@@ -186,7 +212,9 @@ GjSlicesLeft(const GjSlices *slices)
 	GjIndexState state;
 
 	GjIndexGetState(slices->index, &state);
-	for (int i = 0; slices->is_left && i < state.nruns; i++)
+	for (int i = 0; slices->nulls_left && i < state.nall - state.nruns; i++)
+		entries += state.runs[state.nruns + i].entries;
+	for (int i = 0; slices->keys_left && i < state.nruns; i++)
 	{
 		GjPlace		low = {slices->low, 0};
 		GjPlace		high = {slices->high, PG_UINT64_MAX};

@@ -120,6 +120,7 @@ struct GjEntryStream
 	bool		at_once;		/* the whole answer is in a set, and can be returned again */
 	bool		reduced;		/* other rows are in groups, which the request's reduction got */
 	bool		again;			/* return the current set again before anything else */
+	bool		nulls_left;		/* NULL keys are wanted, and their entries have yet to be found */
 	int			nsets;			/* number of sets returned */
 	const GjEntrySet *current;	/* the set that was returned last */
 
@@ -150,6 +151,7 @@ typedef enum Answer
 
 static GjTidSet *find(GjEntryStream *stream, Size limit);
 static bool is_answered(const GjEntryRequest *request);
+static bool may_be_entries(const GjEntryRequest *request);
 static GjTidSet *find_tids(GjEntryStream *stream, Size limit);
 static GjTidSet *find_passing(GjEntryStream *stream, Size limit);
 static void take_passing(GjEntryStream *stream, const GjEntrySet *set, GjTidSet *tids);
@@ -173,7 +175,9 @@ static void search_for_rest(GjEntryStream *stream);
 static void search(GjEntryStream *stream);
 static void begin_search(GjEntryStream *stream);
 static void end_search(GjEntryStream *stream);
-static StreamPhase phase_after(const GjEntryStream *stream);
+static void end_phase(GjEntryStream *stream);
+static void end_keys(GjEntryStream *stream);
+static void mark_nulls(const GjEntryStream *stream);
 static uint64 count_keys(const Pieces *pieces, double entries_per_key, uint64 max);
 static void pieces_begin(Pieces *pieces, uint64 first, uint64 end, uint64 capacity,
 						 double max_requests, double expected);
@@ -194,8 +198,8 @@ static bool take_places(GjEntryStream *stream);
  * parallel plan, waits while another process searches.
  *
  * The answer is TIDs if these are wanted, if a device could only give outdated entries, if the
- * index may lack rows that the snapshot sees, if rows with a NULL key are wanted, which are in no
- * index, or if the processes of a parallel plan share TIDs.  They can be lossy, or the whole heap.
+ * index may lack rows that the snapshot sees, if rows with a NULL key are wanted that it does not
+ * store, or if the processes of a parallel plan share TIDs.  They can be lossy, or the whole heap.
  *
  * TIDs and entries are used after the match without a hold on the index; only an MVCC snapshot
  * makes that safe (rows/heap.c).  See snapshot.c for the locks of serializable transactions.
@@ -237,7 +241,7 @@ find(GjEntryStream *stream, Size limit)
 	const GjEntryRequest *request = &stream->request;
 	GjTidSet   *tids;
 
-	if (request->entries && is_answered(request))
+	if (may_be_entries(request))
 	{
 		begin(stream, request->columns, limit, !request->entries_only);
 		tids = take_plain(stream);
@@ -253,7 +257,21 @@ find(GjEntryStream *stream, Size limit)
 static bool
 is_answered(const GjEntryRequest *request)
 {
-	return !request->keys->nulls && GjIndexIsComplete(request->index, request->snapshot);
+	return (!request->keys->nulls || GjIndexStoresNulls(request->index)) &&
+		GjIndexIsComplete(request->index, request->snapshot);
+}
+
+/*
+ * Return true if the answer may be entries.  The steps that processes take are of keys, so they
+ * share TIDs if nothing but NULL keys is wanted.
+ */
+static bool
+may_be_entries(const GjEntryRequest *request)
+{
+	bool		is_shared = request->share != NULL && request->share->found != NULL;
+
+	return request->entries && !(is_shared && GjKeySetIsEmpty(request->keys)) &&
+		is_answered(request);
 }
 
 /*
@@ -282,8 +300,13 @@ GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set)
 				Assert(false);
 				return GJ_FOUND_END;
 			case PHASE_WHOLE:
-				stream->phase = stream->at_once ? PHASE_DONE : PHASE_CPU;
 				found = stream->whole;
+				if (stream->at_once)
+					stream->phase = PHASE_DONE;
+				else if (stream->reduced)
+					stream->phase = PHASE_CPU;
+				else
+					end_phase(stream);
 				break;
 			case PHASE_DEVICE:
 				if (ask(stream))
@@ -413,7 +436,7 @@ find_tids(GjEntryStream *stream, Size limit)
 		return find_passing(stream, limit);
 
 	tids = GjTidSetCreate(request->parent, limit);
-	if (request->keys->nulls)
+	if (request->keys->nulls && !GjIndexStoresNulls(request->index))
 	{
 		PredicateLockRelation(request->heap, request->snapshot);
 		take_heap(request, tids, GJ_FALLBACK_NULL_KEYS);
@@ -426,6 +449,8 @@ find_tids(GjEntryStream *stream, Size limit)
 		return tids;
 	}
 	GjMatch(request->index, request->keys, true, request->memo, tids, stats);
+	if (request->keys->nulls)
+		GjMatchNulls(request->index, tids, stats);
 	GjTidSetFinish(tids);
 
 	/* what a device and the CPU both found counts once; lossy blocks cannot be counted */
@@ -450,7 +475,7 @@ find_passing(GjEntryStream *stream, Size limit)
 		while (GjEntriesNext(stream, &set) != GJ_FOUND_END)
 			take_passing(stream, set, tids);
 		GjTidSetFinish(tids);
-		GjTidSetProve(tids, request->test->proves);
+		GjTidSetProve(tids, request->test->proves && !request->keys->nulls);
 	}
 	forget(stream);
 	return tids;
@@ -481,8 +506,8 @@ take_passing(GjEntryStream *stream, const GjEntrySet *set, GjTidSet *tids)
 /*
  * List the whole heap in place of a match
  *
- * Plans are not made for rows with a NULL key (plan/conditions.c), but it may turn out when a scan
- * starts that they are wanted.  In that case a serializable transaction locks the heap as a
+ * If an index does not store NULL keys, plans are not made for rows with these (plan/conditions.c),
+ * but it may turn out when a scan starts that they are wanted.  In that case a serializable transaction locks the heap as a
  * sequential scan does.
  */
 static void
@@ -539,13 +564,14 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 	GjMatchStatsBegin(stats);
 	stream->reduced = request->reduction != NULL && reduce(stream);
 	stream->has_epoch = stream->reduced;
+	stream->nulls_left = keys->nulls;
 	if (stream->reduced)
 		stream->phase = PHASE_WHOLE;
 
 	if (!stream->reduced && GjKeySetIsEmpty(keys))
 	{
 		stats->reason = GjFallbackText(GJ_FALLBACK_NO_KEYS);
-		stream->phase = PHASE_DONE;
+		end_phase(stream);
 	}
 	else if (!stream->reduced)
 	{
@@ -561,8 +587,10 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 	GjMatchStatsEnd(stats, keys, start);
 	MemoryContextSwitchTo(old);
 
-	stream->at_once = stream->phase == PHASE_WHOLE && (!stream->reduced || stream->wanted == NULL);
-	if (stream->at_once && GjEntrySetPlain(stream->whole) != NULL && !accept_tids)
+	stream->at_once = stream->phase == PHASE_WHOLE && !stream->nulls_left &&
+		(!stream->reduced || stream->wanted == NULL);
+	if ((stream->at_once ? !accept_tids : stream->nulls_left && stream->phase == PHASE_WHOLE) &&
+		GjEntrySetPlain(stream->whole) != NULL)
 		refuse(stream);
 	else if (stream->at_once)
 		pgstat_count_index_tuples(request->index, GjEntrySetFound(stream->whole));
@@ -647,6 +675,9 @@ make_whole(GjEntryStream *stream)
 									 (stream->columns & GJ_ENTRY_KEY) != 0,
 									 (uint32) (stream->columns >> 1));
 	stream->whole->top = request->top;
+	/* entries of NULL keys follow, from the CPU, and the device's set is gone by then */
+	if (request->keys->nulls)
+		GjEntrySetForgetTop(stream->whole);
 	/* entries that are kept can be tested by other values after a restart */
 	if (request->test != NULL && (!request->entries || !request->test->varies))
 		request->test->attach(request->test->arg, stream->whole);
@@ -696,11 +727,37 @@ forget(GjEntryStream *stream)
 	memset(&stream->phase, 0, sizeof(*stream) - offsetof(GjEntryStream, phase));
 }
 
-/* Return the phase that follows the last entries of the current answer or step */
-static StreamPhase
-phase_after(const GjEntryStream *stream)
+/*
+ * Begin the phase that follows the last entries of the current answer or step
+ *
+ * If NULL keys are wanted, their entries come last.  They are in the other part of the index, where
+ * the CPU searches for all codes, as it searches for keys: another match, under the same snapshot,
+ * that keeps the epoch of the first one.  Of several processes, one makes it, after the last step
+ * that it takes.
+ */
+static void
+end_phase(GjEntryStream *stream)
 {
-	return stream->shared != NULL ? PHASE_TAKE : PHASE_DONE;
+	if (stream->shared != NULL && !stream->info.of_nulls)
+		stream->phase = PHASE_TAKE;
+	else
+		end_keys(stream);
+}
+
+static void
+end_keys(GjEntryStream *stream)
+{
+	GjSharedFind *shared = stream->shared;
+	bool		mine = stream->nulls_left &&
+		(shared == NULL || pg_atomic_fetch_add_u32(&shared->nulls, 1) == 0);
+
+	stream->nulls_left = false;
+	stream->phase = mine ? PHASE_CPU : PHASE_DONE;
+	if (!mine)
+		return;
+	end_search(stream);
+	GjInfoTurnToNulls(&stream->info);
+	stream->wanted = GjMakeAllCodes(stream->context, &stream->info);
 }
 
 /* A device's part ----------------------------------------------------------------- */
@@ -876,9 +933,12 @@ search_for_rest(GjEntryStream *stream)
 	uint64		next = stream->pieces.next;
 	uint64		left = stream->pieces.end - next;
 
-	stream->phase = left > 0 ? PHASE_CPU : phase_after(stream);
 	if (left == 0)
+	{
+		end_phase(stream);
 		return;
+	}
+	stream->phase = PHASE_CPU;
 	stats->device = GjKernelName();
 	if (stats->reason == NULL)	/* one key has too many, or more requests do not pay */
 		stats->reason = stream->reason != NULL ? stream->reason :
@@ -914,6 +974,7 @@ end_search(GjEntryStream *stream)
 static void
 search(GjEntryStream *stream)
 {
+	bool		is_last;
 	instr_time	start;
 
 	Assert(stream->phase == PHASE_CPU);
@@ -923,12 +984,27 @@ search(GjEntryStream *stream)
 	GjEntrySetClear(stream->piece);
 	if (stream->search == NULL)
 		begin_search(stream);
-	if (!GjSearchPiece(stream->search, stream->piece, stream->request.stats))
-		stream->phase = phase_after(stream);
+	is_last = !GjSearchPiece(stream->search, stream->piece, stream->request.stats);
 	if (!stream->has_epoch)
 		stream->vacuum_epoch = GjSearchEpoch(stream->search);
 	stream->has_epoch = true;
+	if (stream->info.of_nulls)
+		mark_nulls(stream);
+	if (is_last)
+		end_phase(stream);
 	GjMatchStatsElapse(stream->request.stats, start);
+}
+
+/*
+ * Mark the keys of the piece as NULL, as all of them are
+ */
+static void
+mark_nulls(const GjEntryStream *stream)
+{
+	GjEntrySet *piece = stream->piece;
+
+	if (piece->keys.width != 0 && piece->nentries > 0)
+		memset(GjEntrySetNulls(piece, &piece->keys, 0), true, piece->nentries);
 }
 
 static void
@@ -938,7 +1014,8 @@ begin_search(GjEntryStream *stream)
 
 	stream->search = GjSearchBegin(stream->request.index, &stream->info, stream->wanted,
 								   stream->limit, stream->tails_known ? &stream->tails : NULL,
-								   stream->shared == NULL ? stream->request.memo : NULL);
+								   stream->shared == NULL && !stream->info.of_nulls ?
+								   stream->request.memo : NULL);
 	stream->tails_known = false;
 	MemoryContextSwitchTo(old);
 }
@@ -1054,7 +1131,7 @@ share_match(GjEntryStream *stream)
 	GjSharedFind *shared = stream->request.share->found;
 
 	shared->columns = request->columns;
-	if (!request->entries || !is_answered(request) || !share_ranges(stream))
+	if (!may_be_entries(request) || !share_ranges(stream))
 	{
 		GjTidSet   *tids = find(stream, request->limit * shared->nprocesses);
 
@@ -1163,6 +1240,7 @@ join_match(GjEntryStream *stream)
 	else
 		make_piece(stream);
 	stream->wanted = request->keys;
+	stream->nulls_left = request->keys->nulls;
 	stream->phase = PHASE_TAKE;
 	return NULL;
 }
@@ -1189,10 +1267,16 @@ take_step(GjEntryStream *stream, const GjEntrySet **set)
 			stream->phase = PHASE_DONE;
 			break;
 		case GJ_SHARED_RANGES:
-			stream->phase = take_range(stream) ? PHASE_DEVICE : PHASE_DONE;
+			if (take_range(stream))
+				stream->phase = PHASE_DEVICE;
+			else
+				end_keys(stream);
 			break;
 		case GJ_SHARED_PLACES:
-			stream->phase = take_places(stream) ? PHASE_CPU : PHASE_DONE;
+			if (take_places(stream))
+				stream->phase = PHASE_CPU;
+			else
+				end_keys(stream);
 			break;
 	}
 	return false;

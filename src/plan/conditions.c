@@ -15,11 +15,12 @@
  *	  key <> value,
  *	  key <> ALL (array)	is a complement
  *	  key < value			is an interval; rangeops.c has the operators
+ *	  key IS NULL			is the set of NULL keys, if the index stores them
  *
  * We never negate one of these: PostgreSQL has already pushed NOT down to the comparisons, and we
  * do not fold a NOT that remains.
  *
- *	  key IS NULL AND x		asks for rows that are in no index: see below
+ *	  key IS NULL AND x		is the same if x is true: see below
  *
  * Operands of an AND that do not restrict the key may be left out: the set is too large then, and
  * the clause must also be tested on each row.  No operand of an OR may be left out.
@@ -83,7 +84,8 @@ static void say_why(Fold *cx, RestrictInfo *rinfo, const char **refused);
 static bool has_key_as_side(Fold *cx, Expr *clause);
 static GjKeyNode *fold_tuples(Fold *cx, RestrictInfo *rinfo, const GjTuples **columns);
 static GjKeyNode *fold(Fold *cx, Node *expr);
-static bool has_keys(const GjKeyNode *node);
+static bool has_keys(const Fold *cx, const GjKeyNode *node);
+static GjKeyNode *fold_null_test(Fold *cx, NullTest *test);
 static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_coalesce(Fold *cx, CoalesceExpr *expr);
@@ -116,7 +118,8 @@ static bool runs_subquery(PlannerInfo *root, const Param *param);
 static GjKeyNode *make_source(const GjSource *source);
 static GjKeyNode *make_and(List *operands);
 static GjKeyNode *fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr,
-								List *siblings, bool *exact);
+								List *siblings, bool *exact, bool *must_wait);
+static bool has_subquery(Node *node, void *root);
 
 /*
  * Fold a restriction of a table for an index; returns NULL if it does not restrict the key
@@ -139,7 +142,7 @@ GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictIn
 		if (node == NULL)
 			node = fold(&cx, (Node *) rinfo->clause);
 	}
-	if (node == NULL || !has_keys(node))
+	if (node == NULL || !has_keys(&cx, node))
 	{
 		say_why(&cx, rinfo, refused);
 		return NULL;
@@ -319,29 +322,61 @@ fold(Fold *cx, Node *expr)
 			return NULL;
 		case T_CoalesceExpr:
 			return fold_coalesce(cx, (CoalesceExpr *) expr);
+		case T_NullTest:
+			return fold_null_test(cx, (NullTest *) expr);
 		default:
 			return NULL;
 	}
 }
 
 /*
- * Return true if a set can have keys, and not only rows with a NULL key: an index is not meant for
- * reading the whole table
+ * Return true if the index can have entries of a set, which may be of NULL keys only: an index is
+ * not meant for reading the whole table
  */
 static bool
-has_keys(const GjKeyNode *node)
+has_keys(const Fold *cx, const GjKeyNode *node)
 {
 	ListCell   *lc;
 
 	if (node->step == GJ_STEP_SOURCE)
-		return node->source.kind != GJ_SOURCE_NULL &&
-			node->source.kind != GJ_SOURCE_NULL_IN_ARRAY;
+		return (node->source.kind != GJ_SOURCE_NULL &&
+				node->source.kind != GJ_SOURCE_NULL_IN_ARRAY) ||
+			GjIndexHasNulls(cx->index);
 	foreach(lc, node->operands)
 	{
-		if (has_keys(lfirst(lc)))
+		if (has_keys(cx, lfirst(lc)))
 			return true;
 	}
 	return false;
+}
+
+/*
+ * Fold key IS NULL, if the index stores NULL keys
+ */
+static GjKeyNode *
+fold_null_test(Fold *cx, NullTest *test)
+{
+	if (!is_null_key((Node *) test, cx->index) || !GjIndexHasNulls(cx->index))
+		return NULL;
+	return GjMakeNullNode(cx->index, GJ_SOURCE_NULL);
+}
+
+/*
+ * Make a node of all NULL keys, or of all that are not NULL
+ */
+GjKeyNode *
+GjMakeNullNode(const IndexOptInfo *index, GjSourceKind kind)
+{
+	GjSource	source = {
+		.kind = kind,
+		.conversion = GJ_CONVERT_CODEC,
+		.value = (Expr *) makeBoolConst(true, false),
+		.family = index->opfamily[0],
+		.collation = index->indexcollations[0],
+		.rest_proc = GjIndexRestProc(index)
+	};
+
+	return make_source(&source);
 }
 
 /*
@@ -379,12 +414,13 @@ fold_or(Fold *cx, BoolExpr *expr)
 static GjKeyNode *
 fold_and(Fold *cx, BoolExpr *expr)
 {
+	bool		must_wait = false;
 	GjKeyNode  *null_key = fold_null_key(cx->root, cx->index, expr, cx->siblings,
-										 &cx->exact);
+										 &cx->exact, &must_wait);
 	List	   *operands = NIL;
 	ListCell   *lc;
 
-	if (null_key != NULL)
+	if (null_key != NULL || must_wait)
 		return null_key;
 
 	foreach(lc, expr->args)
@@ -1004,9 +1040,9 @@ add_step(GjKeyNode *node, List **lists, List **values)
  *
  * A row-independent condition beside "key IS NULL" is a source, too, as in the clause that the
  * Entity Framework writes: key = ANY ($1) OR (key IS NULL AND array_position($1, NULL) IS NOT
- * NULL).  Our indexes do not contain such rows, so the scan reads the whole table if the condition
- * turns out to be true.  That is correct, and rare.  A plain "key IS NULL" always asks for such
- * rows; we offer nothing for it.
+ * NULL).  An index that does not store NULL keys has no such rows, so the scan reads the whole table
+ * if the condition turns out to be true.  That is correct, and rare.  A plain "key IS NULL" always
+ * asks for such rows; with such an index we offer nothing for it.
  *
  * We evaluate such a condition before the scan, but PostgreSQL only when it finds a NULL key.  So
  * its evaluation must have no visible effect: it cannot fail, and it runs no subquery, which might
@@ -1022,11 +1058,12 @@ add_step(GjKeyNode *node, List **lists, List **values)
  * NULL if it is something else, or if these must not be evaluated before the scan
  *
  * siblings are the operands of the OR that contains it.  *exact becomes false if the clause must
- * also be tested on each row.
+ * also be tested on each row.  *must_wait becomes true if a condition must not be evaluated before a
+ * NULL key has been found, which is not known as early as the scan tests its entries.
  */
 static GjKeyNode *
 fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr, List *siblings,
-			  bool *exact)
+			  bool *exact, bool *must_wait)
 {
 	GjSource	source = {.kind = GJ_SOURCE_NULL};
 	List	   *conditions = NIL;
@@ -1050,9 +1087,27 @@ fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr, List *sibl
 	}
 
 	if (!all_cannot_fail(root, conditions))
+	{
+		foreach(lc, conditions)
+			*must_wait |= has_subquery(lfirst(lc), root) ||
+				(!contain_var_clause(lfirst(lc)) && !cannot_fail(root, lfirst(lc)));
 		return NULL;
+	}
 	source.value = make_ands_explicit(conditions);
 	return make_source(&source);
+}
+
+/*
+ * Return true if an expression may run a subquery
+ */
+static bool
+has_subquery(Node *node, void *root)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, SubPlan) || (IsA(node, Param) && runs_subquery(root, (Param *) node)))
+		return true;
+	return expression_tree_walker(node, has_subquery, root);
 }
 
 static bool

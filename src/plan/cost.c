@@ -281,6 +281,7 @@ typedef struct IndexPages
 	double		unsorted;		/* pages of tails and deltas, all of which a search reads */
 	int			nruns;
 	double		runs[GJ_MAX_RUNS];	/* pages of each run */
+	bool		stores_nulls;	/* has the index NULL keys? */
 } IndexPages;
 
 #define FEW_INDEXES				16
@@ -1050,6 +1051,15 @@ GjIndexIsResident(const IndexOptInfo *index)
 }
 
 /*
+ * Return true if an index has entries of rows with a NULL key
+ */
+bool
+GjIndexHasNulls(const IndexOptInfo *index)
+{
+	return get_pages(index)->stores_nulls;
+}
+
+/*
  * Return the pages of an index; for an index that does not exist, as if it had just been built
  */
 static const IndexPages *
@@ -1061,7 +1071,7 @@ get_pages(const IndexOptInfo *index)
 
 	if (index->hypothetical)
 	{
-		built = (IndexPages) {.unsorted = GJ_DEFAULT_LANES,.nruns = 1};
+		built = (IndexPages) {.unsorted = GJ_DEFAULT_LANES,.nruns = 1,.stores_nulls = true};
 		built.entries = index->tuples;
 		built.runs[0] = Max((double) index->pages - GJ_FIRST_TAIL_BLOCK - GJ_DEFAULT_LANES, 1.0);
 		return &built;
@@ -1086,6 +1096,7 @@ count_pages(Relation index, IndexPages *pages)
 	GjIndexGetInfo(index, &info);
 	GjIndexGetState(index, &state);
 	pages->unsorted = info.nlanes;
+	pages->stores_nulls = info.stores_nulls;
 	pages->entries = 0.0;
 	for (int i = 0; i < lengthof(state.deltas); i++)
 	{

@@ -529,8 +529,10 @@ entry_value_is_usable(const Maker *maker, Expr *expr, bool always)
 {
 	Bitmapset  *used = NULL;
 
-	if (IsA(expr, Const) || IsA(expr, Param))
+	if (IsA(expr, Const))
 		return true;
+	if (IsA(expr, Param))
+		return always || !entry_may_fail((Node *) expr, NULL);
 	pull_varattnos((Node *) expr, maker->varno, &used);
 	if (used != NULL)
 	{
@@ -543,7 +545,8 @@ entry_value_is_usable(const Maker *maker, Expr *expr, bool always)
 }
 
 /*
- * Return true unless the evaluation of an expression certainly raises no error
+ * Return true unless the evaluation of an expression certainly raises no error.  That of a
+ * parameter of the executor may run a subquery.
  */
 static bool
 entry_may_fail(Node *node, void *context)
@@ -552,8 +555,9 @@ entry_may_fail(Node *node, void *context)
 		return false;
 	switch (nodeTag(node))
 	{
-		case T_Const:
 		case T_Param:
+			return ((Param *) node)->paramkind == PARAM_EXEC;
+		case T_Const:
 		case T_List:
 		case T_RelabelType:
 		case T_BoolExpr:

@@ -223,6 +223,7 @@ extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *i
 							 const char **refused);
 extern List *GjMakeKeyPlan(List *conditions, List **values);
 extern bool GjHashIsHarmless(Oid function);
+extern GjKeyNode *GjMakeNullNode(const IndexOptInfo *index, GjSourceKind kind);
 extern bool GjIndexIsHarmless(const IndexOptInfo *index);
 extern Node *GjReadCast(Node *expr, Oid *cast);
 
@@ -261,6 +262,7 @@ extern void GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, List
 /* cost.c: the formulas */
 extern void GjNoteIndexes(RelOptInfo *rel);
 extern bool GjIndexIsResident(const IndexOptInfo *index);
+extern bool GjIndexHasNulls(const IndexOptInfo *index);
 extern Cost GjCostLeastMatch(bool again);
 extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches, bool again);
 extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,

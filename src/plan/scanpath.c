@@ -1167,8 +1167,8 @@ estimate_node(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key)
 }
 
 /*
- * Estimate one source.  The set of rows with a NULL key is assumed to be empty, as it nearly
- * always is.
+ * Estimate one source.  If a condition decides whether rows with a NULL key are wanted, they are
+ * assumed not to be, as they nearly always are not.
  */
 static Selectivity
 estimate_source(PlannerInfo *root, const GjSource *source, const KeyStatistics *key)
@@ -1188,6 +1188,7 @@ estimate_source(PlannerInfo *root, const GjSource *source, const KeyStatistics *
 		case GJ_SOURCE_NOT_NULL:
 			return key->not_null;
 		case GJ_SOURCE_NULL:
+			return IsA(source->value, Const) ? 1.0 - key->not_null : 0.0;
 		case GJ_SOURCE_NULL_IN_ARRAY:
 			return 0.0;
 		case GJ_SOURCE_BELOW:

@@ -8,8 +8,10 @@
  * that "key IS NOT NULL" asks for (rows/source.c).  Nothing compares codes then, so this works for
  * each operator class, also if the index has only hashes of its keys, unless the query needs them.
  *
- * The index must have an entry for each row that the query needs.  It has none for a row with a
- * NULL in the key column.  There is no such row
+ * The index must have an entry for each row that the query needs.  If it stores NULL keys, it has
+ * all of them, and the condition is "key IS NOT NULL OR key IS NULL".  Otherwise it has none for a
+ * row with a NULL in the key column.  NULL keys are not searched, and not needed, as there is no
+ * such row
  *
  *	- if the column is NOT NULL, and was so before all snapshots were taken (eligible.c);
  *	- if the query says "key IS NOT NULL".
@@ -101,9 +103,11 @@ GjFoldWhole(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char 
 	RestrictInfo *rinfo = NULL;
 	GjKeyCondition *condition;
 
-	if (!lacks_no_row(root, rel, index, &rinfo))
+	bool		nulls = !lacks_no_row(root, rel, index, &rinfo);
+
+	if (nulls && !GjIndexHasNulls(index))
 	{
-		*refused = "no condition on its key, which may be NULL: it has no entries of such rows";
+		*refused = "no condition on its key, which may be NULL: it has no entries of such rows until it is rebuilt";
 		return NIL;
 	}
 	/* rows that come from the table are tested by the code of their key before anything else */
@@ -116,14 +120,15 @@ GjFoldWhole(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char 
 	condition = palloc0(sizeof(GjKeyCondition));
 	condition->rinfo = rinfo;
 	condition->exact = true;
-	condition->node = palloc0(sizeof(GjKeyNode));
-	condition->node->step = GJ_STEP_SOURCE;
-	condition->node->source.kind = GJ_SOURCE_NOT_NULL;
-	condition->node->source.conversion = GJ_CONVERT_CODEC;
-	condition->node->source.value = (Expr *) makeBoolConst(true, false);
-	condition->node->source.family = index->opfamily[0];
-	condition->node->source.collation = index->indexcollations[0];
-	condition->node->source.rest_proc = GjIndexRestProc(index);
+	condition->node = GjMakeNullNode(index, GJ_SOURCE_NOT_NULL);
+	if (nulls)
+	{
+		GjKeyNode  *all = palloc0(sizeof(GjKeyNode));
+
+		all->step = GJ_STEP_OR;
+		all->operands = list_make2(condition->node, GjMakeNullNode(index, GJ_SOURCE_NULL));
+		condition->node = all;
+	}
 	return list_make1(condition);
 }
 
@@ -135,6 +140,8 @@ GjIsWhole(List *conditions)
 {
 	const GjKeyNode *node = ((GjKeyCondition *) linitial(conditions))->node;
 
+	if (node->step == GJ_STEP_OR)
+		node = linitial(node->operands);
 	return list_length(conditions) == 1 && node->step == GJ_STEP_SOURCE &&
 		node->source.kind == GJ_SOURCE_NOT_NULL;
 }
@@ -150,8 +157,8 @@ GjPathIsForGroups(const CustomPath *path)
 }
 
 /*
- * Return true if the index has an entry for each row that matters to the query; *rinfo becomes the
- * clause that says so, if there is one
+ * Return true if the index has an entry with a key for each row that matters to the query; *rinfo
+ * becomes the clause that says so, if there is one
  */
 static bool
 lacks_no_row(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo **rinfo)

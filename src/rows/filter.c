@@ -411,7 +411,10 @@ run_filter(void *arg, const GjBatchColumn *columns, int n, uint16 *rows)
 		rows[npassed] = i;
 		npassed += results[i] & GJ_RESULT_TRUE;
 	}
-	return filter->parts == NIL ? npassed : drop_unlisted(filter, columns, n, rows, npassed);
+	/* entries of NULL keys have no code to be looked up, and come in sets of their own */
+	if (filter->parts == NIL || columns[0].nulls != NULL)
+		return npassed;
+	return drop_unlisted(filter, columns, n, rows, npassed);
 }
 
 /*

@@ -348,6 +348,9 @@ GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 		const GjShapeOutput *output = &shape->outputs[i];
 		int64		word = ((const int64 *) output->values)[entry];
 
+		slot->tts_isnull[output->at] = output->nulls != NULL && output->nulls[entry];
+		if (slot->tts_isnull[output->at])
+			continue;
 		if (output->kind == GJ_COLUMN_WIDE_TEXT)
 			GjTextOfWords(word, output->words->seconds[entry], output->words->made);
 		else if (output->kind == GJ_COLUMN_WIDE_BPCHAR)
@@ -362,7 +365,6 @@ GjFillMade(const GjRowShape *shape, uint64 entry, TupleTableSlot *slot)
 		else
 			GjNumericOfWord(word, output->display_scale, output->stored_scale, output->words->made);
 		slot->tts_values[output->at] = PointerGetDatum(output->words->made);
-		slot->tts_isnull[output->at] = output->nulls != NULL && output->nulls[entry];
 	}
 }
 

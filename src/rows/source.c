@@ -733,6 +733,8 @@ rebuild_source(Rebuild *rebuild, int source)
 							  (List *) value);
 	if (kind == GJ_SOURCE_PRODUCT)
 		return rebuild_product(rebuild, opno, key, (List *) value);
+	if (kind == GJ_SOURCE_NULL && IsA(value, Const))
+		return make_null_test(key, IS_NULL);
 	if (kind == GJ_SOURCE_NULL)
 		return makeBoolExpr(AND_EXPR, list_make2(make_null_test(key, IS_NULL), value), -1);
 	if (kind == GJ_SOURCE_NULL_IN_ARRAY)

@@ -346,6 +346,7 @@ GjEntrySetAddRange(GjEntrySet *set, const GjEntrySet *from, uint64 first, uint64
 void
 GjEntrySetClear(GjEntrySet *set)
 {
+	set->keys.has_nulls = false;
 	for (int i = 0; i < set->nincluded; i++)
 		set->included[i].has_nulls = false;
 	set->nentries = 0;
@@ -505,6 +506,8 @@ list_arrays(GjEntrySet *set, Array *arrays)
 static void
 resize_nulls(GjEntrySet *set, uint64 capacity)
 {
+	if (set->keys.nulls != NULL)
+		set->keys.nulls = repalloc_huge(set->keys.nulls, capacity);
 	for (int i = 0; i < set->nincluded; i++)
 	{
 		if (set->included[i].nulls != NULL)

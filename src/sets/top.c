@@ -113,7 +113,7 @@ struct GjTop
 #define FETCHED_ROW				128.0
 
 static void discard(GjTop *top);
-static void allocate_column(GjTop *top, GjEntryColumn *column, bool nullable);
+static void allocate_column(GjTop *top, GjEntryColumn *column);
 static void top_look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n);
 static void top_add_entry(GjTop *top, const GjEntrySet *set, uint64 entry);
 static bool take_slot(GjTop *top, uint64 slot);
@@ -224,7 +224,7 @@ GjTopEntryBytes(int nwords, Size kept)
 Size
 GjTopSlotBytes(const GjTop *top)
 {
-	Size		kept = top->rows.keys.width;
+	Size		kept = top->rows.keys.width + 1;
 
 	for (int i = 0; i < top->rows.nincluded; i++)
 		kept += top->rows.included[i].width + 1;
@@ -262,20 +262,19 @@ GjTopStart(GjTop *top, uint64 wanted, bool after_last, bool few)
 	top->free = MemoryContextAllocHuge(top->context, top->capacity * sizeof(uint64));
 	for (top->nfree = 0; top->nfree < top->capacity; top->nfree++)
 		top->free[top->nfree] = top->capacity - 1 - top->nfree;
-	allocate_column(top, &top->rows.keys, false);
+	allocate_column(top, &top->rows.keys);
 	for (int i = 0; i < top->rows.nincluded; i++)
-		allocate_column(top, &top->rows.included[i], true);
+		allocate_column(top, &top->rows.included[i]);
 }
 
 static void
-allocate_column(GjTop *top, GjEntryColumn *column, bool nullable)
+allocate_column(GjTop *top, GjEntryColumn *column)
 {
 	if (column->width == 0)
 		return;
 	column->values = MemoryContextAllocHuge(top->context, top->capacity * column->width);
-	column->has_nulls = nullable;
-	if (nullable)
-		column->nulls = MemoryContextAllocHuge(top->context, top->capacity);
+	column->has_nulls = true;
+	column->nulls = MemoryContextAllocHuge(top->context, top->capacity);
 }
 
 /*
@@ -493,7 +492,10 @@ static void
 keep_nothing(GjTop *top, uint64 slot)
 {
 	if (top->rows.keys.width != 0)
+	{
 		memset(top->rows.keys.values + slot * top->rows.keys.width, 0, top->rows.keys.width);
+		top->rows.keys.nulls[slot] = false;
+	}
 	for (int i = 0; i < top->rows.nincluded; i++)
 	{
 		GjEntryColumn *column = &top->rows.included[i];

@@ -130,7 +130,7 @@ BEGIN
 	stock := rows_of(query);
 	SET LOCAL gpujoin.enabled = on;
 	ours := rows_of(query);
-	RETURN format('%s: %s rows, %s', CASE WHEN lines(' c_1$|gpujoin|GpuScan|GpuJoin', query) IS NOT NULL THEN 'pushed' ELSE 'as it is' END, cardinality(stock),
+	RETURN format('%s: %s rows, %s', CASE WHEN lines(' c_1$|gpujoin|GpuJoin|Key Condition: (?!.*IS NOT NULL\) OR)', query) IS NOT NULL THEN 'pushed' ELSE 'as it is' END, cardinality(stock),
 				  CASE WHEN stock = ours THEN 'same' ELSE 'DIFFERENT: ' || cardinality(ours) END);
 END $$;
 CREATE TABLE filters (filter text);

@@ -53,6 +53,7 @@ use constant {
 	LANES => 920,
 	MERGE_RUN => 928,
 	MORE_RUNS => 1008,
+	NULLS => 1520,
 	CHANGE => 8160,
 	MIN_KEY => 8168,
 	MAX_KEY => 8176,
@@ -88,41 +89,59 @@ sub damage
 	$damages{$name} = [ $block, $offset, $bytes, $verdict // 'damaged' ];
 }
 
-# Pages of runs are plain, as before format 4, except where a name begins with narrow.
+# Pages of runs are plain, and NULL keys are not stored, as before format 4, except where a name
+# begins with narrow or null: then there is one more tail.
+my $null_tail = $first_data;
+my $narrow_data = $first_data + 1;
 my @narrow = map { 24 + 16 * $_ } 0 .. 2;    # descriptions of key, TID, INCLUDE column
 my ($base, $place, $bitmap_place, $width, $shift, $count) = (0, 8, 10, 12, 13, 14);
 
-damage("narrow_width_$_", $first_data, $narrow[0] + $width, pack('C', $_))
+damage("narrow_width_$_", $narrow_data, $narrow[0] + $width, pack('C', $_))
   foreach (0, 1, 3, 4, 5, 7, 9, 255);
-damage("narrow_tid_width_$_", $first_data, $narrow[1] + $width, pack('C', $_)) foreach (0, 1, 7, 8);
+damage("narrow_tid_width_$_", $narrow_data, $narrow[1] + $width, pack('C', $_)) foreach (0, 1, 7, 8);
 my %bases = (minus => -1, one => 1, wide => 1 << 31, block => 1 << 32, huge => 1 << 62);
-damage("narrow_base_$_", $first_data, $narrow[0] + $base, pack('q<', $bases{$_}))
+damage("narrow_base_$_", $narrow_data, $narrow[0] + $base, pack('q<', $bases{$_}))
   foreach keys %bases;
-damage("narrow_tid_base_$_", $first_data, $narrow[1] + $base, pack('q<', $bases{$_}))
+damage("narrow_tid_base_$_", $narrow_data, $narrow[1] + $base, pack('q<', $bases{$_}))
   foreach keys %bases;
-damage("narrow_slots_$_", $first_data, $narrow[1] + $count, pack('v', $_))
+damage("narrow_slots_$_", $narrow_data, $narrow[1] + $count, pack('v', $_))
   foreach (0, 32, 33, 4096, 4128, 0xffe0, 0xffff);
-damage("narrow_shift_$_", $first_data, $narrow[1] + $shift, pack('C', $_))
+damage("narrow_shift_$_", $narrow_data, $narrow[1] + $shift, pack('C', $_))
   foreach (0, 1, 13, 64, 255);
-damage("narrow_place_$_", $first_data, $narrow[0] + $place, pack('v', $_))
+damage("narrow_place_$_", $narrow_data, $narrow[0] + $place, pack('v', $_))
   foreach (0, 8190, 0xffff);
-damage("narrow_tid_place_$_", $first_data, $narrow[1] + $place, pack('v', $_))
+damage("narrow_tid_place_$_", $narrow_data, $narrow[1] + $place, pack('v', $_))
   foreach (0, 8190, 0xffff);
-damage("narrow_bitmap_$_", $first_data, $narrow[0] + $bitmap_place, pack('v', $_))
+damage("narrow_bitmap_$_", $narrow_data, $narrow[0] + $bitmap_place, pack('v', $_))
   foreach (0, 56, 8190, 0xffff);
-damage("narrow_tid_bitmap", $first_data, $narrow[1] + $bitmap_place, pack('v', 56));
-damage("narrow_lower", $first_data, 12, pack('v', 8160));
-damage("narrow_kind_plain", $first_data, KIND, pack('V', $base_run << 4 | 4));
-damage("narrow_used_$_", $first_data, USED, pack('v', $_)) foreach (0, 3, 4096, 4097);
-damage("narrow_keys", $first_data, 24 + 32 + 200, "\xff" x 64);
-damage("narrow_end", $first_data, 8160 - 400, "\xff" x 400);
+damage("narrow_tid_bitmap", $narrow_data, $narrow[1] + $bitmap_place, pack('v', 56));
+damage("narrow_lower", $narrow_data, 12, pack('v', 8160));
+damage("narrow_kind_plain", $narrow_data, KIND, pack('V', $base_run << 4 | 4));
+damage("narrow_used_$_", $narrow_data, USED, pack('v', $_)) foreach (0, 3, 4096, 4097);
+damage("narrow_keys", $narrow_data, 24 + 32 + 200, "\xff" x 64);
+damage("narrow_end", $narrow_data, 8160 - 400, "\xff" x 400);
 damage("narrow_most_slots_$_", META, RUN + 60, pack('V', $_)) foreach (0, 32, 4097, 0xffffffff);
-damage("narrow_cover_width_$_", $first_data, $narrow[2] + $width, pack('C', $_))
+damage("narrow_cover_width_$_", $narrow_data, $narrow[2] + $width, pack('C', $_))
   foreach (0, 1, 5, 8);
-damage("narrow_cover_base", $first_data, $narrow[2] + $base, pack('q<', 77));
-damage("narrow_cover_nulls_$_", $first_data, $narrow[2] + $bitmap_place, pack('v', $_))
+damage("narrow_cover_base", $narrow_data, $narrow[2] + $base, pack('q<', 77));
+damage("narrow_cover_nulls_$_", $narrow_data, $narrow[2] + $bitmap_place, pack('v', $_))
   foreach (24, 8000, 0xffff);
 damage('narrow_none', META, 0, '', 'sound');
+damage('null_flag', META, FLAGS, pack('v', 0));
+damage("null_lane_$_", META, NULLS, pack('VV', $_, 3)) foreach (META, $null_tail, 0xfffffffe);
+damage('null_lane_run', META, NULLS + 4, pack('V', $delta_run));
+damage("null_delta_$_", META, NULLS + 8, pack('V', $_)) foreach (0, $delta_run, $base_run, 4, 99);
+damage("null_delta_pages_$_", META, NULLS + 16, pack('V', $_)) foreach (0, 2, 2001, 0xffffffff);
+damage("null_previous_$_", META, NULLS + 24, pack('V', $_)) foreach ($delta_run, 3, 99);
+damage("null_runs_$_", META, NULLS + 40, pack('V', $_)) foreach (0, 2, 5, 0xffffffff);
+damage("null_run_$_", META, NULLS + 48, pack('V', $_)) foreach (0, $delta_run, $base_run, 99);
+damage("null_run_flags", META, NULLS + 48 + 6, pack('v', 1));
+damage("null_run_min", META, NULLS + 48 + 32, pack('q<', -1));
+damage("null_run_max", META, NULLS + 48 + 40, pack('q<', 1));
+damage('null_tail_key', $null_tail, 24, pack('V', 7));
+damage('null_tail_keys', $null_tail, 24, "\x07" x 400);
+damage('null_tail_used', $null_tail, USED, pack('v', 65));
+damage('null_none', META, 0, '', 'sound');
 damage('delta_kind_narrow', $delta[0], KIND, pack('V', $delta_run << 4 | 7));
 damage('delta_open_kind_narrow', $delta[1], KIND, pack('V', $delta_run << 4 | 7));
 damage('data_kind_narrow', $first_data, KIND, pack('V', $base_run << 4 | 7));
@@ -325,6 +344,9 @@ damage("built_data_zeroes", $directory - 1, 0, "\0" x PAGE);
 # Make the indexes, damage them
 # ---------------------------------------------------------------------------------------------
 
+# The queries look for no key that is NULL.
+sub keys_of { return $_[0] =~ /^null/ ? 'CASE WHEN i % 10 <> 5 THEN i % 1000 END' : 'i % 1000'; }
+
 my $node = new_server('main', { no_data_checksums => 1 }, 'fsync = off', 'log_statement = none',
 	'log_min_messages = warning');
 my @names = sort keys %damages;
@@ -333,14 +355,14 @@ my @names = sort keys %damages;
 # dead, so the journal is not empty and pages have gaps.
 $node->safe_psql('postgres', join("\n", map {
 		"CREATE TABLE t_$_ (id int, k int);
-		INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(1, 3000) i;
-		SET gpujoin.debug_step = '" . (/^narrow/ ? '' : 'plain pages') . "';
+		INSERT INTO t_$_ SELECT i, " . keys_of($_) . " FROM generate_series(1, 3000) i;
+		SET gpujoin.debug_step = '" . (/^(narrow|null)/ ? '' : 'plain pages') . "';
 		CREATE INDEX i_$_ ON t_$_ USING gpujoin (k)" . (/cover/ ? ' INCLUDE (id)' : '') . "
 			WITH (lanes = " . (/two_lanes/ ? 2 : 1) . ");
 " . (/^built/ ? '' : "
 		DELETE FROM t_$_ WHERE id % 10 = 0;
 		VACUUM t_$_;
-		INSERT INTO t_$_ SELECT i, i % 1000 FROM generate_series(3001, 3900) i;")
+		INSERT INTO t_$_ SELECT i, " . keys_of($_) . " FROM generate_series(3001, 3900) i;")
 	} @names));
 my $layout = $node->safe_psql('postgres',
 	"SELECT slots_per_page, lanes, format_version FROM gpujoin_index_info('i_none')");
