@@ -465,8 +465,12 @@ check_lower(CheckState *state, BlockNumber block, Page page, const void *end)
 static void
 check_meta(CheckState *state)
 {
+	GjIndexState nulls;
+
 	(void) GjIndexGetLength(state->index);
 	GjIndexGetInfo(state->index, &state->info);
+	if (state->info.stores_nulls)
+		GjIndexGetPart(state->index, true, &nulls);	/* which checks the page that is open */
 	state->wide = GjWideCreate(&state->info);
 	GjIndexGetState(state->index, &state->now);
 	state->min_blocks = state->now.min_blocks;

@@ -54,8 +54,8 @@
  *
  * Before a fold writes, runs without live entries are dropped, in a change of their own.
  *
- * The part of NULL keys (pages/format.h) is folded after the other one, in the same steps, except by
- * a flush: no search of keys reads its delta.
+ * The part of NULL keys (pages/format.h) is folded after the other one, in the same steps, except
+ * by a flush: no search of keys reads its delta.
  *
  * A merge in steps may be under way between two folds.  A fold neither merges nor drops its
  * sources, and the pages that it has written are not free.

@@ -9,11 +9,11 @@
  * once every 64 rows, when a full tail is moved to a data page.  Measured: INSERT ... SELECT of
  * half a million random keys takes 0.4 times the processor time that it takes with a btree instead.
  *
- * There are several lanes (reloption lanes), and one for NULL keys.  A backend has a preferred one and uses another one
- * whose tail page is not locked at the moment, so that inserters rarely wait.  A row is added to
- * the tail page; a full tail is flushed to the lane's open data page; when that is full, the lane
- * gets another one, either a free page or a new one, which is entered in the delta's list.  From
- * time to time the list needs a page, too.
+ * There are several lanes (reloption lanes), and one for NULL keys.  A backend has a preferred one
+ * and uses another one whose tail page is not locked at the moment, so that inserters rarely wait.
+ * A row is added to the tail page; a full tail is flushed to the lane's open data page; when that
+ * is full, the lane gets another one, either a free page or a new one, which is entered in the
+ * delta's list.  From time to time the list needs a page, too.
  *
  * Free pages are left to the next fold while they are few compared to the base run: the fold
  * needs as many as the delta has.  The file reaches the same length in the end, but a page is

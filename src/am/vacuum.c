@@ -3,15 +3,15 @@
  * vacuum.c
  *	  Deleting the entries of dead tuples.
  *
- * Every entry that was in the index when the deletion began must be shown to the callback:
- * lemma L5 of src/README, which index-only answers rely on, and VACUUM itself require that no
- * entry points to a line pointer that becomes free.  The order is that of lemma L2: the tail
- * pages, then the state of the metapage and the number of blocks, then the data pages below that
- * number, of the runs and deltas that the state lists, in both parts of the index.  The list version need not be compared,
- * because only one deletion or fold runs at a time: a deletion waits for the fold lock (am.h), and
- * holds it from before it reads the tails until it has raised the epoch.  Entries added later
- * belong to tuples inserted later, which this VACUUM does not remove.  Because flushes wait
- * meanwhile, the deletion does not sleep, as the limits of VACUUM's cost demand, until it has
+ * Every entry that was in the index when the deletion began must be shown to the callback: lemma
+ * L5 of src/README, which index-only answers rely on, and VACUUM itself require that no entry
+ * points to a line pointer that becomes free.  The order is that of lemma L2: the tail pages, then
+ * the state of the metapage and the number of blocks, then the data pages below that number, of
+ * the runs and deltas that the state lists, in both parts of the index.  The list version need not
+ * be compared, because only one deletion or fold runs at a time: a deletion waits for the fold
+ * lock (am.h), and holds it from before it reads the tails until it has raised the epoch.  Entries
+ * added later belong to tuples inserted later, which this VACUUM does not remove.  Because flushes
+ * wait meanwhile, the deletion does not sleep, as the limits of VACUUM's cost demand, until it has
  * released the lock.
  *
  * Pages are read in file order.  Pages of dead runs are skipped, and so are those of a run that a

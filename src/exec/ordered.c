@@ -68,9 +68,10 @@
  * memory, there are no batches, and all rows are sorted.
  *
  * If the index cannot tell which rows there are (rows with a NULL key are wanted that it does not
- * store, or the snapshot may see rows that the index lacks), each batch reads the whole heap, and the tuples themselves
- * are put in order.  A tuple is then identified by its own TID, not by that of its chain's root,
- * and is fetched by it.  The choice between entries and tuples is made once for all batches.
+ * store, or the snapshot may see rows that the index lacks), each batch reads the whole heap, and
+ * the tuples themselves are put in order.  A tuple is then identified by its own TID, not by that
+ * of its chain's root, and is fetched by it.  The choice between entries and tuples is made once
+ * for all batches.
  *
  * Serializable transactions lock the index as for any match, or the heap, and each tuple as it is
  * fetched; they get no rows from entries.

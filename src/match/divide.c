@@ -2,7 +2,7 @@
  *
  * divide.c
  *	  A match that the processes of a parallel plan share: their roles, and how its work is
- *	  divided among them.
+ *	  divided among them; and the keys of a match in pieces, if a device's answer does not fit.
  *
  * The process that comes first searches, or decides how all processes search, and publishes that;
  * the others wait for it.  Then all do the same:
@@ -59,6 +59,7 @@
 /* With fewer keys per process, the share of one process may be twice that of another */
 #define MIN_KEYS				2.0
 
+static uint64 count_keys(const GjPieces *pieces, double entries_per_key, uint64 max);
 static void init_found(GjSharedFind *shared);
 static GjSharePhase enter(GjShare *share, bool whole);
 static GjSharePhase wait_for_match(GjSharedFind *shared);
@@ -406,4 +407,102 @@ range_start(const GjSharedRanges *shared, const GjKeySet *keys, uint64 range)
 	if (range == shared->nranges)
 		return GjKeySetCount(keys);
 	return GjKeySetLowerBound(keys, shared->starts[range]);
+}
+
+/*-------------------------------------------------------------------------
+ * Pieces
+ *
+ * Divide the keys of a match among requests to a device, so that each answer fits in
+ * memory.
+ *
+ * Keys ascend, so a part of them is a range.  We know the number of entries of all keys
+ * together, from the answer that was too large, and of the keys requested since then.  The
+ * next request takes as many keys as should have three quarters of the entries that fit, by the
+ * entries per key of the remaining keys or of the last request, whichever is higher.  If an
+ * answer is still too large, we repeat the request with half of the keys or fewer; discarding
+ * the answer costs the device's time and the transfer, a hundredth of the time that the plan
+ * above takes for its rows.
+ *
+ * A device searches all entries for each request, however few it finds.  So if many requests are
+ * needed, the CPU, which reads the index once, is quicker.  With the planner's costs and 20 M
+ * entries, this is the case for 97 or more requests, or some 40 million rows with the usual
+ * work_mem.  We check that before each request.  A single key that has too many entries cannot be
+ * divided; the CPU finds its entries, too.
+ *
+ * The device's counts decide only the number of requests.  Each request removes at least one
+ * key, or is followed by one with half of the keys.
+ *-------------------------------------------------------------------------
+ */
+
+/*
+ * Begin with one request for the keys from first to before end, which should have "expected"
+ * entries
+ *
+ * capacity is the number of entries that fit in memory; with more than max_requests requests, the
+ * CPU is quicker.
+ */
+void
+GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity, double max_requests,
+			 double expected)
+{
+	pieces->end = end;
+	pieces->next = first;
+	pieces->step = end - first;
+	pieces->expected = expected;
+	pieces->capacity = capacity;
+	pieces->target = Max(capacity / 4 * 3, 1);
+	pieces->max_requests = max_requests;
+}
+
+/*
+ * Return true if a request should be made, for the next "step" keys
+ */
+bool
+GjPiecesGoOn(const GjPieces *pieces)
+{
+	return pieces->step > 0 && pieces->expected <= pieces->max_requests * pieces->target;
+}
+
+/*
+ * Advance to the next keys, after a request that was answered with nfound entries
+ */
+void
+GjPiecesTook(GjPieces *pieces, uint64 nfound)
+{
+	double		last = (double) nfound / pieces->step;
+	uint64		left;
+
+	pieces->next += pieces->step;
+	pieces->expected = Max(pieces->expected - nfound, 0.0);
+	left = pieces->end - pieces->next;
+	if (pieces->expected <= pieces->target)
+		pieces->step = left;
+	else
+		pieces->step = count_keys(pieces, Max(last, pieces->expected / left), left);
+}
+
+/*
+ * Take fewer keys, after a request that found nfound entries, too many for memory; none if it had
+ * only one key
+ *
+ * Entries that arrive out of order take more memory; in that case we aim at fewer entries.
+ */
+void
+GjPiecesDivide(GjPieces *pieces, uint64 nfound)
+{
+	if (nfound <= pieces->capacity)
+		pieces->target = Max(Min(pieces->target, nfound / 2), 1);
+	pieces->expected = Max(pieces->expected, (double) nfound);
+	pieces->step = count_keys(pieces, (double) nfound / pieces->step, pieces->step / 2);
+}
+
+/*
+ * Estimate how many keys have the target number of entries; at least one, unless max is 0
+ */
+static uint64
+count_keys(const GjPieces *pieces, double entries_per_key, uint64 max)
+{
+	double		n = entries_per_key > 0 ? pieces->target / entries_per_key : (double) max;
+
+	return n >= max ? max : Min(Max((uint64) n, 1), max);
 }

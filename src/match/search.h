@@ -177,6 +177,18 @@ typedef struct GjKeyRange
 	double		expected;		/* estimated number of entries that have these keys */
 } GjKeyRange;
 
+/* A range of keys, divided among requests to a device */
+typedef struct GjPieces
+{
+	uint64		end;			/* position after the last of these keys */
+	uint64		next;			/* first key of the next request */
+	uint64		step;			/* number of keys in the next request; 0: no request */
+	double		expected;		/* estimated entries of the keys from next on */
+	uint64		target;			/* number of entries that an answer should have */
+	uint64		capacity;		/* maximum number of entries in an answer */
+	double		max_requests;	/* with more requests to come, the CPU is quicker */
+} GjPieces;
+
 /* A process's part in a match */
 typedef enum GjShareRole
 {
@@ -221,7 +233,12 @@ struct GjSharedFind
 								 * NULL keys, if these are wanted */
 };
 
-/* divide.c */
+/* divide.c: the keys of a match in parts */
+extern void GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity,
+						  double max_requests, double expected);
+extern bool GjPiecesGoOn(const GjPieces *pieces);
+extern void GjPiecesTook(GjPieces *pieces, uint64 nfound);
+extern void GjPiecesDivide(GjPieces *pieces, uint64 nfound);
 extern GjShareRole GjShareEnter(GjShare *share, bool whole);
 extern void GjSharePublish(GjSharedFind *shared);
 extern bool GjRangesShare(GjSharedRanges *shared, const GjEntryRequest *request,

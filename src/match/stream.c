@@ -94,18 +94,6 @@ typedef enum StreamPhase
 	PHASE_DONE					/* all entries have been returned */
 } StreamPhase;
 
-/* A range of keys, divided among requests to a device */
-typedef struct Pieces
-{
-	uint64		end;			/* position after the last of these keys */
-	uint64		next;			/* first key of the next request */
-	uint64		step;			/* number of keys in the next request; 0: no request */
-	double		expected;		/* estimated entries of the keys from next on */
-	uint64		target;			/* number of entries that an answer should have */
-	uint64		capacity;		/* maximum number of entries in an answer */
-	double		max_requests;	/* with more requests to come, the CPU is quicker */
-} Pieces;
-
 struct GjEntryStream
 {
 	GjEntryRequest request;
@@ -133,7 +121,7 @@ struct GjEntryStream
 	bool		refused;		/* a device did not answer for a piece: do not ask again */
 	const char *reason;			/* why the CPU found some entries; NULL if it found none */
 	uint64		nsearched;		/* number of entries that its last answer was found among */
-	Pieces		pieces;
+	GjPieces	pieces;
 
 	/* The CPU's part of the match */
 	const GjKeySet *wanted;		/* keys, or those that a device has left; NULL until known */
@@ -178,12 +166,6 @@ static void end_search(GjEntryStream *stream);
 static void end_phase(GjEntryStream *stream);
 static void end_keys(GjEntryStream *stream);
 static void mark_nulls(const GjEntryStream *stream);
-static uint64 count_keys(const Pieces *pieces, double entries_per_key, uint64 max);
-static void pieces_begin(Pieces *pieces, uint64 first, uint64 end, uint64 capacity,
-						 double max_requests, double expected);
-static bool pieces_go_on(const Pieces *pieces);
-static void pieces_took(Pieces *pieces, uint64 nfound);
-static void pieces_divide(Pieces *pieces, uint64 nfound);
 static void share_match(GjEntryStream *stream);
 static bool share_ranges(GjEntryStream *stream);
 static void share_entries(GjEntryStream *stream);
@@ -506,9 +488,9 @@ take_passing(GjEntryStream *stream, const GjEntrySet *set, GjTidSet *tids)
 /*
  * List the whole heap in place of a match
  *
- * If an index does not store NULL keys, plans are not made for rows with these (plan/conditions.c),
- * but it may turn out when a scan starts that they are wanted.  In that case a serializable transaction locks the heap as a
- * sequential scan does.
+ * If an index does not store NULL keys, plans are not made for rows with these
+ * (plan/conditions.c), but it may turn out when a scan starts that they are wanted.  In that case
+ * a serializable transaction locks the heap as a sequential scan does.
  */
 static void
 take_heap(const GjEntryRequest *request, GjTidSet *tids, GjFallback why)
@@ -778,12 +760,12 @@ ask_for_all(GjEntryStream *stream)
 			break;
 		case ANSWER_TOO_LARGE:
 			GjEntrySetForgetTop(stream->whole);
-			pieces_begin(&stream->pieces, 0, GjKeySetCount(keys),
+			GjPiecesBegin(&stream->pieces, 0, GjKeySetCount(keys),
 						 GjEntrySetCapacity(stream->whole),
 						 GjMaxRequests(stream->request.index, stream->nsearched),
 						 (double) nfound);
-			pieces_divide(&stream->pieces, nfound);
-			if (pieces_go_on(&stream->pieces))
+			GjPiecesDivide(&stream->pieces, nfound);
+			if (GjPiecesGoOn(&stream->pieces))
 				stream->phase = PHASE_DEVICE;
 			else
 				stream->request.stats->answers[GJ_FALLBACK_TOO_MANY]++;
@@ -807,7 +789,7 @@ ask(GjEntryStream *stream)
 
 	Assert(stream->phase == PHASE_DEVICE);
 	INSTR_TIME_SET_CURRENT(start);
-	while (!stream->refused && pieces_go_on(&stream->pieces))
+	while (!stream->refused && GjPiecesGoOn(&stream->pieces))
 	{
 		answer = ask_for_piece(stream);
 		stream->refused = answer == ANSWER_NONE;
@@ -830,7 +812,7 @@ static Answer
 ask_for_piece(GjEntryStream *stream)
 {
 	const GjEntryRequest *request = &stream->request;
-	Pieces	   *pieces = &stream->pieces;
+	GjPieces *pieces = &stream->pieces;
 	GjKeySet   *keys = GjKeySetSlice(stream->context, request->keys, pieces->next, pieces->step);
 	GjTailHits	tails = {0};
 	uint64		nfound;
@@ -841,11 +823,11 @@ ask_for_piece(GjEntryStream *stream)
 	answer = ask_device(stream, keys, &tails, &nfound);
 	if (answer == ANSWER_THERE)
 	{
-		pieces_took(pieces, nfound);
+		GjPiecesTook(pieces, nfound);
 		request->stats->pieces++;
 	}
 	else if (answer == ANSWER_TOO_LARGE)
-		pieces_divide(pieces, nfound);
+		GjPiecesDivide(pieces, nfound);
 	if (tails.rows != NULL)
 		pfree(tails.rows);
 	GjKeySetFree(keys);
@@ -1020,104 +1002,6 @@ begin_search(GjEntryStream *stream)
 	MemoryContextSwitchTo(old);
 }
 
-/*-------------------------------------------------------------------------
- * Pieces
- *
- * Divide the keys of a match among requests to a device, so that each answer fits in
- * memory.
- *
- * Keys ascend, so a part of them is a range.  We know the number of entries of all keys
- * together, from the answer that was too large, and of the keys requested since then.  The
- * next request takes as many keys as should have three quarters of the entries that fit, by the
- * entries per key of the remaining keys or of the last request, whichever is higher.  If an
- * answer is still too large, we repeat the request with half of the keys or fewer; discarding
- * the answer costs the device's time and the transfer, a hundredth of the time that the plan
- * above takes for its rows.
- *
- * A device searches all entries for each request, however few it finds.  So if many requests are
- * needed, the CPU, which reads the index once, is quicker.  With the planner's costs and 20 M
- * entries, this is the case for 97 or more requests, or some 40 million rows with the usual
- * work_mem.  We check that before each request.  A single key that has too many entries cannot be
- * divided; the CPU finds its entries, too.
- *
- * The device's counts decide only the number of requests.  Each request removes at least one
- * key, or is followed by one with half of the keys.
- *-------------------------------------------------------------------------
- */
-
-/*
- * Begin with one request for the keys from first to before end, which should have "expected"
- * entries
- *
- * capacity is the number of entries that fit in memory; with more than max_requests requests, the
- * CPU is quicker.
- */
-static void
-pieces_begin(Pieces *pieces, uint64 first, uint64 end, uint64 capacity, double max_requests,
-			 double expected)
-{
-	pieces->end = end;
-	pieces->next = first;
-	pieces->step = end - first;
-	pieces->expected = expected;
-	pieces->capacity = capacity;
-	pieces->target = Max(capacity / 4 * 3, 1);
-	pieces->max_requests = max_requests;
-}
-
-/*
- * Return true if a request should be made, for the next "step" keys
- */
-static bool
-pieces_go_on(const Pieces *pieces)
-{
-	return pieces->step > 0 && pieces->expected <= pieces->max_requests * pieces->target;
-}
-
-/*
- * Advance to the next keys, after a request that was answered with nfound entries
- */
-static void
-pieces_took(Pieces *pieces, uint64 nfound)
-{
-	double		last = (double) nfound / pieces->step;
-	uint64		left;
-
-	pieces->next += pieces->step;
-	pieces->expected = Max(pieces->expected - nfound, 0.0);
-	left = pieces->end - pieces->next;
-	if (pieces->expected <= pieces->target)
-		pieces->step = left;
-	else
-		pieces->step = count_keys(pieces, Max(last, pieces->expected / left), left);
-}
-
-/*
- * Take fewer keys, after a request that found nfound entries, too many for memory; none if it had
- * only one key
- *
- * Entries that arrive out of order take more memory; in that case we aim at fewer entries.
- */
-static void
-pieces_divide(Pieces *pieces, uint64 nfound)
-{
-	if (nfound <= pieces->capacity)
-		pieces->target = Max(Min(pieces->target, nfound / 2), 1);
-	pieces->expected = Max(pieces->expected, (double) nfound);
-	pieces->step = count_keys(pieces, (double) nfound / pieces->step, pieces->step / 2);
-}
-
-/*
- * Estimate how many keys have the target number of entries; at least one, unless max is 0
- */
-static uint64
-count_keys(const Pieces *pieces, double entries_per_key, uint64 max)
-{
-	double		n = entries_per_key > 0 ? pieces->target / entries_per_key : (double) max;
-
-	return n >= max ? max : Min(Max((uint64) n, 1), max);
-}
-
 /* A shared match: see divide.c ---------------------------------------------------- */
 
 /*
@@ -1290,7 +1174,7 @@ static bool
 take_range(GjEntryStream *stream)
 {
 	GjSharedRanges *shared = &stream->shared->ranges;
-	Pieces	   *pieces = &stream->pieces;
+	GjPieces *pieces = &stream->pieces;
 	GjKeyRange	range;
 
 	if (!GjRangesTake(shared, stream->request.keys, stream->refused, &range))
@@ -1301,10 +1185,10 @@ take_range(GjEntryStream *stream)
 		GjEntrySetFree(stream->piece);
 		stream->piece = NULL;
 	}
-	pieces_begin(pieces, range.first, range.end, pieces->capacity,
+	GjPiecesBegin(pieces, range.first, range.end, pieces->capacity,
 				 GjMaxRequests(stream->request.index, shared->index_entries), range.expected);
 	if (range.expected > pieces->capacity && range.end - range.first > 1)
-		pieces_divide(pieces, (uint64) range.expected);
+		GjPiecesDivide(pieces, (uint64) range.expected);
 	return true;
 }
 

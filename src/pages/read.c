@@ -35,7 +35,8 @@ static bool read_list(Relation index, const GjIndexState *state, const GjDelta *
 static void copy_list_page(Relation index, Buffer buffer, BlockNumber first_data,
 						   BlockNumber nblocks, int count, BlockNumber *blocks);
 static void lists_check(Relation index, const GjMetaPageData *meta);
-static int	check_null_lists(Relation index, const GjMetaPageData *meta, uint32 *numbers, int count);
+static int	check_null_lists(Relation index, const GjMetaPageData *meta, uint32 *numbers,
+							 int count);
 static void check_merge(Relation index, const GjMetaPageData *meta);
 static void describe_words(GjIndexInfo *info);
 static void describe_layout(const GjMetaPageData *meta, GjIndexInfo *info);

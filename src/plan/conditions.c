@@ -1040,9 +1040,9 @@ add_step(GjKeyNode *node, List **lists, List **values)
  *
  * A row-independent condition beside "key IS NULL" is a source, too, as in the clause that the
  * Entity Framework writes: key = ANY ($1) OR (key IS NULL AND array_position($1, NULL) IS NOT
- * NULL).  An index that does not store NULL keys has no such rows, so the scan reads the whole table
- * if the condition turns out to be true.  That is correct, and rare.  A plain "key IS NULL" always
- * asks for such rows; with such an index we offer nothing for it.
+ * NULL).  An index that does not store NULL keys has no such rows, so the scan reads the whole
+ * table if the condition turns out to be true.  That is correct, and rare.  A plain "key IS NULL"
+ * always asks for such rows; with such an index we offer nothing for it.
  *
  * We evaluate such a condition before the scan, but PostgreSQL only when it finds a NULL key.  So
  * its evaluation must have no visible effect: it cannot fail, and it runs no subquery, which might
@@ -1058,8 +1058,8 @@ add_step(GjKeyNode *node, List **lists, List **values)
  * NULL if it is something else, or if these must not be evaluated before the scan
  *
  * siblings are the operands of the OR that contains it.  *exact becomes false if the clause must
- * also be tested on each row.  *must_wait becomes true if a condition must not be evaluated before a
- * NULL key has been found, which is not known as early as the scan tests its entries.
+ * also be tested on each row.  *must_wait becomes true if a condition must not be evaluated before
+ * a NULL key has been found, which is not known as early as the scan tests its entries.
  */
 static GjKeyNode *
 fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr, List *siblings,

@@ -107,7 +107,8 @@ GjFoldWhole(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char 
 
 	if (nulls && !GjIndexHasNulls(index))
 	{
-		*refused = "no condition on its key, which may be NULL: it has no entries of such rows until it is rebuilt";
+		*refused = "no condition on its key, which may be NULL: it has no entries of such rows "
+			"until it is rebuilt";
 		return NIL;
 	}
 	/* rows that come from the table are tested by the code of their key before anything else */

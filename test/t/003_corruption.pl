@@ -98,7 +98,8 @@ my ($base, $place, $bitmap_place, $width, $shift, $count) = (0, 8, 10, 12, 13, 1
 
 damage("narrow_width_$_", $narrow_data, $narrow[0] + $width, pack('C', $_))
   foreach (0, 1, 3, 4, 5, 7, 9, 255);
-damage("narrow_tid_width_$_", $narrow_data, $narrow[1] + $width, pack('C', $_)) foreach (0, 1, 7, 8);
+damage("narrow_tid_width_$_", $narrow_data, $narrow[1] + $width, pack('C', $_))
+  foreach (0, 1, 7, 8);
 my %bases = (minus => -1, one => 1, wide => 1 << 31, block => 1 << 32, huge => 1 << 62);
 damage("narrow_base_$_", $narrow_data, $narrow[0] + $base, pack('q<', $bases{$_}))
   foreach keys %bases;
