@@ -74,7 +74,8 @@ require_tests() {
 # The library of clang's sanitizers is a separate package, named after the version.
 wish_for_libfuzzer() {
     local clang version
-    clang=$(command -v clang || compgen -c clang- | grep -xE 'clang-[0-9]+' | sort -V | tail -n 1) || true
+    clang=$(command -v clang || compgen -c clang- | grep -xE 'clang-[0-9]+' |
+        sort -V | tail -n 1) || true
     if [ -z "$clang" ]; then
         wish_for clang
         clang=$(command -v clang) || return 0

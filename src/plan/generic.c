@@ -4,10 +4,10 @@
  *	  What a generic plan costs, for the plan cache.
  *
  * An array of unknown length is assumed to have gpujoin.assumed_keys elements, so that a plan is
- * chosen that serves long lists, too.  The plan cache compares the cost of such a plan with those of
- * the custom plans before it, which are for the arrays that were sent.  If these were shorter, it
- * would plan each execution anew, for ever, though the generic plan is the same plan: it counts the
- * elements when it is executed.  Planning a list of ten keys takes as long as executing it.
+ * chosen that serves long lists, too.  The plan cache compares its cost with the costs of custom
+ * plans, which are for the arrays that were sent.  If those were shorter, it would plan every
+ * execution, though the generic plan is the same plan: it counts the elements when it is executed.
+ * Planning a list of ten keys takes as long as executing it.
  *
  * So the cost of a generic plan is lowered after it has been chosen, to that for the ten elements
  * that PostgreSQL assumes.  The plan cache keeps it if the custom plans cost more than that, as it
@@ -25,11 +25,34 @@
 #include "base/gpujoin.h"
 #include "planner.h"
 
-/* The last scan that was planned, and the fraction of its cost that is for more than ten elements */
+/* The last scan that was planned, and the fraction of its cost that is for further elements */
 static const Plan *noted_scan = NULL;
 static double noted_excess = 0.0;
 
 static Plan *only_child(Plan *plan);
+
+/*
+ * Estimate which fraction of its cost a scan would not have if its array of unknown length had as
+ * many elements as PostgreSQL assumes; returns 0 if it has no such array
+ */
+double
+GjGenericExcess(PlannerInfo *root, const GjCostInput *input, List *conditions, Cost cost)
+{
+	const GjKeyNode *node = ((GjKeyCondition *) linitial(conditions))->node;
+	GjCostInput few = *input;
+	Cost		startup;
+	Cost		run;
+
+	if (list_length(conditions) != 1 || node->step != GJ_STEP_SOURCE ||
+		node->source.tuples != NULL || !GjSourceIsUnknown(&node->source) ||
+		input->nkeys <= GJ_FEWEST_ASSUMED_KEYS)
+		return 0;
+
+	few.nkeys = GJ_FEWEST_ASSUMED_KEYS;
+	few.nmatches *= few.nkeys / input->nkeys;
+	GjCostSearch(root, &few, &startup, &run);
+	return startup + run < cost ? 1.0 - (startup + run) / cost : 0.0;
+}
 
 /*
  * Note a scan that was planned, and its excess, or forget the last one (NULL)

@@ -93,6 +93,9 @@ typedef struct GjCostInput
 	int			workers;		/* number of workers sharing the fetch, without the leader */
 } GjCostInput;
 
+/* Elements of an array of unknown length: PostgreSQL's assumption, ours for few distinct values */
+#define GJ_FEWEST_ASSUMED_KEYS	10.0
+
 /*
  * Indexes into the custom_private list of a GpuScan path.  A path is never copied, so the list may
  * contain planner nodes.
@@ -283,6 +286,8 @@ extern bool GjRowsAreSameEverywhere(PlannerInfo *root, const RelOptInfo *rel);
 extern bool GjValuesAreSameEverywhere(PlannerInfo *root, List *rinfos);
 
 /* generic.c: what a generic plan costs */
+extern double GjGenericExcess(PlannerInfo *root, const GjCostInput *input, List *conditions,
+							  Cost cost);
 extern void GjGenericNote(const Plan *scan, double excess);
 extern void GjGenericPrice(PlannedStmt *planned);
 

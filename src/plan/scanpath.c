@@ -52,8 +52,7 @@
 #define SPARE_ROWS				16.0
 #define SPARE_ROWS_OF_SLICE		3.0
 
-/* PostgreSQL's assumption, and ours for columns with few values */
-#define FEWEST_ASSUMED_KEYS		10.0
+/* Fraction of a column's values that an array of unknown length is assumed to have */
 #define ASSUMED_SHARE			0.1
 
 /* Cost of a Bitmap Index Scan node in operators, without its search */
@@ -107,8 +106,6 @@ static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *inde
 static double count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses);
 static Cost path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
 								  List *attnos, int workers, Cost alone);
-static double excess_of_assumed(PlannerInfo *root, const GjCostInput *input, List *conditions,
-								Cost cost);
 static CustomPath *make_path(const GjCostInput *input, List *conditions, List *attnos,
 							 int workers);
 static CustomPath *make_ordered_path(PlannerInfo *root, const GjCostInput *input,
@@ -528,7 +525,7 @@ path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 		(int) Min(GjCostReturned(input) * (1.0 - input->lacking), INT_MAX);
 	if (workers == 0)
 		intVal(list_nth(path->custom_private, GJ_SCAN_PATH_EXCESS)) =
-			(int) (1e6 * excess_of_assumed(root, input, conditions, startup + run));
+			(int) (1e6 * GjGenericExcess(root, input, conditions, startup + run));
 	startup += rel->reltarget->cost.startup;
 	run += rel->reltarget->cost.per_tuple * path->path.rows;
 
@@ -538,29 +535,6 @@ path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 	else
 		GjAddPath(root, rel, path, startup, run);
 	return startup + run;
-}
-
-/*
- * Estimate which fraction of its cost a scan would not have if its array of unknown length had as
- * many elements as PostgreSQL assumes; returns 0 if it has no such array
- */
-static double
-excess_of_assumed(PlannerInfo *root, const GjCostInput *input, List *conditions, Cost cost)
-{
-	const GjKeyNode *node = ((GjKeyCondition *) linitial(conditions))->node;
-	GjCostInput few = *input;
-	Cost		startup;
-	Cost		run;
-
-	if (list_length(conditions) != 1 || node->step != GJ_STEP_SOURCE ||
-		node->source.tuples != NULL || !GjSourceIsUnknown(&node->source) ||
-		input->nkeys <= FEWEST_ASSUMED_KEYS)
-		return 0;
-
-	few.nkeys = FEWEST_ASSUMED_KEYS;
-	few.nmatches *= few.nkeys / input->nkeys;
-	GjCostSearch(root, &few, &startup, &run);
-	return startup + run < cost ? 1.0 - (startup + run) / cost : 0.0;
 }
 
 /*
@@ -1104,7 +1078,7 @@ get_key_statistics(PlannerInfo *root, IndexOptInfo *index, KeyStatistics *key)
 double
 GjAssumedKeys(double ndistinct)
 {
-	return Min(gj_assumed_keys, Max(ndistinct * ASSUMED_SHARE, FEWEST_ASSUMED_KEYS));
+	return Min(gj_assumed_keys, Max(ndistinct * ASSUMED_SHARE, GJ_FEWEST_ASSUMED_KEYS));
 }
 
 static double
