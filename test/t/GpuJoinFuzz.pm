@@ -56,11 +56,28 @@ sub key_condition
 			is_int() ? "$key = ANY (keys_of(" . upto(60) . "))"
 			  : "$key IN (" . list($type) . ")";
 		},
+		sub { "$key IS " . pick('', '', 'NOT ') . 'NULL' },
+		sub { null_condition($b, $key, $type) },
 		sub { "$key IN (" . list($type) . ") AND $key = ANY (" . array($type) . ")" },
 		sub { range_condition($key, $type) },
 		sub { range_condition($key, $type) },
 		sub { folded_condition($b, $key, $type, 2) },
 		sub { folded_condition($b, $key, $type, 2) })->();
+}
+
+# Return a condition that rows with a NULL key may fulfill, or only they.
+sub null_condition
+{
+	my ($b, $key, $type) = @_;
+	my $is_null = "$key IS NULL";
+	return pick(
+		sub { "($key IN (" . list($type) . ") OR $is_null)" },
+		sub { "($is_null OR $key = ANY (" . array($type) . "))" },
+		sub { "($key = " . value($type, number()) . " OR $is_null)" },
+		sub { '(' . range_condition($key, $type) . " OR $is_null)" },
+		sub { "($is_null AND " . filter($b) . ')' },
+		sub { "NOT ($is_null OR $key = " . value($type, number()) . ')' },
+		sub { "$key IS " . pick('', 'NOT ') . "DISTINCT FROM " . value($type, number()) })->();
 }
 
 # Return a condition that must be folded into a set: wrapped, chained, negated, with the key cast.
@@ -95,6 +112,7 @@ sub folded_condition
 		sub { "NOT (" . $nested->() . ")" },
 		sub { range_condition($key, $type) },
 		sub { "(" . $nested->() . " AND " . filter($b) . ")" },
+		sub { null_condition($b, $key, $type) },
 		sub { is_int() ? "$cast IN (" . decimals() . ")" : $nested->() },
 		sub { is_int() ? "$cast <> ALL (ARRAY[" . decimals() . "])" : $nested->() },
 		sub { "($key = ANY ($array) OR ($key IS NULL AND "
@@ -168,7 +186,8 @@ my %shapes = (
 			[ 'u', 'id' ], [ 'u', 'n', 'id' ], [ 'v', 'n', 'id' ])->@*;
 		"SELECT row_number() OVER () AS place, q.* FROM (SELECT "
 		  . pick('id', 'id, v, k', 'b.*', 'id, n, u, v')
-		  . ' FROM big b WHERE ' . pick((key_condition('b')) x 3, 'true', 'b.k IS NOT NULL')
+		  . ' FROM big b WHERE '
+		  . pick((key_condition('b')) x 3, 'true', 'b.k IS NOT NULL', 'b.k IS NULL')
 		  . pick('', '', filters('b')) . ' ORDER BY '
 		  . join(', ', @order) . pick(' LIMIT 30', ' LIMIT (SELECT 300)', ' OFFSET 50 LIMIT 5',
 			' FETCH FIRST 4 ROWS WITH TIES', ' LIMIT 4 FOR UPDATE') . ') q';
@@ -264,7 +283,8 @@ my %shapes = (
 		  . join_filter() . pick(' FOR UPDATE', ' FOR UPDATE OF b', ' FOR SHARE OF s') });
 
 my %changes = (
-	update => sub { "UPDATE big b SET " . pick('v = v + 1', 'k = k', "t = t || 'x', v = 3")
+	update => sub { "UPDATE big b SET "
+		  . pick('v = v + 1', 'k = k', 'k = NULL', "t = t || 'x', v = 3")
 		  . " WHERE " . key_condition('b') . filters('b') . " RETURNING *" },
 	delete => sub { "DELETE FROM big b WHERE " . key_condition('b') . filters('b')
 		  . " RETURNING id" },
@@ -317,6 +337,12 @@ sub generic_query
 		sub { [ "SELECT id, k FROM big b WHERE (b.k = \$1::$type OR b.k = \$2::$type "
 			  . "OR b.k = ANY (\$3::${type}[]))" . filters('b'),
 				"(" . join(', ', (map { value($type, number()) } 1 .. 2), $array) . ")" ] },
+		sub { [ 'SELECT ' . pick('count(*), sum(v)', 'id, k') . " FROM big b WHERE (b.k = "
+			  . pick("\$1::$type", "ANY (ARRAY[\$1::$type, NULL])") . ' OR b.k IS NULL)'
+			  . filters('b'), '(' . pick(value($type, number()), 'NULL') . ')' ] },
+		sub { [ 'SELECT id, k FROM big b WHERE b.k IS ' . pick('', 'NOT ')
+			  . "DISTINCT FROM \$1::$type" . filters('b'),
+				'(' . pick(value($type, number()), 'NULL') . ')' ] },
 		sub { [ "SELECT id, k FROM big b WHERE (b.k = ANY (\$1::${type}[]) OR (b.k IS NULL "
 			  . "AND array_position(\$1, NULL) IS NOT NULL))" . filters('b'), "($array)" ] },
 		sub { [ "SELECT id, k FROM big b WHERE b.k = ANY (\$1::text::${type}[])" . filters('b'),
@@ -380,7 +406,7 @@ sub create_tables
 	%round = (
 		type => pick(sort(keys %types), @int_types),
 		span => pick(3, 30, 300, 3000, 24000),
-		nulls => pick(0, 0, 5, 50),
+		nulls => pick(0, 5, 5, 60),
 		salt => upto(1000000),
 		step => pick(1, 1, 7),
 		toasted => chance(0.2),
@@ -536,6 +562,10 @@ sub random_change
 			"UPDATE big SET k = " . $types{ $round{type} }{value}->(number() =~ s/-//r)
 			  . " WHERE " . $any->() . ";\n" },
 		sub { "UPDATE big SET k = NULL WHERE id % 97 = 3;\n" },
+		sub { "UPDATE big SET k = NULL WHERE " . $any->() . ";\n" },
+		sub {
+			"UPDATE big SET k = " . $types{ $round{type} }{value}->(number() =~ s/-//r)
+			  . " WHERE k IS NULL AND " . $any->() . ";\n" },
 		sub { "DELETE FROM big WHERE " . $any->() . ";\n" })->();
 }
 
