@@ -528,9 +528,9 @@ keep_sources(GjIndexState *state)
 		if (GjRunIsSource(&state->runs[i]))
 			state->runs[n++] = state->runs[i];
 	}
-	state->nruns = n;
+	state->nruns = state->nall = n;
 	for (int i = 0; i < lengthof(state->deltas); i++)
-		state->deltas[i].run = 0;
+		state->deltas[i].run = state->other_deltas[i].run = 0;
 }
 
 /*

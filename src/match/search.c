@@ -304,9 +304,13 @@ collect(GjSearch *search, GjTidSet *tids, const GjEntrySet *piece, GjMatchStats 
 		add_tails(search, target_of(search, tids, piece), stats);
 	GjTailHitsForget(&search->tails);
 	search->collected = true;
-	(void) GjFoldRequest(search->index, &search->state, SEARCH_FACTOR);
-	if (!search->counted)
-		GjFilterRuns(search);
+	if (!search->info->of_nulls)
+	{
+		/* all NULL keys are wanted, whatever their order, and no filter is for them */
+		(void) GjFoldRequest(search->index, &search->state, SEARCH_FACTOR);
+		if (!search->counted)
+			GjFilterRuns(search);
+	}
 	GjRunsOpen(search, stats);
 	for (int i = 0; i < search->state.nruns && !search->counted; i++)
 		stats->run_pages += search->state.runs[i].data_pages;

@@ -547,6 +547,7 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 	stream->reduced = request->reduction != NULL && reduce(stream);
 	stream->has_epoch = stream->reduced;
 	stream->nulls_left = keys->nulls;
+	Assert(!stream->reduced || !stream->nulls_left);	/* GjReducePrepare() */
 	if (stream->reduced)
 		stream->phase = PHASE_WHOLE;
 

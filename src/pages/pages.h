@@ -65,8 +65,8 @@ GjStateUnsorted(const GjIndexState *state)
 		(state->deltas[1].run != 0 ? state->deltas[1].data_pages : 0);
 }
 
-/* Runs, two deltas, the runs that a fold and a merge are writing */
-#define GJ_MAX_ALIVE	(GJ_MAX_RUNS + 4)
+/* Runs and two deltas of each part, the runs that a fold and a merge are writing */
+#define GJ_MAX_ALIVE	(GJ_MAX_RUNS + GJ_MAX_NULL_RUNS + 6)
 
 /*
  * The list that a page belongs to, according to a state that was read before the page.  The state

@@ -558,7 +558,7 @@ GjReportCorruption(Relation index, BlockNumber block, const char *detail)
 static void
 lists_check(Relation index, const GjMetaPageData *meta)
 {
-	uint32		numbers[GJ_MAX_ALIVE + GJ_MAX_NULL_RUNS + 2];
+	uint32		numbers[GJ_MAX_ALIVE];
 	int			count = 0;
 	int			most = meta->version == GJ_OLDEST_FORMAT ? GJ_FORMAT_2_RUNS : GJ_MAX_RUNS;
 
@@ -713,20 +713,21 @@ GjPageGetOwner(const GjIndexState *state, Page page)
 }
 
 /*
- * List the numbers below next_run that are not dead, without those of the other part; returns their
- * count
+ * List the numbers below next_run that are not dead, of both parts; returns their count
  */
 int
 GjListsGetAlive(const GjIndexState *state, uint32 *numbers)
 {
 	int			count = 0;
 
-	for (int i = 0; i < state->nruns; i++)
+	for (int i = 0; i < state->nall; i++)
 		numbers[count++] = state->runs[i].run;
 	for (int i = 0; i < lengthof(state->deltas); i++)
 	{
 		if (state->deltas[i].run != 0)
 			numbers[count++] = state->deltas[i].run;
+		if (state->other_deltas[i].run != 0)
+			numbers[count++] = state->other_deltas[i].run;
 	}
 	if (state->fold_run != 0)
 		numbers[count++] = state->fold_run;
