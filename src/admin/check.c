@@ -596,6 +596,7 @@ audit_tail(CheckState *state, BlockNumber block)
 	Buffer		buffer = ReadBuffer(state->index, block);
 	Page		page = BufferGetPage(buffer);
 	GjPageOpaque opaque;
+	GjIndexState now;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
 	GjPageCheck(state->index, buffer, GJ_PAGE_TAIL);
@@ -606,6 +607,14 @@ audit_tail(CheckState *state, BlockNumber block)
 		GjTailRow(page, &state->info, opaque->used))
 		GjReportCorruption(state->index, block,
 						   "A tail page's end does not agree with its number of rows.");
+	/* a row is added, and the metapage changed, under both locks, taken in this order */
+	if (opaque->used > 0 && block < GJ_FIRST_TAIL_BLOCK + state->info.nlanes)
+	{
+		GjIndexGetState(state->index, &now);
+		if ((now.used_tails >> (block - GJ_FIRST_TAIL_BLOCK) & 1) == 0)
+			GjReportCorruption(state->index, block,
+							   "The metapage says that a tail page with rows is empty.");
+	}
 	for (int row = 0; row < opaque->used; row++)
 		check_entry(state, block, NULL, block == GJ_FIRST_TAIL_BLOCK + state->info.nlanes,
 					GjTailRow(page, &state->info, row));

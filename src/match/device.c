@@ -107,7 +107,9 @@
 static GjFallback try_match(GjDeviceMatch *match);
 static bool is_for_few(const GjDeviceMatch *match);
 static GjFallback reach_mirror(GjDeviceMatch *match, bool may_sync);
+static bool note_reason(GjMatchStats *stats, GjFallback result, const char *why);
 static GjFallback check_index(GjDeviceMatch *match);
+static GjFallback check_service(const char **why);
 static GjFallback find_mirror(GjDeviceMatch *match, int place);
 static GjFallback get_mirror_made(GjDeviceMatch *match, const GjMirrorKey *key);
 static GjFallback catch_up(GjDeviceMatch *match);
@@ -143,12 +145,33 @@ GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 
 	result = try_match(&match);
 	stats->answers[result]++;
+	return result == GJ_FALLBACK_NONE || note_reason(stats, result, match.why);
+}
+
+/*
+ * Return true if a device may answer a match of a list of keys.  If not, note this as its answer.
+ */
+bool
+GjMirrorMayMatch(GjMatchStats *stats)
+{
+	const char *why = NULL;
+	GjFallback	result = check_service(&why);
+
 	if (result == GJ_FALLBACK_NONE)
 		return true;
+	stats->answers[result]++;
+	return note_reason(stats, result, why);
+}
 
+/*
+ * Note why a device does not answer; returns false
+ */
+static bool
+note_reason(GjMatchStats *stats, GjFallback result, const char *why)
+{
 	stats->reason = GjFallbackText(result);
-	if (match.why != NULL)
-		stats->reason = keep_text(match.why, stats->reason);
+	if (why != NULL)
+		stats->reason = keep_text(why, stats->reason);
 	return false;
 }
 
@@ -247,20 +270,30 @@ reach_mirror(GjDeviceMatch *match, bool may_sync)
 }
 
 /*
- * Check whether a device can be asked at all
+ * Check whether a device can be asked for an index, and whether one can be asked at all
  */
 static GjFallback
 check_index(GjDeviceMatch *match)
 {
-	if (!GjMirrorTableExists())
-		return GJ_FALLBACK_NOT_PRELOADED;
-	if (!GjServiceReady(&match->why))
-		return GJ_FALLBACK_SERVICE;
-	match->why = NULL;
+	GjFallback	result = check_service(&match->why);
+
+	if (result != GJ_FALLBACK_NONE)
+		return result;
 	if (RelationUsesLocalBuffers(match->index))
 		return GJ_FALLBACK_TEMPORARY;	/* no other session can read its pages */
 	if (!gj_force && RelationGetNumberOfBlocks(match->index) < GJ_MIN_DEVICE_BLOCKS)
 		return GJ_FALLBACK_SMALL;
+	return GJ_FALLBACK_NONE;
+}
+
+static GjFallback
+check_service(const char **why)
+{
+	if (!GjMirrorTableExists())
+		return GJ_FALLBACK_NOT_PRELOADED;
+	if (!GjServiceReady(why))
+		return GJ_FALLBACK_SERVICE;
+	*why = NULL;
 	return GJ_FALLBACK_NONE;
 }
 

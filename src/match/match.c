@@ -4,9 +4,9 @@
  *	  Choosing between device and CPU for a match, and keeping its statistics.
  *
  * This is the entry point for scans that need TIDs.  The CPU always searches the tail pages:
- * they are few, and their rows are stored nowhere else.  Then the device is asked; if it
- * does not answer, for whatever reason, the CPU searches deltas and runs.  The contract of
- * both is in match.h.
+ * they are few, and their rows are stored nowhere else.  Then the device, if there is one, is
+ * asked; if it does not answer, for whatever reason, the CPU searches deltas and runs.  The
+ * contract of both is in match.h.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -109,6 +109,7 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *mem
 	GjIndexInfo info;
 	GjTailHits	hits = {0};
 	GjSearch   *search;
+	bool		ask = may_be_stale && GjKeySetIsList(keys);
 	uint64		found = stats->tids;
 
 	if (GjKeySetIsEmpty(keys))
@@ -118,13 +119,13 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *mem
 	}
 
 	GjIndexGetInfo(index, &info);
-	if (memo == NULL || !memo->known)
+	if (!ask)
+		GjMatchStatsFallback(stats, GjKeySetIsList(keys) ? GJ_FALLBACK_PARTIAL :
+							 GJ_FALLBACK_COMPLEMENT);
+	ask = ask && GjMirrorMayMatch(stats);
+	if (ask && (memo == NULL || !memo->known))
 		GjSearchTails(index, &info, keys, &hits, stats);
-	if (!GjKeySetIsList(keys))
-		GjMatchStatsFallback(stats, GJ_FALLBACK_COMPLEMENT);
-	else if (!may_be_stale)
-		GjMatchStatsFallback(stats, GJ_FALLBACK_PARTIAL);
-	else if (GjMirrorMatch(index, &info, keys, target, NULL, stats))
+	if (ask && GjMirrorMatch(index, &info, keys, target, NULL, stats))
 	{
 		add_tail_hits(&hits, &info, target, stats);
 		GjTailHitsForget(&hits);
@@ -132,7 +133,7 @@ match(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *mem
 	}
 
 	stats->tids = found;		/* the CPU finds again what a device delivered before it failed */
-	search = GjSearchBegin(index, &info, keys, 0, &hits, memo);
+	search = GjSearchBegin(index, &info, keys, 0, ask ? &hits : NULL, memo);
 	GjSearchTids(search, tids, stats);
 	GjSearchEnd(search);
 }

@@ -10,8 +10,9 @@
  * The answer is delivered in pieces, so that it need not fit in memory.  The search starts with
  * the collection of all hits of tails and deltas, in this order:
  *
- *	  1. the tail pages of all lanes; if they have a hit, and entries are wanted, the metapage's
- *		 counters, and then the tails once more,
+ *	  1. the tail pages of all lanes, or of those that may have rows ("Tails that are not read"
+ *		 below); if they have a hit, and entries are wanted, the metapage's counters, and then the
+ *		 tails once more,
  *	  2. the metapage: V, the lists of runs and deltas,
  *	  3. all pages of V's deltas.
  *
@@ -79,6 +80,15 @@
  * The vacuum epoch that lemma L7 and match/visible.c need, E, must be read before any entry is
  * found.  It is that of the counters in 1; or V's, if tails had no hits.
  *
+ * Tails that are not read.  The metapage has a bit for each tail that is empty.  The record that
+ * adds a row to the tail clears it; the one that sets it again is made under the tail's exclusive
+ * lock, once the tail is empty.  So unless most tails have rows, 1 reads the metapage first, M, and
+ * then only the tails without the bit.  An entry that the snapshot may see was in the index before
+ * that.  If its tail had the bit in M, the entry had left it: it was in a delta or run that M
+ * lists, and is in one that V lists, by the proof of lemma L2, as if the tail had been read then.
+ * If all tails have the bit, no entry is found before M, and M is V.  The counters of M are those
+ * that e., g. and E need.  The tail of NULL keys has no bit, and is always read.
+ *
  * Searching again.  A scan that is rescanned, as in a nested loop, searches many times under one
  * snapshot, and its searches share a memo.  If one of them finds no row on any tail in 1, hits or
  * not, then the later ones leave out 1, and 2 takes the same V from the memo.  6 compares the lists
@@ -138,6 +148,7 @@ static void collect(GjSearch *search, GjTidSet *tids, const GjEntrySet *piece,
 static void begin_collection(GjSearch *search, bool entries, GjMatchStats *stats);
 static void read_tails(GjSearch *search, bool entries, GjMatchStats *stats);
 static GjMatchTarget target_of(GjSearch *search, GjTidSet *tids, const GjEntrySet *piece);
+static bool read_used_tails(GjSearch *search, GjMatchStats *stats);
 static void note_state(GjSearch *search);
 static void forget_state(GjSearch *search);
 static bool lists_moved(GjSearch *search);
@@ -156,6 +167,8 @@ static void search_runs(GjSearch *search, uint64 room, GjMatchTarget target,
 static bool try_runs(GjSearch *search, uint64 room, GjMatchTarget target, GjMatchStats *stats,
 					 GjPlace *end);
 static void end_collection(GjSearch *search, GjMatchStats *stats);
+static void search_lanes(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
+						 uint64 lanes, GjTailHits *hits, GjMatchStats *stats);
 static GjFewTids *tail_hits_tids(const GjTailHits *hits, const GjIndexInfo *info);
 
 /*
@@ -353,7 +366,12 @@ read_tails(GjSearch *search, bool entries, GjMatchStats *stats)
 		if (!search->has_tails)
 		{
 			GjTailHitsForget(&search->tails);
-			if (entries)
+			if (!search->info->many_tails)
+			{
+				if (read_used_tails(search, stats))
+					break;
+			}
+			else if (entries)
 				GjSearchTailsCounted(search->index, search->info, search->keys, &search->tails,
 									 stats);
 			else
@@ -364,6 +382,23 @@ read_tails(GjSearch *search, bool entries, GjMatchStats *stats)
 	} while (entries && search->tails.nrows > 0 &&
 			 has_published(&search->state, search->tails.sequence));
 	note_state(search);
+}
+
+/*
+ * Read the metapage, and the tails that may have rows by that.  Returns true if none may: then the
+ * state need not be read again.
+ */
+static bool
+read_used_tails(GjSearch *search, GjMatchStats *stats)
+{
+	GjIndexGetPart(search->index, search->info->of_nulls, &search->state);
+	GjStep("used tails known");
+	search_lanes(search->index, search->info, search->keys, search->state.used_tails,
+				 &search->tails, stats);
+	search->tails.sequence = search->state.sequence;
+	search->tails.vacuum_epoch = search->state.vacuum_epoch;
+	search->tails.counted = true;
+	return search->state.used_tails == 0;
 }
 
 /*
@@ -669,7 +704,8 @@ end_collection(GjSearch *search, GjMatchStats *stats)
  */
 
 /*
- * Search all tail pages, with one share lock at a time
+ * Search the tail pages, with one share lock at a time; unless most of them had rows, only those
+ * that have some by the metapage
  *
  * The caller has the index open with at least AccessShareLock, has taken its snapshot, and passes
  * a set that can match a key.
@@ -678,18 +714,41 @@ void
 GjSearchTails(Relation index, const GjIndexInfo *info, const GjKeySet *keys, GjTailHits *hits,
 			  GjMatchStats *stats)
 {
+	GjIndexCounters now = {.used_tails = PG_UINT64_MAX};
+
+	hits->counted = !info->many_tails;
+	if (hits->counted)
+	{
+		GjIndexGetCounters(index, &now);
+		GjStep("used tails known");
+	}
+	hits->sequence = now.sequence;
+	hits->vacuum_epoch = now.vacuum_epoch;
+	search_lanes(index, info, keys, now.used_tails, hits, stats);
+}
+
+/*
+ * Search the tail pages of some lanes, one bit each
+ */
+static void
+search_lanes(Relation index, const GjIndexInfo *info, const GjKeySet *keys, uint64 lanes,
+			 GjTailHits *hits, GjMatchStats *stats)
+{
 	int			max_rows = BLCKSZ / info->row_width;
 	int			any = 0;
 
-	hits->counted = false;
 	for (int lane = 0; lane < info->nlanes; lane++)
 	{
 		BlockNumber block = GJ_FIRST_TAIL_BLOCK + info->first_lane + lane;
-		Buffer		buffer = GjBufferRead(index, block, GjBufferRecall(index, block), NULL);
-		Page		page = BufferGetPage(buffer);
+		Buffer		buffer;
+		Page		page;
 		int			nrows;
 
+		if ((lanes >> lane & 1) == 0)
+			continue;
 		CHECK_FOR_INTERRUPTS();
+		buffer = GjBufferRead(index, block, GjBufferRecall(index, block), NULL);
+		page = BufferGetPage(buffer);
 		if (GjPageGetOpaque(page)->used > 0)	/* a hint */
 			GjKeySetPrepare(keys);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
@@ -732,13 +791,13 @@ GjSearchTailsCounted(Relation index, const GjIndexInfo *info, const GjKeySet *ke
 	GjIndexCounters now;
 
 	GjSearchTails(index, info, keys, hits, stats);
-	if (hits->nrows == 0)
+	if (hits->nrows == 0 || hits->counted)
 		return;
 	GjTailHitsForget(hits);
 	stats->pages = pages;
 	stats->entries = entries;
 	GjIndexGetCounters(index, &now);
-	GjSearchTails(index, info, keys, hits, stats);
+	search_lanes(index, info, keys, PG_UINT64_MAX, hits, stats);
 	hits->sequence = now.sequence;
 	hits->vacuum_epoch = now.vacuum_epoch;
 	hits->counted = true;

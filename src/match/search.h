@@ -42,7 +42,7 @@ typedef struct GjTailHits
 	char	   *rows;			/* in the format of the page */
 	int			nrows;
 	bool		empty;			/* no tail had any row */
-	bool		counted;		/* the metapage was read before, with these counters: if
+	bool		counted;		/* the metapage was read before, with these counters: always if
 								 * GjSearchTailsCounted() has found hits */
 	uint64		sequence;
 	uint64		vacuum_epoch;
@@ -131,6 +131,7 @@ typedef struct GjMirrorFound
 	uint64		entries;		/* number of all its entries */
 } GjMirrorFound;
 
+extern bool GjMirrorMayMatch(GjMatchStats *stats);
 extern bool GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 						  GjMatchTarget target, const uint64 *epoch, GjMatchStats *stats);
 extern bool GjMirrorCount(Relation index, const GjIndexInfo *info, const GjKeySet *keys,

@@ -146,7 +146,7 @@ static void take_passing(GjEntryStream *stream, const GjEntrySet *set, GjTidSet 
 static void take_heap(const GjEntryRequest *request, GjTidSet *tids, GjFallback why);
 static void prepare_match(const GjEntryRequest *request);
 static void begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids);
-static void search_tails(GjEntryStream *stream);
+static void search_tails(GjEntryStream *stream, bool ask);
 static void prepare(GjEntryStream *stream, uint64 columns, Size limit);
 static bool reduce(GjEntryStream *stream);
 static void make_whole(GjEntryStream *stream);
@@ -558,10 +558,12 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 	}
 	else if (!stream->reduced)
 	{
-		search_tails(stream);
+		bool		ask = GjKeySetIsList(keys) && GjMirrorMayMatch(stats);
+
 		if (!GjKeySetIsList(keys))
 			GjMatchStatsFallback(stats, GJ_FALLBACK_COMPLEMENT);
-		else
+		search_tails(stream, ask);
+		if (ask)
 			ask_for_all(stream);
 		stream->wanted = keys;
 		if (stream->phase == PHASE_TAILS)
@@ -580,22 +582,23 @@ begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 }
 
 /*
- * Search the tails.  The epoch, which is read before the first entry is found, is known then, if
- * there are hits, or others need it before the CPU searches: a device, or other processes.
+ * Search the tails, if a device will be asked; otherwise the CPU's search does so.  The epoch,
+ * which is read before the first entry is found, is known then, if there are hits, or others need
+ * it before the CPU searches: a device, or other processes.
  */
 static void
-search_tails(GjEntryStream *stream)
+search_tails(GjEntryStream *stream, bool ask)
 {
 	const GjEntryRequest *request = &stream->request;
 	GjIndexCounters now;
 
-	if (request->memo == NULL || !request->memo->known)
+	if (ask && (request->memo == NULL || !request->memo->known))
 		GjSearchTailsCounted(request->index, &stream->info, request->keys, &stream->tails,
 							 request->stats);
-	stream->tails_known = true;
+	stream->tails_known = ask;
 	if (stream->tails.counted)
 		stream->vacuum_epoch = stream->tails.vacuum_epoch;
-	else if (GjServiceReady(NULL) || (request->share != NULL && request->share->found != NULL))
+	else if (ask || (request->share != NULL && request->share->found != NULL))
 	{
 		GjIndexGetCounters(request->index, &now);
 		stream->vacuum_epoch = now.vacuum_epoch;

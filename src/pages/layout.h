@@ -70,6 +70,8 @@ typedef struct GjIndexInfo
 	uint16		nlanes;
 	bool		stores_nulls;	/* the index has a part of NULL keys */
 	bool		of_nulls;		/* this is that part: see GjInfoTurnToNulls() */
+	bool		many_tails;		/* a hint: at least half of the tails had rows when this process
+								 * last read the metapage */
 	bool		narrow;			/* new pages of runs are narrow */
 	bool		hashed;			/* equal codes do not prove that keys are equal */
 	bool		has_rests;		/* a hidden column, behind the values, has the keys' rests */
@@ -89,6 +91,7 @@ GjInfoTurnToNulls(GjIndexInfo *info)
 	info->first_lane = info->nlanes;
 	info->nlanes = 1;
 	info->of_nulls = true;
+	info->many_tails = true;	/* the metapage does not tell whether its tail is empty */
 }
 
 /*

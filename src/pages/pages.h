@@ -35,6 +35,7 @@ typedef struct GjIndexState
 	uint32		merge_run;
 	uint64		merge_dead;
 	uint16		format;			/* version of the metapage */
+	uint64		used_tails;		/* one bit a lane of the part: its tail may have rows */
 	int			nruns;			/* of one part of the index (format.h) */
 	int			nall;			/* of both: the other ones follow */
 	GjRun		runs[GJ_MAX_RUNS + GJ_MAX_NULL_RUNS];
@@ -53,6 +54,7 @@ typedef struct GjIndexCounters
 	uint64		sequence;
 	uint64		vacuum_epoch;
 	uint64		list_version;
+	uint64		used_tails;		/* as in GjIndexState */
 } GjIndexCounters;
 
 /*

@@ -146,7 +146,7 @@ GjDeltaRotate(Relation index, bool of_nulls)
 
 /*
  * Make sure that a lane adds nothing more to the previous delta; returns true if it had a page
- * of it open
+ * of it open.  If the lane's tail has no rows, note that.
  *
  * The caller has locked the lane's tail, which keeps all other processes from using the lane.
  */
@@ -167,6 +167,9 @@ GjLaneClose(Relation index, int lane)
 	if (was_open)
 	{
 		closed->open_block = InvalidBlockNumber;
+		if (lane < change.meta->nlanes && GjMetaTracksTails(change.meta) &&
+			GjPageGetOpaque(BufferGetPage(tail))->used == 0)
+			GjMetaGetMore(change.meta)->empty_tails |= UINT64CONST(1) << lane;
 		finish_change(&change);
 	}
 	else

@@ -12,6 +12,7 @@
  */
 #include "postgres.h"
 
+#include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 #include "utils/rel.h"
 
@@ -112,6 +113,7 @@ GjIndexGetCounters(Relation index, GjIndexCounters *counters)
 	counters->sequence = meta->sequence;
 	counters->vacuum_epoch = meta->vacuum_epoch;
 	counters->list_version = meta->list_version;
+	counters->used_tails = GjMetaUsedTails(meta);
 	UnlockReleaseBuffer(metabuf);
 }
 
@@ -368,6 +370,10 @@ fill_state(Relation index, GjMetaPage meta, bool of_nulls, GjIndexState *state)
 	state->next_run = meta->next_run;
 	state->fold_run = meta->fold_run;
 	state->format = meta->version;
+	state->used_tails = of_nulls ? PG_UINT64_MAX : GjMetaUsedTails(meta);
+	if (index->rd_amcache != NULL && !of_nulls)
+		((GjIndexInfo *) index->rd_amcache)->many_tails =
+			pg_popcount64(state->used_tails) * 2 >= meta->nlanes;
 	state->merge_run = get_merge_run(meta);
 	state->merge_dead = state->merge_run == 0 ? 0 : GjMetaGetMore(meta)->merge_dead;
 	state->nruns = copy_lists(meta, of_nulls, state->runs, state->deltas);

@@ -54,6 +54,8 @@ typedef struct Change
 	char		bytes[BLCKSZ + (2 * GJ_MAX_COLUMNS + 8) * FRAGMENT_HEAD];
 } Change;
 
+static uint64 tail_bit(const GjMetaPageData *meta, Buffer tail);
+static Buffer lock_if_empty(Relation index, Buffer tail);
 static void put_value(char *array, int slot, int width, const char *value);
 static void begin_change(Change *change, Buffer buffer);
 static void change_bytes(Change *change, void *to, const void *from, int n);
@@ -115,6 +117,9 @@ GjDataPut(Page page, const GjIndexInfo *info, int slot, const char *row)
  * which is a third of the work of INSERT ... SELECT, so we make the record that its replay expects.
  * pd_lower never moves down, and tails have no bounds of keys, so the record contains the row and
  * the number of rows only.
+ *
+ * If the metapage says that the tail is empty, the same record takes that back: a reader that finds
+ * the bit need not read the tail (match/search.c).
  */
 void
 GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *row)
@@ -124,8 +129,12 @@ GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *r
 	GjPageOpaque opaque = GjPageGetOpaque(page);
 	uint16		used = opaque->used + 1;
 	LocationIndex lower = GjTailRow(page, info, info->tail_rows) - (char *) page;
+	Buffer		metabuf = opaque->used == 0 ? lock_if_empty(index, tail) : InvalidBuffer;
+	GjMetaMore	more;
+	uint64		empty;
 	Change		change;
-	Change	   *changes[] = {&change};
+	Change		of_meta;
+	Change	   *changes[] = {&change, &of_meta};
 
 	begin_change(&change, tail);
 	START_CRIT_SECTION();
@@ -137,9 +146,44 @@ GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *r
 	}
 	change_bytes(&change, GjTailRow(page, info, opaque->used), row, info->row_width);
 	change_bytes(&change, &opaque->used, &used, sizeof(used));
-	log_changes(index, changes, lengthof(changes));
+	if (BufferIsValid(metabuf))
+	{
+		more = GjMetaGetMore(GjPageGetMeta(BufferGetPage(metabuf)));
+		empty = more->empty_tails & ~tail_bit(GjPageGetMeta(BufferGetPage(metabuf)), tail);
+		begin_change(&of_meta, metabuf);
+		change_bytes(&of_meta, &more->empty_tails, &empty, sizeof(empty));
+	}
+	log_changes(index, changes, BufferIsValid(metabuf) ? 2 : 1);
 	END_CRIT_SECTION();
 	GjStep("appended");
+	if (BufferIsValid(metabuf))
+		UnlockReleaseBuffer(metabuf);
+}
+
+/*
+ * Return the bit of a tail in the metapage; 0 for that of NULL keys, which is always read
+ */
+static uint64
+tail_bit(const GjMetaPageData *meta, Buffer tail)
+{
+	BlockNumber lane = BufferGetBlockNumber(tail) - GJ_FIRST_TAIL_BLOCK;
+
+	return lane < meta->nlanes ? UINT64CONST(1) << lane : 0;
+}
+
+/*
+ * Lock the metapage if it says that the locked tail is empty; otherwise return InvalidBuffer
+ */
+static Buffer
+lock_if_empty(Relation index, Buffer tail)
+{
+	Buffer		metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
+	GjMetaPage	meta = GjPageGetMeta(BufferGetPage(metabuf));
+
+	if (GjMetaTracksTails(meta) && (GjMetaGetMore(meta)->empty_tails & tail_bit(meta, tail)) != 0)
+		return metabuf;
+	UnlockReleaseBuffer(metabuf);
+	return InvalidBuffer;
 }
 
 static void
@@ -753,6 +797,8 @@ init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes, uint64
 		meta->lanes[lane].open_block = InvalidBlockNumber;
 	memset(GjMetaGetMore(meta), 0, sizeof(GjMetaMoreData));
 	GjMetaGetMore(meta)->hash_identity = hash_identity;
+	GjMetaGetMore(meta)->tracks_tails = 1;
+	GjMetaGetMore(meta)->empty_tails = GjMetaAllTails(meta);
 	if (GjMetaHasNulls(meta))
 	{
 		GjMetaNull	nulls = GjMetaGetNulls(meta);

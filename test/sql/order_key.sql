@@ -23,7 +23,7 @@ BEGIN
 	RETURN CASE WHEN ours = theirs THEN coalesce(top_plan(query), 'no order') ELSE format('wrong: %s, not %s: %s', ours, theirs, query) END;
 END $$;
 
--- Several runs, of which some have keys that others lack; unsorted entries; chains of updates and
+-- Several runs, some with keys that others lack; unsorted entries; chains of updates and
 -- dead rows.  Some keys have many rows, some codes far apart, some are the least and the greatest.
 CREATE TABLE big (id int, k int NOT NULL, k8 int8, k2 int2, day date, at timestamptz, v int, n numeric(9, 2),
 	hits int, body text) WITH (autovacuum_enabled = off, fillfactor = 80);

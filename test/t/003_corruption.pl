@@ -52,6 +52,7 @@ use constant {
 	NULLS_OFFSET => 684,
 	LANES => 920,
 	MERGE_RUN => 928,
+	EMPTY_TAILS => 960,
 	MORE_RUNS => 1008,
 	NULLS => 1520,
 	CHANGE => 8160,
@@ -276,6 +277,7 @@ damage("nruns_$_", META, NRUNS, pack('v', $_)) foreach (0, 2, 8, 9, 16, 17, 0xff
 damage("next_run_$_", META, NEXT_RUN, pack('V', $_)) foreach (0, 1, 2, 1 << 29, 0xffffffff);
 damage('next_run_9', META, NEXT_RUN, pack('V', 9), 'either');
 damage("fold_run_$_", META, FOLD_RUN, pack('V', $_)) foreach (1, 2, 3, 0xffffffff);
+damage('tail_seems_empty', META, EMPTY_TAILS, pack('Q<', 1));
 damage("merge_run_$_", META, MERGE_RUN, pack('V', $_)) foreach (1, 2, 3, 0xffffffff);
 damage("base_flags_$_", META, RUN + 6, pack('v', $_)) foreach (1, 2, 0xffff);
 damage('more_runs', META, MORE_RUNS, pack('V', 2), 'either');
