@@ -325,7 +325,7 @@ typedef struct GjMetaMoreData
 	uint32		merge_reserved;
 	uint64		merge_dead;		/* number of its entries that have been deleted already */
 	uint64		hash_identity;	/* identifies the hash function; 0 if keys are no hashes */
-	uint64		tracks_tails;	/* 1 if the index was built with empty_tails; 0 before format 4 */
+	uint64		tracks_tails;	/* 1 if the index was built with empty_tails, or 0 */
 	uint64		empty_tails;	/* one bit a lane, but for that of NULL keys: its tail has no rows */
 	uint64		reserved[5];
 	GjRun		runs[GJ_MAX_RUNS - GJ_FORMAT_2_RUNS];
@@ -365,13 +365,16 @@ GjMetaHasNulls(const GjMetaPageData *meta)
 	(GjMetaTracksTails(meta) ? GjMetaAllTails(meta) & ~GjMetaGetMore(meta)->empty_tails : \
 	 GjMetaAllTails(meta))
 
+/* The format whose libraries keep these bits: it must not follow GJ_FORMAT_VERSION */
+#define GJ_TAILS_FORMAT			4
+
 /*
  * Return true if all who add rows to a tail keep the bits.  A session whose library knows only
  * older formats may have an older index open, even after a fold has turned that into one of format
  * 4; but it cannot open an index that was built with the bits.
  */
 #define GjMetaTracksTails(meta) \
-	((meta)->version == GJ_FORMAT_VERSION && GjMetaGetMore(meta)->tracks_tails == 1)
+	((meta)->version >= GJ_TAILS_FORMAT && GjMetaGetMore(meta)->tracks_tails == 1)
 
 /* Address after the contents of a metapage, which pd_lower points to */
 #define GjMetaEnd(meta) \

@@ -265,6 +265,7 @@ extern void GjIndexGetCounters(Relation index, GjIndexCounters *counters);
 extern void GjIndexGetJournal(Relation index, GjIndexJournal *journal);
 extern BlockNumber GjIndexGetLength(Relation index);
 extern void GjMetaCheck(Relation index, Buffer metabuf);
+extern void GjMetaCheckLanes(Relation index, const GjMetaPageData *meta);
 extern void GjPageCheck(Relation index, Buffer buffer, GjPageKind kind);
 extern GjPageKind GjPageCheckKind(Relation index, Buffer buffer);
 extern void GjReportCorruption(Relation index, BlockNumber block, const char *detail)

@@ -109,6 +109,7 @@ GjIndexGetCounters(Relation index, GjIndexCounters *counters)
 	LockBuffer(metabuf, BUFFER_LOCK_SHARE);
 	GjPageCheck(index, metabuf, GJ_PAGE_META);
 	meta = GjPageGetMeta(BufferGetPage(metabuf));
+	GjMetaCheckLanes(index, meta);
 	counters->build_id = meta->build_id;
 	counters->sequence = meta->sequence;
 	counters->vacuum_epoch = meta->vacuum_epoch;
@@ -219,6 +220,17 @@ GjMetaCheck(Relation index, Buffer metabuf)
 		BLCKSZ - sizeof(GjPageOpaqueData))
 		GjReportCorruption(index, GJ_META_BLOCK,
 						   "The metapage's description of the pages is damaged.");
+}
+
+/*
+ * Check what GjMetaGetMore() needs.  The rest is checked once for each relation that is opened, but
+ * the page may be read again.
+ */
+void
+GjMetaCheckLanes(Relation index, const GjMetaPageData *meta)
+{
+	if (meta->nlanes < GJ_MIN_LANES || meta->nlanes > GJ_MAX_LANES)
+		GjReportCorruption(index, GJ_META_BLOCK, "The metapage's number of lanes is damaged.");
 }
 
 /*

@@ -180,6 +180,7 @@ lock_if_empty(Relation index, Buffer tail)
 	Buffer		metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
 	GjMetaPage	meta = GjPageGetMeta(BufferGetPage(metabuf));
 
+	GjMetaCheckLanes(index, meta);
 	if (GjMetaTracksTails(meta) && (GjMetaGetMore(meta)->empty_tails & tail_bit(meta, tail)) != 0)
 		return metabuf;
 	UnlockReleaseBuffer(metabuf);
