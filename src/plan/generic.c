@@ -19,6 +19,7 @@
  */
 #include "postgres.h"
 
+#include "nodes/nodeFuncs.h"
 #include "nodes/plannodes.h"
 
 #include "base/compat.h"
@@ -29,6 +30,7 @@
 static const Plan *noted_scan = NULL;
 static double noted_excess = 0.0;
 
+static bool has_client_value(Node *node, void *context);
 static Plan *only_child(Plan *plan);
 
 /*
@@ -45,6 +47,7 @@ GjGenericExcess(PlannerInfo *root, const GjCostInput *input, List *conditions, C
 
 	if (list_length(conditions) != 1 || node->step != GJ_STEP_SOURCE ||
 		node->source.tuples != NULL || !GjSourceIsUnknown(&node->source) ||
+		!has_client_value((Node *) node->source.value, NULL) ||
 		input->nkeys <= GJ_FEWEST_ASSUMED_KEYS)
 		return 0;
 
@@ -52,6 +55,20 @@ GjGenericExcess(PlannerInfo *root, const GjCostInput *input, List *conditions, C
 	few.nmatches *= few.nkeys / input->nkeys;
 	GjCostSearch(root, &few, &startup, &run);
 	return startup + run < cost ? 1.0 - (startup + run) / cost : 0.0;
+}
+
+/*
+ * Return true if an expression has a parameter that the client sets.  In a custom plan it is a
+ * constant.
+ */
+static bool
+has_client_value(Node *node, void *context)
+{
+	if (node == NULL)
+		return false;
+	if (IsA(node, Param))
+		return ((Param *) node)->paramkind == PARAM_EXTERN;
+	return expression_tree_walker(node, has_client_value, context);
 }
 
 /*

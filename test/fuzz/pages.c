@@ -176,9 +176,9 @@ make_images(int shape)
 	GjIndexInitFork(rel, MAIN_FORKNUM, 4711, 2, flags);
 	rel->rd_amcache = NULL;
 	GjIndexGetInfo(rel, &info);
-	build_run(2, 0, info.plain_slots * 4 + 5, true);
+	build_run(GJ_BASE_RUN, 0, info.plain_slots * 4 + 5, true);
 	row = info.plain_slots * 4 + 5;
-	build_run(3, row, info.plain_slots / 2, false);
+	build_run(GJ_NULL_RUN + 1, row, info.plain_slots / 2, false);
 	row += info.plain_slots / 2;
 	for (uint32 end = row + info.plain_slots + 20; row < end; row++)
 		insert(row % 300, row);
@@ -192,7 +192,7 @@ make_images(int shape)
 	blocks_resize(0);
 	GjIndexInitFork(rel, MAIN_FORKNUM, 4712, 2, flags);
 	rel->rd_amcache = NULL;
-	build_run(2, 0, info.plain_slots, false);
+	build_run(GJ_BASE_RUN, 0, info.plain_slots, false);
 	for (row = 0; row < 100; row++)
 		insert(row, row);
 	keep(&images[shape][2]);

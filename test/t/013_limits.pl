@@ -23,7 +23,7 @@ use constant {
 	USED => 8188
 };
 my ($data_kind, $directory_kind) = (4, 5);
-my $first_data = 3;    # one lane
+my $first_data = 4;    # one lane, and that of NULL keys
 
 my $node = new_server('main', { no_data_checksums => 1 }, 'fsync = off', 'max_connections = 10',
 	'gpujoin.auto_load = off');
