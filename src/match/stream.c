@@ -765,9 +765,9 @@ ask_for_all(GjEntryStream *stream)
 		case ANSWER_TOO_LARGE:
 			GjEntrySetForgetTop(stream->whole);
 			GjPiecesBegin(&stream->pieces, 0, GjKeySetCount(keys),
-						 GjEntrySetCapacity(stream->whole),
-						 GjMaxRequests(stream->request.index, stream->nsearched),
-						 (double) nfound);
+						  GjEntrySetCapacity(stream->whole),
+						  GjMaxRequests(stream->request.index, stream->nsearched),
+						  (double) nfound);
 			GjPiecesDivide(&stream->pieces, nfound);
 			if (GjPiecesGoOn(&stream->pieces))
 				stream->phase = PHASE_DEVICE;
@@ -816,7 +816,7 @@ static Answer
 ask_for_piece(GjEntryStream *stream)
 {
 	const GjEntryRequest *request = &stream->request;
-	GjPieces *pieces = &stream->pieces;
+	GjPieces   *pieces = &stream->pieces;
 	GjKeySet   *keys = GjKeySetSlice(stream->context, request->keys, pieces->next, pieces->step);
 	GjTailHits	tails = {0};
 	uint64		nfound;
@@ -1178,7 +1178,7 @@ static bool
 take_range(GjEntryStream *stream)
 {
 	GjSharedRanges *shared = &stream->shared->ranges;
-	GjPieces *pieces = &stream->pieces;
+	GjPieces   *pieces = &stream->pieces;
 	GjKeyRange	range;
 
 	if (!GjRangesTake(shared, stream->request.keys, stream->refused, &range))
@@ -1190,7 +1190,7 @@ take_range(GjEntryStream *stream)
 		stream->piece = NULL;
 	}
 	GjPiecesBegin(pieces, range.first, range.end, pieces->capacity,
-				 GjMaxRequests(stream->request.index, shared->index_entries), range.expected);
+				  GjMaxRequests(stream->request.index, shared->index_entries), range.expected);
 	if (range.expected > pieces->capacity && range.end - range.first > 1)
 		GjPiecesDivide(pieces, (uint64) range.expected);
 	return true;

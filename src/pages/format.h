@@ -326,7 +326,7 @@ typedef struct GjMetaMoreData
 	uint64		merge_dead;		/* number of its entries that have been deleted already */
 	uint64		hash_identity;	/* identifies the hash function; 0 if keys are no hashes */
 	uint64		tracks_tails;	/* 1 if the index was built with empty_tails, or 0 */
-	uint64		empty_tails;	/* one bit a lane, but for that of NULL keys: its tail has no rows */
+	uint64		empty_tails;	/* a bit a lane, but for that of NULL keys: its tail has no rows */
 	uint64		reserved[5];
 	GjRun		runs[GJ_MAX_RUNS - GJ_FORMAT_2_RUNS];
 } GjMetaMoreData;

@@ -16,8 +16,10 @@ size_t strlcpy(char *to, const char *from, size_t size);
 void vacuum_delay_point(void);
 unsigned long pg_popcount(const char *bytes, int n);
 static int count_bits(unsigned int word);
+static int count_long_bits(unsigned long word);
 
 int (*pg_popcount32)(unsigned int word) = count_bits;
+int (*pg_popcount64)(unsigned long word) = count_long_bits;
 unsigned long (*pg_popcount_optimized)(const char *bytes, int n) = pg_popcount;
 
 int
@@ -73,6 +75,12 @@ static int
 count_bits(unsigned int word)
 {
 	return __builtin_popcount(word);
+}
+
+static int
+count_long_bits(unsigned long word)
+{
+	return __builtin_popcountl(word);
 }
 
 unsigned long

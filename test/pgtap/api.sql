@@ -98,7 +98,7 @@ SELECT volatility_is('gpujoin_index_info', ARRAY['regclass'], 'volatile');
 SELECT is_strict('gpujoin_index_info', ARRAY['regclass']);
 SELECT is(proargnames, '{index,pages,entries,free_slots,free_pages,slots_per_page,key_width,lanes,'
 	'open_pages,sequence,vacuum_epoch,format_version,included_columns,runs,run_entries,run_pages,'
-	'dead_entries,delta_pages,merge_pages,keys,included,column_bytes}',
+	'dead_entries,delta_pages,merge_pages,keys,included,column_bytes,null_keys}',
 	'gpujoin_index_info: its columns')
 FROM pg_proc WHERE proname = 'gpujoin_index_info';
 SELECT function_returns(f, '{}'::name[], 'setof record')

@@ -147,8 +147,8 @@ my $deleted = q{SELECT n_tup_del FROM pg_stat_user_tables WHERE relname = 'big'}
 sub has_done_much
 {
 	return $node->safe_psql('postgres',
-		"SELECT count(*) > 200 AND count(DISTINCT stock) > 100 AND ($deleted) > 500 FROM verified") eq
-	  't';
+		"SELECT count(*) > 200 AND count(DISTINCT stock) > 100 AND ($deleted) > 500
+		FROM verified") eq 't';
 }
 for (my $round = 0; $round < 20 && !$failed && !has_done_much(); $round++)
 {

@@ -52,15 +52,11 @@ sub key_condition
 		sub { "$key = ANY (ARRAY(SELECT s.k FROM small s WHERE s.w < " . upto(60) . "))" },
 		sub { "$key = (SELECT (array_agg(s.k ORDER BY s.k DESC))[1] FROM small s WHERE s.w < "
 			  . upto(60) . ")" },
-		sub {
-			is_int() ? "$key = ANY (keys_of(" . upto(60) . "))"
-			  : "$key IN (" . list($type) . ")";
-		},
-		sub { "$key IS " . pick('', '', 'NOT ') . 'NULL' },
-		sub { null_condition($b, $key, $type) },
+		sub { is_int() ? "$key = ANY (keys_of(" . upto(60) . "))"
+			  : "$key IN (" . list($type) . ")" },
+		sub { pick("$key IS " . pick('', '', 'NOT ') . 'NULL', null_condition($b, $key, $type)) },
 		sub { "$key IN (" . list($type) . ") AND $key = ANY (" . array($type) . ")" },
-		sub { range_condition($key, $type) },
-		sub { range_condition($key, $type) },
+		(sub { range_condition($key, $type) }) x 2,
 		sub { folded_condition($b, $key, $type, 2) },
 		sub { folded_condition($b, $key, $type, 2) })->();
 }
@@ -69,42 +65,33 @@ sub key_condition
 sub null_condition
 {
 	my ($b, $key, $type) = @_;
-	my $is_null = "$key IS NULL";
-	return pick(
-		sub { "($key IN (" . list($type) . ") OR $is_null)" },
-		sub { "($is_null OR $key = ANY (" . array($type) . "))" },
-		sub { "($key = " . value($type, number()) . " OR $is_null)" },
-		sub { '(' . range_condition($key, $type) . " OR $is_null)" },
-		sub { "($is_null AND " . filter($b) . ')' },
-		sub { "NOT ($is_null OR $key = " . value($type, number()) . ')' },
-		sub { "$key IS " . pick('', 'NOT ') . "DISTINCT FROM " . value($type, number()) })->();
+	my $null = "$key IS NULL";
+	my $point = "$key = " . value($type, number());
+	return pick("($key IN (" . list($type) . ") OR $null)", "($point OR $null)",
+		"($null OR $key = ANY (" . array($type) . '))', "NOT ($null OR $point)",
+		'(' . range_condition($key, $type) . " OR $null)", "($null AND " . filter($b) . ')',
+		"$key IS " . pick('', 'NOT ') . 'DISTINCT FROM ' . value($type, number()));
 }
 
 # Return a condition that must be folded into a set: wrapped, chained, negated, with the key cast.
 sub folded_condition
 {
 	my ($b, $key, $type, $depth) = @_;
-	my $nested = sub {
-		$depth > 0
+	my $nested = sub { $depth > 0
 		  ? folded_condition($b, $key, $type, $depth - 1)
-		  : "$key IN (" . list($type) . ")";
-	};
+		  : "$key IN (" . list($type) . ")" };
 	my $cast = is_int() ? "$key\::" . pick('int8', 'numeric', 'float8') : $key;
 	my $array = array($type);
 	return pick(
-		sub {
-			my @arms = map { "$key = " . value($type, number()) } 1 .. pick(2, 3, 30);
-			"(" . join(' OR ', @arms) . ")";
-		},
+		sub { my @arms = map { "$key = " . value($type, number()) } 1 .. pick(2, 3, 30);
+			"(" . join(' OR ', @arms) . ")" },
 		sub { "($key = " . value(like_key(), number()) . " OR " . $nested->() . ")" },
 		sub { "(" . $nested->() . pick(' OR ', ' AND ') . $nested->() . ")" },
 		sub { "((" . $nested->() . ") IS TRUE)" },
 		sub { "COALESCE(" . $nested->() . pick(', false', ', NULL, false') . ")" },
-		sub {
-			is_int() || family() =~ /uuid|char/
+		sub { is_int() || family() =~ /uuid|char/
 			  ? "$key\::text " . '= ANY (ARRAY[' . texts($type) . ']::text[])'
-			  : $nested->();
-		},
+			  : $nested->() },
 		sub { "$key NOT IN (" . list($type) . ")" },
 		sub { "$key <> ALL ($array)" },
 		sub { "$key <> " . value($type, number()) },
@@ -156,16 +143,14 @@ sub join_filter
 my %shapes = (
 	in_list => sub { "SELECT " . pick('*', 'id', 'ctid, k', 'count(*)', 'b, tableoid::regclass')
 		  . " FROM big b WHERE " . key_condition('b') . filters('b') },
-	covered => sub {
-		# use only columns that some indexes have: see create_indexes()
+	covered => sub { # use only columns that some indexes have: see create_indexes()
 		my $where = key_condition('b') . pick('', '', ' AND b.v < ' . upto(100),
 			' AND ' . entry_filter('b', 2), ' AND b.id % 3 <> 1',
 			' AND b.v IS NOT NULL AND b.k IS NOT NULL');
 		my $what = pick('count(*)', 'id', 'v, id, k', 'k', 'sum(id), count(v)', 'v + id, k', '1',
 			'id, v, n, s, c, u', 'n, id', 's, u', 'sum(n), min(n), max(n), count(s)',
 			'c, octet_length(c)', 'count(DISTINCT u), count(DISTINCT s)');
-		"SELECT $what FROM big b WHERE $where";
-	},
+		"SELECT $what FROM big b WHERE $where" },
 	negated => sub { "SELECT id, k FROM big b WHERE " . pick('NOT (', '(') . "b.k "
 		  . pick('IN', 'NOT IN') . " (" . list(like_key()) . ")) "
 		  . pick('', 'IS NOT TRUE', 'IS NULL') },
@@ -185,18 +170,15 @@ my %shapes = (
 		  pick([ 'id' ], [ 'v', 'id' ], [ 'k', 'v', 'id' ], [ 'v', 'k', 'id' ], [ 'n', 'id' ],
 			[ 'u', 'id' ], [ 'u', 'n', 'id' ], [ 'v', 'n', 'id' ])->@*;
 		"SELECT row_number() OVER () AS place, q.* FROM (SELECT "
-		  . pick('id', 'id, v, k', 'b.*', 'id, n, u, v')
-		  . ' FROM big b WHERE '
+		  . pick('id', 'id, v, k', 'b.*', 'id, n, u, v') . ' FROM big b WHERE '
 		  . pick((key_condition('b')) x 3, 'true', 'b.k IS NOT NULL', 'b.k IS NULL')
 		  . pick('', '', filters('b')) . ' ORDER BY '
 		  . join(', ', @order) . pick(' LIMIT 30', ' LIMIT (SELECT 300)', ' OFFSET 50 LIMIT 5',
-			' FETCH FIRST 4 ROWS WITH TIES', ' LIMIT 4 FOR UPDATE') . ') q';
-	},
+			' FETCH FIRST 4 ROWS WITH TIES', ' LIMIT 4 FOR UPDATE') . ') q' },
 	by_key => sub { by_key(key_condition('b'), filters('b')) },
 	by_key_again => sub { by_key_again(filters('b')) },
 	ends => sub { ends_of_keys(key_condition('b'), filters('b')) },
-	grouped => sub {
-		my $by = pick('s', 'c', 'u', 's, c', 'u, v', 's, k2');
+	grouped => sub { my $by = pick('s', 'c', 'u', 's, c', 'u, v', 's, k2');
 		"SELECT $by, " . pick('count(*)', 'sum(n), avg(n)', 'min(n), count(u)', 'sum(v), count(s)')
 		  . ' FROM big b WHERE ' . key_condition('b') . pick('', filters('b')) . " GROUP BY $by";
 	},
@@ -205,8 +187,7 @@ my %shapes = (
 	union_all => sub { "SELECT id, k FROM big b WHERE " . key_condition('b')
 		  . pick(' UNION ALL ', ' UNION ', ' INTERSECT ', ' EXCEPT ALL ')
 		  . "SELECT id, k FROM big b WHERE " . key_condition('b') . filters('b') },
-	inner_join => sub {
-		my $small = small_side('s');
+	inner_join => sub { my $small = small_side('s');
 		my $on = pick('b.k = s.k', 's.k = b.k');
 		my ($target, $and) = (targets(), join_filter());
 		pick("SELECT $target FROM $small JOIN big b ON $on$and",
@@ -214,21 +195,18 @@ my %shapes = (
 			"SELECT $target FROM $small, big b WHERE $on$and",
 			"WITH s AS " . pick('', 'MATERIALIZED ') . "(SELECT * FROM $small) "
 			  . "SELECT $target FROM s JOIN big b ON $on$and") },
-	covered_join => sub {
-		my $what = pick('count(*), sum(b.v)', 's.w, b.id', 'b.k, b.v',
+	covered_join => sub { my $what = pick('count(*), sum(b.v)', 's.w, b.id', 'b.k, b.v',
 			'DISTINCT b.id, b.v, b.k');
 		"SELECT $what FROM " . small_side('s') . " JOIN big b ON b.k = s.k"
 		  . pick('', '', ' AND b.v > s.w', ' AND b.id % 3 = 1', ' WHERE b.v < ' . upto(100),
-			' WHERE ' . entry_filter('b', 2));
-	},
+			' WHERE ' . entry_filter('b', 2)) },
 	join_aggregate => sub { "SELECT s.w, count(*), sum(b.v), max(b.id) FROM " . small_side('s')
 		  . " JOIN big b ON b.k = s.k" . join_filter() . " GROUP BY s.w" },
 	join_tuple => sub { tuple_join(filters('b')) },
 	join_limited => sub { "SELECT b.id, s.w FROM " . small_side('s') . " JOIN big b ON b.k = s.k"
 		  . join_filter() . " ORDER BY b.id, s.w LIMIT " . upto(40) },
 	distinct => sub { "SELECT DISTINCT b.* FROM " . small_side('s') . " JOIN big b ON b.k = s.k" },
-	outer_join => sub {
-		my $small = small_side('s');
+	outer_join => sub { my $small = small_side('s');
 		my $and = join_filter();
 		my $where = pick('', '', ' WHERE b.id IS NULL', ' WHERE s.w > 5', ' WHERE b.v > 30',
 			' WHERE s.w IS NULL');
@@ -251,8 +229,7 @@ my %shapes = (
 	arrays => sub { "SELECT s.w, (SELECT count(*) FROM big b WHERE b.k = ANY (s.ks)" . filters('b')
 		  . ") FROM (SELECT w % 5 AS w, array_agg(k) AS ks FROM small WHERE w < " . upto(60)
 		  . " GROUP BY 1) s" },
-	lateral => sub {
-		my $small = small_side('s');
+	lateral => sub { my $small = small_side('s');
 		my $on = pick('b.k = s.k', 'b.k = ANY (ARRAY[s.k, s.k])', '');
 		# without an index, stock compares each pair of rows with a condition's whole array
 		$small = "(SELECT k, w FROM $small ORDER BY w, k LIMIT 9) s" if !$on;
@@ -260,8 +237,7 @@ my %shapes = (
 		"SELECT s.w, x.* FROM $small" . pick(' CROSS', ' LEFT') . ' JOIN LATERAL (SELECT b.id, '
 		  . "b.v, w + b.v AS y FROM big b WHERE $on" . pick('', ' ORDER BY b.id LIMIT 2') . ') x' },
 	three_way => sub { "SELECT s.w, b.id, t.w FROM " . small_side('s') . " JOIN big b ON b.k = s.k "
-		  . pick('JOIN ', 'LEFT JOIN ')
-		  . pick('temp_small t',
+		  . pick('JOIN ', 'LEFT JOIN ') . pick('temp_small t',
 			'(SELECT (array_agg(k ORDER BY k))[1] AS k, w FROM small GROUP BY w) t')
 		  . pick(' ON t.w = s.w', ' ON t.w = b.v', ' ON t.k = b.k AND t.w < 5') },
 	# without table scans, which all cost the same, the plan may be a nested loop over all pairs
@@ -356,14 +332,12 @@ sub generic_query
 		sub { [ "SELECT id, k FROM big b WHERE (b.k = \$1::$type AND b.k2 = ANY (\$2::int[])) "
 			  . "OR (b.k = ANY (\$3::${type}[]) AND b.k2 = \$4::int)" . filters('b'),
 				"(" . value($type, number()) . ", '{1,2,NULL,30}', $array, " . upto(37) . ")" ] },
-		sub {
-			my ($column, $part) = pick([ 't', 'text' ], [ 'k2', 'int8' ], [ 'n', 'numeric' ],
+		sub { my ($column, $part) = pick([ 't', 'text' ], [ 'k2', 'int8' ], [ 'n', 'numeric' ],
 				[ 's', 'varchar' ], [ 'c', 'bpchar' ], [ 'u', 'uuid' ])->@*;
 			my $values = join(', ', map { part_value($column) } 1 .. pick(5, 40));
 			return [ "SELECT b.id, b.k2 FROM big b WHERE (b.k, b.$column) IN "
 				  . "(SELECT unnest(\$1::${type}[]), unnest(\$2::${part}[]))",
-				"($array, ARRAY[$values]::${part}[])" ];
-		},
+				"($array, ARRAY[$values]::${part}[])" ] },
 		sub { [ "SELECT b.id, b.t FROM unnest(\$1::${type}[]) u(k) JOIN big b ON b.k = u.k",
 				"($array)" ] },
 		sub { [ "SELECT count(*), sum(v) FROM (SELECT v FROM big b WHERE b.k IN "
@@ -558,13 +532,10 @@ sub random_change
 		sub { "UPDATE big SET ok = NOT ok, f = NULL WHERE " . $any->() . ";\n" },
 		sub { "UPDATE big SET t = t || 'z' WHERE " . $any->() . ";\n" },
 		sub { "UPDATE big SET n = n + 1, s = s || 'x', u = NULL WHERE " . $any->() . ";\n" },
-		sub {
-			"UPDATE big SET k = " . $types{ $round{type} }{value}->(number() =~ s/-//r)
+		sub { "UPDATE big SET k = " . $types{ $round{type} }{value}->(number() =~ s/-//r)
 			  . " WHERE " . $any->() . ";\n" },
-		sub { "UPDATE big SET k = NULL WHERE id % 97 = 3;\n" },
-		sub { "UPDATE big SET k = NULL WHERE " . $any->() . ";\n" },
-		sub {
-			"UPDATE big SET k = " . $types{ $round{type} }{value}->(number() =~ s/-//r)
+		sub { 'UPDATE big SET k = NULL WHERE ' . pick('id % 97 = 3', $any->()) . ";\n" },
+		sub { "UPDATE big SET k = " . $types{ $round{type} }{value}->(number() =~ s/-//r)
 			  . " WHERE k IS NULL AND " . $any->() . ";\n" },
 		sub { "DELETE FROM big WHERE " . $any->() . ";\n" })->();
 }
@@ -579,8 +550,7 @@ sub transaction
 		sub { "BEGIN;\n" . join('', @changes) . "ROLLBACK;\n" },
 		sub { "BEGIN;\nSAVEPOINT a;\n" . join('', @changes) . "ROLLBACK TO a;\n" . random_change()
 			  . "SAVEPOINT b;\n" . random_change() . "RELEASE b;\nCOMMIT;\n" },
-		sub {
-			$round{kind} eq 'temporary' ? join('', @changes) : "BEGIN;\n"
+		sub { $round{kind} eq 'temporary' ? join('', @changes) : "BEGIN;\n"
 			  . join('', grep { !/temp/ } @changes) . "PREPARE TRANSACTION 'p';\n"
 			  . pick('COMMIT', 'ROLLBACK') . " PREPARED 'p';\n" },
 		sub { "VACUUM big;\n" },
