@@ -443,7 +443,7 @@ range_start(const GjSharedRanges *shared, const GjKeySet *keys, uint64 range)
  */
 void
 GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity, double max_requests,
-			 double expected)
+			  double expected)
 {
 	pieces->end = end;
 	pieces->next = first;
