@@ -11,6 +11,7 @@
 
 #include "access/amvalidate.h"
 #include "access/genam.h"
+#include "access/heapam.h"
 #include "access/htup_details.h"
 #include "access/relscan.h"
 #include "access/table.h"
@@ -43,9 +44,12 @@
 #include "utils/syscache.h"
 #include "utils/timestamp.h"
 
+#include "base/buffers.h"
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "base/prefetch.h"
 #include "base/step.h"
+#include "base/tid.h"
 #include "match/match.h"
 #include "mirror/mirror.h"
 #include "plan/plan.h"
@@ -77,6 +81,9 @@
 /* Decimal places of a word, and those before the point that are left free */
 #define WORD_PLACES				18
 #define FREE_PLACES				2
+
+/* Number of rows that a plain scan prefetches together */
+#define PREFETCHED_ROWS			16
 
 /* The scale of numeric(precision, scale), of 11 bits since version 15 */
 #define TYPMOD_PRECISION(typmod)	(((typmod) - VARHDRSZ) >> 16 & 0xFFFF)
@@ -118,6 +125,11 @@ typedef struct PlainScan
 	int			returned;
 	bool		recheck;		/* for all TIDs */
 	BlockNumber heap_blocks;	/* a lower bound of the table's length */
+
+	/* Number of TIDs that have been returned; of those whose rows need not be prefetched any more */
+	uint64		taken;
+	uint64		prefetched;
+	bool		prefetches;		/* can further rows be prefetched? */
 } PlainScan;
 
 PG_FUNCTION_INFO_V1(gpujoin_handler);
@@ -145,6 +157,8 @@ static bool gjgettuple(IndexScanDesc scan, ScanDirection direction);
 static int64 gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm);
 static void gjendscan(IndexScanDesc scan);
 static void search(IndexScanDesc scan);
+static void prefetch_next(IndexScanDesc scan);
+static void prefetch_rows(Relation heap, const uint64 *tids, int n);
 static void find(IndexScanDesc scan, GjKeySet *keys, bool may_be_stale, GjTidSet *tids);
 static void forget_memo(PlainScan *state);
 static bool next_block(IndexScanDesc scan);
@@ -617,7 +631,8 @@ choose_scales(Relation index, const FormData_pg_attribute *attribute, const Samp
  *
  * Bitmaps let our indexes be combined with others.  Plain index scans are for keys that come from
  * another table, row by row: nested loops, LATERAL and correlated subqueries.  PostgreSQL plans
- * these itself, with Memoize, and for each partition.
+ * these itself, with Memoize, and for each partition.  They also find few rows that are changed or
+ * locked (plan/scanpath.c).
  *
  * The first call of a plain scan searches for all keys on the CPU, and keeps the TIDs, in heap
  * order, each once.  The scan then holds no pin and no lock on the index, however long it is
@@ -704,6 +719,8 @@ gjgettuple(IndexScanDesc scan, ScanDirection direction)
 				   state->block.lossy ? FirstOffsetNumber + state->returned :
 				   state->block.offsets[state->returned]);
 	state->returned++;
+	if (state->taken++ > 0 && state->prefetches)
+		prefetch_next(scan);
 	scan->xs_recheck = state->recheck || state->block.lossy;
 	return true;
 }
@@ -729,8 +746,73 @@ search(IndexScanDesc scan)
 	state->recheck = info.hashed;
 	state->block = (GjTidBlock) {0};
 	state->returned = 0;
+	state->taken = 0;
+	state->prefetched = 1;
+	state->prefetches = scan->heapRelation->rd_tableam == GetHeapamTableAmRoutine() &&
+		!RelationUsesLocalBuffers(scan->heapRelation);
 	state->tids = tids;
 	MemoryContextSwitchTo(old);
+}
+
+/*
+ * Remember the buffer of the row that PostgreSQL has fetched last, and prefetch the next rows,
+ * beginning with the one whose TID is returned
+ *
+ * PostgreSQL fetches them one by one, each from another page.  The first row of a scan is not
+ * prefetched: it is fetched at once, and often no other one is wanted.
+ */
+static void
+prefetch_next(IndexScanDesc scan)
+{
+	PlainScan  *state = scan->opaque;
+	Buffer		buffer = ((IndexFetchHeapData *) scan->xs_heapfetch)->xs_cbuf;
+	const uint64 *tids;
+	uint64		ntids;
+
+	if (BufferIsValid(buffer))
+		GjBufferNote(scan->heapRelation, BufferGetBlockNumber(buffer), buffer);
+	if (state->taken <= state->prefetched)
+		return;
+	state->prefetches = GjTidSetGetArray(state->tids, &tids, &ntids) && ntids > state->taken;
+	if (state->prefetches)
+	{
+		int			n = Min(ntids - state->taken + 1, PREFETCHED_ROWS);
+
+		prefetch_rows(scan->heapRelation, tids + state->taken - 1, n);
+		state->prefetched = state->taken - 1 + n;
+	}
+}
+
+/*
+ * Prefetch the memory of some rows, as far as the buffers of their pages are known
+ *
+ * The pages are not pinned: what is read there is only an address.
+ */
+static void
+prefetch_rows(Relation heap, const uint64 *tids, int n)
+{
+	Buffer		buffers[PREFETCHED_ROWS];
+
+	for (int i = 0; i < n; i++)
+		GjBufferExpect(heap, GjPackedBlock(tids[i]));
+	for (int i = 0; i < n; i++)
+		buffers[i] = GjBufferRecall(heap, GjPackedBlock(tids[i]));
+	for (int i = 0; i < n; i++)
+	{
+		if (!BufferIsValid(buffers[i]))
+			continue;
+		GjPrefetch(BufferGetPage(buffers[i]));
+		GjPrefetch(PageGetItemId(BufferGetPage(buffers[i]), GjPackedOffset(tids[i])));
+	}
+	for (int i = 0; i < n; i++)
+	{
+		Page		page;
+
+		if (!BufferIsValid(buffers[i]))
+			continue;
+		page = BufferGetPage(buffers[i]);
+		GjPrefetch(page + ItemIdGetOffset(PageGetItemId(page, GjPackedOffset(tids[i]))));
+	}
 }
 
 /*

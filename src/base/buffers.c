@@ -125,7 +125,6 @@ GjBufferRecall(Relation rel, BlockNumber block)
 Buffer
 GjBufferRead(Relation rel, BlockNumber block, Buffer recalled, BufferAccessStrategy strategy)
 {
-	volatile Buffer *entry;
 	Buffer		buffer;
 
 	if (BufferIsValid(recalled) && has_block(recalled, rel, block) &&
@@ -137,13 +136,18 @@ GjBufferRead(Relation rel, BlockNumber block, Buffer recalled, BufferAccessStrat
 
 	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 	if (buffer != recalled && !RelationUsesLocalBuffers(rel))
-	{
-		/* Other processors read this cache line, which a write would take from them */
-		entry = entry_of(rel, block);
-		if (*entry != buffer)
-			*entry = buffer;
-	}
+		GjBufferNote(rel, block, buffer);
 	return buffer;
+}
+
+void
+GjBufferNote(Relation rel, BlockNumber block, Buffer buffer)
+{
+	volatile Buffer *entry = entry_of(rel, block);
+
+	/* Other processors read this cache line, which a write would take from them */
+	if (*entry != buffer)
+		*entry = buffer;
 }
 
 /*

@@ -32,4 +32,7 @@ extern Buffer GjBufferRecall(Relation rel, BlockNumber block);
 extern Buffer GjBufferRead(Relation rel, BlockNumber block, Buffer recalled,
 						   BufferAccessStrategy strategy);
 
+/* Remember that a pinned buffer has the block */
+extern void GjBufferNote(Relation rel, BlockNumber block, Buffer buffer);
+
 #endif							/* GPUJOIN_BASE_BUFFERS_H */

@@ -564,9 +564,9 @@ has_its_index(const RelOptInfo *rel, const CustomPath *path)
  * Decide which of its own scans PostgreSQL considers for an index of ours, besides our nodes.
  *
  * Plain index scans (am/handler.c) answer conditions with values of another table, for a nested
- * loop.  PostgreSQL does not test the predicate of a partial index above them, so these have none.
- * If a btree has the same column, it serves nested loops, and considering our index, too, would
- * only take planning time.
+ * loop, and find few rows that are changed or locked.  PostgreSQL does not test the predicate of a
+ * partial index above them, so these have none.  If a btree has the same column, it serves nested
+ * loops, and considering our index, too, would only take planning time.
  *
  * Bitmap scans are for conditions on the table alone, which they combine with other indexes, and
  * for any OR.  For the clauses of joins PostgreSQL would also make a bitmap scan wherever it makes

@@ -25,6 +25,7 @@
 #include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/paths.h"
+#include "optimizer/prep.h"
 #include "optimizer/restrictinfo.h"
 #include "parser/parsetree.h"
 #include "utils/array.h"
@@ -57,6 +58,9 @@
 
 /* Cost of a Bitmap Index Scan node in operators, without its search */
 #define BITMAP_NODE_OPERATIONS	4000.0
+
+/* Maximum number of rows to change for which PostgreSQL's own index scan does */
+#define FEW_CHANGED_ROWS		32.0
 
 /* The bits of a numeric's typmod that are its scale */
 #define NUMERIC_SCALE_BITS		0x7FF
@@ -110,6 +114,9 @@ static CustomPath *make_path(const GjCostInput *input, List *conditions, List *a
 							 int workers);
 static CustomPath *make_ordered_path(PlannerInfo *root, const GjCostInput *input,
 									 List *conditions, List *attnos);
+static bool use_index_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
+static bool is_changed(PlannerInfo *root, const RelOptInfo *rel);
+static IndexPath *find_index_path(const RelOptInfo *rel, const IndexOptInfo *index);
 static List *drop_bitmap_paths(List *paths, IndexOptInfo *index);
 static void charge_bitmap_scans(RelOptInfo *rel);
 static List *take_bitmaps(List **paths);
@@ -197,6 +204,8 @@ consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, WholeUse
 
 	if (refused != NULL || is_hopeless(root, rel, index))
 		return refused;
+	if (!gj_force && use_index_scan(root, rel, index))
+		return "it changes or locks few rows of one key, for which PostgreSQL scans the index itself";
 
 	refused = GjChoiceNoCondition(root, index);
 	conditions = fold_clauses(root, rel, index, &refused);
@@ -619,6 +628,70 @@ GjScanPathFilters(const CustomPath *path)
 
 	return list_difference_ptr(path->path.parent->baserestrictinfo,
 							   get_rinfos(conditions, true));
+}
+
+/*
+ * Leave the table to PostgreSQL's own index scan if it looks for few rows of one key, to change or
+ * to lock them.  Returns false if it does not.
+ *
+ * That scan is started in fewer steps than ours, and a foreign key's trigger makes one for each
+ * row: a cascade to two rows took 111,200 instructions instead of 115,600, one to ten rows 151,400
+ * instead of 159,100.  For many rows ours is faster, as it fetches several pages together; but what
+ * is done with each row takes longer than that.  Where the rows are only read, few of them are
+ * enough to make ours the faster one.
+ */
+static bool
+use_index_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
+{
+	IndexPath  *path;
+
+	if (!index->amhasgettuple || !is_changed(root, rel) ||
+		(path = find_index_path(rel, index)) == NULL || path->path.rows > FEW_CHANGED_ROWS)
+		return false;
+	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
+	if (!list_member_ptr(rel->pathlist, path))
+		add_path(rel, &path->path);
+	return true;
+}
+
+/*
+ * Return true if the query changes or locks the table's rows
+ */
+static bool
+is_changed(PlannerInfo *root, const RelOptInfo *rel)
+{
+	PlanRowMark *mark = get_plan_rowmark(root->rowMarks, rel->relid);
+
+	return bms_is_member(rel->relid, root->all_result_relids) ||
+		(mark != NULL && RowMarkRequiresRowShareLock(mark->markType));
+}
+
+/*
+ * Return PostgreSQL's path that searches an index for one key; NULL if it has none.  It is part of
+ * its bitmap scan, which may have taken its place.
+ */
+static IndexPath *
+find_index_path(const RelOptInfo *rel, const IndexOptInfo *index)
+{
+	ListCell   *lc;
+
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if (IsA(path, BitmapHeapPath))
+			path = ((BitmapHeapPath *) path)->bitmapqual;
+		if (IsA(path, IndexPath) && path->param_info == NULL &&
+			((IndexPath *) path)->indexinfo == index)
+		{
+			List	   *clauses = ((IndexPath *) path)->indexclauses;
+
+			return list_length(clauses) == 1 &&
+				IsA(linitial_node(IndexClause, clauses)->rinfo->clause, OpExpr) ?
+				(IndexPath *) path : NULL;
+		}
+	}
+	return NULL;
 }
 
 /*
