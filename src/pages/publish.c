@@ -157,6 +157,7 @@ GjLaneClose(Relation index, int lane)
 	MetaChange	change;
 	GjLane	   *closed;
 	bool		was_open;
+	bool		is_empty;
 
 	LockBuffer(tail, BUFFER_LOCK_EXCLUSIVE);
 	GjPageCheck(index, tail, GJ_PAGE_TAIL);
@@ -164,14 +165,15 @@ GjLaneClose(Relation index, int lane)
 	closed = GjMetaGetLane(change.meta, lane);
 	was_open = closed->run == GjMetaGetPrevious(change.meta, lane >= change.meta->nlanes)->run &&
 		BlockNumberIsValid(closed->open_block);
+	is_empty = GjPageGetOpaque(BufferGetPage(tail))->used == 0 && lane < change.meta->nlanes &&
+		GjMetaTracksTails(change.meta) &&
+		(GjMetaUsedTails(change.meta) & UINT64CONST(1) << lane) != 0;
 	if (was_open)
-	{
 		closed->open_block = InvalidBlockNumber;
-		if (lane < change.meta->nlanes && GjMetaTracksTails(change.meta) &&
-			GjPageGetOpaque(BufferGetPage(tail))->used == 0)
-			GjMetaGetMore(change.meta)->empty_tails |= UINT64CONST(1) << lane;
+	if (is_empty)
+		GjMetaGetMore(change.meta)->empty_tails |= UINT64CONST(1) << lane;
+	if (was_open || is_empty)
 		finish_change(&change);
-	}
 	else
 	{
 		GenericXLogAbort(change.record);

@@ -31,6 +31,7 @@
 #include "utils/builtins.h"
 #include "utils/rel.h"
 
+#include "base/buffers.h"
 #include "base/step.h"
 #include "pages.h"
 
@@ -54,8 +55,8 @@ typedef struct Change
 	char		bytes[BLCKSZ + (2 * GJ_MAX_COLUMNS + 8) * FRAGMENT_HEAD];
 } Change;
 
-static uint64 tail_bit(const GjMetaPageData *meta, Buffer tail);
-static Buffer lock_if_empty(Relation index, Buffer tail);
+static uint64 tail_bit(Buffer tail);
+static Buffer lock_if_empty(Relation index, const GjIndexInfo *info, Buffer tail);
 static void put_value(char *array, int slot, int width, const char *value);
 static void begin_change(Change *change, Buffer buffer);
 static void change_bytes(Change *change, void *to, const void *from, int n);
@@ -129,7 +130,7 @@ GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *r
 	GjPageOpaque opaque = GjPageGetOpaque(page);
 	uint16		used = opaque->used + 1;
 	LocationIndex lower = GjTailRow(page, info, info->tail_rows) - (char *) page;
-	Buffer		metabuf = opaque->used == 0 ? lock_if_empty(index, tail) : InvalidBuffer;
+	Buffer		metabuf = opaque->used == 0 ? lock_if_empty(index, info, tail) : InvalidBuffer;
 	GjMetaMore	more;
 	uint64		empty;
 	Change		change;
@@ -149,7 +150,7 @@ GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *r
 	if (BufferIsValid(metabuf))
 	{
 		more = GjMetaGetMore(GjPageGetMeta(BufferGetPage(metabuf)));
-		empty = more->empty_tails & ~tail_bit(GjPageGetMeta(BufferGetPage(metabuf)), tail);
+		empty = more->empty_tails & ~tail_bit(tail);
 		begin_change(&of_meta, metabuf);
 		change_bytes(&of_meta, &more->empty_tails, &empty, sizeof(empty));
 	}
@@ -161,30 +162,40 @@ GjTailAppend(Relation index, const GjIndexInfo *info, Buffer tail, const char *r
 }
 
 /*
- * Return the bit of a tail in the metapage; 0 for that of NULL keys, which is always read
+ * Return the bit of a tail in the metapage
  */
 static uint64
-tail_bit(const GjMetaPageData *meta, Buffer tail)
+tail_bit(Buffer tail)
 {
-	BlockNumber lane = BufferGetBlockNumber(tail) - GJ_FIRST_TAIL_BLOCK;
-
-	return lane < meta->nlanes ? UINT64CONST(1) << lane : 0;
+	return UINT64CONST(1) << (BufferGetBlockNumber(tail) - GJ_FIRST_TAIL_BLOCK);
 }
 
 /*
  * Lock the metapage if it says that the locked tail is empty; otherwise return InvalidBuffer
+ *
+ * A tail gets its first row after each flush, but its bit is set only after a fold.  So look at the
+ * bit without a lock first: it changes only under the exclusive lock on the tail, which is ours.
+ * The tail of NULL keys has no bit, and is always read.
  */
 static Buffer
-lock_if_empty(Relation index, Buffer tail)
+lock_if_empty(Relation index, const GjIndexInfo *info, Buffer tail)
 {
-	Buffer		metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
-	GjMetaPage	meta = GjPageGetMeta(BufferGetPage(metabuf));
+	Buffer		metabuf;
+	GjMetaPage	meta;
 
+	if (info->of_nulls)
+		return InvalidBuffer;
+	metabuf = GjBufferRead(index, GJ_META_BLOCK, GjBufferRecall(index, GJ_META_BLOCK), NULL);
+	meta = GjPageGetMeta(BufferGetPage(metabuf));
 	GjMetaCheckLanes(index, meta);
-	if (GjMetaTracksTails(meta) && (GjMetaGetMore(meta)->empty_tails & tail_bit(meta, tail)) != 0)
-		return metabuf;
-	UnlockReleaseBuffer(metabuf);
-	return InvalidBuffer;
+	if (!GjMetaTracksTails(meta) || (GjMetaGetMore(meta)->empty_tails & tail_bit(tail)) == 0)
+	{
+		ReleaseBuffer(metabuf);
+		return InvalidBuffer;
+	}
+	LockBuffer(metabuf, BUFFER_LOCK_EXCLUSIVE);
+	GjPageCheck(index, metabuf, GJ_PAGE_META);
+	return metabuf;
 }
 
 static void

@@ -13,6 +13,9 @@
  * the work of the real code under the locks of one WAL record, or of one page read; anything can
  * happen between two steps.
  *
+ * The metapage says whether the tail is empty: a fold finds that out, and a reader may then leave
+ * out the tail.
+ *
  * The rules are those of src/pages/read.c, src/am/fold.c, src/match/search.c and device.c, and
  * src/mirror/load.c.  Each mutant omits one rule, and must lose a row, find it twice, or trust
  * the entry of a dead one; then the program prints the shortest order of steps that does it.
@@ -52,6 +55,22 @@ next_block(unsigned blocks, int from)
 	return from;
 }
 
+/*
+ * The metapage, which the reader has just read, says that the tail is empty.  If no other tail has
+ * rows, this state is that of the lists, too.
+ */
+static void
+leave_out_tail(State *t)
+{
+	t->read = READ_LISTS;
+	reach(t, "tail is empty", NONE);
+	if (kind != READ_ON_CPU)
+		return;
+	t->seen = t->lists;
+	t->read = READ_DELTA;
+	reach(t, "all are empty", NONE);
+}
+
 static void
 collect(const State *s)
 {
@@ -67,11 +86,17 @@ collect(const State *s)
 			t.hits_version = s->lists.version;
 			t.began_late = s->gone;
 			t.read = tails_last ? READ_LISTS : READ_TAIL;
+			if (mutant == LISTS_BEFORE_TAILS)
+				t.seen = s->lists;
 			reach(&t, "read epoch", NONE);
+			if (s->is_empty)
+				leave_out_tail(&t);
 			break;
 		case READ_TAIL:
 			t.hits |= s->tail;
 			t.read = tails_last ? READ_RUN : READ_LISTS;
+			if (mutant == LISTS_BEFORE_TAILS)
+				t.read = READ_DELTA;
 			reach(&t, "read tail", NONE);
 			break;
 		case READ_LISTS:
@@ -288,6 +313,9 @@ static const struct
 	{MERGED_RUN_KEPT, READ_ON_DEVICE, ROW_IN_BASE, false, "a merged run stays listed, device"},
 	{BASE_PUBLISHED_ONLY, READ_ON_DEVICE, DEAD_IN_BASE, true, "a small run is published unseen"},
 	{EPOCH_NOT_READ_AGAIN, READ_ON_CPU, ALL_ON_TAIL, false, "epoch not read again"},
+	{TAIL_CALLED_EMPTY, READ_ON_CPU, ALL_ON_TAIL, false, "a tail with rows is called empty"},
+	{TAIL_CALLED_EMPTY, READ_ON_DEVICE, ALL_ON_TAIL, false, "the same, device"},
+	{LISTS_BEFORE_TAILS, READ_ON_CPU, ALL_ON_TAIL, false, "the lists are read before the tails"},
 };
 
 int

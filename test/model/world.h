@@ -42,6 +42,8 @@ typedef enum Mutant
 								 * into */
 	BASE_PUBLISHED_ONLY,		/* a full pass does not check when small runs were published */
 	EPOCH_NOT_READ_AGAIN,		/* entries are trusted without rereading the epoch */
+	TAIL_CALLED_EMPTY,			/* a fold says that a tail with rows is empty */
+	LISTS_BEFORE_TAILS,			/* the lists that say which tails are empty do, although one is not */
 
 	/* Rules of a reduction (reduce.c) */
 	BOUND_AFTER_TAILS,			/* the bound is read after the tails */
@@ -104,6 +106,7 @@ typedef struct State
 	int8_t		open;			/* the lane's block */
 	int8_t		open_run;
 	int8_t		tail;
+	bool		is_empty;		/* does the metapage say that the tail is empty? */
 	int8_t		fillers;		/* number of rows still to be inserted */
 	Page		pages[BLOCKS];
 	int8_t		opened[BLOCKS]; /* the journal: last change of each kind */
@@ -230,6 +233,8 @@ normalize(State *s)
 	int8_t	   *numbers[5 + 3 * RUNS + 4 * BLOCKS];
 	int			n = list_numbers(s, numbers);
 
+	if (s->read != READ_EPOCH)
+		s->is_empty = false;	/* no reader will ask */
 	if (kind == READ_ON_CPU)
 	{
 		/* this reader does not use any number */

@@ -65,6 +65,7 @@ insert(const State *s)
 			/* the page is filled with other rows: the lane needs another page for the next ones */
 			t.fillers--;
 			t.open = NONE;
+			t.is_empty = false;
 		}
 		t.tail = 0;
 		reach(&t, "flush to", s->open);
@@ -162,6 +163,7 @@ start_fold(const State *s, int first, const char *step)
 
 	if (t.open != NONE && t.open_run == t.lists.previous && mutant != LANE_LEFT_OPEN)
 		t.open = NONE;
+	t.is_empty |= t.tail == 0 || mutant == TAIL_CALLED_EMPTY;
 	t.first = first;
 	t.lists.fold_run = t.lists.next_run++;
 	t.fold_change = ++t.sequence;
