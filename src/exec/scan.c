@@ -57,6 +57,9 @@ static Node *scan_create_state(CustomScan *plan);
 static void begin_scan(CustomScanState *node, EState *estate, int eflags);
 static GjRowShape *shape_of_tuples(const ScanState *scan, bool to_arrays);
 static TupleTableSlot *exec_scan(CustomScanState *node);
+static inline bool needs_no_test(const ScanState *scan);
+static GjRowShape *shape_for_slots(GjScanState *scan);
+static GjRowShape *shape_for_arrays(GjScanState *scan);
 static TupleTableSlot *exec_entries(CustomScanState *node);
 static inline TupleTableSlot *take_entry(GjScanState *scan, GjRowBatch *batch);
 static TupleTableSlot *take_any_entry(GjScanState *scan, GjRowBatch *batch);
@@ -152,28 +155,65 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 		node->methods = &entry_methods;
 	GjKeyReaderSetParts(&table->key_reader, table->index,
 						(List *) GjTableScanGetExpr(table, GJ_SCAN_PARTS));
-	table->tuple_shape = shape_of_tuples(&node->ss, false);
-	table->array_shape = shape_of_tuples(&node->ss, true);
+	scan->fills_slots = node->ss.ps.ps_ProjInfo != NULL && needs_no_test(&node->ss);
 	node->ss.ss_ScanTupleSlot->tts_tableOid = RelationGetRelid(node->ss.ss_currentRelation);
 	scan->ordered = GjOrderedCreate(scan);
 }
 
 /*
- * Prepare filling the scan's result slot, or arrays, from tuples.  Returns NULL if the result needs
- * more work.  EvalPlanQual supplies its own rows; without a projection the result slot is another.
+ * Return what fills the scan's result slot from tuples, or NULL if the result needs more work.
+ * Without a projection the result slot is another one.
+ */
+static GjRowShape *
+shape_for_slots(GjScanState *scan)
+{
+	GjTableScan *table = &scan->table;
+
+	if (scan->fills_slots && table->tuple_shape == NULL)
+	{
+		table->tuple_shape = shape_of_tuples(&table->css.ss, false);
+		scan->fills_slots = table->tuple_shape != NULL;
+	}
+	return table->tuple_shape;
+}
+
+/*
+ * Return what fills arrays from tuples, or NULL.  Few scans have a batch consumer.
+ */
+static GjRowShape *
+shape_for_arrays(GjScanState *scan)
+{
+	GjTableScan *table = &scan->table;
+
+	if (!scan->knows_arrays && needs_no_test(&table->css.ss))
+		table->array_shape = shape_of_tuples(&table->css.ss, true);
+	scan->knows_arrays = true;
+	return table->array_shape;
+}
+
+/*
+ * Return true if rows of the scan are results as they are.  EvalPlanQual supplies its own rows.
+ */
+static inline bool
+needs_no_test(const ScanState *scan)
+{
+	return scan->ps.qual == NULL && scan->ps.state->es_epq_active == NULL;
+}
+
+/*
+ * Prepare filling the scan's result slot, or arrays, from tuples, when the first ones have come.
+ * Returns NULL if the result needs more work.
  */
 static GjRowShape *
 shape_of_tuples(const ScanState *scan, bool to_arrays)
 {
 	const Scan *plan = (const Scan *) scan->ps.plan;
+	MemoryContext old = MemoryContextSwitchTo(scan->ps.state->es_query_cxt);
 	GjRowShape *shape;
 
-	if (scan->ps.qual != NULL || scan->ps.state->es_epq_active != NULL)
-		return NULL;
-	if (scan->ps.ps_ProjInfo == NULL && !to_arrays)
-		return NULL;
 	shape = GjShapeOfTuples(RelationGetDescr(scan->ss_currentRelation), plan->plan.targetlist,
 							plan->scanrelid, to_arrays);
+	MemoryContextSwitchTo(old);
 	return shape->noutputs == list_length(plan->plan.targetlist) ? shape : NULL;
 }
 
@@ -231,12 +271,12 @@ exec_scan(CustomScanState *node)
 
 	if (scan->ordered != NULL)
 		return GjOrderedNext(scan, recheck_tuple);
-	if ((table->tuple_shape != NULL || table->target_shape != NULL) &&
+	if ((scan->fills_slots || table->target_shape != NULL) &&
 		(batch->next < batch->nrows || scan_load_rows(scan, true)))
 	{
 		if (scan->direct != NULL)
 			return take_any_entry(scan, batch);
-		if (table->tuple_shape != NULL && batch->tuples != NULL && batch->rechecked &&
+		if (batch->tuples != NULL && batch->rechecked && shape_for_slots(scan) != NULL &&
 			GjShapeFits(table->tuple_shape, GjRowTuple(batch, batch->next)->t_data))
 			return take_tuple(scan, batch);
 	}
@@ -301,7 +341,7 @@ next_batch(PlanState *node, bool want_partners)
 		GjScanStart(scan);
 	if (batch->next >= batch->nrows && !scan_load_rows(scan, entries == NULL))
 		return NULL;
-	batch->shape = batch->tuples == NULL ? entries : table->array_shape;
+	batch->shape = batch->tuples == NULL ? entries : shape_for_arrays(scan);
 	return batch->shape != NULL && batch->rechecked ? batch : NULL;
 }
 
