@@ -26,10 +26,15 @@
 #include "utils/numeric.h"
 
 #include "base/compat.h"
+#include "base/numeric.h"
 #include "groupparts.h"
 
 /* Additions of floats between checks for interrupts */
 #define GJ_UNINTERRUPTED		(1 << 20)
+
+/* The sign of a numeric in a serialized state */
+#define POSITIVE				0x0000
+#define NEGATIVE				0x4000
 
 static void init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped,
 					 Size sort_memory);
@@ -1183,4 +1188,27 @@ wide_state(const GjWideAverage *average)
 	else
 		GjSendNumeric(&buf, GjWideNumeric(average->sum));
 	return PointerGetDatum(pq_endtypsend(&buf));
+}
+
+/*
+ * Append the sum of a serialized state to a buffer, and return its scale
+ */
+int
+GjSendNumeric(StringInfo buf, Datum value)
+{
+	GjNumericParts parts;
+
+	GjNumericRead((const struct varlena *) DatumGetPointer(value), &parts);
+	pq_sendint32(buf, parts.ndigits);
+	pq_sendint32(buf, parts.weight);
+	pq_sendint32(buf, parts.is_negative ? NEGATIVE : POSITIVE);
+	pq_sendint32(buf, parts.display_scale);
+	for (int i = 0; i < parts.ndigits; i++)
+	{
+		int16		digit;
+
+		memcpy(&digit, parts.digits + i * sizeof(digit), sizeof(digit));
+		pq_sendint16(buf, digit);
+	}
+	return parts.display_scale;
 }

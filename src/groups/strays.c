@@ -80,10 +80,6 @@
 /* A place in the file: its segment, and the offset there, which is at most 1 GB */
 #define OFFSET_BITS				31
 
-/* The sign of a numeric in a serialized state */
-#define POSITIVE				0x0000
-#define NEGATIVE				0x4000
-
 /* A key, by its number in the list */
 typedef struct KeyCell
 {
@@ -1150,27 +1146,4 @@ GjNumericState(const GjAgg *agg, uint32 group)
 	pq_sendint64(&buf, strays->infinities);
 	pq_sendint64(&buf, strays->negative_infinities);
 	return PointerGetDatum(pq_endtypsend(&buf));
-}
-
-/*
- * Append the sum of a serialized state to a buffer, and return its scale
- */
-int
-GjSendNumeric(StringInfo buf, Datum value)
-{
-	GjNumericParts parts;
-
-	GjNumericRead((const struct varlena *) DatumGetPointer(value), &parts);
-	pq_sendint32(buf, parts.ndigits);
-	pq_sendint32(buf, parts.weight);
-	pq_sendint32(buf, parts.is_negative ? NEGATIVE : POSITIVE);
-	pq_sendint32(buf, parts.display_scale);
-	for (int i = 0; i < parts.ndigits; i++)
-	{
-		int16		digit;
-
-		memcpy(&digit, parts.digits + i * sizeof(digit), sizeof(digit));
-		pq_sendint16(buf, digit);
-	}
-	return parts.display_scale;
 }
