@@ -36,8 +36,10 @@ my $limit = 90 * $patience;
 
 note("GPUJOIN_SEED=$seed");
 
-my $node = new_server('main', 'fsync = off', 'jit = off', 'max_prepared_transactions = 5',
-	'max_parallel_workers = 4', 'shared_buffers = 64MB', "statement_timeout = ${limit}s");
+# Collations of ICU need an encoding that it knows, which the environment may not name.
+my $node = new_server('main', { extra => ['--encoding=UTF8'] }, 'fsync = off', 'jit = off',
+	'max_prepared_transactions = 5', 'max_parallel_workers = 4', 'shared_buffers = 64MB',
+	"statement_timeout = ${limit}s");
 
 $GpuJoinFuzzTypes::has_icu =
   $node->safe_psql('postgres', "SELECT count(*) FROM pg_collation WHERE collprovider = 'i'") > 0;
