@@ -120,6 +120,17 @@ SELECT lanes, open_pages, sequence, vacuum_epoch FROM gpujoin_index_info('am_lif
 INSERT INTO am_life SELECT i, i % 1000 FROM generate_series(10001, 15000) i;
 UPDATE am_life SET k = k + 1 WHERE id % 10 = 0;
 DELETE FROM am_life WHERE id % 7 = 0;
+-- a worker that the insertion has asked for has a snapshot while it starts
+DO $$
+BEGIN
+	FOR i IN 1 .. 1000 LOOP
+		EXIT WHEN NOT EXISTS (SELECT FROM pg_stat_activity
+			WHERE pid <> pg_backend_pid() AND backend_xmin IS NOT NULL);
+		PERFORM pg_sleep(0.01);
+		PERFORM pg_stat_clear_snapshot();
+	END LOOP;
+END
+$$;
 VACUUM am_life;
 SELECT gpujoin_check('am_life_i', true) = count(*) AS complete FROM am_life;
 REINDEX INDEX am_life_i;
