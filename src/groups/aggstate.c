@@ -32,10 +32,6 @@
 /* Additions of floats between checks for interrupts */
 #define GJ_UNINTERRUPTED		(1 << 20)
 
-/* The sign of a numeric in a serialized state */
-#define POSITIVE				0x0000
-#define NEGATIVE				0x4000
-
 static void init_agg(GjAgg *agg, MemoryContext context, GjSpillFile *file, bool is_grouped,
 					 Size sort_memory);
 static void choose_state(GjAgg *agg);
@@ -1201,7 +1197,7 @@ GjSendNumeric(StringInfo buf, Datum value)
 	GjNumericRead((const struct varlena *) DatumGetPointer(value), &parts);
 	pq_sendint32(buf, parts.ndigits);
 	pq_sendint32(buf, parts.weight);
-	pq_sendint32(buf, parts.is_negative ? NEGATIVE : POSITIVE);
+	pq_sendint32(buf, parts.is_negative ? 0x4000 : 0);	/* the sign */
 	pq_sendint32(buf, parts.display_scale);
 	for (int i = 0; i < parts.ndigits; i++)
 	{
