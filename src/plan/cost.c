@@ -281,7 +281,8 @@ typedef struct IndexPages
 	double		unsorted;		/* pages of tails and deltas, all of which a search reads */
 	int			nruns;
 	double		runs[GJ_MAX_RUNS];	/* pages of each run */
-	bool		stores_nulls;	/* has the index NULL keys? */
+	double		null_pages;		/* pages of the other part, that of NULL keys; 0 if there is none */
+	double		null_entries;
 } IndexPages;
 
 #define FEW_INDEXES				16
@@ -306,6 +307,8 @@ static bool is_by_device(const GjCostInput *input);
 static bool asks_device(const IndexOptInfo *index, double nkeys);
 static Cost cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool device,
 						 int workers);
+static double count_keyed(const GjCostInput *input, double nmatches);
+static Cost cost_nulls(const GjCostInput *input);
 static double share_of_heap(const GjCostInput *input);
 static Cost cost_set(double nkeys);
 static int	count_append_workers(PlannerInfo *root, const RelOptInfo *rel, const RelOptInfo *top,
@@ -326,6 +329,7 @@ static double key_correlation(PlannerInfo *root, IndexOptInfo *index);
 static IndexNote *find_note(Oid index_oid);
 static bool would_be_resident(const IndexOptInfo *index);
 static void count_pages(Relation index, IndexPages *pages);
+static void count_nulls(Relation index, IndexPages *pages);
 static const IndexPages *get_pages(const IndexOptInfo *index);
 
 /*
@@ -437,18 +441,46 @@ cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool devic
 	double		bytes = nmatches * sizeof(uint64) * (index->ncolumns + 1);
 	double		pieces = ceil(bytes / get_hash_memory_limit());
 	double		nranges = 0.0;
+	Cost		nulls = cost_nulls(input);
 
+	nmatches = count_keyed(input, nmatches);
 	if (!device)
-		return cost_match(index, nkeys, nmatches, input->complement, false, divisor,
-						  input->again ? 1.0 : 0.0);
+		return nulls + cost_match(index, nkeys, nmatches, input->complement, false, divisor,
+								  input->again ? 1.0 : 0.0);
 
 	if (workers > 0 && input->rel->allvisfrac >= 1.0 - GJ_MAX_HEAP_PART)
 		nranges = GjCountRanges(nkeys, nmatches, index->tuples, workers + 1);
 	if (nranges > 0.0)
-		return cost_match(index, nkeys, nmatches, false, true, divisor, 0.0) +
+		return nulls + cost_match(index, nkeys, nmatches, false, true, divisor, 0.0) +
 			Max(nranges, pieces / divisor) * GjRequestCost(index->tuples);
-	return cost_match(index, nkeys, nmatches, false, true, 1.0, 0.0) +
+	return nulls + cost_match(index, nkeys, nmatches, false, true, 1.0, 0.0) +
 		(pieces > 1.0 ? pieces : 0.0) * GjRequestCost(index->tuples);
+}
+
+/*
+ * Return how many of the matches have a key
+ */
+static double
+count_keyed(const GjCostInput *input, double nmatches)
+{
+	return Max(nmatches - input->nulls, 0.0);
+}
+
+/*
+ * Return the cost of finding the rows with a NULL key, if they are wanted: one process reads all of
+ * their pages
+ */
+static Cost
+cost_nulls(const GjCostInput *input)
+{
+	const IndexPages *pages = get_pages(input->index);
+	double		seq_page;
+
+	if (input->nulls <= 0.0)
+		return 0.0;
+	get_tablespace_page_costs(input->index->reltablespace, NULL, &seq_page);
+	return pages->null_pages * seq_page + pages->null_entries * gj_search_cost +
+		input->nulls * gj_tid_cost;
 }
 
 static Cost
@@ -513,8 +545,8 @@ GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *s
 		input->quals.per_tuple;
 	Cost		match = input->index_only || input->filtered > 0.0 ?
 		cost_entries(input, nkeys, nmatches, device, input->index_only ? input->workers : 0) :
-		cost_match(input->index, nkeys, nmatches, input->complement, device, 1.0,
-				   input->again ? 1.0 : 0.0);
+		cost_match(input->index, nkeys, count_keyed(input, nmatches), input->complement, device,
+				   1.0, input->again ? 1.0 : 0.0) + cost_nulls(input);
 	Cost		set = cost_set(nkeys);
 	Cost		first;
 
@@ -635,8 +667,8 @@ cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 	costs->select = nmatches * cpu_operator_cost +
 		costs->matched * input->strays * (random_page + cpu_tuple_cost);
 	costs->again = nmatches * cpu_operator_cost + (device ? 0.0 : costs->match);
-	(void) cost_reading(input->index, nkeys, nmatches, input->complement, 0.0, &npages,
-						&nentries);
+	(void) cost_reading(input->index, nkeys, count_keyed(input, nmatches), input->complement, 0.0,
+						&npages, &nentries);
 	costs->searched = device ? 0.0 : nentries;
 
 	costs->fetch = cpu_tuple_cost + input->quals.per_tuple +
@@ -1056,7 +1088,7 @@ GjIndexIsResident(const IndexOptInfo *index)
 bool
 GjIndexHasNulls(const IndexOptInfo *index)
 {
-	return get_pages(index)->stores_nulls;
+	return get_pages(index)->null_pages > 0.0;
 }
 
 /*
@@ -1071,7 +1103,7 @@ get_pages(const IndexOptInfo *index)
 
 	if (index->hypothetical)
 	{
-		built = (IndexPages) {.unsorted = GJ_DEFAULT_LANES,.nruns = 1,.stores_nulls = true};
+		built = (IndexPages) {.unsorted = GJ_DEFAULT_LANES,.nruns = 1,.null_pages = 1.0};
 		built.entries = index->tuples;
 		built.runs[0] = Max((double) index->pages - GJ_FIRST_TAIL_BLOCK - GJ_DEFAULT_LANES, 1.0);
 		return &built;
@@ -1095,20 +1127,36 @@ count_pages(Relation index, IndexPages *pages)
 
 	GjIndexGetInfo(index, &info);
 	GjIndexGetState(index, &state);
-	pages->unsorted = info.nlanes;
-	pages->stores_nulls = info.stores_nulls;
-	pages->entries = 0.0;
-	for (int i = 0; i < lengthof(state.deltas); i++)
-	{
-		if (state.deltas[i].run == 0)
-			continue;
-		pages->unsorted += state.deltas[i].data_pages;
-		pages->entries += (double) state.deltas[i].data_pages * info.plain_slots;
-	}
+	pages->unsorted = info.nlanes + GjStateUnsorted(&state);
+	pages->entries = (double) GjStateUnsorted(&state) * info.plain_slots;
 	pages->nruns = state.nruns;
 	for (int i = 0; i < state.nruns; i++)
 	{
 		pages->runs[i] = state.runs[i].data_pages;
 		pages->entries += state.runs[i].entries;
+	}
+	pages->null_pages = pages->null_entries = 0.0;
+	if (info.stores_nulls)
+		count_nulls(index, pages);
+}
+
+/*
+ * Count the pages and entries of NULL keys
+ */
+static void
+count_nulls(Relation index, IndexPages *pages)
+{
+	GjIndexInfo info;
+	GjIndexState state;
+
+	GjIndexGetInfo(index, &info);
+	GjInfoTurnToNulls(&info);
+	GjIndexGetPart(index, true, &state);
+	pages->null_pages = info.nlanes + GjStateUnsorted(&state);
+	pages->null_entries = (double) GjStateUnsorted(&state) * info.plain_slots;
+	for (int i = 0; i < state.nruns; i++)
+	{
+		pages->null_pages += state.runs[i].data_pages;
+		pages->null_entries += state.runs[i].entries;
 	}
 }

@@ -76,7 +76,8 @@ typedef struct GjCostInput
 	double		nkeys;			/* expected number of distinct keys */
 	double		key_share;		/* fraction of them that this table is searched for; 0: all */
 	double		searched;		/* probability that the table is searched; 0: certain */
-	double		nmatches;		/* expected number of TIDs */
+	double		nmatches;		/* expected number of TIDs, */
+	double		nulls;			/* and of those that have a NULL key */
 	Selectivity filtered;		/* fraction of them that filters of entries remove */
 	Cost		filter_cost;	/* cost of these filters for each entry */
 	double		per_row;		/* number of the remaining entries for each result row */

@@ -135,8 +135,9 @@ static int	path_find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pat
 static bool is_default_order(PathKey *pathkey, Oid type);
 static Size get_width(const RelOptInfo *rel, AttrNumber attno);
 static Selectivity estimate_conditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-									   List *conditions, double *nkeys);
+									   List *conditions, double *nkeys, Selectivity *nulls);
 static SetForm node_form(GjKeyNode *node);
+static bool wants_nulls(const GjKeyNode *node);
 static bool estimate_is_ours(GjKeyNode *node);
 static bool array_is_unknown(Node *array);
 static void get_key_statistics(PlannerInfo *root, IndexOptInfo *index, KeyStatistics *key);
@@ -381,7 +382,9 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	/* from baserestrictinfo, even for a partial index: see GjRefuseIndex() */
 	List	   *filters = list_difference_ptr(rel->baserestrictinfo,
 											  get_rinfos(conditions, true));
-	Selectivity selectivity = estimate_conditions(root, rel, index, conditions, &input.nkeys);
+	Selectivity null_share;
+	Selectivity selectivity = estimate_conditions(root, rel, index, conditions, &input.nkeys,
+												  &null_share);
 	GjKeyCondition *tuples = find_tuples(conditions);
 	bool		whole = GjIsWhole(conditions);
 	List	   *entry_filters;
@@ -395,6 +398,7 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 
 	/* A partial index holds fewer rows than its table: no more TIDs than entries */
 	input.nmatches = Min(selectivity * rel->tuples, index->tuples);
+	input.nulls = Min(null_share * rel->tuples, input.nmatches);
 	input.complement = true;
 	input.unlisted = true;
 	foreach(lc, conditions)
@@ -1055,11 +1059,12 @@ order_columns(IndexOptInfo *index, List *order)
  */
 
 /*
- * Estimate the fraction of the table's rows that satisfy all conditions, and the number of keys
+ * Estimate the fraction of the table's rows that satisfy all conditions, that of the rows with a
+ * NULL key among them, and the number of keys
  */
 static Selectivity
 estimate_conditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-					List *conditions, double *nkeys)
+					List *conditions, double *nkeys, Selectivity *nulls)
 {
 	KeyStatistics key;
 	List	   *rinfos = NIL;
@@ -1069,10 +1074,13 @@ estimate_conditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	get_key_statistics(root, index, &key);
 
 	*nkeys = 0;
+	*nulls = 1.0 - key.not_null;
 	foreach(lc, conditions)
 	{
 		GjKeyCondition *condition = lfirst(lc);
 
+		if (!wants_nulls(condition->node))
+			*nulls = 0.0;
 		*nkeys += path_count_keys(root, condition->node, &key);
 		if (!condition->exact || estimate_is_ours(condition->node))
 			ours = Min(ours, estimate_node(root, condition->node, &key));
@@ -1082,6 +1090,26 @@ estimate_conditions(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 	if (rinfos == NIL)
 		return ours;
 	return Min(ours, clauselist_selectivity(root, rinfos, 0, JOIN_INNER, NULL));
+}
+
+/*
+ * Return true if rows with a NULL key are expected to satisfy a condition (see estimate_source())
+ */
+static bool
+wants_nulls(const GjKeyNode *node)
+{
+	bool		all = node->step == GJ_STEP_AND;
+	ListCell   *lc;
+
+	if (node->step == GJ_STEP_SOURCE)
+		return node->source.kind == GJ_SOURCE_NULL && IsA(node->source.value, Const);
+
+	foreach(lc, node->operands)
+	{
+		if (wants_nulls(lfirst(lc)) != all)
+			return !all;
+	}
+	return all;
 }
 
 /*

@@ -193,6 +193,26 @@ DELETE FROM ns WHERE k IS NULL AND id % 3 = 0;
 SELECT count(*) AS left, count(*) FILTER (WHERE v = 100) AS updated FROM ns WHERE k IS NULL;
 ROLLBACK;
 
+-- the planner knows how many pages NULL keys have: fewer after a fold
+CREATE TABLE nc (k int, v int) WITH (autovacuum_enabled = off);
+INSERT INTO nc SELECT CASE WHEN i % 10 > 0 THEN i % 1000 END, i FROM generate_series(1, 20000) i;
+CREATE INDEX nc_k ON nc USING gpujoin (k);
+INSERT INTO nc SELECT NULL, i FROM generate_series(1, 20000) i;
+VACUUM (INDEX_CLEANUP off, ANALYZE) nc;
+CREATE FUNCTION nc_cost(condition text) RETURNS numeric LANGUAGE plpgsql AS $$
+DECLARE plan json;
+BEGIN
+	EXECUTE 'EXPLAIN (FORMAT json) SELECT v FROM nc WHERE ' || condition INTO plan;
+	RETURN plan->0->'Plan'->'Total Cost';
+END $$;
+SET enable_seqscan = off;
+SET enable_bitmapscan = off;
+SELECT nc_cost('k IS NULL') AS of_nulls, nc_cost('k IS NULL OR k = 3') AS of_both, nc_cost('k = 3') AS of_key \gset
+SELECT gpujoin_fold('nc_k') > 0 AS folded;
+SELECT nc_cost('k IS NULL') < :of_nulls AS of_nulls, nc_cost('k IS NULL OR k = 3') < :of_both AS of_both, nc_cost('k = 3') = :of_key AS of_key;
+RESET enable_seqscan;
+RESET enable_bitmapscan;
+
 -- partitions: by the key itself, with one for NULLs, and by another column
 CREATE TABLE np (id int, k int, v int) PARTITION BY RANGE (k);
 CREATE TABLE np_low PARTITION OF np FOR VALUES FROM (0) TO (100);
@@ -237,5 +257,5 @@ SET gpujoin.force = on;
 EXPLAIN (COSTS OFF) SELECT * FROM old WHERE k IS NULL OR k = 3;
 RESET gpujoin.force;
 SELECT * FROM both_ways('SELECT * FROM old WHERE k IS NULL OR k = 3');
-DROP TABLE old, ns, ns_queries;
-DROP FUNCTION ns_fill, ns_wrong, ns_scans, ns_about, both_ways;
+DROP TABLE old, nc, ns, ns_queries;
+DROP FUNCTION nc_cost, ns_fill, ns_wrong, ns_scans, ns_about, both_ways;
