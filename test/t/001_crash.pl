@@ -1,4 +1,5 @@
-# Kill the server several times in the middle of insertions, updates, deletions, VACUUMs and folds.
+# Kill the server several times in the middle of insertions, updates, deletions, VACUUMs and folds of
+# rows with and without a key.
 # After each recovery every index must pass gpujoin_check() against its table, forced queries must
 # return the same rows as stock plans, and unlogged tables and their indexes must be empty and
 # usable.
@@ -28,17 +29,19 @@ $node->safe_psql('postgres', q{
 # SKIP_LOCKED keeps a VACUUM from waiting for another one whose truncation waits for it.
 my %scripts = (
 	insert => q{
-		INSERT INTO big (k, b, v) SELECT i % 1000, i, 1 FROM generate_series(1, 300) i;
-		INSERT INTO loose (k) SELECT generate_series(1, 50);
+		INSERT INTO big (k, b, v) SELECT nullif(i % 1000, i % 150), i, 1
+			FROM generate_series(1, 300) i;
+		INSERT INTO loose (k) SELECT nullif(i, i % 25) FROM generate_series(1, 50) i;
 	},
 	update => q{
 		\set first random(1, 40000)
-		UPDATE big SET k = (k + 7) % 1000, b = b + 1 WHERE id BETWEEN :first AND :first + 300;
+		UPDATE big SET k = nullif((coalesce(k, 3) + 7) % 1000, 10), b = nullif(b, 9) + 1 WHERE id BETWEEN :first AND :first + 300;
 		UPDATE big SET v = v + 1 WHERE id BETWEEN :first AND :first + 300;
 	},
 	undone => q{
 		BEGIN;
-		INSERT INTO big (k, b, v) SELECT i % 1000, i, 2 FROM generate_series(1, 200) i;
+		INSERT INTO big (k, b, v) SELECT nullif(i % 1000, i % 150), i, 2
+			FROM generate_series(1, 200) i;
 		ROLLBACK;
 	},
 	delete => q{
@@ -65,13 +68,15 @@ foreach my $name (sort keys %scripts)
 my $queries = [
 	'SELECT * FROM big WHERE k = ANY (ARRAY[1, 5, 77, 500, 999])',
 	'SELECT * FROM big WHERE b IN (3, 30, 300)',
+	'SELECT * FROM big WHERE k IS NULL',
+	'SELECT id, b, v FROM big WHERE b IS NULL OR b = 30',
 	'SELECT b.* FROM generate_series(0, 990, 13) s JOIN big b ON b.k = s',
 	'SELECT b.id, s FROM generate_series(0, 300) s(b) JOIN big b USING (b)',
 	'SELECT * FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 999)))'
 ];
 
 ok(uses_node($node, 'GpuScan', $queries->[0]), 'a scan of ours is in the plan');
-ok(uses_node($node, 'GpuJoin', $queries->[2]), 'a join of ours is in the plan');
+ok(uses_node($node, 'GpuJoin', $queries->[4]), 'a join of ours is in the plan');
 
 my $sequence = "SELECT sequence FROM gpujoin_index_info('big_k')";
 my $changes = $node->safe_psql('postgres', $sequence);

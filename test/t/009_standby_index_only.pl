@@ -22,6 +22,7 @@ my $primary = new_server('primary', { allows_streaming => 1 }, 'fsync = off',
 $primary->safe_psql('postgres', q{
 	CREATE TABLE big (id int, k int, v int);
 	INSERT INTO big SELECT i, i % 20, i FROM generate_series(1, 40000) i;
+	INSERT INTO big SELECT i, NULL, i FROM generate_series(40001, 43000) i;
 	CREATE INDEX big_k ON big USING gpujoin (k) INCLUDE (id, v);
 	CREATE TABLE pulse (n int)});
 vacuum();
@@ -57,6 +58,7 @@ sub ours { return $standby->safe_psql('postgres', "SET gpujoin.force = on; $_[0]
 
 my @queries = (
 	'SELECT id, v FROM big WHERE k IN (1, 3, 42)',
+	'SELECT id, v FROM big WHERE k IS NULL OR k = 42',
 	'SELECT count(*) FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 25, 3)))',
 	'SELECT s, b.id, b.v FROM generate_series(0, 19, 7) s JOIN big b ON b.k = s WHERE b.v > 100');
 
@@ -76,12 +78,13 @@ is_deeply([ differing($standby, @queries) ], [], 'answers are right');
 # The row in question is the last one.
 sub last_rows
 {
-	my ($ignore, $meanwhile) = @_;
-	my $writer = session($primary, 'BEGIN', 'INSERT INTO big VALUES (99999, 1, -1)');
+	my ($ignore, $meanwhile, $key) = (@_, 1);
+	my $wanted = $key eq 'NULL' ? 'k IS NULL' : "k IN ($key, 50)";
+	my $writer = session($primary, 'BEGIN', "INSERT INTO big VALUES (99999, $key, -1)");
 
 	catch_up();
 	my $reader = session($standby, 'BEGIN ISOLATION LEVEL REPEATABLE READ',
-		'DECLARE c CURSOR FOR SELECT id FROM big WHERE k IN (1, 50)', 'FETCH 1 FROM c');
+		"DECLARE c CURSOR FOR SELECT id FROM big WHERE $wanted", 'FETCH 1 FROM c');
 	$writer->query('ROLLBACK');
 	$meanwhile->($reader);
 	vacuum();
@@ -96,10 +99,14 @@ sub last_rows
 
 sub nothing { }
 
-my ($ghosts, $n) = last_rows('off', \&nothing);
-is($ghosts, 0, 'a row that was rolled back is not answered');
-cmp_ok($n, '>', 100, 'all others are');
-is((last_rows('on', \&nothing))[0], 1, 'without the rule it is');
+my ($ghosts, $n);
+foreach my $key (1, 'NULL')
+{
+	($ghosts, $n) = last_rows('off', \&nothing, $key);
+	is($ghosts, 0, "key $key: a row that was rolled back is not answered");
+	cmp_ok($n, '>', 100, "key $key: all others are");
+	is((last_rows('on', \&nothing, $key))[0], 1, "key $key: without the rule it is");
+}
 
 # Leave the index in the state that an interrupted DROP INDEX CONCURRENTLY or REINDEX CONCURRENTLY
 # leaves after its last wait: VACUUM frees slots without processing the index, and the index's
@@ -215,7 +222,8 @@ is_deeply([ differing($standby, @queries) ], [], 'answers are right with the new
 $primary->safe_psql('postgres', q{
 	DELETE FROM big WHERE id % 400 = 7;
 	UPDATE big SET v = -v WHERE id % 500 = 11;
-	INSERT INTO big SELECT -i, i % 20, i FROM generate_series(1, 1000) i;
+	UPDATE big SET k = nullif(7, k) WHERE id % 500 = 7 OR (k IS NULL AND id % 50 = 9);
+	INSERT INTO big SELECT -i, nullif(i % 20, 18), i FROM generate_series(1, 1000) i;
 	BEGIN; INSERT INTO big SELECT 0, i % 20, i FROM generate_series(1, 1000) i; ROLLBACK});
 catch_up();
 unlike(ours("EXPLAIN (ANALYZE, COSTS off, TIMING off) $queries[0]"),

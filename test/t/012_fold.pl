@@ -17,8 +17,10 @@ use Test::More;
 my @queries = (
 	'SELECT * FROM big WHERE k = ANY (ARRAY[1, 5, 77, 500, 999])',
 	'SELECT id, v FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 999, 7)))',
-	'SELECT b.id FROM generate_series(0, 990, 13) s JOIN big b ON b.k = s');
+	'SELECT b.id FROM generate_series(0, 990, 13) s JOIN big b ON b.k = s',
+	'SELECT id, v FROM big WHERE k IS NULL OR k = 5');
 my $next = 100_000;
+my $key = 'i % 1000';
 
 my $primary = new_server('primary', { allows_streaming => 1, extra => ['--wal-segsize=1'] },
 	'fsync = off', "wal_consistency_checking = 'generic'", 'max_wal_size = 256MB',
@@ -34,7 +36,7 @@ $node->safe_psql('postgres', q{
 sub insert
 {
 	$node->safe_psql('postgres',
-		"INSERT INTO big SELECT i, i % 1000, i FROM generate_series($next, $next + 2500) i");
+		"INSERT INTO big SELECT i, $key, i FROM generate_series($next, $next + 2500) i");
 	$next += 10_000;
 }
 
@@ -65,30 +67,36 @@ sub fold_until
 	return ($holder, $folder, \$said);
 }
 
-# Crash at each step in turn; the next fold finds what the last crash left
-foreach my $step (qw(rotated closing begun sorted writing written forgotten published dropped))
+# Crash at each step in turn; the next fold finds what the last crash left.  NULL keys are folded
+# last: if no others have been inserted, the steps are those of their part.
+foreach my $case (qw(rotated closing begun sorted writing written forgotten published dropped),
+	map { "$_ of NULL keys" } qw(rotated closing written published dropped))
 {
+	my ($step, $of_nulls) = split / of /, $case;
+
+	$key = $of_nulls ? 'NULL::int' : 'i % 1000';
 	# the dropped run is one without any live entry
-	$node->safe_psql('postgres', q{SELECT gpujoin_fold('big_k', true);
-		UPDATE big SET v = v + 1}) if $step eq 'dropped';
+	$node->safe_psql('postgres', "SELECT gpujoin_fold('big_k', true);
+		UPDATE big SET v = v + 1" . ($of_nulls ? ' WHERE k IS NULL' : '')) if $step eq 'dropped';
 	insert();
 
 	my ($holder, $folder) =
 	  fold_until($step, $step eq 'dropped' ? 'VACUUM (INDEX_CLEANUP ON) big' : undef);
 
 	insert();
-	is_right($node, "$step: while the fold waits");
+	is_right($node, "$case: while the fold waits");
 	# this commit flushes the fold's WAL, so that recovery replays it
 	$node->stop('immediate');
 	$folder->finish;
 	eval { $holder->quit };
 	$node->start;
-	is_right($node, "$step: after the crash");
+	is_right($node, "$case: after the crash");
 	# the next step is reached only after an unfinished fold
 	next if $step eq 'dropped';
 	$node->safe_psql('postgres', "SELECT gpujoin_fold('big_k')") if $step ne 'written';
-	is_right($node, "$step: after the next fold");
+	is_right($node, "$case: after the next fold");
 }
+$key = 'nullif(i % 1000, i % 10)';
 $node->safe_psql('postgres', "SELECT gpujoin_fold('big_k', true)");
 is_right($node, 'all folded');
 
@@ -160,8 +168,9 @@ $standby->start;
 my $file = $node->basedir . '/load.pgbench';
 append_to_file($file, q{
 	\set first random(1, 1000000)
-	INSERT INTO big SELECT i, i % 1000, i FROM generate_series(:first, :first + 2000) i;
-	UPDATE big SET k = 999 - k WHERE id BETWEEN :first AND :first + 1500;
+	INSERT INTO big SELECT i, nullif(i % 1000, i % 500), i
+		FROM generate_series(:first, :first + 2000) i;
+	UPDATE big SET k = nullif(999 - coalesce(k, 499), 499) WHERE id BETWEEN :first AND :first + 1500;
 	DELETE FROM big WHERE id BETWEEN :first AND :first + 700;
 	VACUUM (SKIP_LOCKED, INDEX_CLEANUP ON) big;
 	SELECT gpujoin_fold('big_k', random() < 0.3);

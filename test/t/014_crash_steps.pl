@@ -1,8 +1,8 @@
 # The server dies at each step of a build, an insertion, a deletion and a fold, and at each step of
-# reusing pages, just after the step's WAL has been flushed. After each recovery no row lacks its
-# entry, answers equal PostgreSQL's own, and the operation can be repeated. A standby follows and
-# has the primary's pages after every record. VACUUM finds the pages that the crashes leave in the
-# files.
+# reusing pages, just after the step's WAL has been flushed; at some of them once more, while nothing
+# but NULL keys changes. After each recovery no row lacks its entry, answers equal PostgreSQL's own,
+# and the operation can be repeated. A standby follows and has the primary's pages after every
+# record. VACUUM finds the pages that the crashes leave in the files.
 
 use strict;
 use warnings;
@@ -17,9 +17,13 @@ use Test::More;
 my @queries = (
 	'SELECT * FROM big WHERE k = ANY (ARRAY[1, 5, 77, 500, 999])',
 	'SELECT id, v FROM big WHERE k = ANY (ARRAY(SELECT generate_series(0, 999, 7)))',
-	'SELECT b.id FROM generate_series(0, 990, 13) s JOIN big b ON b.k = s');
+	'SELECT b.id FROM generate_series(0, 990, 13) s JOIN big b ON b.k = s',
+	'SELECT id, v FROM big WHERE k IS NULL OR k = 5');
 my $next = 100_000;
 my $rest = 0;
+
+# The key of inserted rows, and a condition on those that are deleted
+my ($key, $which) = ('i % 1000', 'true');
 
 my $node = new_server('primary', { allows_streaming => 1 }, 'fsync = off',
 	'restart_after_crash = on', "wal_consistency_checking = 'all'", 'max_wal_size = 256MB',
@@ -64,15 +68,25 @@ sub crash_at
 sub insertion
 {
 	$next += 1_000;
-	return "INSERT INTO big SELECT i, i % 1000, i FROM generate_series($next, $next + 300) i;";
+	return "INSERT INTO big SELECT i, $key, i FROM generate_series($next, $next + 300) i;";
 }
 
 # Return SQL that deletes some rows each time, on tail pages, too
 sub deletion
 {
 	$rest = ($rest + 1) % 100;
-	return "INSERT INTO big VALUES (0, 1, 1);
-		DELETE FROM big WHERE id % 100 IN (0, $rest); VACUUM (INDEX_CLEANUP ON) big;";
+	return "INSERT INTO big SELECT 0, $key, 1 FROM generate_series(1, 1) i;
+		DELETE FROM big WHERE id % 100 IN (0, $rest) AND $which; VACUUM (INDEX_CLEANUP ON) big;";
+}
+
+# Split the name of a case; "of NULL keys" is about such rows only, whose part of the index has steps
+# of its own
+sub turn_to
+{
+	my ($step, $of_nulls) = split / of /, shift;
+
+	($key, $which) = $of_nulls ? ('NULL::int', 'k IS NULL') : ('i % 1000', 'true');
+	return $step;
 }
 
 # Return the number of free pages missing from the free space map.  (The map may also list pages
@@ -107,38 +121,45 @@ is($node->safe_psql('postgres', q{CREATE INDEX loose_k ON loose USING gpujoin (k
 $node->safe_psql('postgres', 'DROP INDEX big_v');
 
 # Insertions: the first page of a delta, then its list, then the next page
-foreach my $step ('appended', 'flushed', 'extended', 'listed', 'switched', 'arrays opened')
+foreach my $case ('appended', 'flushed', 'extended', 'listed', 'switched', 'arrays opened',
+	map { "$_ of NULL keys" } ('appended', 'flushed', 'listed', 'switched'))
 {
+	my $step = turn_to($case);
+
 	$node->safe_psql('postgres', "SELECT gpujoin_fold('big_k', true)")
 	  if $step =~ /^(listed|switched|arrays opened)$/;
 	# rows that a crash rolls back have entries; then these pages are free but not in the free space
 	# map
 	crash_at($step, insertion() x 3);
 	is($node->safe_psql('postgres', "SELECT gpujoin_check('loose_k', true)"), '0',
-		"$step: the unlogged index is empty");
-	is_right($node, $step);
+		"$case: the unlogged index is empty");
+	is_right($node, $case);
 	$node->safe_psql('postgres', insertion());
-	is_right($node, "$step: afterwards");
+	is_right($node, "$case: afterwards");
 }
 
 # VACUUM's passes
-foreach my $step ('tail deleted', 'tails cleaned', 'judged', 'deleted', 'freed', 'cleaned',
-	'raised', 'vacuumed')
+foreach my $case ('tail deleted', 'tails cleaned', 'judged', 'deleted', 'freed', 'cleaned',
+	'raised', 'vacuumed', map { "$_ of NULL keys" } ('tail deleted', 'deleted', 'raised'))
 {
+	my $step = turn_to($case);
+
 	# a fold leaves free pages of a delta
 	$node->safe_psql('postgres', insertion() . "SELECT gpujoin_fold('big_k', true);"
 		  . insertion());
 	crash_at($step, deletion());
-	is_right($node, $step);
+	is_right($node, $case);
 	$node->safe_psql('postgres', deletion());
-	is_right($node, "$step: afterwards");
-	cmp_ok(not_found(), '<=', 0, "$step: all free pages are found");
+	is_right($node, "$case: afterwards");
+	cmp_ok(not_found(), '<=', 0, "$case: all free pages are found");
 }
 
 # Reuse of pages, by an insertion and by a fold, and pages that a fold adds to the file
-foreach my $step ('found', 'listed', 'switched', 'arrays opened', 'taken', 'logged pages',
-	'added')
+foreach my $case ('found', 'listed', 'switched', 'arrays opened', 'taken', 'logged pages',
+	'added', map { "$_ of NULL keys" } ('found', 'switched', 'logged pages'))
 {
+	my $step = turn_to($case);
+
 	$node->safe_psql('postgres', insertion() . 'UPDATE big SET v = v + 1 WHERE id % 9 = 0;'
 		  . "SELECT gpujoin_fold('big_k', true);" . deletion());
 	# otherwise the deletion's row may have created the delta's list already
@@ -147,11 +168,11 @@ foreach my $step ('found', 'listed', 'switched', 'arrays opened', 'taken', 'logg
 	# a file that has just been written has no free pages
 	$node->safe_psql('postgres', 'REINDEX INDEX big_k') if $step eq 'added';
 	crash_at($step, insertion() x 2 . "SELECT gpujoin_fold('big_k', true);");
-	is_right($node, "$step, used again");
+	is_right($node, "$case, used again");
 	$node->safe_psql('postgres', insertion() . "SELECT gpujoin_fold('big_k', true);"
 		  . deletion());
-	is_right($node, "$step, used again: afterwards");
-	cmp_ok(not_found(), '<=', 0, "$step, used again: all free pages are found");
+	is_right($node, "$case, used again: afterwards");
+	cmp_ok(not_found(), '<=', 0, "$case, used again: all free pages are found");
 }
 
 $node->wait_for_catchup($standby, 'replay', $node->lsn('insert'));
