@@ -358,6 +358,7 @@ extern void GjRowSortAddPage(GjRowSort *sort, Page page);
 extern void GjRowSortPerform(GjRowSort *sort);
 extern void GjRowSortRewind(GjRowSort *sort);
 extern const char *GjRowSortNext(GjRowSort *sort);
+extern uint64 GjRowSortSkip(GjRowSort *sort, uint64 n, int part);
 extern void GjRowSortEnd(GjRowSort *sort);
 
 /* codec.c: conversion of values to the integers that are compared */

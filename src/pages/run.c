@@ -51,8 +51,11 @@ typedef struct GjDirectoryCopy
 #define COPY_BYTES(n) \
 	MAXALIGN((n) * (sizeof(int64) + sizeof(BlockNumber) + sizeof(ItemPointerData)))
 
-/* A measurement passes over so many pages after each that it makes */
+/* A measurement passes over so many pages after each that it makes, */
 #define UNMEASURED_PAGES		7
+
+/* or, of large tables, over more: it makes about this number of pages */
+#define MEASURED_PAGES			128
 
 /* A finished page that has not been written yet */
 typedef struct Waiting
@@ -88,8 +91,8 @@ struct GjRunWriter
 	GjFrame		frame;			/* of the first entries */
 	int			framed;			/* number of these, whole words, which fit on a page */
 	int			most_slots;		/* of a narrow page */
-	uint64	   *measured;		/* while pages are measured only: see GjRunWriterMeasure() */
-	uint64		skipped;		/* rows to be passed over then */
+	bool		measuring;		/* true while pages are measured only: GjRunWriterMeasure() */
+	int			measured;		/* entries of such a page; 0 until it is finished */
 	Level		levels[GJ_MAX_HEIGHT];
 	int			nwaiting;		/* always less than the capacity: the next page is made in the
 								 * following element */
@@ -621,16 +624,22 @@ GjRunWriterMeasure(GjRunWriter *writer, GjRowSort *sort)
 
 	if (writer->collected == NULL)
 		return;
-	writer->measured = pages;
+	writer->measuring = true;
 	while ((row = GjRowSortNext(sort)) != NULL)
 	{
-		if (writer->skipped == 0)
-			GjRunWriterAdd(writer, row);
-		else
-			writer->skipped--;
+		uint64		n;
+
+		GjRunWriterAdd(writer, row);
+		n = writer->measured;
+		if (n == 0)
+			continue;
+		/* the page stands for those that its rows and the skipped ones would be on */
+		pages[(n + GJ_SLOTS_PER_WORD - 1) / GJ_SLOTS_PER_WORD] += 1 +
+			GjRowSortSkip(sort, n * UNMEASURED_PAGES, MEASURED_PAGES) / n;
+		writer->measured = 0;
 	}
 	GjRowSortRewind(sort);
-	writer->measured = NULL;
+	writer->measuring = false;
 	writer->most_slots = GjMeasuredRoom(&writer->info, pages);
 	drop_collected(writer);
 }
@@ -959,11 +968,10 @@ finish_narrow(GjRunWriter *writer, int n)
 	if (n == 0)
 		elog(ERROR, "no entry of index \"%s\" fits on a page",
 			 RelationGetRelationName(writer->index));
-	if (writer->measured != NULL)
+	if (writer->measuring)
 	{
 		CHECK_FOR_INTERRUPTS();
-		writer->measured[(n + GJ_SLOTS_PER_WORD - 1) / GJ_SLOTS_PER_WORD]++;
-		writer->skipped = (uint64) n * UNMEASURED_PAGES;
+		writer->measured = n;
 		drop_collected(writer);
 		return;
 	}

@@ -129,6 +129,11 @@ static int	GjMergeOrder(Size memory);
 static GjMerge *merge_begin(const GjIndexInfo *info, BufFile *file, const GjChunk *chunks,
 							int nchunks, Size memory);
 static const char *merge_next(GjMerge *merge);
+static uint64 merge_skip(GjMerge *merge, uint64 n);
+static inline uint64 count_left(const ChunkReader *reader);
+static uint64 skip_to(GjMerge *merge, ChunkReader *reader, const GjPlace *place);
+static GjPlace get_place(GjMerge *merge, uint64 row);
+static void read_rows(GjMerge *merge, uint64 first, uint64 n, char *rows);
 static void merge_end(GjMerge *merge);
 static void to_rows(char *rows, const GjIndexInfo *info, int offset, const char *values,
 					int width, const uint16 *slots, int n);
@@ -239,6 +244,20 @@ const char *
 GjRowSortNext(GjRowSort *sort)
 {
 	return sort->merge != NULL ? merge_next(sort->merge) : next_in_memory(sort);
+}
+
+/*
+ * Pass over about n of the sorted rows, or the given part of all if that is more, without reading
+ * most of them; returns how many it were
+ */
+uint64
+GjRowSortSkip(GjRowSort *sort, uint64 n, int part)
+{
+	if (sort->merge != NULL)
+		return merge_skip(sort->merge, Max(n, sort->written / part));
+	n = Min(Max(n, sort->nrows / part), sort->nrows - sort->next);
+	sort->next += n;
+	return n;
 }
 
 /*
@@ -586,6 +605,92 @@ merge_next(GjMerge *merge)
 }
 
 /*
+ * Pass over about n rows.  The longest chunk passes over its share of them, and the others over all
+ * rows that come before the row which it arrives at: so the next rows are those that follow each
+ * other in the order of all chunks.
+ */
+static uint64
+merge_skip(GjMerge *merge, uint64 n)
+{
+	ChunkReader *longest = &merge->readers[merge->losers[0]];
+	uint64		left = 0;
+	uint64		skipped = 0;
+	uint64		most;
+	GjPlace		place;
+
+	if (merge->started && longest->nrows > 0)
+	{
+		/* this row has been returned */
+		longest->at++;
+		advance(merge, longest);
+	}
+	for (int i = 0; i < merge->nreaders; i++)
+	{
+		left += count_left(&merge->readers[i]);
+		if (count_left(&merge->readers[i]) > count_left(longest))
+			longest = &merge->readers[i];
+	}
+	most = count_left(longest);
+	place = after_all;
+	if (n < left)
+		place = get_place(merge, longest->rest.end - most +
+						  Min((uint64) ((double) n / left * most), most - 1));
+	for (int i = 0; i < merge->nreaders; i++)
+		skipped += skip_to(merge, &merge->readers[i], &place);
+	merge->losers[0] = play(merge, 1);
+	merge->started = false;
+	return skipped;
+}
+
+/* Return the number of rows from the current one on */
+static inline uint64
+count_left(const ChunkReader *reader)
+{
+	return reader->nrows - reader->at + reader->rest.end - reader->rest.start;
+}
+
+/*
+ * Make the first row at or after a place the current one of a reader; returns the number of rows
+ * that it has passed over
+ */
+static uint64
+skip_to(GjMerge *merge, ChunkReader *reader, const GjPlace *place)
+{
+	uint64		before = count_left(reader);
+	uint64		low = reader->rest.end - before;
+	uint64		high = reader->rest.end;
+
+	while (low < high)
+	{
+		uint64		middle = low + (high - low) / 2;
+		GjPlace		here = get_place(merge, middle);
+
+		if (GjPlaceIsBefore(&here, place))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	reader->rest.start = low;
+	reader->at = reader->nrows = 0;
+	advance(merge, reader);
+	return before - count_left(reader);
+}
+
+/* Return the place of a row of the file */
+static GjPlace
+get_place(GjMerge *merge, uint64 row)
+{
+	char		copy[GJ_MAX_ROW_WIDTH];
+	ItemPointerData tid;
+	GjPlace		place;
+
+	read_rows(merge, row, 1, copy);
+	place.key = GjRowGetKey(&merge->info, copy, &tid);
+	place.tid = GjPackTid(&tid);
+	return place;
+}
+
+/*
  * Free everything except the file
  */
 static void
@@ -641,19 +746,24 @@ static void
 fill_buffer(GjMerge *merge, ChunkReader *reader)
 {
 	uint64		n = Min(reader->rest.end - reader->rest.start, merge->buffer_rows);
-	Size		bytes = n * merge->info.row_width;
-	off_t		offset = (off_t) (reader->rest.start * merge->info.row_width);
 
 	CHECK_FOR_INTERRUPTS();
+	if (n > 0)
+		read_rows(merge, reader->rest.start, n, reader->buffer);
 	reader->at = 0;
 	reader->nrows = n;
 	reader->rest.start += n;
-	if (n == 0)
-		return;
+}
+
+static void
+read_rows(GjMerge *merge, uint64 first, uint64 n, char *rows)
+{
+	Size		bytes = n * merge->info.row_width;
+	off_t		offset = (off_t) (first * merge->info.row_width);
 
 	/* the file has segments; an offset after the first one is in a later segment */
 	if (BufFileSeek(merge->file, 0, offset, SEEK_SET) != 0 ||
-		BufFileRead(merge->file, reader->buffer, bytes) != bytes)
+		BufFileRead(merge->file, rows, bytes) != bytes)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not read a temporary file of sorted index entries")));

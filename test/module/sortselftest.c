@@ -6,7 +6,7 @@
  *
  * Rows are random, from a fixed seed, with keys of few and of all values, TIDs that ascend and
  * that do not, equal rows, and much less memory than they need.  The output must ascend, and must
- * have the same number of rows with the same sum of hashes.
+ * have the same number of rows with the same sum of hashes.  Begun again, rows are passed over.
  *
  * gpujoin_sort_timing() returns the processor time per row in nanoseconds.
  *
@@ -82,6 +82,45 @@ hash_of(const TestRows *rows, const char *row)
 	return hash_bytes_extended((const unsigned char *) row, rows->info.row_width, 0);
 }
 
+static GjPlace
+place_of(const TestRows *rows, const char *row)
+{
+	ItemPointerData tid;
+	GjPlace		place;
+
+	place.key = GjRowGetKey(&rows->info, row, &tid);
+	place.tid = GjPackTid(&tid);
+	return place;
+}
+
+/*
+ * Check that the row after some that are passed over is as far behind as it should be
+ */
+static void
+check_skips(const TestRows *rows, GjRowSort *sort, const GjPlace *places, uint64 n)
+{
+	uint64		skip = 1;
+	uint64		at = 0;
+	const char *sorted;
+
+	GjRowSortRewind(sort);
+	while ((sorted = GjRowSortNext(sort)) != NULL)
+	{
+		GjPlace		place = place_of(rows, sorted);
+
+		if (at >= n || place.key != places[at].key || place.tid != places[at].tid)
+			elog(ERROR, "another row follows: %d bits, " UINT64_FORMAT " rows, row " UINT64_FORMAT,
+				 rows->key_bits, n, at);
+		at++;
+		if (at % 3 == 0)
+			at += GjRowSortSkip(sort, skip, 1000);
+		skip = skip * 7 % (n / 10 + 2);
+	}
+	if (at != n)
+		elog(ERROR, "other rows are left: %d bits, " UINT64_FORMAT " rows, row " UINT64_FORMAT,
+			 rows->key_bits, n, at);
+}
+
 /*
  * Sort n rows and check the result
  */
@@ -93,8 +132,8 @@ check_sort(TestRows *rows, uint64 n, Size memory)
 	const char *sorted;
 	uint64		sum = 0;
 	uint64		count = 0;
-	int64		last_key = PG_INT64_MIN;
-	uint64		last_tid = 0;
+	GjPlace    *places = palloc((n + 1) * sizeof(GjPlace));
+	GjPlace		last = {PG_INT64_MIN, 0};
 
 	rows->n = 0;
 	for (uint64 i = 0; i < n; i++)
@@ -106,20 +145,21 @@ check_sort(TestRows *rows, uint64 n, Size memory)
 	GjRowSortPerform(sort);
 	while ((sorted = GjRowSortNext(sort)) != NULL)
 	{
-		ItemPointerData tid;
-		int64		key = GjRowGetKey(&rows->info, sorted, &tid);
+		GjPlace		place = place_of(rows, sorted);
 
-		if (key < last_key || (key == last_key && GjPackTid(&tid) < last_tid))
+		if (GjPlaceIsBefore(&place, &last))
 			elog(ERROR, "rows are not in order: %d bits, %llu rows, %zu bytes, row " UINT64_FORMAT,
 				 rows->key_bits, (unsigned long long) n, memory, count);
-		last_key = key;
-		last_tid = GjPackTid(&tid);
+		last = place;
+		places[Min(count, n)] = place;
 		sum -= hash_of(rows, sorted);
 		count++;
 	}
 	if (count != n || sum != 0)
 		elog(ERROR, "other rows came out: %d bits, %llu rows, %zu bytes",
 			 rows->key_bits, (unsigned long long) n, memory);
+	check_skips(rows, sort, places, n);
+	pfree(places);
 	GjRowSortEnd(sort);
 }
 
