@@ -176,24 +176,21 @@ GjFrameInit(GjFrame *frame)
 	for (int i = first; i < first + n; i++) \
 	{ \
 		int64		value = ((const type *) values)[i]; \
-		bool		is_null = nulls != NULL && \
-			(nulls[i / GJ_SLOTS_PER_WORD] & GjSlotBit(i)) != 0; \
  \
-		frame->low[column] = Min(frame->low[column], is_null ? PG_INT64_MAX : value); \
-		frame->high[column] = Max(frame->high[column], is_null ? PG_INT64_MIN : value); \
+		if (nulls != NULL && (nulls[i / GJ_SLOTS_PER_WORD] & GjSlotBit(i)) != 0) \
+			continue; \
+		low = Min(low, value); \
+		high = Max(high, value); \
 	}
 
-static void
-add_bounds(GjFrame *frame, int column, const char *values, int width, const uint32 *nulls,
-		   int first, int n)
+/* Inlined, so that no loop over values without NULLs tests for them */
+static pg_attribute_always_inline void
+find_bounds(GjFrame *frame, int column, const char *values, int width, const uint32 *nulls,
+			int first, int n)
 {
-	bool		any = false;
+	int64		low = frame->low[column];
+	int64		high = frame->high[column];
 
-	for (int i = first; nulls != NULL && i < first + n; i += GJ_SLOTS_PER_WORD)
-		any |= nulls[i / GJ_SLOTS_PER_WORD] != 0;
-	frame->nulls[column] |= any;
-	if (!any)
-		nulls = NULL;
 	switch (width)
 	{
 		case 1:
@@ -209,6 +206,23 @@ add_bounds(GjFrame *frame, int column, const char *values, int width, const uint
 			FIND_BOUNDS(int64);
 			break;
 	}
+	frame->low[column] = low;
+	frame->high[column] = high;
+}
+
+static void
+add_bounds(GjFrame *frame, int column, const char *values, int width, const uint32 *nulls,
+		   int first, int n)
+{
+	bool		any = false;
+
+	for (int i = first; nulls != NULL && i < first + n; i += GJ_SLOTS_PER_WORD)
+		any |= nulls[i / GJ_SLOTS_PER_WORD] != 0;
+	frame->nulls[column] |= any;
+	if (any)
+		find_bounds(frame, column, values, width, nulls, first, n);
+	else
+		find_bounds(frame, column, values, width, NULL, first, n);
 }
 
 /*
@@ -418,8 +432,9 @@ GjMeasuredRoom(const GjIndexInfo *info, const uint64 *pages)
 					 is_null ? 0 : (uint64) value - (uint64) column->base); \
 	}
 
-static void
-store_column(Page page, const GjNarrowColumn *column, const char *values, int width,
+/* Inlined like find_bounds() */
+static pg_attribute_always_inline void
+store_values(Page page, const GjNarrowColumn *column, const char *values, int width,
 			 const uint32 *nulls, int n)
 {
 	char	   *array = (char *) page + column->offset;
@@ -439,6 +454,16 @@ store_column(Page page, const GjNarrowColumn *column, const char *values, int wi
 			STORE_VALUES(int64);
 			break;
 	}
+}
+
+static void
+store_column(Page page, const GjNarrowColumn *column, const char *values, int width,
+			 const uint32 *nulls, int n)
+{
+	if (nulls != NULL)
+		store_values(page, column, values, width, nulls, n);
+	else
+		store_values(page, column, values, width, NULL, n);
 }
 
 /*
