@@ -40,8 +40,14 @@
 #include "base/step.h"
 #include "am.h"
 
+/* What a statement keeps about an index, which nobody can rebuild meanwhile */
+typedef struct InsertCache
+{
+	GjIndexInfo parts[2];		/* its description, of the part of keys and of that of NULL keys */
+	GjCodec		codec;			/* of its keys */
+} InsertCache;
 
-static GjCodec *get_codec(Relation index, struct IndexInfo *indexInfo);
+static InsertCache *get_cache(Relation index, struct IndexInfo *indexInfo);
 static void insert_row(Relation index, const GjIndexInfo *info, const char *row);
 static void request_fold(Relation index);
 static Buffer lock_tail(Relation index, const GjIndexInfo *info, int *lane);
@@ -64,42 +70,39 @@ gjinsert(Relation index, Datum *values, bool *isnull, ItemPointer heap_tid,
 		 Relation heap, IndexUniqueCheck checkUnique, bool indexUnchanged,
 		 struct IndexInfo *indexInfo)
 {
-	GjIndexInfo info;
+	InsertCache *cache = get_cache(index, indexInfo);
+	const GjIndexInfo *info = &cache->parts[isnull[0]];
 	char		row[GJ_MAX_ROW_WIDTH];
-	int64		code;
-	int64		rest;
+	int64		code = 0;
+	int64		rest = 0;
 
-	GjIndexGetInfo(index, &info);
-	if (isnull[0])
-	{
-		if (!info.stores_nulls)
-			return false;
-		GjInfoTurnToNulls(&info);
-		code = rest = 0;
-	}
-	else
-		code = GjPairOf(get_codec(index, indexInfo), values[0], &rest);
-	GjRowForm(&info, code, rest, heap_tid, values + 1, isnull + 1, row);
-	insert_row(index, &info, row);
+	if (!isnull[0])
+		code = GjPairOf(&cache->codec, values[0], &rest);
+	else if (!info->stores_nulls)
+		return false;
+	GjRowForm(info, code, rest, heap_tid, values + 1, isnull + 1, row);
+	insert_row(index, info, row);
 	return false;
 }
 
-/*
- * Return the codec of the index's key, which is made once for each statement
- */
-static GjCodec *
-get_codec(Relation index, struct IndexInfo *indexInfo)
+static InsertCache *
+get_cache(Relation index, struct IndexInfo *indexInfo)
 {
+	InsertCache *cache = indexInfo->ii_AmCache;
 	MemoryContext old;
 
-	if (indexInfo->ii_AmCache == NULL)
-	{
-		old = MemoryContextSwitchTo(indexInfo->ii_Context);
-		indexInfo->ii_AmCache = palloc(sizeof(GjCodec));
-		GjCodecInitIndex(indexInfo->ii_AmCache, index);
-		MemoryContextSwitchTo(old);
-	}
-	return indexInfo->ii_AmCache;
+	if (cache != NULL)
+		return cache;
+	old = MemoryContextSwitchTo(indexInfo->ii_Context);
+	cache = palloc(sizeof(InsertCache));
+	GjIndexGetInfo(index, &cache->parts[0]);
+	cache->parts[1] = cache->parts[0];
+	if (cache->parts[0].stores_nulls)
+		GjInfoTurnToNulls(&cache->parts[1]);
+	GjCodecInitIndex(&cache->codec, index);
+	indexInfo->ii_AmCache = cache;
+	MemoryContextSwitchTo(old);
+	return cache;
 }
 
 static void

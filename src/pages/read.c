@@ -39,6 +39,7 @@ static void lists_check(Relation index, const GjMetaPageData *meta);
 static int	check_null_lists(Relation index, const GjMetaPageData *meta, uint32 *numbers,
 							 int count);
 static void check_merge(Relation index, const GjMetaPageData *meta);
+static inline void copy_info(const GjIndexInfo *from, GjIndexInfo *to);
 static void describe_words(GjIndexInfo *info);
 static void describe_layout(const GjMetaPageData *meta, GjIndexInfo *info);
 static int	get_row_width(Relation index);
@@ -68,7 +69,16 @@ GjIndexGetInfo(Relation index, GjIndexInfo *info)
 		memcpy(index->rd_amcache, info, sizeof(GjIndexInfo));
 	}
 	else
-		memcpy(info, index->rd_amcache, sizeof(GjIndexInfo));
+		copy_info(index->rd_amcache, info);
+}
+
+/*
+ * Copy the description of an index, but not that of columns which it does not have: most have few
+ */
+static inline void
+copy_info(const GjIndexInfo *from, GjIndexInfo *to)
+{
+	memcpy(to, from, offsetof(GjIndexInfo, included) + from->nincluded * sizeof(GjIncludedColumn));
 }
 
 /*
@@ -332,7 +342,7 @@ check_contents(Relation index, Buffer buffer)
 {
 	GjPageOpaque opaque = GjPageGetOpaque(BufferGetPage(buffer));
 	int			room = BLCKSZ - MAXALIGN(SizeOfPageHeaderData) - sizeof(GjPageOpaqueData);
-	int			most = room / (GjIndexKeyWidth(index) + (int) sizeof(ItemPointerData));
+	int			most;
 
 	if (opaque->kind == GJ_PAGE_TAIL)
 		most = room / get_row_width(index);
@@ -342,6 +352,8 @@ check_contents(Relation index, Buffer buffer)
 		most = GJ_LIST_BLOCKS;
 	else if (opaque->kind == GJ_PAGE_NARROW)
 		most = GJ_MAX_SLOTS;
+	else
+		most = room / (GjIndexKeyWidth(index) + (int) sizeof(ItemPointerData));
 	if (opaque->used > most)
 		GjReportCorruption(index, BufferGetBlockNumber(buffer),
 						   "The page claims more entries than fit.");
