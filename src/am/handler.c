@@ -189,7 +189,7 @@ static const IndexAmRoutine am_routine = {
 	.amcanbackward = false,
 	.amcanunique = false,
 	.amcanmulticol = false,
-	.amoptionalkey = false,		/* NULLs are not stored */
+	.amoptionalkey = false,		/* no scans of the whole index */
 	.amsearcharray = true,
 	.amsearchnulls = false,
 	.amstorage = true,
@@ -939,7 +939,7 @@ make_key_set(IndexScanDesc scan)
 	PlainScan  *state = scan->opaque;
 	GjKeySet   *result = NULL;
 
-	/* NULLs are not stored, so there is no answer without a condition (amoptionalkey) */
+	/* PostgreSQL asks for no scan without a condition (amoptionalkey) */
 	if (scan->numberOfKeys == 0)
 		elog(ERROR, "index \"%s\" cannot be scanned as a whole",
 			 RelationGetRelationName(scan->indexRelation));

@@ -148,7 +148,7 @@ GjDeltaRotate(Relation index, bool of_nulls)
  * Make sure that a lane adds nothing more to the previous delta; returns true if it had a page
  * of it open.  If the lane's tail has no rows, note that.
  *
- * The caller has locked the lane's tail, which keeps all other processes from using the lane.
+ * The lock on the lane's tail keeps all other processes from using the lane.
  */
 bool
 GjLaneClose(Relation index, int lane)

@@ -59,7 +59,7 @@
 /* Cost of a Bitmap Index Scan node in operators, without its search */
 #define BITMAP_NODE_OPERATIONS	4000.0
 
-/* Maximum number of rows to change for which PostgreSQL's own index scan does */
+/* Maximum number of a key's rows, before filters, for which PostgreSQL's own index scan does */
 #define FEW_CHANGED_ROWS		32.0
 
 /* The bits of a numeric's typmod that are its scale */
@@ -650,7 +650,8 @@ use_index_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
 	IndexPath  *path;
 
 	if (!index->amhasgettuple || !is_changed(root, rel) ||
-		(path = find_index_path(rel, index)) == NULL || path->path.rows > FEW_CHANGED_ROWS)
+		(path = find_index_path(rel, index)) == NULL ||
+		path->indexselectivity * rel->tuples > FEW_CHANGED_ROWS)
 		return false;
 	rel->pathlist = drop_bitmap_paths(rel->pathlist, index);
 	if (!list_member_ptr(rel->pathlist, path))

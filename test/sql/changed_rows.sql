@@ -34,6 +34,7 @@ SELECT node, chosen, reason FROM gpujoin_explain_choice('SELECT FROM child WHERE
 EXPLAIN (COSTS OFF) SELECT * FROM child WHERE parent = 5;
 EXPLAIN (COSTS OFF) DELETE FROM child WHERE parent IN (5, 6);
 EXPLAIN (COSTS OFF) UPDATE child SET pad = 'y' WHERE parent = 4000;
+EXPLAIN (COSTS OFF) DELETE FROM child WHERE parent = 4000 AND id = 100;
 EXPLAIN (COSTS OFF) DELETE FROM child WHERE id / 8 = 5 AND id > 10;
 SET gpujoin.force = on;
 EXPLAIN (COSTS OFF) DELETE FROM child WHERE parent = 5;
