@@ -46,7 +46,8 @@
 
 /*
  * A change of a page, as generic WAL has it: fragments, each an offset, a length and the new
- * bytes.  There is at most one for each array and each bitmap, and a few for fields.
+ * bytes.  There is at most one for each array and each bitmap, and a few for fields; or, of entries
+ * that are deleted, one for each second word of a bitmap.
  */
 typedef struct Change
 {
@@ -68,10 +69,12 @@ static void widen_bounds(GjPageOpaque opaque, int64 key);
 static int	find_free_slot(const uint32 *used, int words, int from);
 static void open_arrays(Relation index, const GjIndexInfo *info, Buffer data);
 static Buffer lock_block(Relation index, BlockNumber block, GjPageKind kind);
-static int	clear_slots(Relation index, const GjIndexInfo *info, Buffer data, Page page,
-						const uint32 *dead);
-static void add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind,
-							  BlockNumber block);
+static int	count_cleared(Relation index, const GjIndexInfo *info, Buffer data, const uint32 *dead);
+static void clear_slots(Change *change, const GjIndexInfo *info, const uint32 *dead, int ndead,
+						uint64 sequence);
+static GjRun *get_listed_run(GjMetaPage meta, uint32 number);
+static GjJournalEntry *add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind,
+										 BlockNumber block);
 static void add_list_element(GjMetaPage meta, Page list, BlockNumber block);
 static int	count_tails(int nlanes);
 static void init_meta(Page page, const GjLayout *layout, uint64 build_id, int nlanes,
@@ -385,7 +388,7 @@ GjLaneSwitch(Relation index, const GjIndexInfo *info, int lane, Buffer new_data,
 		delta->data_pages++;
 		/* the file has the block already, here and during replay: read.c */
 		meta->min_blocks = Max(meta->min_blocks, block + 1);
-		add_journal_entry(meta, journal, GJ_JOURNAL_OPENED, block);
+		(void) add_journal_entry(meta, journal, GJ_JOURNAL_OPENED, block);
 		add_list_element(meta, listpage, block);
 		GjPageInit(page, GJ_PAGE_DATA, delta->run);
 		GjPageGetOpaque(page)->change = meta->sequence;
@@ -491,33 +494,46 @@ GjTailDelete(Relation index, const GjIndexInfo *info, Buffer tail, const uint32 
  *
  * Sequence and journal change in the same record: if they changed earlier, a mirror could read
  * the page in between and believe that it has the deletion.
+ *
+ * As in GjTailFlush(), the fields that change are known.  Generic WAL would compare three pages, a
+ * fourteenth of the work of VACUUM.
  */
 void
 GjDataDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 *dead)
 {
 	Buffer		journalbuf = lock_block(index, GJ_JOURNAL_BLOCK, GJ_PAGE_JOURNAL);
 	Buffer		metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
-	GenericXLogState *state = GenericXLogStart(index);
-	Page		page = GenericXLogRegisterBuffer(state, data, 0);
-	GjPageOpaque opaque = GjPageGetOpaque(page);
-	Page		journal = GenericXLogRegisterBuffer(state, journalbuf, 0);
-	GjMetaPage	meta = GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0));
-	int			ndead = clear_slots(index, info, data, page, dead);
+	GjMetaPage	meta = GjPageGetMeta(BufferGetPage(metabuf));
+	int			ndead = count_cleared(index, info, data, dead);
+	GjRun	   *run = get_listed_run(meta, GjPageGetOpaque(BufferGetPage(data))->run);
+	GjJournalEntry *entry;
+	uint64		sequence = meta->sequence + 1;
+	Change		of_data;
+	Change		of_journal;
+	Change		of_meta;
+	Change	   *changes[] = {&of_data, &of_journal, &of_meta};
 
-	for (int i = 0; i < meta->nruns; i++)
-	{
-		if (GjMetaGetRun(meta, i)->run == opaque->run)
-			GjMetaGetRun(meta, i)->dead += ndead;
-	}
-	for (uint32 i = 0; GjMetaHasNulls(meta) && i < GjMetaGetNulls(meta)->nruns; i++)
-	{
-		if (GjMetaGetNulls(meta)->runs[i].run == opaque->run)
-			GjMetaGetNulls(meta)->runs[i].dead += ndead;
-	}
-	opaque->change = ++meta->sequence;
-	add_journal_entry(meta, journal, GJ_JOURNAL_DELETED, BufferGetBlockNumber(data));
+	begin_change(&of_data, data);
+	begin_change(&of_journal, journalbuf);
+	begin_change(&of_meta, metabuf);
 
-	GenericXLogFinish(state);
+	START_CRIT_SECTION();
+	change_bytes(&of_meta, &meta->sequence, &sequence, sizeof(sequence));
+	clear_slots(&of_data, info, dead, ndead, sequence);
+	if (run != NULL)
+	{
+		uint64		all = run->dead + ndead;
+
+		change_bytes(&of_meta, &run->dead, &all, sizeof(all));
+	}
+	entry = add_journal_entry(meta, BufferGetPage(journalbuf), GJ_JOURNAL_DELETED,
+							  BufferGetBlockNumber(data));
+	add_bytes(&of_journal, entry, sizeof(*entry));
+	add_bytes(&of_meta, &meta->journal_floor, sizeof(meta->journal_floor));
+	add_bytes(&of_meta, &meta->journal_next, sizeof(meta->journal_next));
+	add_bytes(&of_meta, &meta->journal_used, sizeof(meta->journal_used));
+	log_changes(index, changes, lengthof(changes));
+	END_CRIT_SECTION();
 	GjStep("deleted");
 	UnlockReleaseBuffer(metabuf);
 	UnlockReleaseBuffer(journalbuf);
@@ -533,45 +549,95 @@ void
 GjMergeDelete(Relation index, const GjIndexInfo *info, Buffer data, const uint32 *dead)
 {
 	Buffer		metabuf = lock_block(index, GJ_META_BLOCK, GJ_PAGE_META);
-	GenericXLogState *state = GenericXLogStart(index);
-	Page		page = GenericXLogRegisterBuffer(state, data, 0);
-	GjMetaPage	meta = GjPageGetMeta(GenericXLogRegisterBuffer(state, metabuf, 0));
+	GjMetaPage	meta = GjPageGetMeta(BufferGetPage(metabuf));
+	int			ndead = count_cleared(index, info, data, dead);
+	GjMetaMore	more = GjMetaGetMore(meta);
+	uint64		all = more->merge_dead + ndead;
+	uint64		sequence = meta->sequence + 1;
+	Change		of_data;
+	Change		of_meta;
+	Change	   *changes[] = {&of_data, &of_meta};
 
-	GjMetaGetMore(meta)->merge_dead += clear_slots(index, info, data, page, dead);
-	GjPageGetOpaque(page)->change = ++meta->sequence;
-	GenericXLogFinish(state);
+	begin_change(&of_data, data);
+	begin_change(&of_meta, metabuf);
+
+	START_CRIT_SECTION();
+	change_bytes(&of_meta, &meta->sequence, &sequence, sizeof(sequence));
+	clear_slots(&of_data, info, dead, ndead, sequence);
+	change_bytes(&of_meta, &more->merge_dead, &all, sizeof(all));
+	log_changes(index, changes, lengthof(changes));
+	END_CRIT_SECTION();
 	GjStep("merge deleted");
 	UnlockReleaseBuffer(metabuf);
 }
 
 /*
- * Mark slots as unused on a private copy of a page; returns how many were in use
+ * Count the entries that are in use among these slots of a page, after a check of the page
  */
 static int
-clear_slots(Relation index, const GjIndexInfo *info, Buffer data, Page page, const uint32 *dead)
+count_cleared(Relation index, const GjIndexInfo *info, Buffer data, const uint32 *dead)
 {
-	GjPageOpaque opaque = GjPageGetOpaque(page);
-	uint32	   *used;
-	int			words;
+	Page		page = BufferGetPage(data);
+	const uint32 *used;
 	int			ndead = 0;
-	int			left = 0;
+	int			all = 0;
 
 	GjNarrowDemand(index, BufferGetBlockNumber(data), page, info);
 	used = GjDataUsed(page, info);
-	words = GjDataWords(page, info);
-	for (int word = 0; word < words; word++)
+	for (int word = 0; word < GjDataWords(page, info); word++)
 	{
 		ndead += pg_popcount32(used[word] & dead[word]);
-		used[word] &= ~dead[word];
-		left += pg_popcount32(used[word]);
+		all += pg_popcount32(used[word]);
 	}
 
 	/* a run must not lose more entries than it had, or the metapage would be wrong, too */
-	if (left + ndead != opaque->used)
+	if (all != GjPageGetOpaque(page)->used)
 		GjReportCorruption(index, BufferGetBlockNumber(data),
 						   "A data page's count does not agree with its bitmap.");
-	opaque->used = left;
 	return ndead;
+}
+
+/*
+ * Mark slots of a page as unused, ndead of which are in use
+ */
+static void
+clear_slots(Change *change, const GjIndexInfo *info, const uint32 *dead, int ndead,
+			uint64 sequence)
+{
+	Page		page = BufferGetPage(change->buffer);
+	GjPageOpaque opaque = GjPageGetOpaque(page);
+	uint32	   *used = GjDataUsed(page, info);
+	uint16		left = opaque->used - ndead;
+	int			words = GjDataWords(page, info);
+
+	/* adjacent words are one fragment */
+	for (int first = 0, end; first < words; first = end + 1)
+	{
+		for (end = first; end < words && (used[end] & dead[end]) != 0; end++)
+			used[end] &= ~dead[end];
+		add_bytes(change, used + first, (end - first) * sizeof(uint32));
+	}
+	change_bytes(change, &opaque->used, &left, sizeof(left));
+	change_bytes(change, &opaque->change, &sequence, sizeof(sequence));
+}
+
+/*
+ * Return a run of either part, or NULL if none is listed under this number, as for a delta
+ */
+static GjRun *
+get_listed_run(GjMetaPage meta, uint32 number)
+{
+	for (int i = 0; i < meta->nruns; i++)
+	{
+		if (GjMetaGetRun(meta, i)->run == number)
+			return GjMetaGetRun(meta, i);
+	}
+	for (uint32 i = 0; GjMetaHasNulls(meta) && i < GjMetaGetNulls(meta)->nruns; i++)
+	{
+		if (GjMetaGetNulls(meta)->runs[i].run == number)
+			return &GjMetaGetNulls(meta)->runs[i];
+	}
+	return NULL;
 }
 
 /*
@@ -661,12 +727,12 @@ lock_block(Relation index, BlockNumber block, GjPageKind kind)
 }
 
 /*
- * Enter a change of one block, numbered meta->sequence, into the journal
+ * Enter a change of one block, numbered meta->sequence, into the journal; returns the entry
  *
  * Adjacent blocks with the same kind of change share an entry, which then carries the later
  * number: a mirror may copy a block once more than needed, but never misses a change.
  */
-static void
+static GjJournalEntry *
 add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind, BlockNumber block)
 {
 	GjJournalEntry *ring = GjPageGetJournal(journal);
@@ -681,7 +747,7 @@ add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind, BlockNumber
 		{
 			entry->end = Max(entry->end, block + 1);
 			entry->sequence = meta->sequence;
-			return;
+			return entry;
 		}
 	}
 
@@ -696,6 +762,7 @@ add_journal_entry(GjMetaPage meta, Page journal, GjJournalKind kind, BlockNumber
 	entry->kind = kind;
 	entry->reserved = 0;
 	meta->journal_next = (meta->journal_next + 1) % GJ_JOURNAL_ENTRIES;
+	return entry;
 }
 
 /*
