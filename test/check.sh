@@ -45,7 +45,8 @@ short_tap="001_crash 002_standby 006_preload 007_cancel 008_parallel 009_standby
 # Regression tests that do the same on both servers, because no device answers and nothing is in
 # shared memory, or that compare the device with the CPU.
 once="selftest top_sort few_keys run_filters spilled_hits form_range fold fold_columns fold_words
-    fold_format delta_filters cursor join_groups order_key rewrite device_reduce filter_device"
+    fold_format delta_filters cursor join_groups order_key rewrite device_reduce device_parts
+    filter_device"
 
 # The folder and suffix of a suite's tests that TESTS can name; nothing for the other suites.
 test_files() {

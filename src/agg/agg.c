@@ -116,7 +116,6 @@ typedef struct GjAggState
 	int			nahead;			/* if so: number of groups whose arrays follow those of the slot */
 	bool		is_counted;		/* some groups have only been counted: see count_groups() */
 	uint64		ncounted;		/* number of such groups, in all executions */
-	uint64		count[GJD_GROUP_WORDS]; /* their number, as a row of states */
 	GjReaderStats reader_stats;
 	GjRowBatch	batch;			/* groups returned to a batch consumer */
 	GjBatchColumn *arrays;		/* their columns, or NULL until they are needed */
@@ -693,19 +692,23 @@ count_groups(PlanState *node, GjReduceRequest *request)
 {
 	GjAggState *agg = (GjAggState *) castNode(CustomScanState, node);
 	CustomScan *plan = (CustomScan *) node->plan;
+	GjReduction *reduction = &request->reduction;
+	uint64		ncounted;
 
 	if (request->ngroups > 0 || request->naggs > 0 || request->distinct || request->by_partner ||
 		node->qual != NULL || !agg->is_plain || agg->begun || agg->reducer == NULL ||
 		agg_get_private(plan, GJ_AGG_GROUPINGS) == NIL ||
 		agg_get_private(plan, GJ_AGG_AGGREGATES) != NIL)
 		return false;
-	request->reduction.nelements = 1;
-	request->reduction.element_words = GJD_GROUP_WORDS;
-	request->reduction.words = agg->count;
-	agg->count[GJD_GROUP_WORDS - 1] = begin_groups(agg, true);
+	ncounted = begin_groups(agg, true);
 	if (!agg->is_counted)
 		return false;
-	agg->ncounted += agg->count[GJD_GROUP_WORDS - 1];
+	agg->ncounted += ncounted;
+	reduction->nelements = 1;
+	reduction->element_words = GJD_GROUP_WORDS;
+	reduction->room = GJD_GROUP_WORDS * sizeof(uint64);
+	reduction->words = MemoryContextAllocZero(reduction->context, reduction->room);
+	reduction->words[GJD_GROUP_WORDS - 1] = ncounted;
 	request->words[0] = GJD_GROUP_WORDS;
 	return true;
 }

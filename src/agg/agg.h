@@ -58,11 +58,13 @@ extern const GjBatch *GjReaderNext(GjReader *reader);
  * or those of the next search of a node that has asked for that, while a batch is being read.  The
  * request's columns are those of the batches, and are replaced by those of the node that is
  * asked.  If the result is true, GjReaderNextStates() returns the groups that have been made, as
- * batches that have the columns of the groups only; NULL at the end.
+ * batches that have the columns of the groups only; NULL at the end.  GjReaderTurnTo() must be
+ * called first.
  */
 #define GJ_NEXT_SEARCH			(-1)
 extern int	GjReaderParts(GjReader *reader);
 extern bool GjReaderReduce(GjReader *reader, GjReduceRequest *request, int part);
+extern void GjReaderTurnTo(GjReader *reader, int part);
 extern const GjBatch *GjReaderNextStates(GjReader *reader, GjReduceRequest *request);
 
 /*
@@ -70,6 +72,26 @@ extern const GjBatch *GjReaderNextStates(GjReader *reader, GjReduceRequest *requ
  * after the node has been rescanned
  */
 extern void GjReaderRestart(GjReader *reader);
+
+/* combine.c: answers for the same keys, added up */
+typedef struct GjCombined
+{
+	GjReduceRequest *request;	/* with the first answer, which gets the sums; or NULL */
+	int			part;			/* that it is of */
+	uint32	   *places;			/* for the number of each key: where its element is */
+} GjCombined;
+
+extern bool GjCombineAdd(GjCombined *combined, const GjReduceRequest *request, int part);
+
+/*
+ * Return true if others may be added to this answer
+ */
+static inline bool
+GjCombineMay(const GjReduceRequest *request)
+{
+	return request->reduction.asked.grouping == GJD_BY_KEY && !request->distinct &&
+		!request->only_count;
+}
 
 /* reduced.c: groups made by a device */
 typedef struct GjAggReducer GjAggReducer;

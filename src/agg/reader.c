@@ -623,10 +623,18 @@ GjReaderReduce(GjReader *reader, GjReduceRequest *request, int part)
 		stop_nodes(&source, 1, 0.0);
 		start_nodes(&before, 1);
 	}
-	/* other parts may have been reduced meanwhile */
-	if (reader->source != source)
-		(void) list_part(reader, part, nodes);
 	return reduced;
+}
+
+/*
+ * Make a part that has been reduced the source again, after others have been
+ */
+void
+GjReaderTurnTo(GjReader *reader, int part)
+{
+	PlanState  *nodes[MAX_NODES];
+
+	(void) list_part(reader, part, nodes);
 }
 
 /*
@@ -648,9 +656,12 @@ list_part(GjReader *reader, int part, PlanState **nodes)
 	nodes[1] = append->appendplans[part == GJ_NEXT_SEARCH ? 0 : part];
 	if (nodes[1]->chgParam != NULL)
 		ExecReScan(nodes[1]);
-	reader->source = nodes[1];
-	reader->methods = GjNodeRowMethods(nodes[1]);
-	reader->mapped = map_columns(reader, nodes, 2);
+	if (nodes[1] != reader->source)
+	{
+		reader->source = nodes[1];
+		reader->methods = GjNodeRowMethods(nodes[1]);
+		reader->mapped = map_columns(reader, nodes, 2);
+	}
 	return reader->mapped ? 2 : 0;
 }
 

@@ -60,7 +60,10 @@ struct GjAggReducer
 	GjGroups   *groups;
 	GjReduceRequest wanted;		/* with columns of the batch, from 0 */
 	GjReduceRequest *request;	/* the same with columns of the child, of the current search */
+	GjCombined	combined;		/* answers to be merged together */
 	MemoryContext memory;		/* for requests; set by the first search of several at once */
+	uint64	   *spare;			/* memory for the elements of another answer, or NULL */
+	Size		spare_room;
 	int			nat_once;		/* number of searches under way */
 	int			nparts;			/* of the child */
 	int			next_part;		/* first one that has not been asked for */
@@ -79,7 +82,10 @@ static bool add_aggregate(GjAggReducer *reducer, const GjAggSpec *spec, Source *
 static int	reduced_add(GjReduceRequest *request, gjd_aggregate_kind kind, int column);
 static void prepare_states(GjAggReducer *reducer);
 static void reduced_reduce(GjAggReducer *reducer, int part, bool only_count);
-static void add_answer(GjAggReducer *reducer);
+static void add_answer(GjAggReducer *reducer, int part);
+static void end_requests(GjAggReducer *reducer);
+static void merge_combined(GjAggReducer *reducer);
+static void drop_request(GjAggReducer *reducer, GjReduceRequest *request);
 static void reduce_ahead(void *arg);
 static void reduce_again(void *arg);
 static bool reduced_fits(void *arg, double ngroups);
@@ -270,7 +276,8 @@ GjAggReduce(GjAggReducer *reducer, GjReader *reader, GjGroups *groups, bool only
  *
  * While the device works, the next part or search is prepared, and its request is made, too, and so
  * on: so all requests are made before the answer to the first one is awaited, and devices work side
- * by side.  The last one's answer is merged first.
+ * by side.  The last one's answer comes first.  Answers with the same keys are added up, and merged
+ * when no request is under way (combine.c).
  */
 static void
 reduced_reduce(GjAggReducer *reducer, int part, bool only_count)
@@ -286,26 +293,39 @@ reduced_reduce(GjAggReducer *reducer, int part, bool only_count)
 	*request = reducer->wanted;
 	request->only_count = only_count;
 	request->context = context;
+	request->reduction.context = reducer->memory;
 	request->reduction.meanwhile = reduce_ahead;
 	request->reduction.arg = reducer;
 	reducer->request = request;
 	reducer->nat_once++;
 	if (GjReaderReduce(reducer->reader, request, part))
-	{
-		request->rows = MemoryContextAlloc(context, sizeof(GjStateRows));
-		add_answer(reducer);
-	}
+		add_answer(reducer, part);
+	if (reducer->combined.request != request)
+		drop_request(reducer, request);
 	reducer->nat_once--;
+	if (reducer->nat_once == 0 && reducer->next_part >= reducer->nparts)
+		end_requests(reducer);
 	reducer->request = before;
-	MemoryContextDelete(context);
 }
 
 static void
-add_answer(GjAggReducer *reducer)
+add_answer(GjAggReducer *reducer, int part)
 {
-	const GjReduceRequest *request = reducer->request;
+	GjReduceRequest *request = reducer->request;
 	const GjReduction *reduction = &request->reduction;
 
+	if (GjCombineMay(request))
+	{
+		if (reducer->combined.request == NULL)
+		{
+			reducer->combined = (GjCombined) {.request = request,.part = part};
+			return;
+		}
+		if (GjCombineAdd(&reducer->combined, request, part))
+			return;
+	}
+	request->rows = MemoryContextAlloc(request->context, sizeof(GjStateRows));
+	GjReaderTurnTo(reducer->reader, part);
 	if (!request->distinct)
 	{
 		if (request->only_count)
@@ -321,22 +341,75 @@ add_answer(GjAggReducer *reducer)
 }
 
 /*
- * Begin the next search of those that are made at once, while a device works on the current one
+ * Merge the answers that have been added up, and free all memory, as no request is under way
+ */
+static void
+end_requests(GjAggReducer *reducer)
+{
+	if (reducer->combined.request != NULL)
+		merge_combined(reducer);
+	if (reducer->spare != NULL)
+		pfree(reducer->spare);
+	reducer->spare = NULL;
+}
+
+static void
+merge_combined(GjAggReducer *reducer)
+{
+	GjReduceRequest *request = reducer->combined.request;
+
+	request->rows = MemoryContextAlloc(request->context, sizeof(GjStateRows));
+	GjReaderTurnTo(reducer->reader, reducer->combined.part);
+	reducer->request = request;
+	reduced_merge(reducer);
+	reducer->combined.request = NULL;
+	drop_request(reducer, request);
+}
+
+/*
+ * Forget a request, but keep the memory of its answer for another one: after it has been given back
+ * to the kernel, its pages would have to be cleared again
+ */
+static void
+drop_request(GjAggReducer *reducer, GjReduceRequest *request)
+{
+	GjReduction *reduction = &request->reduction;
+
+	if (reducer->spare == NULL)
+	{
+		reducer->spare = reduction->words;
+		reducer->spare_room = reduction->room;
+	}
+	else if (reduction->words != NULL)
+		pfree(reduction->words);
+	MemoryContextDelete(request->context);
+}
+
+/*
+ * Begin the next search of those that are made at once, while a device works on the current one.
+ * Afterwards the current answer may use the memory of those that have come meanwhile.
  */
 static void
 reduce_ahead(void *arg)
 {
 	GjAggReducer *reducer = arg;
 	GjReduceRequest *request = reducer->request;
-	MemoryContext old;
+	GjReduction *reduction = &request->reduction;
+	MemoryContext old = MemoryContextSwitchTo(reducer->memory);
 
-	if (!GjServiceMayAskMore() || stack_is_too_deep())
-		return;
-	old = MemoryContextSwitchTo(reducer->memory);
-	if (request->ahead != NULL)
-		request->ahead(request->ahead_arg);
-	else if (reducer->next_part < reducer->nparts)
-		reduced_reduce(reducer, reducer->next_part++, reducer->only_count);
+	if (GjServiceMayAskMore() && !stack_is_too_deep())
+	{
+		if (request->ahead != NULL)
+			request->ahead(request->ahead_arg);
+		else if (reducer->next_part < reducer->nparts)
+			reduced_reduce(reducer, reducer->next_part++, reducer->only_count);
+	}
+	if (reduction->words == NULL && reducer->spare != NULL)
+	{
+		reduction->words = reducer->spare;
+		reduction->room = reducer->spare_room;
+		reducer->spare = NULL;
+	}
 	MemoryContextSwitchTo(old);
 }
 
@@ -351,10 +424,18 @@ reduce_again(void *arg)
 	reduced_reduce(arg, GJ_NEXT_SEARCH, false);
 }
 
+/*
+ * Return true if there is room for ngroups, besides those that have been added up
+ */
 static bool
 reduced_fits(void *arg, double ngroups)
 {
-	return GjGroupsReserve(((GjAggReducer *) arg)->groups, (uint64) ngroups);
+	GjAggReducer *reducer = arg;
+	const GjReduceRequest *request = reducer->combined.request;
+
+	if (request != NULL)
+		ngroups += (double) request->reduction.nelements * Max(request->most_partners, 1);
+	return GjGroupsReserve(reducer->groups, (uint64) ngroups);
 }
 
 /*

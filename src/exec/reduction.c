@@ -134,7 +134,6 @@ GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceReque
 		(!request->distinct || asked->grouping == GJD_DISTINCT);
 	reduction->fits = reduction_fits;
 	reduction->fits_arg = request;
-	reduction->context = request->context;
 	return true;
 }
 

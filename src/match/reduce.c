@@ -121,12 +121,6 @@
  */
 #define TOO_MANY_FAILURES		3
 
-/* Sums of values of eight bytes are exact up to this number of rows */
-#define MAX_SUMMED_ROWS			(UINT64CONST(1) << 31)
-
-/* The word of a group that has the number of its rows */
-#define ROWS_WORD				2
-
 /* A device is asked for a part of the keys if at most one in this many is left to the caller */
 #define MAX_KEYS_LEFT			2
 
@@ -166,8 +160,6 @@ static void add_tails(Attempt *a);
 static void add_keys(const GjEntrySet *entries, GjKeySet *keys);
 static bool is_key_grouped(const gjd_reduction *asked);
 static Outcome ask(Attempt *a);
-static bool is_exact(const GjReduction *reduction, const gjd_shape *shape);
-static uint64 count_group_rows(const GjReduction *reduction);
 static void search_newer(Attempt *a);
 static void forget(Attempt *a);
 static void count(Attempt *a);
@@ -214,9 +206,6 @@ GjMirrorReduce(const GjEntryRequest *request, const GjIndexInfo *info, GjEntrySe
 		if (a.left_keys != NULL)
 			GjKeySetFree(a.left_keys);
 		GjEntrySetClear(rest);
-		if (request->reduction->words != NULL)
-			pfree(request->reduction->words);
-		request->reduction->words = NULL;
 		before.pages_pushed = stats->pages_pushed;
 		before.reduce_failures++;
 		*stats = before;
@@ -450,37 +439,9 @@ ask(Attempt *a)
 	GjEntrySetEndBulk(rest);
 	if (reduction->are_many && reduction->nnewer > 0)
 		return FAILED_LATE;
-	if (!is_exact(reduction, &shape) ||
-		(!reduction->only_counted && !reduction->fits(reduction->fits_arg, reduction->nelements)))
+	if (!reduction->only_counted && !reduction->fits(reduction->fits_arg, reduction->nelements))
 		return REFUSED;
 	return REDUCED;
-}
-
-/*
- * Return true if no sum can have overflowed
- */
-static bool
-is_exact(const GjReduction *reduction, const gjd_shape *shape)
-{
-	for (uint32 i = 0; i < reduction->asked.n_aggregates; i++)
-	{
-		if (gjd_aggregate_words(&reduction->asked.aggregates[i], shape) > 1)
-			return count_group_rows(reduction) <= MAX_SUMMED_ROWS;
-	}
-	return true;
-}
-
-/*
- * Return the number of rows of the largest group, each counted as often as its weight says
- */
-static uint64
-count_group_rows(const GjReduction *reduction)
-{
-	uint64		most = 0;
-
-	for (uint64 i = 0; i < reduction->nelements; i++)
-		most = Max(most, reduction->words[i * reduction->element_words + ROWS_WORD]);
-	return most;
 }
 
 /*

@@ -431,10 +431,10 @@ GjServiceReduce(const GjServiceColumn *column, const gjd_shape *shape, const GjK
 	request.reduction.weights = NULL;
 	request.reduction.first_groups = NULL;
 	reduction->element_words = gjd_element_words(&reduction->asked, shape);
+	reduction->keys = keys;
+	reduction->nkeys = GjCountListed(keys, reduction->proofs);
 	reduction->nelements = 0;
-	reduction->words = NULL;
 	reduction->only_counted = false;
-	reduction->room = 0;
 	want_columns(&x, &request);
 	result = match(column, keys, &x, &request, info);
 	if (result == GJ_SERVICE_OK)
@@ -680,13 +680,14 @@ take_elements(Exchange *x, const char *elements, uint32 n)
 		x->too_large = true;
 		return false;
 	}
-	if (r->nelements + n > r->room)
+	if ((r->nelements + n) * bytes > r->room)
 	{
-		r->room = Min(Max(r->nelements + n, r->room * 2), Min(most, r->limit / bytes));
+		r->room = Min(Max(r->nelements + n, r->room / bytes * 2), Min(most, r->limit / bytes)) *
+			bytes;
 		if (r->words == NULL)
-			r->words = MemoryContextAllocHuge(r->context, r->room * bytes);
+			r->words = MemoryContextAllocHuge(r->context, r->room);
 		else
-			r->words = repalloc_huge(r->words, r->room * bytes);
+			r->words = repalloc_huge(r->words, r->room);
 	}
 	memcpy(r->words + r->nelements * r->element_words, elements, n * bytes);
 	r->nelements += n;

@@ -101,6 +101,9 @@ typedef struct GjReduction
 	void	   *fits_arg;
 	MemoryContext context;		/* for the words */
 	Size		limit;			/* maximum size of the words */
+	uint64	   *words;			/* memory for the elements, from this context, or NULL; the answer's
+								 * elements then, in no order except for GJD_DISTINCT */
+	Size		room;			/* size of the words, in bytes */
 	bool		are_many;		/* true if the groups are too many to be sent all: used by
 								 * match/reduce.c */
 
@@ -109,15 +112,23 @@ typedef struct GjReduction
 	uint64		nulls;			/* GJD_DISTINCT: of them, rows whose value is NULL */
 	uint64		ngroups;		/* groups with rows; GJD_DISTINCT: distinct values */
 	bool		only_counted;	/* true if the groups have not been sent, but only their number */
+	const GjKeySet *keys;		/* that were asked for; may have been freed since */
+	uint64		nkeys;			/* number of them, or of the keys with their rests */
 	uint32		element_words;	/* number of words of an element */
 	uint64		nelements;
-	uint64	   *words;			/* the elements, in no order except for GJD_DISTINCT */
 	uint32		nnewer;
 	uint32		newer[GJD_MAX_NEWER];	/* pages left out because of the bound, ascending */
-
-	/* Private to client.c */
-	uint64		room;			/* capacity of words, in elements */
 } GjReduction;
+
+/*
+ * Return the number of the key of a group of GJD_BY_KEY, in the list of the keys, or in that of the
+ * keys with their rests
+ */
+static inline uint64
+GjNumberOfKey(const uint64 *element)
+{
+	return element[1] >> 1;
+}
 
 /*
  * Callback that writes up to max_pages pages to be pushed: heads[i] and the i-th image, each of

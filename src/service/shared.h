@@ -190,7 +190,7 @@ extern void GjSlotsFree(GjService *service);
 extern void GjDoorbellRing(const GjService *service, int slot);
 
 /* verify.c */
-extern bool GjReductionIsSound(const GjReduction *r, const GjKeySet *keys,
+extern bool GjReductionIsSound(GjReduction *r, const GjKeySet *keys,
 							   const gjd_shape *shape);
 
 /* reason.c */

@@ -50,6 +50,12 @@ COMMENT ON FUNCTION gpujoin_groups_selftest(text)
 	IS 'compare groups and aggregates of columns with plain code, or time them';
 REVOKE ALL ON FUNCTION gpujoin_groups_selftest(text) FROM PUBLIC;
 
+CREATE FUNCTION gpujoin_combine_selftest() RETURNS bigint
+	AS 'MODULE_PATHNAME' LANGUAGE C STRICT PARALLEL RESTRICTED;
+COMMENT ON FUNCTION gpujoin_combine_selftest()
+	IS 'compare answers of a device that have been added up with plain code';
+REVOKE ALL ON FUNCTION gpujoin_combine_selftest() FROM PUBLIC;
+
 CREATE FUNCTION gpujoin_test_int8_state(bigint[]) RETURNS bytea
 	AS 'MODULE_PATHNAME' LANGUAGE C STRICT;
 COMMENT ON FUNCTION gpujoin_test_int8_state(bigint[])

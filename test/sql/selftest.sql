@@ -1,11 +1,12 @@
 -- All variants of the vector kernels that this processor supports, and sets of TIDs below and above
 -- their memory limit, against simple C code. The same for groups and their aggregates, the first
--- entries of an order, sorted rows, entries that arrive in any order, exact tables of values, and the
--- visibility map of a heap for which it has several pages.
+-- entries of an order, sorted rows, answers of a device, entries that arrive in any order, exact
+-- tables of values, and the visibility map of a heap for which it has several pages.
 CREATE EXTENSION gpujoin_test;
 SELECT gpujoin_kernel_selftest() > 100000 AS kernels_agree;
 SELECT gpujoin_tidset_selftest() > 100000 AS tid_sets_agree;
 SELECT gpujoin_groups_selftest() > 100000 AS groups_agree;
+SELECT gpujoin_combine_selftest() > 100000 AS answers_add_up;
 SELECT gpujoin_collision_selftest() AS collision_tests;
 SELECT gpujoin_top_selftest() > 100000 AS orders_agree;
 SELECT gpujoin_sort_selftest() > 500 AS sorts_agree;
