@@ -43,6 +43,7 @@
 #include "base/compat.h"
 #include "base/gpujoin.h"
 #include "base/nodes.h"
+#include "base/region.h"
 #include "exec/exec.h"
 #include "node/aggplan.h"
 #include "service/service.h"
@@ -278,6 +279,7 @@ begin_agg(CustomScanState *node, EState *estate, int eflags)
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
 
+	GjKeepFreedMemory();
 	agg->strays = GjStraysCreate(estate->es_query_cxt);
 	agg->reader = GjReaderCreate(agg->child, agg_get_private(plan, GJ_AGG_COLUMNS),
 								 agg_get_private(plan, GJ_AGG_TYPES),

@@ -25,5 +25,6 @@ extern void GjRegionGrow(GjRegion *region, MemoryContext context, Size used, Siz
 extern void GjRegionTouch(const GjRegion *region);
 extern void GjRegionFree(GjRegion *region);
 extern void GjAskForHugePages(void *memory, Size size);
+extern void GjKeepFreedMemory(void);
 
 #endif							/* GPUJOIN_BASE_REGION_H */

@@ -27,6 +27,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "base/region.h"
 #include "node/scanplan.h"
 #include "join.h"
 
@@ -109,6 +110,7 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 {
 	GjJoinState *state = (GjJoinState *) node;
 
+	GjKeepFreedMemory();
 	state->joined = node->ss.ss_ScanTupleSlot;
 	state->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin join keys",
 										   ALLOCSET_DEFAULT_SIZES);

@@ -27,6 +27,7 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "base/region.h"
 #include "shared.h"
 
 /*
@@ -51,16 +52,6 @@
  */
 #define GJ_YIELD_US				20.0
 #define GJ_SLEEPS				100
-
-/*
- * glibc's malloc() keeps up to twice the size of the largest chunk that it got from the kernel and
- * gave back, 128 kB at first.  The plan for a list of keys, and the answer, take some 600 kB;
- * 50,000 small rows and the groups of as many keys take 5 to 10 MB.  Returning them after each
- * query, and having the kernel clear them for the next one, took a fifth of the processor time of a
- * look-up, and on a virtual machine three quarters of that of such a join.  So a process that uses
- * the device gives one chunk of this size back.
- */
-#define GJ_CHUNK_BYTES			(8 * 1024 * 1024)
 
 /* Weight of the latest match in the moving average */
 #define GJ_MATCH_WEIGHT			0.25
@@ -869,9 +860,7 @@ begin(Exchange *x, const gjp_request *request, GjServiceResult *result)
 
 	if (!exit_callback_registered)
 	{
-		void	   *volatile chunk = malloc(GJ_CHUNK_BYTES);
-
-		free(chunk);
+		GjKeepFreedMemory();
 		before_shmem_exit(leave_at_exit, (Datum) 0);
 		exit_callback_registered = true;
 	}
