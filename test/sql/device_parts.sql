@@ -52,7 +52,7 @@ ALTER TABLE parts ATTACH PARTITION parts_2 FOR VALUES WITH (MODULUS 3, REMAINDER
 CREATE TABLE given AS SELECT i AS id, (i * 7919 % 1499 - 700) * 3 AS k,
 	CASE WHEN i % 7 <> 0 THEN i % 23 - 11 END AS a,
 	CASE WHEN i % 5 <> 0 THEN (i % 9000) * 1000000000000007 - 4500000000000000000 END AS c
-FROM generate_series(1::int8, 60000) i;
+FROM generate_series(1::int8, 36000) i;
 INSERT INTO parts SELECT k, md5(k::text)::uuid, CASE WHEN k % 2 = 0 THEN 'a long key ' ELSE 'k' END || k,
 	CASE WHEN k % 11 <> 0 OR id % 3 = 0 THEN a END, CASE WHEN k % 13 <> 0 THEN c END,
 	date '2020-01-01' + (id % 1000)::int, CASE WHEN id % 3 <> 0 THEN id % 2 = 0 END, id / 4.0, id
@@ -86,7 +86,8 @@ SELECT differing(ARRAY['SELECT DISTINCT k FROM parts WHERE k = ANY ((SELECT k FR
 	true);
 -- joins: the key's rows are groups of each partner, or are weighed; those of several batches
 SELECT differing(array_agg(format('SELECT %s, %s FROM %s USING (k) GROUP BY %1$s', g, a, j)), true)
-FROM aggs, unnest('{k,name,w,"name, w","k, name"}'::text[]) g, unnest('{small JOIN parts,other JOIN parts}'::text[]) j;
+FROM aggs, unnest('{k,name,w,"name, w","k, name"}'::text[]) g, unnest('{small JOIN parts,other JOIN parts}'::text[]) j
+WHERE a LIKE CASE WHEN j LIKE 'small%' THEN '%sum%' ELSE '%max(c)' END;
 SELECT differing(ARRAY['SELECT k, count(*), sum(c) FROM parts WHERE k IN (SELECT k FROM small) GROUP BY k',
 	'SELECT count(*) FROM (SELECT DISTINCT name, k FROM small JOIN parts USING (k)) x'], true);
 -- joins of different small sides with the same tables have different partners of one key
