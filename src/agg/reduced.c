@@ -70,7 +70,7 @@ struct GjAggReducer
 	bool		only_count;
 	uint64		ncounted;		/* number of groups that have only been counted */
 
-	/* The states of a batch, for each aggregate */
+	/* The states of a batch of the answer that is being merged, for each aggregate */
 	GjAggStates *states;
 	uint64	   *counts;
 	uint64	   *low;
@@ -145,7 +145,6 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 		request->groups[request->ngroups++] = aggs[0].column;
 		if (aggs[0].kind == GJ_AGG_COUNT_PAIRS)
 			request->groups[request->ngroups++] = aggs[0].column + 1;
-		prepare_states(reducer);
 		return reducer;
 	}
 	for (int i = 0; i < naggs; i++)
@@ -155,7 +154,6 @@ GjAggReducerCreate(int ncolumns, int ngroupings, const GjGroupSpec *groupings, i
 			!add_aggregate(reducer, &aggs[i], &reducer->sources[i]))
 			return NULL;
 	}
-	prepare_states(reducer);
 	return reducer;
 }
 
@@ -226,15 +224,19 @@ reduced_add(GjReduceRequest *request, gjd_aggregate_kind kind, int column)
 	return request->naggs++;
 }
 
+/*
+ * Allocate the states of a batch, for one answer
+ */
 static void
 prepare_states(GjAggReducer *reducer)
 {
-	Size		n = (Size) Max(reducer->naggs, 1) * GJ_BATCH_ROWS;
+	MemoryContext context = reducer->request->context;
+	Size		bytes = Max(reducer->naggs, 1) * GJ_BATCH_ROWS * sizeof(uint64);
 
-	reducer->states = palloc0_array(GjAggStates, reducer->naggs);
-	reducer->counts = palloc_array(uint64, n);
-	reducer->low = palloc_array(uint64, n);
-	reducer->high = palloc_array(int64, n);
+	reducer->states = MemoryContextAllocZero(context, reducer->naggs * sizeof(GjAggStates));
+	reducer->counts = MemoryContextAlloc(context, bytes);
+	reducer->low = MemoryContextAlloc(context, bytes);
+	reducer->high = MemoryContextAlloc(context, bytes);
 	for (int i = 0; i < reducer->naggs; i++)
 	{
 		reducer->states[i].counts = reducer->counts + i * GJ_BATCH_ROWS;
@@ -446,6 +448,7 @@ add_count(GjAggReducer *reducer)
 {
 	GjBatch		batch = {.nrows = 1};
 
+	prepare_states(reducer);
 	reducer->counts[0] = reducer->request->reduction.ngroups;
 	GjGroupsMerge(reducer->groups, &batch, reducer->states);
 }
@@ -533,6 +536,7 @@ reduced_merge(GjAggReducer *reducer)
 {
 	const GjBatch *batch;
 
+	prepare_states(reducer);
 	while ((batch = GjReaderNextStates(reducer->reader, reducer->request)) != NULL)
 	{
 		CHECK_FOR_INTERRUPTS();
