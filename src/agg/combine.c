@@ -12,9 +12,9 @@
  *
  * Why it is safe.  All requests are those of one reducer (reduced.c), so they have the same
  * aggregates in the same order, whatever the columns' numbers are in each index; that the elements
- * have the same form is tested nevertheless.  The first word of an element alone tells its group: the
- * key's code, or its number in the list of the keys with their rests.  Codes are compared for each
- * element, so the number of a key is only a guess where its states are.  Lists with rests are
+ * have the same form is tested nevertheless.  The first word of an element alone tells its group:
+ * the key's code, or its number in the list of the keys with their rests.  Codes are compared for
+ * each element, so the number of a key is only a guess where its states are.  Lists with rests are
  * compared as a whole.  If a key stands for its partners, both answers must be of
  * one node; its small rows stay the same while several requests are under way (join/pairs.c), and
  * all answers become groups before the last of these returns.

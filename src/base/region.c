@@ -35,8 +35,8 @@
  * glibc's malloc() keeps up to twice the size of the largest chunk that it got from the kernel and
  * gave back, 128 kB at first, and at most 64 MB.  The plan for a list of keys, and the answer, take
  * some 600 kB; 50,000 small rows, or the groups of as many keys, take 5 to 10 MB.  Returning them
- * after each query, and having the kernel clear them for the next one, took a fifth of the processor
- * time of a look-up, and on a virtual machine more than half of that of such a join.  So a process
+ * after each query, and having the kernel clear them for the next one, took a fifth of the
+ * processor time of a look-up, and on a virtual machine half of that of such a join.  So a process
  * gives one chunk of this size back.
  */
 #define KEPT_BYTES				((Size) 8 * 1024 * 1024)
