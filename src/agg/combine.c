@@ -15,9 +15,14 @@
  * have the same form is tested nevertheless.  The first word of an element alone tells its group:
  * the key's code, or its number in the list of the keys with their rests.  Codes are compared for
  * each element, so the number of a key is only a guess where its states are.  Lists with rests are
- * compared as a whole.  If a key stands for its partners, both answers must be of
- * one node; its small rows stay the same while several requests are under way (join/pairs.c), and
- * all answers become groups before the last of these returns.
+ * compared as a whole.
+ *
+ * A table's answer may stand for the big rows alone, which are then combined with the partners of
+ * their key, or multiplied by their number (by_key); or the device has done so, by weights.  The
+ * join decides that for each table, so only answers of one kind are added up.  If partners are
+ * still to come, both answers must be of one node: its small rows stay the same while several
+ * requests are under way (join/pairs.c), and all answers become groups before the last of these
+ * returns.
  *
  * States are added as a device would have added up the rows of both answers.  Numbers of values and
  * sums of up to four bytes are added modulo 2^64; the two halves of a sum of eight bytes are below
@@ -73,9 +78,10 @@ GjCombineAdd(GjCombined *combined, const GjReduceRequest *request, int part)
 	{
 		const uint64 *element = from->words + i * width;
 		uint32	   *place = &combined->places[GjNumberOfKey(element)];
-		uint64	   *known = to->words + *place * width;
+		uint64	   *known = *place < to->nelements ? to->words + *place * width : NULL;
 
-		if (*place < to->nelements && known[0] == element[0] && element[ROWS_WORD] <= MAX_ROWS &&
+		Assert(GjNumberOfKey(element) < to->nkeys);
+		if (known != NULL && known[0] == element[0] && element[ROWS_WORD] <= MAX_ROWS &&
 			known[ROWS_WORD] <= MAX_ROWS - element[ROWS_WORD])
 		{
 			if (!adds)
@@ -100,8 +106,8 @@ may_combine(const GjCombined *combined, const GjReduceRequest *from, int part)
 	Size		bytes = from->reduction.element_words * sizeof(uint64);
 
 	return has_same_form(to, from) && has_same_keys(&to->reduction, &from->reduction) &&
-		((!to->by_key && !from->by_key) || part == combined->part) && most <= PG_UINT32_MAX &&
-		Min(most, to->reduction.nkeys) <= GjWorkMemory() / 2 / bytes;
+		to->by_key == from->by_key && (!to->by_key || part == combined->part) &&
+		most <= PG_UINT32_MAX && Min(most, to->reduction.nkeys) <= GjWorkMemory() / 2 / bytes;
 }
 
 static bool

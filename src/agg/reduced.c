@@ -427,7 +427,8 @@ reduce_again(void *arg)
 }
 
 /*
- * Return true if there is room for ngroups, besides those that have been added up
+ * Return true if there is room for ngroups, besides those that have been added up, each of which
+ * makes a group with each partner of its key
  */
 static bool
 reduced_fits(void *arg, double ngroups)

@@ -110,7 +110,8 @@ begin_join(CustomScanState *node, EState *estate, int eflags)
 {
 	GjJoinState *state = (GjJoinState *) node;
 
-	GjKeepFreedMemory();
+	if (!(eflags & EXEC_FLAG_EXPLAIN_ONLY))
+		GjKeepFreedMemory();
 	state->joined = node->ss.ss_ScanTupleSlot;
 	state->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin join keys",
 										   ALLOCSET_DEFAULT_SIZES);

@@ -12,7 +12,7 @@
  * each of them up.  If only those that the rest shares are sent, the others are a number.
  *
  * The check finds the number of each group's key in the set, and leaves it in the group
- * (GjNumberOfKey).  Nothing relies on it but the time that a look-up takes.
+ * (GjNumberOfKey).  It is below the number of keys: agg/combine.c has an array for all of them.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

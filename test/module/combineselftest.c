@@ -185,7 +185,7 @@ make_proofs(int64 rest)
 static void
 run_refusals(MemoryContext context)
 {
-	GjCombined	combined = {.request = make_request(context)};
+	GjCombined	combined = {.request = make_request(context),.part = 1};
 	GjReduceRequest *request = make_request(context);
 	GjKeySet	other;
 
@@ -198,9 +198,14 @@ run_refusals(MemoryContext context)
 	refuse(&combined, request, "other number of keys");
 	request->reduction.nkeys++;
 	request->by_key = true;
-	refuse(&combined, request, "other partners");
+	refuse(&combined, request, "partners are still to come");
+	request->by_key = false;
 	combined.request->by_key = true;
+	refuse(&combined, request, "weights");
+	request->by_key = true;
+	combined.part = 2;
 	refuse(&combined, request, "partners of another node");
+	combined.part = 1;
 	request->by_key = combined.request->by_key = false;
 	request->words[1]++;
 	refuse(&combined, request, "other words");

@@ -90,6 +90,11 @@ FROM aggs, unnest('{k,name,w,"name, w","k, name"}'::text[]) g, unnest('{small JO
 WHERE a LIKE CASE WHEN j LIKE 'small%' THEN '%sum%' ELSE '%max(c)' END;
 SELECT differing(ARRAY['SELECT k, count(*), sum(c) FROM parts WHERE k IN (SELECT k FROM small) GROUP BY k',
 	'SELECT count(*) FROM (SELECT DISTINCT name, k FROM small JOIN parts USING (k)) x'], true);
+-- the device weighs keys only in tables whose groups cannot have too many rows
+UPDATE pg_class SET reltuples = 2e9 WHERE oid = 'parts_1_k_a_c_d_b_n_id_idx'::regclass;
+SELECT differing(array_agg(format('SELECT parts.%s, count(*), sum(c), avg(a) FROM parts JOIN small USING (k) GROUP BY parts.%1$s', g)), true)
+FROM unnest('{k,a}'::text[]) g;
+ANALYZE parts;
 -- joins of different small sides with the same tables have different partners of one key
 SELECT differing(array_agg(format('SELECT %s, sum(c), count(*) FROM (SELECT s.k, s.name, s.w, p.c FROM small s JOIN parts_0 p USING (k)
 	UNION ALL SELECT s.k, s.name, s.w, p.c FROM other s JOIN parts_1 p USING (k)
@@ -108,9 +113,9 @@ SELECT differing(ARRAY['SELECT k, sum(n), avg(n), max(n) FROM parts WHERE k = AN
 	'SELECT t, count(*), sum(c) FROM parts WHERE t = ANY ((SELECT t FROM lists)::text[]) GROUP BY t',
 	'SELECT n, count(*) FROM parts WHERE k = ANY ((SELECT k FROM lists)::int[]) GROUP BY n'], false);
 -- executed several times, with other keys
-SELECT differing(ARRAY['SELECT x, p.* FROM generate_series(1, 4) x, LATERAL (SELECT k, count(*), sum(c) FROM parts
+SELECT differing(ARRAY['SELECT x, p.* FROM generate_series(1, 2) x, LATERAL (SELECT k, count(*), sum(c) FROM parts
 	WHERE k = ANY ((SELECT k[x * 100:x * 150] FROM lists)::int[]) GROUP BY k) p',
-	'SELECT x, p.* FROM generate_series(1, 4) x, LATERAL (SELECT name, count(*), sum(c) FROM small JOIN parts USING (k)
+	'SELECT x, p.* FROM generate_series(1, 2) x, LATERAL (SELECT name, count(*), sum(c) FROM small JOIN parts USING (k)
 	WHERE parts.a < x GROUP BY name) p'], false);
 -- little memory: answers that are too large to be added up, groups that do not fit, and a small side
 -- of several batches
