@@ -126,7 +126,7 @@ typedef struct PlainScan
 	bool		recheck;		/* for all TIDs */
 	BlockNumber heap_blocks;	/* a lower bound of the table's length */
 
-	/* Number of TIDs that have been returned; of those whose rows need not be prefetched any more */
+	/* Number of TIDs that have been returned; of those whose rows need no prefetching any more */
 	uint64		taken;
 	uint64		prefetched;
 	bool		prefetches;		/* can further rows be prefetched? */

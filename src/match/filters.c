@@ -8,7 +8,7 @@
  * again and again keeps filters of their keys in its own memory: one for each page of a delta, one
  * and a half kilobytes, and one for each small run, ten bits an entry.  A search skips pages of a
  * delta whose filters have none of its keys, and looks up in a run only the keys that the run's
- * filter has.  Of the other keys, one in 170 seems to be on a page with 800 slots, and one in thirty
+ * filter has.  Of the other keys, one in 170 seems to be on a page of 800 slots, one in thirty
  * to fifty in a run.
  *
  * Why no hit is skipped: a filter has all keys that its page or run will ever have.

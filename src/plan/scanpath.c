@@ -206,7 +206,7 @@ consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, WholeUse
 	if (refused != NULL || is_hopeless(root, rel, index))
 		return refused;
 	if (!gj_force && use_index_scan(root, rel, index))
-		return "it changes or locks few rows of one key, for which PostgreSQL scans the index itself";
+		return "it changes or locks few rows of one key, so PostgreSQL scans the index itself";
 
 	refused = GjChoiceNoCondition(root, index);
 	conditions = fold_clauses(root, rel, index, &refused);

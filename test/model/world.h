@@ -43,7 +43,7 @@ typedef enum Mutant
 	BASE_PUBLISHED_ONLY,		/* a full pass does not check when small runs were published */
 	EPOCH_NOT_READ_AGAIN,		/* entries are trusted without rereading the epoch */
 	TAIL_CALLED_EMPTY,			/* a fold says that a tail with rows is empty */
-	LISTS_BEFORE_TAILS,			/* the lists that say which tails are empty do, although one is not */
+	LISTS_BEFORE_TAILS,			/* the lists of empty tails do, although one is not empty */
 
 	/* Rules of a reduction (reduce.c) */
 	BOUND_AFTER_TAILS,			/* the bound is read after the tails */

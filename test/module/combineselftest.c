@@ -79,7 +79,8 @@ fill_answer(GjReduceRequest *request, int shift, Totals *totals)
 		int			key = i * 7 % KEYS; /* in no order */
 		uint64	   *words = r->words + r->nelements * WORDS;
 		uint64		rows = pg_prng_uint64(&prng) % ((uint64) 1 << (pg_prng_uint64(&prng) % 32)) + 1;
-		int64		high = (int64) rows * (pg_prng_uint64(&prng) % 2 == 0 ? PG_INT32_MIN : PG_INT32_MAX);
+		int64		limit = pg_prng_uint64(&prng) % 2 == 0 ? PG_INT32_MIN : PG_INT32_MAX;
+		int64		high = (int64) rows * limit;
 
 		if (pg_prng_uint64(&prng) % 4 < share)
 			continue;

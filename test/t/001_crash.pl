@@ -1,4 +1,4 @@
-# Kill the server several times in the middle of insertions, updates, deletions, VACUUMs and folds of
+# Kill the server several times amid insertions, updates, deletions, VACUUMs and folds of
 # rows with and without a key.
 # After each recovery every index must pass gpujoin_check() against its table, forced queries must
 # return the same rows as stock plans, and unlogged tables and their indexes must be empty and
@@ -35,7 +35,8 @@ my %scripts = (
 	},
 	update => q{
 		\set first random(1, 40000)
-		UPDATE big SET k = nullif((coalesce(k, 3) + 7) % 1000, 10), b = nullif(b, 9) + 1 WHERE id BETWEEN :first AND :first + 300;
+		UPDATE big SET k = nullif((coalesce(k, 3) + 7) % 1000, 10), b = nullif(b, 9) + 1
+			WHERE id BETWEEN :first AND :first + 300;
 		UPDATE big SET v = v + 1 WHERE id BETWEEN :first AND :first + 300;
 	},
 	undone => q{

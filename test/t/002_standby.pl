@@ -92,7 +92,8 @@ my %scripts = (
 		FROM generate_series(1, 40) i;',
 	update => q{
 		\set first random(1, 20000)
-		UPDATE big SET k = nullif((coalesce(k, 3) + 7) % 1000, 10) WHERE id BETWEEN :first AND :first + 60;
+		UPDATE big SET k = nullif((coalesce(k, 3) + 7) % 1000, 10)
+			WHERE id BETWEEN :first AND :first + 60;
 		UPDATE big SET v = v + 1 WHERE id BETWEEN :first AND :first + 60;
 	},
 	delete => q{
@@ -168,7 +169,8 @@ unlike(slurp_file($standby->logfile), qr/inconsistent page|FATAL.*recovery/,
 # Promote the standby: it keeps the lanes, the journal and the free space.
 $standby->promote;
 $standby->safe_psql('postgres', q{
-	INSERT INTO big (k, b, v) SELECT nullif(i % 1000, i % 150), i, 4 FROM generate_series(1, 4000) i;
+	INSERT INTO big (k, b, v) SELECT nullif(i % 1000, i % 150), i, 4
+		FROM generate_series(1, 4000) i;
 	UPDATE big SET k = k + 1 WHERE id % 5 = 0;
 	DELETE FROM big WHERE id % 7 = 0;
 	VACUUM big;

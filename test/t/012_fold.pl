@@ -170,7 +170,8 @@ append_to_file($file, q{
 	\set first random(1, 1000000)
 	INSERT INTO big SELECT i, nullif(i % 1000, i % 500), i
 		FROM generate_series(:first, :first + 2000) i;
-	UPDATE big SET k = nullif(999 - coalesce(k, 499), 499) WHERE id BETWEEN :first AND :first + 1500;
+	UPDATE big SET k = nullif(999 - coalesce(k, 499), 499)
+		WHERE id BETWEEN :first AND :first + 1500;
 	DELETE FROM big WHERE id BETWEEN :first AND :first + 700;
 	VACUUM (SKIP_LOCKED, INDEX_CLEANUP ON) big;
 	SELECT gpujoin_fold('big_k', random() < 0.3);

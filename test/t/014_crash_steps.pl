@@ -1,5 +1,5 @@
 # The server dies at each step of a build, an insertion, a deletion and a fold, and at each step of
-# reusing pages, just after the step's WAL has been flushed; at some of them once more, while nothing
+# reusing pages, just after the step's WAL has been flushed; at some of them once more, when nothing
 # but NULL keys changes. After each recovery no row lacks its entry, answers equal PostgreSQL's own,
 # and the operation can be repeated. A standby follows and has the primary's pages after every
 # record. VACUUM finds the pages that the crashes leave in the files.
@@ -79,7 +79,7 @@ sub deletion
 		DELETE FROM big WHERE id % 100 IN (0, $rest) AND $which; VACUUM (INDEX_CLEANUP ON) big;";
 }
 
-# Split the name of a case; "of NULL keys" is about such rows only, whose part of the index has steps
+# Split the name of a case; "of NULL keys" is about such rows, whose part of the index has steps
 # of its own
 sub turn_to
 {
