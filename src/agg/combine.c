@@ -26,9 +26,9 @@
  *
  * States are added as a device would have added up the rows of both answers.  Numbers of values and
  * sums of up to four bytes are added modulo 2^64; the two halves of a sum of eight bytes are below
- * 2^63 each, as long as the group has at most MAX_ROWS rows.  An element that has more, together
- * with the states of its key, is appended: then its key has two elements, which are merged like any
- * other groups.
+ * 2^63 each, as long as the group has at most GJ_MAX_SUMMED_ROWS rows.  An element that has more,
+ * together with the states of its key, is appended: then its key has two elements, which are merged
+ * like any other groups.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -40,9 +40,6 @@
 
 #include "base/gpujoin.h"
 #include "agg.h"
-
-/* Sums of values of eight bytes are exact up to this number of rows */
-#define MAX_ROWS				(UINT64CONST(1) << 31)
 
 /* The word of an element that has the number of rows */
 #define ROWS_WORD				2
@@ -81,8 +78,8 @@ GjCombineAdd(GjCombined *combined, const GjReduceRequest *request, int part)
 		uint64	   *known = *place < to->nelements ? to->words + *place * width : NULL;
 
 		Assert(GjNumberOfKey(element) < to->nkeys);
-		if (known != NULL && known[0] == element[0] && element[ROWS_WORD] <= MAX_ROWS &&
-			known[ROWS_WORD] <= MAX_ROWS - element[ROWS_WORD])
+		if (known != NULL && known[0] == element[0] && element[ROWS_WORD] <= GJ_MAX_SUMMED_ROWS &&
+			known[ROWS_WORD] <= GJ_MAX_SUMMED_ROWS - element[ROWS_WORD])
 		{
 			if (!adds)
 				combine_states(request, known, element);

@@ -329,7 +329,7 @@ static double key_correlation(PlannerInfo *root, IndexOptInfo *index);
 static IndexNote *find_note(Oid index_oid);
 static bool would_be_resident(const IndexOptInfo *index);
 static void count_pages(Relation index, IndexPages *pages);
-static void count_nulls(Relation index, IndexPages *pages);
+static void count_nulls(Relation index, GjIndexInfo *info, IndexPages *pages);
 static const IndexPages *get_pages(const IndexOptInfo *index);
 
 /*
@@ -1137,23 +1137,21 @@ count_pages(Relation index, IndexPages *pages)
 	}
 	pages->null_pages = pages->null_entries = 0.0;
 	if (info.stores_nulls)
-		count_nulls(index, pages);
+		count_nulls(index, &info, pages);
 }
 
 /*
- * Count the pages and entries of NULL keys
+ * Count the pages and entries of NULL keys, to which the description is turned
  */
 static void
-count_nulls(Relation index, IndexPages *pages)
+count_nulls(Relation index, GjIndexInfo *info, IndexPages *pages)
 {
-	GjIndexInfo info;
 	GjIndexState state;
 
-	GjIndexGetInfo(index, &info);
-	GjInfoTurnToNulls(&info);
+	GjInfoTurnToNulls(info);
 	GjIndexGetPart(index, true, &state);
-	pages->null_pages = info.nlanes + GjStateUnsorted(&state);
-	pages->null_entries = (double) GjStateUnsorted(&state) * info.plain_slots;
+	pages->null_pages = info->nlanes + GjStateUnsorted(&state);
+	pages->null_entries = (double) GjStateUnsorted(&state) * info->plain_slots;
 	for (int i = 0; i < state.nruns; i++)
 	{
 		pages->null_pages += state.runs[i].data_pages;

@@ -120,6 +120,9 @@ typedef struct GjReduction
 	uint32		newer[GJD_MAX_NEWER];	/* pages left out because of the bound, ascending */
 } GjReduction;
 
+/* A sum of a device is exact if its group has no more rows than these */
+#define GJ_MAX_SUMMED_ROWS		(UINT64CONST(1) << 31)
+
 /*
  * Return the number of the key of a group of GJD_BY_KEY, in the list of the keys, or in that of the
  * keys with their rests

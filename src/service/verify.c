@@ -300,7 +300,7 @@ check_aggregate(const Limits *limits, uint64 rows, const uint64 *words)
 	}
 
 	/* more rows than this could exceed a word */
-	if (rows > UINT64CONST(1) << 31)
+	if (rows > GJ_MAX_SUMMED_ROWS)
 		return false;
 	if (!limits->is_wide)
 		return value >= (int64) rows * limits->least && value <= (int64) rows * limits->greatest;
