@@ -216,7 +216,7 @@ my $add_runs = q{
 			"SELECT delta_pages < 8 FROM gpujoin_index_info('big_k')"), 'a worker comes');
 	$_->quit foreach @sessions;
 	my $log = slurp_file($node->logfile, $offset);
-	my $n = () = $log =~ /registering background worker "gpujoin fold/g;
+	my $n = () = $log =~ /\bregistering background worker "gpujoin fold/g;
 	is($n, 1, "$nsessions sessions register one worker");
 	ok($node->poll_query_until('postgres',
 			"SELECT count(*) = 0 FROM pg_stat_activity WHERE $is_worker"), 'the worker ends');
@@ -249,7 +249,7 @@ my $add_runs = q{
 			"SELECT delta_pages < 64 FROM gpujoin_index_info('big_k')"), 'a worker comes, too');
 	$_->quit foreach @sessions;
 	my $log = slurp_file($other->logfile, $offset);
-	my $n = () = $log =~ /registering background worker "gpujoin fold/g;
+	my $n = () = $log =~ /\bregistering background worker "gpujoin fold/g;
 	cmp_ok($n, '<=', 3, "$nsessions sessions without shared memory register few workers");
 
 	# These requests are lost while workers are off: later each page that is opened makes one
