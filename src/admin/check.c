@@ -226,7 +226,7 @@ gpujoin_index_info(PG_FUNCTION_ARGS)
 	{
 		const GjRun *run = &state.now.runs[i];
 
-		entries[i] = run->entries - run->dead;
+		entries[i] = GjRunCountAlive(run);
 		pages[i] = run->data_pages + run->directory_pages;
 		dead += run->dead;
 	}

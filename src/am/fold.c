@@ -130,11 +130,10 @@ typedef struct SortedDelta
 
 static bool lock_to_fold(GjFold *fold, SortedDelta *sorted);
 static void fold_locked(GjFold *fold, SortedDelta *sorted);
-static inline uint64 count_alive(const GjRun *run);
 static bool has_few_numbers(const GjFold *fold);
 static void sort_delta_ahead(GjFold *fold, SortedDelta *sorted);
-static bool read_delta_page(const GjFold *fold, const SortedDelta *sorted, BlockNumber i,
-							uint64 *change, char *copy);
+static bool get_delta_page(const GjFold *fold, const SortedDelta *sorted, BlockNumber i,
+						   uint64 *change, char *copy);
 static void read_lists(GjFold *fold);
 static void fold_part(GjFold *fold, SortedDelta *sorted);
 static int	first_merged_nulls(const GjFold *fold);
@@ -148,13 +147,13 @@ static bool may_merge(const GjFold *fold, int i, uint64 size, bool is_full);
 static uint64 most_merged(const GjFold *fold);
 static void fold_once(GjFold *fold, SortedDelta *sorted);
 static void take_delta(GjFold *fold);
-static void write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end);
+static void write_folded(GjFold *fold, int first, GjRun *run, BlockNumber *end);
 static uint64 count_entries(const GjFold *fold, int first);
 static void publish(GjFold *fold, int first, const GjRun *run, BlockNumber end);
 static void find_free_pages(GjFold *fold);
 static void look_for_free(Relation index, const GjIndexState *state, BlockNumber block,
 						  BufferAccessStrategy strategy);
-static BlockNumber *make_room(Freed *freed, uint64 n);
+static BlockNumber *reserve_freed(Freed *freed, uint64 n);
 static void free_run(GjFold *fold, Freed *freed, const GjRun *run);
 static void free_delta(GjFold *fold, Freed *freed);
 static void enter_freed(GjFold *fold, Freed *freed);
@@ -392,15 +391,9 @@ first_merged_nulls(const GjFold *fold)
 	if (GjMergeAllIsDue(state))
 		return 0;
 	while (first > 0 && (first == GJ_MAX_NULL_RUNS ||
-						 count_alive(&state->runs[first - 1]) <= NULL_RUN_FACTOR * size))
-		size += count_alive(&state->runs[--first]);
+						 GjRunCountAlive(&state->runs[first - 1]) <= NULL_RUN_FACTOR * size))
+		size += GjRunCountAlive(&state->runs[--first]);
 	return first;
-}
-
-static inline uint64
-count_alive(const GjRun *run)
-{
-	return run->entries - run->dead;
 }
 
 /*
@@ -432,7 +425,7 @@ first_merged(const GjFold *fold)
 			return first;
 		i = Min(i, first - 1);
 		while (first > i)
-			size += count_alive(&state->runs[--first]);
+			size += GjRunCountAlive(&state->runs[--first]);
 	}
 }
 
@@ -448,7 +441,7 @@ may_merge(const GjFold *fold, int i, uint64 size, bool is_full)
 
 	if (i < oldest || GjRunIsSource(&fold->state.runs[i]))
 		return false;
-	alive = count_alive(&fold->state.runs[i]);
+	alive = GjRunCountAlive(&fold->state.runs[i]);
 	return alive <= size && (is_full || alive <= most_merged(fold));
 }
 
@@ -484,7 +477,7 @@ fold_once(GjFold *fold, SortedDelta *sorted)
 		int			first = fold->info.of_nulls ? first_merged_nulls(fold) : first_merged(fold);
 
 		use_sorted(fold, sorted);
-		write_run(fold, first, &run, &end);
+		write_folded(fold, first, &run, &end);
 		publish(fold, first, &run, end);
 		fold->stats->folds++;
 	}
@@ -516,7 +509,7 @@ take_delta(GjFold *fold)
  * Write a run of the entries of the previous delta and of the runs from the given one on
  */
 static void
-write_run(GjFold *fold, int first, GjRun *run, BlockNumber *end)
+write_folded(GjFold *fold, int first, GjRun *run, BlockNumber *end)
 {
 	uint64		change;
 	uint32		number = GjFoldBegin(fold->index, &change);
@@ -561,7 +554,7 @@ count_entries(const GjFold *fold, int first)
 	uint64		n = (uint64) fold->ndelta_blocks * fold->info.plain_slots;
 
 	for (int i = first; i < fold->state.nruns; i++)
-		n += count_alive(&fold->state.runs[i]);
+		n += GjRunCountAlive(&fold->state.runs[i]);
 	return n;
 }
 
@@ -630,7 +623,7 @@ sort_delta_ahead(GjFold *fold, SortedDelta *sorted)
 
 		CHECK_FOR_INTERRUPTS();
 		GjProgressDone(i);
-		if (!read_delta_page(fold, sorted, i, &sorted->changes[i], copy.data))
+		if (!get_delta_page(fold, sorted, i, &sorted->changes[i], copy.data))
 		{
 			GjRowSortEnd(sort);
 			return;
@@ -646,8 +639,8 @@ sort_delta_ahead(GjFold *fold, SortedDelta *sorted)
  * does not belong to the delta
  */
 static bool
-read_delta_page(const GjFold *fold, const SortedDelta *sorted, BlockNumber i, uint64 *change,
-				char *copy)
+get_delta_page(const GjFold *fold, const SortedDelta *sorted, BlockNumber i, uint64 *change,
+			   char *copy)
 {
 	Buffer		buffer = ReadBufferExtended(fold->index, MAIN_FORKNUM, sorted->blocks[i],
 											RBM_NORMAL, fold->strategy);
@@ -695,7 +688,7 @@ is_still_sorted(const GjFold *fold, const SortedDelta *sorted)
 	{
 		uint64		change;
 
-		if (!read_delta_page(fold, sorted, i, &change, NULL) || change != sorted->changes[i])
+		if (!get_delta_page(fold, sorted, i, &change, NULL) || change != sorted->changes[i])
 			return false;
 	}
 	return true;
@@ -771,7 +764,7 @@ GjFoldFindFree(Relation index, BlockNumber *next, BlockNumber n, BufferAccessStr
 }
 
 static BlockNumber *
-make_room(Freed *freed, uint64 n)
+reserve_freed(Freed *freed, uint64 n)
 {
 	BlockNumber *more;
 
@@ -792,7 +785,7 @@ make_room(Freed *freed, uint64 n)
 static void
 free_run(GjFold *fold, Freed *freed, const GjRun *run)
 {
-	BlockNumber *blocks = make_room(freed, (uint64) run->data_pages + run->directory_pages);
+	BlockNumber *blocks = reserve_freed(freed, (uint64) run->data_pages + run->directory_pages);
 
 	if (!GjRunGetBlocks(fold->index, run, blocks))
 		GjReportCorruption(fold->index, run->root, "A directory has a page of something else.");
@@ -806,9 +799,9 @@ free_delta(GjFold *fold, Freed *freed)
 
 	if (delta->run == 0)
 		return;
-	blocks = make_room(freed, fold->ndelta_blocks);
+	blocks = reserve_freed(freed, fold->ndelta_blocks);
 	memcpy(blocks, fold->delta_blocks, fold->ndelta_blocks * sizeof(BlockNumber));
-	blocks = make_room(freed, delta->list_pages);
+	blocks = reserve_freed(freed, delta->list_pages);
 	GjDeltaGetLists(fold->index, delta, blocks);
 }
 

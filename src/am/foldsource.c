@@ -156,8 +156,8 @@ static void copy_data_page(GjFold *fold, BlockNumber block, uint32 run, char *co
 static void copy_run_page(GjFold *fold, BlockNumber block, uint32 run, Page copy);
 static int	slots_up_to(const GjFold *fold, const GjFoldSource *source, Page page,
 						const GjPlace *place);
-static int	take_entries(const GjIndexInfo *info, Page page, int from, int to, int number,
-						 GjPageEntry *entries);
+static int	take_used(const GjIndexInfo *info, Page page, int from, int to, int number,
+					  GjPageEntry *entries);
 static GjPageEntry *merge_segments(GjFoldMerge *merge, Segment *segments, int nsegments, int at);
 static void measure(const GjFold *fold, int first_run, Extent *extent);
 static BlockNumber count_blocks(const GjFold *fold);
@@ -165,18 +165,18 @@ static Stream *add_stream(GjFoldWords *words, uint64 total);
 static void add_delta(GjFold *fold, uint64 room);
 static void merge_streams(GjFoldWords *words);
 static void put_in_order(Stream **streams, int n, Stream *stream);
-static void fill(GjFold *fold, Stream *stream);
+static void fill_stream(GjFold *fold, Stream *stream);
 static void read_run_page(GjFold *fold, Stream *stream);
 static void skip_words(const GjFold *fold, Stream *stream);
-static int	take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 room);
+static int	take_words(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 room);
 static void check_run_order(const GjFold *fold, Stream *run);
-static void merge(GjFold *fold, Stream *stream);
+static void merge_into_stream(GjFold *fold, Stream *stream);
 static uint64 merge_some(Stream *first, Stream *second, uint64 *out, uint64 room);
 static inline void advance_stream(Stream *stream, uint64 n);
 static Buffer lock_page(const GjFold *fold, BlockNumber block, uint32 run);
 static bool open_words(GjFold *fold, int first_run);
 static bool next_words(GjFold *fold, GjFoldRows *rows);
-static void add_block(WordSort *sort, WordPart *part);
+static void sort_block(WordSort *sort, WordPart *part);
 static uint64 gather_part(WordSort *sort, const WordPart *part);
 static uint64 *sort_words(const GjWordForm *form, uint64 *words, uint64 *scratch, uint64 n);
 static pg_attribute_always_inline bool get_words(const GjWordForm *form, Page page,
@@ -366,7 +366,7 @@ merge_pages(GjFold *fold)
 		GjFoldSource *source = &merge->sources[i];
 		Page		page = merge->pages[i];
 		int			to = slots_up_to(fold, source, page, &end);
-		int			n = take_entries(merge->info, page, source->slot, to, i, room);
+		int			n = take_used(merge->info, page, source->slot, to, i, room);
 
 		source->slot = Max(source->slot, to);
 		if (n == 0)
@@ -544,8 +544,8 @@ slots_up_to(const GjFold *fold, const GjFoldSource *source, Page page, const GjP
  * one more
  */
 static int
-take_entries(const GjIndexInfo *info, Page page, int from, int to, int number,
-			 GjPageEntry *entries)
+take_used(const GjIndexInfo *info, Page page, int from, int to, int number,
+		  GjPageEntry *entries)
 {
 	const uint32 *used = GjDataUsed(page, info);
 	int			n = 0;
@@ -696,7 +696,7 @@ next_words(GjFold *fold, GjFoldRows *rows)
 	Stream	   *all = fold->words->all;
 
 	if (all->n == 0)
-		fill(fold, all);
+		fill_stream(fold, all);
 	rows->form = &fold->words->form;
 	rows->words = all->words;
 	rows->n = Min(all->n, fold->info.plain_slots);
@@ -784,8 +784,8 @@ add_delta(GjFold *fold, uint64 room)
 
 		CHECK_FOR_INTERRUPTS();
 		GjProgressDone(i);
-		here = take_page(fold, fold->delta_blocks[i], fold->state.deltas[1].run, buffer,
-						 Min(room - n, GJ_MAX_SLOTS));
+		here = take_words(fold, fold->delta_blocks[i], fold->state.deltas[1].run, buffer,
+						  Min(room - n, GJ_MAX_SLOTS));
 		add_to_word_sort(words->sort, buffer, here);
 		n += here;
 	}
@@ -831,7 +831,7 @@ put_in_order(Stream **streams, int n, Stream *stream)
  * Load words of a stream, if none are loaded, unless it has ended
  */
 static void
-fill(GjFold *fold, Stream *stream)
+fill_stream(GjFold *fold, Stream *stream)
 {
 	stream->words = stream->buffer;
 	while (stream->n == 0 && !stream->ended)
@@ -844,7 +844,7 @@ fill(GjFold *fold, Stream *stream)
 		else if (stream->is_run)
 			read_run_page(fold, stream);
 		else
-			merge(fold, stream);
+			merge_into_stream(fold, stream);
 	}
 }
 
@@ -857,7 +857,7 @@ read_run_page(GjFold *fold, Stream *stream)
 	if (stream->ended)
 		return;
 	stream->words = stream->buffer;
-	stream->n = take_page(fold, reader->block, reader->run.run, stream->buffer, GJ_MAX_SLOTS);
+	stream->n = take_words(fold, reader->block, reader->run.run, stream->buffer, GJ_MAX_SLOTS);
 	check_run_order(fold, stream);
 	if (fold->after != NULL)
 		skip_words(fold, stream);
@@ -883,7 +883,7 @@ skip_words(const GjFold *fold, Stream *stream)
  * Get the words of a data page, but no more than `room`, and return their number
  */
 static int
-take_page(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 room)
+take_words(GjFold *fold, BlockNumber block, uint32 run, uint64 *words, uint64 room)
 {
 	const GjIndexInfo *info = &fold->info;
 	const GjWordForm *form = &fold->words->form;
@@ -925,7 +925,7 @@ check_run_order(const GjFold *fold, Stream *run)
  * Merge words of two streams, as many as a page has slots for, unless there are fewer
  */
 static void
-merge(GjFold *fold, Stream *stream)
+merge_into_stream(GjFold *fold, Stream *stream)
 {
 	uint64		room = fold->info.plain_slots;
 
@@ -935,9 +935,9 @@ merge(GjFold *fold, Stream *stream)
 		Stream	   *second = stream->second;
 
 		if (first->n == 0)
-			fill(fold, first);
+			fill_stream(fold, first);
 		if (second->n == 0)
-			fill(fold, second);
+			fill_stream(fold, second);
 		if (first->n == 0 && second->n == 0)
 		{
 			stream->ended = true;
@@ -1098,13 +1098,13 @@ add_to_word_sort(WordSort *sort, const uint64 *words, int n)
 		WordPart   *part = &sort->parts[words[i] >> sort->shift];
 
 		if (part->end % BLOCK_WORDS == 0)
-			add_block(sort, part);
+			sort_block(sort, part);
 		sort->words[part->end++] = words[i];
 	}
 }
 
 static void
-add_block(WordSort *sort, WordPart *part)
+sort_block(WordSort *sort, WordPart *part)
 {
 	uint32		block = ++sort->last;
 

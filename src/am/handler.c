@@ -142,8 +142,8 @@ static int	lanes_option(Relation index);
 static void forget_cached_info(Relation index);
 static void add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
 					  bool tuple_is_alive, void *arg);
-static bool write_run(GjBuildState *state, Relation index, GjRowSort *sort, uint32 number,
-					  GjRun *run);
+static bool write_base(GjBuildState *state, Relation index, GjRowSort *sort, uint32 number,
+					   GjRun *run);
 static char *gjbuildphasename(int64 phasenum);
 static void describe_columns(Relation index, Relation heap, uint16 *flags);
 static void sample_table(Relation index, Relation heap,
@@ -159,9 +159,9 @@ static void gjendscan(IndexScanDesc scan);
 static void search(IndexScanDesc scan);
 static void prefetch_next(IndexScanDesc scan);
 static void prefetch_rows(Relation heap, const uint64 *tids, int n);
-static void find(IndexScanDesc scan, GjKeySet *keys, bool may_be_stale, GjTidSet *tids);
+static void search_tids(IndexScanDesc scan, GjKeySet *keys, bool may_be_stale, GjTidSet *tids);
 static void forget_memo(PlainScan *state);
-static bool next_block(IndexScanDesc scan);
+static bool next_heap_block(IndexScanDesc scan);
 static GjKeySet *make_key_set(IndexScanDesc scan);
 static void init_converters(IndexScanDesc scan);
 static bool key_may_fail(Relation index);
@@ -172,7 +172,7 @@ static bool check_procs(CatCList *procs, const char *family);
 static bool has_signature(Form_pg_amproc proc);
 static int	get_codec_proc(Oid family, Oid type);
 static bool check_operators(CatCList *operators, Oid family_oid, const char *family);
-static bool check_groups(CatCList *operators, CatCList *procs, Form_pg_opclass opclass);
+static bool check_class(CatCList *operators, CatCList *procs, Form_pg_opclass opclass);
 static bool check_storage(Form_pg_opclass opclass);
 static bool gjvalidate(Oid opclassoid);
 static void gjadjustmembers(Oid opfamilyoid, Oid opclassoid, List *operators, List *functions);
@@ -296,13 +296,13 @@ gjbuild(Relation heap, Relation index, IndexInfo *indexInfo)
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_BUILD_SORTING);
 	GjRowSortPerform(state->sort);
 	pgstat_progress_update_param(PROGRESS_CREATEIDX_SUBPHASE, GJ_BUILD_WRITING);
-	has_run = write_run(state, index, state->sort, GJ_BASE_RUN, &run);
+	has_run = write_base(state, index, state->sort, GJ_BASE_RUN, &run);
 	GjRowSortEnd(state->sort);
 	has_nulls = state->null_sort != NULL;
 	if (has_nulls)
 	{
 		GjRowSortPerform(state->null_sort);
-		(void) write_run(state, index, state->null_sort, GJ_NULL_RUN, &null_run);
+		(void) write_base(state, index, state->null_sort, GJ_NULL_RUN, &null_run);
 		GjRowSortEnd(state->null_sort);
 	}
 	GjStep("filled");
@@ -430,7 +430,7 @@ add_entry(Relation index, ItemPointer tid, Datum *values, bool *isnull,
  * Write the base run of a part.  Returns false if there is nothing to write.
  */
 static bool
-write_run(GjBuildState *state, Relation index, GjRowSort *sort, uint32 number, GjRun *run)
+write_base(GjBuildState *state, Relation index, GjRowSort *sort, uint32 number, GjRun *run)
 {
 	GjRunWriter *writer = GjRunWriterBegin(index, &state->info, number, BUILD_CHANGE, true);
 	uint64		done = 0;
@@ -712,7 +712,7 @@ gjgettuple(IndexScanDesc scan, ScanDirection direction)
 
 		if (state->returned < n)
 			break;
-		if (!next_block(scan))
+		if (!next_heap_block(scan))
 			return false;
 	}
 	ItemPointerSet(&scan->xs_heaptid, state->block.block,
@@ -742,7 +742,7 @@ search(IndexScanDesc scan)
 
 	GjIndexGetInfo(index, &info);
 	tids = GjTidSetCreate(state->search, GjWorkMemory());
-	find(scan, make_key_set(scan), false, tids);
+	search_tids(scan, make_key_set(scan), false, tids);
 	state->recheck = info.hashed;
 	state->block = (GjTidBlock) {0};
 	state->returned = 0;
@@ -819,7 +819,7 @@ prefetch_rows(Relation heap, const uint64 *tids, int n)
  * Find the TIDs of all entries with a wanted key
  */
 static void
-find(IndexScanDesc scan, GjKeySet *keys, bool may_be_stale, GjTidSet *tids)
+search_tids(IndexScanDesc scan, GjKeySet *keys, bool may_be_stale, GjTidSet *tids)
 {
 	Relation	index = scan->indexRelation;
 	PlainScan  *state = scan->opaque;
@@ -862,7 +862,7 @@ forget_memo(PlainScan *state)
  * a damaged entry.
  */
 static bool
-next_block(IndexScanDesc scan)
+next_heap_block(IndexScanDesc scan)
 {
 	PlainScan  *state = scan->opaque;
 
@@ -894,7 +894,7 @@ gjgetbitmap(IndexScanDesc scan, TIDBitmap *tbm)
 
 	GjIndexGetInfo(index, &info);
 	state->stats.stale = false;
-	find(scan, make_key_set(scan), !key_may_fail(index), tids);
+	search_tids(scan, make_key_set(scan), !key_may_fail(index), tids);
 	MemoryContextSwitchTo(old);
 
 	/*
@@ -1089,7 +1089,7 @@ gjvalidate(Oid opclassoid)
 	result = check_storage(opclass);
 	result = check_procs(procs, family) && result;
 	result = check_operators(operators, opclass->opcfamily, family) && result;
-	result = check_groups(operators, procs, opclass) && result;
+	result = check_class(operators, procs, opclass) && result;
 
 	ReleaseCatCacheList(procs);
 	ReleaseCatCacheList(operators);
@@ -1278,7 +1278,7 @@ get_codec_proc(Oid family, Oid type)
  * Check that the class's own type has its equality operator and its function
  */
 static bool
-check_groups(CatCList *operators, CatCList *procs, Form_pg_opclass opclass)
+check_class(CatCList *operators, CatCList *procs, Form_pg_opclass opclass)
 {
 	List	   *groups = identify_opfamily_groups(operators, procs);
 	ListCell   *lc;

@@ -52,15 +52,15 @@ static void insert_row(Relation index, const GjIndexInfo *info, const char *row)
 static void request_fold(Relation index);
 static Buffer lock_tail(Relation index, const GjIndexInfo *info, int *lane);
 static void check_tail(Relation index, const GjIndexInfo *info, Buffer tail);
-static bool make_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail,
-					  Buffer *candidate);
+static bool make_tail_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail,
+						   Buffer *candidate);
 static Buffer lock_open_page(Relation index, int lane);
 static Buffer open_page(Relation index, const GjIndexInfo *info, int lane, Buffer candidate);
 static bool lock_candidate(Relation index, const GjIndexState *state, Buffer candidate);
 static Buffer lock_list(Relation index, const GjIndexState *state, Buffer candidate);
 static Buffer find_candidate(Relation index, const GjIndexInfo *info);
 static bool is_left_to_fold(Relation index, const GjIndexInfo *info);
-static Buffer add_block(Relation index);
+static Buffer extend_index(Relation index);
 
 /*
  * Insert the entry of one heap tuple
@@ -116,7 +116,7 @@ insert_row(Relation index, const GjIndexInfo *info, const char *row)
 	{
 		Buffer		tail = lock_tail(index, info, &lane);
 
-		if (make_room(index, info, lane, tail, &candidate))
+		if (make_tail_room(index, info, lane, tail, &candidate))
 		{
 			GjTailAppend(index, info, tail, row);
 			UnlockReleaseBuffer(tail);
@@ -202,7 +202,7 @@ check_tail(Relation index, const GjIndexInfo *info, Buffer tail)
  * use, and has been released and cleared.
  */
 static bool
-make_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail, Buffer *candidate)
+make_tail_room(Relation index, const GjIndexInfo *info, int lane, Buffer tail, Buffer *candidate)
 {
 	Buffer		data;
 
@@ -341,13 +341,13 @@ find_candidate(Relation index, const GjIndexInfo *info)
 	BlockNumber block;
 
 	if (is_left_to_fold(index, info))
-		return add_block(index);
+		return extend_index(index);
 	block = GetFreeIndexPage(index);
 
 	/* after a crash the map may list blocks that the file has lost */
 	if (!BlockNumberIsValid(block) ||
 		block < info->first_data || block >= GjIndexGetLength(index))
-		return add_block(index);
+		return extend_index(index);
 	GjStep("found");
 	return ReadBuffer(index, block);
 }
@@ -376,7 +376,7 @@ is_left_to_fold(Relation index, const GjIndexInfo *info)
  * Add an all-zero block to the index
  */
 static Buffer
-add_block(Relation index)
+extend_index(Relation index)
 {
 	Buffer		buffer;
 

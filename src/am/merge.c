@@ -104,16 +104,15 @@ struct GjMerge
 	uint64		next_freed;
 };
 
-static GjMerge *begin(Relation index, GjFoldMode mode, const LOCKTAG *lock,
-					  BufferAccessStrategy strategy);
+static GjMerge *begin_merge(Relation index, GjFoldMode mode, const LOCKTAG *lock,
+							BufferAccessStrategy strategy);
 static int	choose_sources(const GjIndexState *state, GjFoldMode mode, bool *is_source);
 static int	choose_youngest(const GjIndexState *state, int n, bool *is_source);
-static inline uint64 count_alive(const GjRun *run);
-static void free_run(GjMerge *merge, Relation index, const GjRun *run);
+static void remember_run(GjMerge *merge, Relation index, const GjRun *run);
 static bool is_valid(const GjMerge *merge, const GjIndexState *state);
 static void keep_sources(GjIndexState *state);
 static bool write_pages(GjMerge *merge, GjFold *fold);
-static void end(GjMerge *merge, Relation index, const GjIndexState *sources);
+static void end_merge(GjMerge *merge, Relation index, const GjIndexState *sources);
 static bool is_left_to_worker(Relation index, GjFoldMode mode);
 static void run_to_end(GjMerge *merge, Relation index);
 static void run_steps(GjMerge *merge, Relation index);
@@ -145,7 +144,7 @@ GjMergeBegin(Relation index, GjFoldMode mode, BufferAccessStrategy strategy, boo
 	}
 	PG_TRY();
 	{
-		merge = begin(index, mode, &lock, strategy);
+		merge = begin_merge(index, mode, &lock, strategy);
 	}
 	PG_CATCH();
 	{
@@ -189,7 +188,7 @@ GjMergeStep(GjMerge *merge, Relation index)
 	GjStep("merge step");
 	is_done = write_pages(merge, &fold);
 	if (is_done)
-		end(merge, index, &fold.state);
+		end_merge(merge, index, &fold.state);
 	else
 		merge->has_place = GjRunWriterPause(merge->writer, &merge->place);
 	GjStep("merge written");
@@ -387,7 +386,7 @@ run_steps(GjMerge *merge, Relation index)
  * Begin a merge under the fold lock and the merge lock
  */
 static GjMerge *
-begin(Relation index, GjFoldMode mode, const LOCKTAG *lock, BufferAccessStrategy strategy)
+begin_merge(Relation index, GjFoldMode mode, const LOCKTAG *lock, BufferAccessStrategy strategy)
 {
 	MemoryContext context = AllocSetContextCreate(CurrentMemoryContext, "gpujoin merge",
 												  ALLOCSET_DEFAULT_SIZES);
@@ -416,7 +415,7 @@ begin(Relation index, GjFoldMode mode, const LOCKTAG *lock, BufferAccessStrategy
 		for (int i = 0; i < state.nruns; i++)
 		{
 			if (is_source[i])
-				merge->total += count_alive(&state.runs[i]);
+				merge->total += GjRunCountAlive(&state.runs[i]);
 		}
 		GjRunWriterBind(merge->writer, &state, is_source);
 		GjStep("merge begun");
@@ -469,27 +468,21 @@ choose_youngest(const GjIndexState *state, int n, bool *is_source)
 	uint64		largest = 0;
 	int			chosen = 0;
 
-	while (n > 1 && (chosen < LEAST_RUNS || count_alive(&state->runs[n - 1]) <= 2 * largest))
+	while (n > 1 && (chosen < LEAST_RUNS || GjRunCountAlive(&state->runs[n - 1]) <= 2 * largest))
 	{
 		n--;
-		largest = Max(largest, count_alive(&state->runs[n]));
+		largest = Max(largest, GjRunCountAlive(&state->runs[n]));
 		is_source[n] = true;
 		chosen++;
 	}
 	return chosen;
 }
 
-static inline uint64
-count_alive(const GjRun *run)
-{
-	return run->entries - run->dead;
-}
-
 /*
  * Remember the pages of a run, which will be free
  */
 static void
-free_run(GjMerge *merge, Relation index, const GjRun *run)
+remember_run(GjMerge *merge, Relation index, const GjRun *run)
 {
 	uint64		n = (uint64) run->data_pages + run->directory_pages;
 	Size		size = (merge->nfreed + n) * sizeof(BlockNumber);
@@ -580,7 +573,7 @@ write_pages(GjMerge *merge, GjFold *fold)
  * Finish the run, and list it in place of its sources
  */
 static void
-end(GjMerge *merge, Relation index, const GjIndexState *sources)
+end_merge(GjMerge *merge, Relation index, const GjIndexState *sources)
 {
 	BlockNumber last;
 	GjRun		run;
@@ -589,7 +582,7 @@ end(GjMerge *merge, Relation index, const GjIndexState *sources)
 	merge->writer = NULL;
 	GjStep("merge complete");
 	for (int i = 0; i < sources->nruns; i++)
-		free_run(merge, index, &sources->runs[i]);
+		remember_run(merge, index, &sources->runs[i]);
 	GjMergePublish(index, &run, last);
 	merge->run = 0;
 	merge->stats.folds = 1;

@@ -132,12 +132,12 @@ static UnitResult open_index(Worker *worker, Relation *index);
 static UnitResult fold_as_owner(Worker *worker, Relation index);
 static UnitResult flush(Worker *worker, Relation index);
 static UnitResult use_time(Worker *worker, Relation index);
-static UnitResult merge(Worker *worker, Relation index);
+static UnitResult advance_merge(Worker *worker, Relation index);
 static void leave_merge(Worker *worker);
 static long cost_delay(const BufferUsage *before, int64 images);
 static bool is_needed(Worker *worker);
 static void take_sample(Worker *worker);
-static bool is_behind(Worker *worker);
+static bool worker_is_behind(Worker *worker);
 static bool sleep_for(long ms);
 
 /*
@@ -271,7 +271,7 @@ work(Worker *worker)
 				take_sample(worker);
 				/* leave half of the time to others that want the fold lock */
 				ms = Max(1, (long) (GetCurrentTimestamp() - began) / 1000);
-				ms = is_behind(worker) ? 1 : Max(ms, worker->pause_ms);
+				ms = worker_is_behind(worker) ? 1 : Max(ms, worker->pause_ms);
 				break;
 		}
 		if (!sleep_for(ms) || worker->number >= gj_fold_workers)
@@ -435,7 +435,7 @@ use_time(Worker *worker, Relation index)
 	UnitResult	result = UNIT_IDLE;
 
 	if (GjFoldNumberMerges(worker->number))
-		result = merge(worker, index);
+		result = advance_merge(worker, index);
 	if (result == UNIT_IDLE && worker->is_looking)
 	{
 		worker->is_looking = GjFoldFindFree(index, &worker->next_block, LOOK_BLOCKS,
@@ -449,7 +449,7 @@ use_time(Worker *worker, Relation index)
  * Begin a merge if one is worthwhile, or perform its next step
  */
 static UnitResult
-merge(Worker *worker, Relation index)
+advance_merge(Worker *worker, Relation index)
 {
 	BufferUsage before = pgBufferUsage;
 	int64		images = pgWalUsage.wal_fpi;
@@ -547,7 +547,7 @@ take_sample(Worker *worker)
  * Return true if rows are inserted faster than the worker sorts them, and log that once
  */
 static bool
-is_behind(Worker *worker)
+worker_is_behind(Worker *worker)
 {
 	if (worker->unsorted < BEHIND_FACTOR * worker->flush_pages)
 		return false;

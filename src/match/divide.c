@@ -61,7 +61,7 @@
 
 static uint64 count_keys(const GjPieces *pieces, double entries_per_key, uint64 max);
 static void init_found(GjSharedFind *shared);
-static GjSharePhase enter(GjShare *share, bool whole);
+static GjSharePhase enter_share(GjShare *share, bool whole);
 static GjSharePhase wait_for_match(GjSharedFind *shared);
 static GjSharePhase get_phase(GjSharedFind *shared);
 static bool is_mostly_visible(Relation heap);
@@ -122,7 +122,7 @@ GjShareEnter(GjShare *share, bool whole)
 	if (share == NULL || share->found == NULL || share->alone)
 		return GJ_ROLE_ALONE;
 
-	switch (enter(share, whole))
+	switch (enter_share(share, whole))
 	{
 		case GJ_SHARE_NEW:
 			return GJ_ROLE_FIRST;
@@ -142,7 +142,7 @@ GjShareEnter(GjShare *share, bool whole)
  * publish what it finds.
  */
 static GjSharePhase
-enter(GjShare *share, bool whole)
+enter_share(GjShare *share, bool whole)
 {
 	GjSharedFind *shared = share->found;
 	GjSharePhase phase;

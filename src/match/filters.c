@@ -141,11 +141,11 @@ static void set_id(Filtered *id, const GjSearch *search, uint32 run);
 static bool is_delta(const GjIndexState *state, uint32 run);
 static void make_page_filters(const GjSearch *search, FilteredDelta *filtered,
 							  const GjDelta *delta, const BlockNumber *blocks);
-static void make_room(FilteredDelta *filtered, BlockNumber n);
+static void reserve_filters(FilteredDelta *filtered, BlockNumber n);
 static void *allocate(Size size);
 static bool is_open(const GjIndexState *state, BlockNumber block);
-static bool add_page(const GjSearch *search, BlockNumber block, uint32 run, uint64 *words,
-					 uint32 nwords);
+static bool filter_page(const GjSearch *search, BlockNumber block, uint32 run, uint64 *words,
+						uint32 nwords);
 static bool may_have_any(const FilteredDelta *filtered, BlockNumber i, const KeyBits *bits,
 						 int n);
 static bool is_small(const GjSearch *search, int i);
@@ -290,7 +290,7 @@ make_page_filters(const GjSearch *search, FilteredDelta *filtered, const GjDelta
 	filtered->seen = delta->data_pages;
 	if (seen == 0 || delta->data_pages - seen > FILTERS_A_SEARCH)
 		return;
-	make_room(filtered, n);
+	reserve_filters(filtered, n);
 	for (BlockNumber page = 0; page < n && made < FILTERS_A_SEARCH; page++)
 	{
 		uint64		bit = UINT64CONST(1) << page % 64;
@@ -299,7 +299,7 @@ make_page_filters(const GjSearch *search, FilteredDelta *filtered, const GjDelta
 		if ((filtered->filtered[page / 64] & bit) != 0 || is_open(&search->state, blocks[page]))
 			continue;
 		memset(words, 0, PAGE_WORDS * sizeof(uint64));
-		if (!add_page(search, blocks[page], delta->run, words, PAGE_WORDS))
+		if (!filter_page(search, blocks[page], delta->run, words, PAGE_WORDS))
 			return;
 		filtered->filtered[page / 64] |= bit;
 		made++;
@@ -310,7 +310,7 @@ make_page_filters(const GjSearch *search, FilteredDelta *filtered, const GjDelta
  * Make room for the filters of n pages
  */
 static void
-make_room(FilteredDelta *filtered, BlockNumber n)
+reserve_filters(FilteredDelta *filtered, BlockNumber n)
 {
 	Size		size;
 
@@ -364,7 +364,7 @@ may_have_key(const KeyFilter *filter, int64 key)
 }
 
 static pg_attribute_always_inline void
-add_keys(uint64 *words, uint32 nwords, const char *keys, int width, int n)
+set_key_bits(uint64 *words, uint32 nwords, const char *keys, int width, int n)
 {
 	for (int i = 0; i < n; i++)
 	{
@@ -382,7 +382,7 @@ add_keys(uint64 *words, uint32 nwords, const char *keys, int width, int n)
  * it does not belong to the delta or run any longer, which the search will report
  */
 static bool
-add_page(const GjSearch *search, BlockNumber block, uint32 run, uint64 *words, uint32 nwords)
+filter_page(const GjSearch *search, BlockNumber block, uint32 run, uint64 *words, uint32 nwords)
 {
 	const GjIndexInfo *info = search->info;
 	Buffer		buffer = ReadBuffer(search->index, block);
@@ -402,9 +402,9 @@ add_page(const GjSearch *search, BlockNumber block, uint32 run, uint64 *words, u
 		GjNarrowDemand(search->index, block, page, info);
 		keys = GjDataGetKeys(page, info, widened);
 		if (info->key_width == sizeof(int32))
-			add_keys(words, nwords, keys, sizeof(int32), GjDataSlots(page, info));
+			set_key_bits(words, nwords, keys, sizeof(int32), GjDataSlots(page, info));
 		else
-			add_keys(words, nwords, keys, sizeof(int64), GjDataSlots(page, info));
+			set_key_bits(words, nwords, keys, sizeof(int64), GjDataSlots(page, info));
 	}
 	UnlockReleaseBuffer(buffer);
 	return listed;
@@ -614,7 +614,7 @@ add_run(const GjSearch *search, const GjRun *run, uint64 *words, uint32 nwords)
 	bool		listed = GjRunGetBlocks(search->index, run, blocks);
 
 	for (Size i = run->directory_pages; i < n && listed; i++)
-		listed = add_page(search, blocks[i], run->run, words, nwords);
+		listed = filter_page(search, blocks[i], run->run, words, nwords);
 	pfree(blocks);
 	return listed;
 }

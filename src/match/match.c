@@ -15,8 +15,8 @@
 
 #include "search.h"
 
-static void match(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *memo,
-				  GjTidSet *tids, GjMatchStats *stats);
+static void match_index(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *memo,
+						GjTidSet *tids, GjMatchStats *stats);
 static void add_tail_hits(const GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget target,
 						  GjMatchStats *stats);
 
@@ -36,7 +36,7 @@ GjMatch(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *m
 
 	INSTR_TIME_SET_CURRENT(start);
 	GjMatchStatsBegin(stats);
-	match(index, keys, may_be_stale, memo, tids, stats);
+	match_index(index, keys, may_be_stale, memo, tids, stats);
 	GjMatchStatsEnd(stats, keys, start);
 }
 
@@ -102,8 +102,8 @@ GjSearchMemoCreate(MemoryContext context)
 }
 
 static void
-match(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *memo,
-	  GjTidSet *tids, GjMatchStats *stats)
+match_index(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMemo *memo,
+			GjTidSet *tids, GjMatchStats *stats)
 {
 	GjMatchTarget target = {tids, NULL};
 	GjIndexInfo info;

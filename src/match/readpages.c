@@ -104,7 +104,7 @@ static Buffer pin_run_page(GjSearch *search, int i, const GjPageLimits *limits,
 						   GjMatchTarget target);
 static void recall_pages(GjSearch *search, int from, GjMatchTarget target);
 static Buffer pin_chosen(GjSearch *search, int i);
-static bool is_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
+static bool is_still_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen);
 static void read_ahead_end(GjSearch *search);
 static Buffer pin_page(GjSearch *search, int i);
 static bool read_delta_page(GjSearch *search, int i, Buffer buffer, Buffer next,
@@ -130,8 +130,8 @@ static void find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, 
 static void prefetch_hits(Page page, const GjIndexInfo *info, const GjPageHits *hits, int first,
 						  GjMatchTarget target);
 static void prefetch_values(const char *array, int width, const GjPageHits *hits, int first);
-static void drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits,
-					  GjPageHits *hits);
+static void drop_known_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits,
+							GjPageHits *hits);
 static int	estimate_slot(const GjChosenPage *chosen, int nslots, int64 key);
 static bool add_used(GjMatchTarget target, Page page, const GjIndexInfo *info, int first, int end,
 					 GjMatchStats *stats);
@@ -164,7 +164,7 @@ GjReadChosen(GjSearch *search, const GjPageLimits *limits, GjMatchTarget target,
 		if (i + 1 < search->nchosen)
 			next = pin_run_page(search, i + 1, limits, target);
 		LockBuffer(buffer, BUFFER_LOCK_SHARE);
-		if (!is_listed(search, buffer, chosen))
+		if (!is_still_listed(search, buffer, chosen))
 		{
 			UnlockReleaseBuffer(buffer);
 			if (i + 1 < search->nchosen)
@@ -256,7 +256,7 @@ pin_chosen(GjSearch *search, int i)
  * Return true if a locked page belongs to the run, or to a delta, for which it was chosen
  */
 static bool
-is_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen)
+is_still_listed(const GjSearch *search, Buffer buffer, const GjChosenPage *chosen)
 {
 	Page		page = BufferGetPage(buffer);
 	const GjDelta *deltas = search->state.deltas;
@@ -416,7 +416,7 @@ read_delta_page(GjSearch *search, int i, Buffer buffer, Buffer next,
 	bool		listed;
 
 	LockBuffer(buffer, BUFFER_LOCK_SHARE);
-	listed = is_listed(search, buffer, &search->chosen[i]);
+	listed = is_still_listed(search, buffer, &search->chosen[i]);
 	if (listed)
 	{
 		GjPlainDemand(search->index, search->chosen[i].block, page);
@@ -619,7 +619,7 @@ match_keys(Page page, const GjIndexInfo *info, const GjKeySet *keys, const GjPag
 	}
 	find_hits(page, info, keys, following, target, &hits);
 	if (limits != NULL && (limits->bounded || limits->known != NULL))
-		drop_hits(page, info, limits, &hits);
+		drop_known_hits(page, info, limits, &hits);
 	if (hits.nslots == 0)
 		return true;
 	stats->tids += hits.nslots;
@@ -748,7 +748,7 @@ page_may_match(GjPageOpaque opaque, const GjKeySet *keys)
  * Drop hits outside the limits, or whose TIDs are known
  */
 static void
-drop_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, GjPageHits *hits)
+drop_known_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, GjPageHits *hits)
 {
 	int			nslots = 0;
 

@@ -156,12 +156,12 @@ static void read_state(Attempt *a);
 static bool copy_map(Attempt *a);
 static bool list_lag(Attempt *a);
 static bool split_keys(Attempt *a);
-static void add_tails(Attempt *a);
+static void rest_add_tails(Attempt *a);
 static void add_keys(const GjEntrySet *entries, GjKeySet *keys);
 static bool is_key_grouped(const gjd_reduction *asked);
-static Outcome ask(Attempt *a);
+static Outcome ask_reduction(Attempt *a);
 static void search_newer(Attempt *a);
-static void forget(Attempt *a);
+static void forget_attempt(Attempt *a);
 static void count(Attempt *a);
 
 /*
@@ -196,7 +196,7 @@ GjMirrorReduce(const GjEntryRequest *request, const GjIndexInfo *info, GjEntrySe
 		};
 		outcome = attempt(&a);
 		request->reduction->groups_if_needed = a.count_is_enough;
-		forget(&a);
+		forget_attempt(&a);
 		if (outcome == REDUCED)
 		{
 			*epoch = a.vacuum_epoch;
@@ -264,7 +264,7 @@ attempt(Attempt *a)
 		return REFUSED;
 	GjStep("reduce 4");
 
-	outcome = ask(a);
+	outcome = ask_reduction(a);
 	if (outcome != REDUCED)
 		return outcome;
 	GjStep("reduce 5");
@@ -275,7 +275,7 @@ attempt(Attempt *a)
 		return FAILED_LATE;
 
 	if (a->left_keys == NULL)
-		add_tails(a);
+		rest_add_tails(a);
 	GjEntrySetFinish(rest);
 	if (rest->gave_up)
 		return REFUSED;
@@ -334,7 +334,7 @@ split_keys(Attempt *a)
 	if (!is_key_grouped(&reduction->asked) || reduction->asked.weights != NULL ||
 		reduction->proofs != NULL)
 		return false;
-	add_tails(a);
+	rest_add_tails(a);
 	if (hits->gave_up || hits->keys.width == 0)
 		return false;
 	a->left_keys = GjKeySetCreate(CurrentMemoryContext, keys->key_width);
@@ -359,7 +359,7 @@ split_keys(Attempt *a)
  * Add the hits of T to the rest
  */
 static void
-add_tails(Attempt *a)
+rest_add_tails(Attempt *a)
 {
 	const GjDeviceMatch *match = &a->match;
 
@@ -409,7 +409,7 @@ copy_map(Attempt *a)
  * Step 5
  */
 static Outcome
-ask(Attempt *a)
+ask_reduction(Attempt *a)
 {
 	GjDeviceMatch *match = &a->match;
 	GjReduction *reduction = a->request->reduction;
@@ -470,7 +470,7 @@ search_newer(Attempt *a)
  * Free what the attempt needed
  */
 static void
-forget(Attempt *a)
+forget_attempt(Attempt *a)
 {
 	gjd_reduction *asked = &a->request->reduction->asked;
 

@@ -160,7 +160,7 @@ static bool has_published(const GjIndexState *state, uint64 sequence);
 static void forget_hits(GjSearch *search);
 static void deliver_hits(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats);
 static bool load_hits(GjSearch *search, GjMatchStats *stats);
-static void drop_hits(GjSearch *search, GjMatchStats *stats);
+static void drop_later_hits(GjSearch *search, GjMatchStats *stats);
 static GjPlace hit_place(const GjSearch *search, uint64 i);
 static void search_runs(GjSearch *search, uint64 room, GjMatchTarget target,
 						GjMatchStats *stats);
@@ -583,7 +583,7 @@ load_hits(GjSearch *search, GjMatchStats *stats)
 		search->ndelivered = 0;
 		if (search->spill == NULL || !GjEntrySpillRead(search->spill, search->hits))
 			return false;
-		drop_hits(search, stats);
+		drop_later_hits(search, stats);
 	} while (search->hits->nentries == 0);
 	return true;
 }
@@ -592,7 +592,7 @@ load_hits(GjSearch *search, GjMatchStats *stats)
  * Drop the hits in memory whose places are not before the end of the collection
  */
 static void
-drop_hits(GjSearch *search, GjMatchStats *stats)
+drop_later_hits(GjSearch *search, GjMatchStats *stats)
 {
 	uint64		n;
 	uint64	   *dropped;
@@ -690,7 +690,7 @@ static void
 end_collection(GjSearch *search, GjMatchStats *stats)
 {
 	search->hits_end = search->next;
-	drop_hits(search, stats);
+	drop_later_hits(search, stats);
 }
 
 /*-------------------------------------------------------------------------

@@ -37,7 +37,7 @@
 /* The first slice for no more entries, as LIMIT 1 wants them, has the first key of a run only */
 #define FEW_WANTED				8
 
-static bool advance(GjSlices *slices);
+static bool skip_unwanted(GjSlices *slices);
 static GjKeySet *next_keys(GjSlices *slices, MemoryContext context, uint64 wanted, bool exact);
 static uint64 find_end(const GjSlices *slices, double wanted, bool exact);
 static uint64 find_end_in(const GjSlices *slices, const GjRun *run, double wanted, bool exact);
@@ -57,7 +57,7 @@ GjSlicesBegin(GjSlices *slices, Relation index, const GjKeySet *keys, bool desce
 		.nulls_first = nulls_first,.nulls_left = keys->nulls,
 		.low = is_narrow ? PG_INT32_MIN : PG_INT64_MIN,
 		.high = is_narrow ? PG_INT32_MAX : PG_INT64_MAX};
-	slices->keys_left = advance(slices);
+	slices->keys_left = skip_unwanted(slices);
 	slices->is_left = slices->keys_left || slices->nulls_left;
 }
 
@@ -66,7 +66,7 @@ GjSlicesBegin(GjSlices *slices, Relation index, const GjKeySet *keys, bool desce
  * none
  */
 static bool
-advance(GjSlices *slices)
+skip_unwanted(GjSlices *slices)
 {
 	const GjKeySet *keys = slices->keys;
 	uint64		at = 0;
@@ -121,7 +121,7 @@ next_keys(GjSlices *slices, MemoryContext context, uint64 wanted, bool exact)
 			slices->high = low - 1;
 		else if (slices->keys_left)
 			slices->low = high + 1;
-		slices->keys_left = slices->keys_left && advance(slices);
+		slices->keys_left = slices->keys_left && skip_unwanted(slices);
 		if (!GjKeySetIsEmpty(slice))
 			return slice;
 		GjKeySetFree(slice);

@@ -103,7 +103,7 @@ struct GjEntryStream
 	bool		has_epoch;
 	uint64		vacuum_epoch;	/* once it is known: read before any entry was found */
 
-	/* forget() clears the following fields */
+	/* forget_entries() clears the following fields */
 	StreamPhase phase;
 	bool		at_once;		/* the whole answer is in a set, and can be returned again */
 	bool		reduced;		/* other rows are in groups, which the request's reduction got */
@@ -137,7 +137,7 @@ typedef enum Answer
 	ANSWER_THERE
 } Answer;
 
-static GjTidSet *find(GjEntryStream *stream, Size limit);
+static GjTidSet *find_entries(GjEntryStream *stream, Size limit);
 static bool is_answered(const GjEntryRequest *request);
 static bool may_be_entries(const GjEntryRequest *request);
 static GjTidSet *find_tids(GjEntryStream *stream, Size limit);
@@ -145,22 +145,22 @@ static GjTidSet *find_passing(GjEntryStream *stream, Size limit);
 static void take_passing(GjEntryStream *stream, const GjEntrySet *set, GjTidSet *tids);
 static void take_heap(const GjEntryRequest *request, GjTidSet *tids, GjFallback why);
 static void prepare_match(const GjEntryRequest *request);
-static void begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids);
+static void begin_entries(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids);
 static void search_tails(GjEntryStream *stream, bool ask);
 static void prepare(GjEntryStream *stream, uint64 columns, Size limit);
 static bool reduce(GjEntryStream *stream);
 static void make_whole(GjEntryStream *stream);
 static void make_piece(GjEntryStream *stream);
 static GjTidSet *take_plain(GjEntryStream *stream);
-static void forget(GjEntryStream *stream);
+static void forget_entries(GjEntryStream *stream);
 static void ask_for_all(GjEntryStream *stream);
-static bool ask(GjEntryStream *stream);
+static bool load_from_device(GjEntryStream *stream);
 static Answer ask_for_piece(GjEntryStream *stream);
-static Answer ask_device(GjEntryStream *stream, const GjKeySet *keys, const GjTailHits *tails,
-						 uint64 *nfound);
+static Answer ask_entries(GjEntryStream *stream, const GjKeySet *keys, const GjTailHits *tails,
+						  uint64 *nfound);
 static void refuse(GjEntryStream *stream);
 static void search_for_rest(GjEntryStream *stream);
-static void search(GjEntryStream *stream);
+static void load_from_cpu(GjEntryStream *stream);
 static void begin_search(GjEntryStream *stream);
 static void end_search(GjEntryStream *stream);
 static void end_phase(GjEntryStream *stream);
@@ -195,7 +195,7 @@ GjEntriesOpen(const GjEntryRequest *request, GjTidSet **tids)
 	switch (GjShareEnter(request->share, request->whole))
 	{
 		case GJ_ROLE_ALONE:
-			*tids = find(stream, request->limit);
+			*tids = find_entries(stream, request->limit);
 			break;
 		case GJ_ROLE_FIRST:
 			share_match(stream);
@@ -218,14 +218,14 @@ GjEntriesOpen(const GjEntryRequest *request, GjTidSet **tids)
  * Begin a match of entries, or return TIDs if these are the answer
  */
 static GjTidSet *
-find(GjEntryStream *stream, Size limit)
+find_entries(GjEntryStream *stream, Size limit)
 {
 	const GjEntryRequest *request = &stream->request;
 	GjTidSet   *tids;
 
 	if (may_be_entries(request))
 	{
-		begin(stream, request->columns, limit, !request->entries_only);
+		begin_entries(stream, request->columns, limit, !request->entries_only);
 		tids = take_plain(stream);
 	}
 	else
@@ -291,11 +291,11 @@ GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set)
 					end_phase(stream);
 				break;
 			case PHASE_DEVICE:
-				if (ask(stream))
+				if (load_from_device(stream))
 					found = stream->whole;
 				break;
 			case PHASE_CPU:
-				search(stream);
+				load_from_cpu(stream);
 				found = stream->piece;
 				break;
 			case PHASE_TAKE:
@@ -304,13 +304,13 @@ GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set)
 				break;
 			case PHASE_DONE:
 				if (stream->request.entries_only && !stream->at_once)
-					forget(stream);
+					forget_entries(stream);
 				stream->phase = PHASE_DONE;
 				return GJ_FOUND_END;
 		}
 		if (found != NULL)
 		{
-			if (!stream->at_once)	/* otherwise begin() has counted them */
+			if (!stream->at_once)	/* otherwise begin_entries() has counted them */
 				pgstat_count_index_tuples(stream->request.index, GjEntrySetFound(found));
 			stream->nsets++;
 			*set = stream->current = found;
@@ -371,8 +371,8 @@ GjEntriesRestart(GjEntryStream *stream)
 	else if (stream->reduced || stream->nsets > 1 || stream->context == NULL)
 	{
 		stream->request.reduction = NULL;
-		forget(stream);
-		begin(stream, stream->columns, stream->limit, false);	/* TIDs would come too late now */
+		forget_entries(stream);
+		begin_entries(stream, stream->columns, stream->limit, false); /* TIDs come too late */
 	}
 	else
 		stream->again = stream->nsets == 1;
@@ -386,9 +386,9 @@ void
 GjEntriesTurnTo(GjEntryStream *stream, const GjKeySet *keys)
 {
 	Assert(stream->shared == NULL && stream->request.reduction == NULL);
-	forget(stream);
+	forget_entries(stream);
 	stream->request.keys = keys;
-	begin(stream, stream->columns, stream->limit, false);
+	begin_entries(stream, stream->columns, stream->limit, false);
 }
 
 /*
@@ -397,7 +397,7 @@ GjEntriesTurnTo(GjEntryStream *stream, const GjKeySet *keys)
 void
 GjEntriesClose(GjEntryStream *stream)
 {
-	forget(stream);
+	forget_entries(stream);
 	pfree(stream);
 }
 
@@ -449,7 +449,7 @@ find_passing(GjEntryStream *stream, Size limit)
 	GjTidSet   *tids;
 	const GjEntrySet *set;
 
-	begin(stream, request->test->columns, limit / ENTRIES_SHARE, true);
+	begin_entries(stream, request->test->columns, limit / ENTRIES_SHARE, true);
 	tids = take_plain(stream);
 	if (tids == NULL)
 	{
@@ -459,7 +459,7 @@ find_passing(GjEntryStream *stream, Size limit)
 		GjTidSetFinish(tids);
 		GjTidSetProve(tids, request->test->proves && !request->keys->nulls);
 	}
-	forget(stream);
+	forget_entries(stream);
 	return tids;
 }
 
@@ -531,7 +531,7 @@ prepare_match(const GjEntryRequest *request)
  * the time between the steps does not matter.
  */
 static void
-begin(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
+begin_entries(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tids)
 {
 	const GjEntryRequest *request = &stream->request;
 	const GjKeySet *keys = request->keys;
@@ -695,7 +695,7 @@ take_plain(GjEntryStream *stream)
 	if (stream->at_once && GjEntrySetPlain(stream->whole) != NULL)
 	{
 		tids = GjEntrySetTakePlain(stream->whole, stream->request.parent);
-		forget(stream);
+		forget_entries(stream);
 	}
 	return tids;
 }
@@ -704,7 +704,7 @@ take_plain(GjEntryStream *stream)
  * Forget the match.  The context frees the memory, but the search may have a temporary file.
  */
 static void
-forget(GjEntryStream *stream)
+forget_entries(GjEntryStream *stream)
 {
 	if (stream->search != NULL)
 		GjSearchEnd(stream->search);
@@ -757,7 +757,7 @@ ask_for_all(GjEntryStream *stream)
 	const GjKeySet *keys = stream->request.keys;
 	uint64		nfound;
 
-	switch (ask_device(stream, keys, &stream->tails, &nfound))
+	switch (ask_entries(stream, keys, &stream->tails, &nfound))
 	{
 		case ANSWER_THERE:
 			stream->phase = PHASE_WHOLE;
@@ -784,7 +784,7 @@ ask_for_all(GjEntryStream *stream)
  * the last piece; the CPU finds the rest, if any.  A piece may be empty.
  */
 static bool
-ask(GjEntryStream *stream)
+load_from_device(GjEntryStream *stream)
 {
 	MemoryContext old = MemoryContextSwitchTo(stream->context);
 	GjMatchStats *stats = stream->request.stats;
@@ -824,7 +824,7 @@ ask_for_piece(GjEntryStream *stream)
 
 	GjEntrySetClear(stream->whole);
 	GjSearchTails(request->index, &stream->info, keys, &tails, request->stats);
-	answer = ask_device(stream, keys, &tails, &nfound);
+	answer = ask_entries(stream, keys, &tails, &nfound);
 	if (answer == ANSWER_THERE)
 	{
 		GjPiecesTook(pieces, nfound);
@@ -842,7 +842,7 @@ ask_for_piece(GjEntryStream *stream)
  * Have a device answer for some keys, whose hits on tail pages are known
  */
 static Answer
-ask_device(GjEntryStream *stream, const GjKeySet *keys, const GjTailHits *tails, uint64 *nfound)
+ask_entries(GjEntryStream *stream, const GjKeySet *keys, const GjTailHits *tails, uint64 *nfound)
 {
 	GjMatchStats *stats = stream->request.stats;
 	GjEntrySet *whole = stream->whole;
@@ -958,7 +958,7 @@ end_search(GjEntryStream *stream)
  * Load the next piece from the CPU, in no order.  A piece may be empty.
  */
 static void
-search(GjEntryStream *stream)
+load_from_cpu(GjEntryStream *stream)
 {
 	bool		is_last;
 	instr_time	start;
@@ -1021,7 +1021,7 @@ share_match(GjEntryStream *stream)
 	shared->columns = request->columns;
 	if (!may_be_entries(request) || !share_ranges(stream))
 	{
-		GjTidSet   *tids = find(stream, request->limit * shared->nprocesses);
+		GjTidSet   *tids = find_entries(stream, request->limit * shared->nprocesses);
 
 		if (tids == NULL)
 			share_entries(stream);
@@ -1049,7 +1049,7 @@ share_ranges(GjEntryStream *stream)
 	prepare(stream, request->columns, request->limit);
 	result = GjRangesShare(&shared->ranges, request, GjEntrySetCapacity(stream->whole),
 						   shared->nprocesses, &shared->vacuum_epoch);
-	forget(stream);
+	forget_entries(stream);
 	if (!result)
 		return false;
 	prepare_match(request);
@@ -1088,7 +1088,7 @@ share_entries(GjEntryStream *stream)
 		GjSearchEnd(search);
 		MemoryContextSwitchTo(old);
 	}
-	forget(stream);
+	forget_entries(stream);
 }
 
 /*

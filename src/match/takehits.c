@@ -14,10 +14,10 @@
 #include "base/prefetch.h"
 #include "search.h"
 
-static bool take_tids(GjEntrySet *set, int n);
+static bool take_new_tids(GjEntrySet *set, int n);
 static void gather_tids(const ItemPointerData *tids, const uint16 *slots, int n, uint64 *to);
-static void copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
-					   int first, int n);
+static void append_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
+						 int first, int n);
 static void take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
 					   int words, const uint16 *slots, int nslots);
 
@@ -38,7 +38,7 @@ GjEntrySetAddHits(GjEntrySet *set, Page page, const GjIndexInfo *info, const uin
 		GjNarrowGatherTids(page, slots, n, set->tids + at);
 	else
 		gather_tids(GjDataTids(page, info), slots, n, set->tids + at);
-	if (!take_tids(set, n))
+	if (!take_new_tids(set, n))
 		return false;
 	if (set->keys.width != 0 && narrow)
 		GjNarrowGather(page, GJ_KEY_COLUMN, info->key_width, slots, n,
@@ -69,7 +69,7 @@ GjEntrySetAddHits(GjEntrySet *set, Page page, const GjIndexInfo *info, const uin
  * Copy n values of an array; most often it is one word, which takes no call
  */
 static inline void
-copy_values(char *to, uint64 at, const char *from, int first, int width, int n)
+append_values(char *to, uint64 at, const char *from, int first, int width, int n)
 {
 	if (n == 1 && width == sizeof(int64))
 		memcpy(to + at * sizeof(int64), from + first * sizeof(int64), sizeof(int64));
@@ -97,7 +97,7 @@ GjPagePackTids(Page page, const GjIndexInfo *info, int first, int n, uint64 *to)
  * be a heap tuple's
  */
 static bool
-take_tids(GjEntrySet *set, int n)
+take_new_tids(GjEntrySet *set, int n)
 {
 	const uint64 *tids = set->tids + set->nentries;
 	uint64		highest = 0;
@@ -125,13 +125,13 @@ GjEntrySetAddSlots(GjEntrySet *set, Page page, const GjIndexInfo *info, int firs
 	if (!GjEntrySetReserve(set, n))
 		return true;
 	GjPagePackTids(page, info, first, n, set->tids + at);
-	if (!take_tids(set, n))
+	if (!take_new_tids(set, n))
 		return false;
 	if (set->keys.width != 0 && narrow)
 		GjNarrowCopy(page, GJ_KEY_COLUMN, info->key_width, first, n,
 					 set->keys.values + at * info->key_width);
 	else if (set->keys.width != 0)
-		copy_values(set->keys.values, at, GjDataKeys(page, info), first, info->key_width, n);
+		append_values(set->keys.values, at, GjDataKeys(page, info), first, info->key_width, n);
 	for (int i = 0; i < set->nincluded; i++)
 	{
 		GjEntryColumn *column = &set->included[i];
@@ -142,10 +142,10 @@ GjEntrySetAddSlots(GjEntrySet *set, Page page, const GjIndexInfo *info, int firs
 			GjNarrowCopy(page, GJ_FIRST_INCLUDED + i, column->width, first, n,
 						 column->values + at * column->width);
 		else
-			copy_values(column->values, at, GjDataValues(page, &info->included[i]), first,
-						column->width, n);
+			append_values(column->values, at, GjDataValues(page, &info->included[i]), first,
+						  column->width, n);
 		if (GjColumnMayHaveNulls(info, i, column))
-			copy_nulls(set, column, at, GjDataFindNulls(page, info, i), first, n);
+			append_nulls(set, column, at, GjDataFindNulls(page, info, i), first, n);
 	}
 	return true;
 }
@@ -154,8 +154,8 @@ GjEntrySetAddSlots(GjEntrySet *set, Page page, const GjIndexInfo *info, int firs
  * Append the null flags of n adjacent slots
  */
 static void
-copy_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int first,
-		   int n)
+append_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int first,
+			 int n)
 {
 	uint32		any = 0;
 	uint8	   *to;
@@ -196,7 +196,7 @@ GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
 		return;
 
 	set->tids[at] = GjPackTid(&tid);
-	(void) take_tids(set, 1);
+	(void) take_new_tids(set, 1);
 	if (set->keys.width != 0)
 		memcpy(set->keys.values + at * info->key_width, row, info->key_width);
 	for (int i = 0; i < set->nincluded; i++)

@@ -86,20 +86,20 @@ typedef struct Pins
 	const uint8 *bytes[PINNED_PAGES];
 } Pins;
 
-static bool make_room(GjVisibleMap *map);
+static bool reserve_copies(GjVisibleMap *map);
 static bool are_visible_first(const GjVisibleMap *map, const uint64 *tids, int n);
 static bool are_visible_together(GjVisibleMap *map, const uint64 *tids, int n);
 static void copy_pages(GjVisibleMap *map, const uint64 *tids, int n);
-static void copy_page(GjVisibleMap *map, BlockNumber page);
+static void copy_map_page(GjVisibleMap *map, BlockNumber page);
 static void count_visible(GjVisibleMap *map);
 static int	sort_by_copies(const GjVisibleMap *map, const uint64 *tids, int n, uint16 *rows,
 						   uint64 *rest, int *nrest);
 static int	sort_by_pins(Relation heap, const uint64 *tids, int n, uint16 *rows, uint64 *rest,
 						 int *nrest);
-static void begin(Pins *pins, Relation heap);
+static void begin_pins(Pins *pins, Relation heap);
 static bool is_visible(Pins *pins, BlockNumber block);
 static bool pin(Pins *pins, BlockNumber page);
-static void end(Pins *pins);
+static void end_pins(Pins *pins);
 
 /*
  * Return true if a block is all-visible; it is counted from the first one of the bytes
@@ -134,7 +134,7 @@ int
 GjVisibleMapSort(GjVisibleMap *map, const uint64 *tids, int n, uint64 highest, uint16 *rows,
 				 uint64 *rest, int *nrest)
 {
-	if ((map->bytes == NULL && map->npinned + n < MIN_COPY_TIDS) || !make_room(map))
+	if ((map->bytes == NULL && map->npinned + n < MIN_COPY_TIDS) || !reserve_copies(map))
 	{
 		map->npinned += n;
 		map->nreads++;
@@ -180,12 +180,12 @@ GjVisibleMapCopy(GjVisibleMap *map, uint64 *visible_below, const uint8 **bytes, 
 {
 	uint64		end;
 
-	if (!make_room(map))
+	if (!reserve_copies(map))
 		return false;
 	for (BlockNumber page = 0; page < map->npages; page++)
 	{
 		if (!map->copied[page])
-			copy_page(map, page);
+			copy_map_page(map, page);
 	}
 	*visible_below = map->nvisible / BLOCKS_PER_BYTE * BLOCKS_PER_BYTE;
 	*bytes = map->bytes + *visible_below / BLOCKS_PER_BYTE;
@@ -210,7 +210,7 @@ GjVisibleMapReads(const GjVisibleMap *map)
  * Make room for copies of all pages; returns false if the limit is too low
  */
 static bool
-make_room(GjVisibleMap *map)
+reserve_copies(GjVisibleMap *map)
 {
 	BlockNumber nblocks;
 
@@ -227,7 +227,7 @@ make_room(GjVisibleMap *map)
 	map->bytes = MemoryContextAllocHuge(map->context, (Size) map->npages * BYTES_PER_PAGE);
 	map->copied = MemoryContextAllocZero(map->context, map->npages * sizeof(bool));
 	for (BlockNumber page = 0; page < map->npages && map->npages <= FEW_PAGES; page++)
-		copy_page(map, page);
+		copy_map_page(map, page);
 	return true;
 }
 
@@ -273,7 +273,7 @@ are_visible_together(GjVisibleMap *map, const uint64 *tids, int n)
 	if (page >= map->npages || page != (end - 1) / BLOCKS_PER_PAGE)
 		return false;
 	if (!map->copied[page])
-		copy_page(map, page);
+		copy_map_page(map, page);
 	for (uint64 i = first / BLOCKS_PER_BYTE; i < end / BLOCKS_PER_BYTE; i++)
 		bits &= map->bytes[i];
 	return bits == ALL_VISIBLE_BITS;
@@ -290,12 +290,12 @@ copy_pages(GjVisibleMap *map, const uint64 *tids, int n)
 		BlockNumber page = GjPackedBlock(tids[i]) / BLOCKS_PER_PAGE;
 
 		if (page < map->npages && !map->copied[page])
-			copy_page(map, page);
+			copy_map_page(map, page);
 	}
 }
 
 static void
-copy_page(GjVisibleMap *map, BlockNumber page)
+copy_map_page(GjVisibleMap *map, BlockNumber page)
 {
 	uint8	   *to = map->bytes + (Size) page * BYTES_PER_PAGE;
 	Buffer		buffer = InvalidBuffer;
@@ -369,7 +369,7 @@ sort_by_pins(Relation heap, const uint64 *tids, int n, uint16 *rows, uint64 *res
 	int			nothers = 0;
 	Pins		pins;
 
-	begin(&pins, heap);
+	begin_pins(&pins, heap);
 	for (int i = 0; i < n; i++)
 	{
 		if (is_visible(&pins, GjPackedBlock(tids[i])))
@@ -377,7 +377,7 @@ sort_by_pins(Relation heap, const uint64 *tids, int n, uint16 *rows, uint64 *res
 		else
 			rest[nothers++] = tids[i];
 	}
-	end(&pins);
+	end_pins(&pins);
 	*nrest = nothers;
 	return nrows;
 }
@@ -391,18 +391,18 @@ GjVisibleMapTest(Relation heap, const uint64 *tids, int n, bool *visible)
 	int			nvisible = 0;
 	Pins		pins;
 
-	begin(&pins, heap);
+	begin_pins(&pins, heap);
 	for (int i = 0; i < n; i++)
 	{
 		visible[i] = is_visible(&pins, GjPackedBlock(tids[i]));
 		nvisible += visible[i];
 	}
-	end(&pins);
+	end_pins(&pins);
 	return nvisible;
 }
 
 static void
-begin(Pins *pins, Relation heap)
+begin_pins(Pins *pins, Relation heap)
 {
 	pins->heap = heap;
 	for (int i = 0; i < PINNED_PAGES; i++)
@@ -442,7 +442,7 @@ pin(Pins *pins, BlockNumber page)
 }
 
 static void
-end(Pins *pins)
+end_pins(Pins *pins)
 {
 	for (int i = 0; i < PINNED_PAGES; i++)
 	{

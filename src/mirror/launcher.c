@@ -93,7 +93,7 @@ typedef struct Launcher
 static void describe_worker(BackgroundWorker *worker, const char *function, const char *type,
 							int restart_time);
 static void launcher_exit(int code, Datum arg);
-static void reload(Launcher *launcher);
+static void reload_launcher(Launcher *launcher);
 static long launcher_step(Launcher *launcher);
 static bool see_devices(Launcher *launcher);
 static bool see_device(Launcher *launcher, int device);
@@ -106,7 +106,7 @@ static Database *find_database(Databases *databases, Oid oid);
 static Database *need_database(Databases *databases, Oid oid);
 static Database *choose_database(Databases *databases, TimestampTz now);
 static void postpone(Database *database);
-static bool is_listed(Databases *databases, Oid oid, bool only_open);
+static bool is_listed_database(Databases *databases, Oid oid, bool only_open);
 static void forget_database(Databases *databases, Database *database);
 
 /*
@@ -167,7 +167,7 @@ GjLauncherMain(Datum arg)
 
 		CHECK_FOR_INTERRUPTS();
 		if (ConfigReloadPending)
-			reload(&launcher);
+			reload_launcher(&launcher);
 		pause = launcher_step(&launcher);
 
 		(void) WaitLatch(MyLatch, WL_LATCH_SET | WL_TIMEOUT | WL_EXIT_ON_PM_DEATH,
@@ -188,7 +188,7 @@ launcher_exit(int code, Datum arg)
 }
 
 static void
-reload(Launcher *launcher)
+reload_launcher(Launcher *launcher)
 {
 	ListCell   *lc;
 
@@ -356,9 +356,9 @@ start_loader(Launcher *launcher, Database *database)
 {
 	BackgroundWorker worker;
 
-	if (!is_listed(&launcher->databases, database->oid, true))
+	if (!is_listed_database(&launcher->databases, database->oid, true))
 	{
-		database->marked &= is_listed(&launcher->databases, database->oid, false);
+		database->marked &= is_listed_database(&launcher->databases, database->oid, false);
 		postpone(database);
 		return;
 	}
@@ -526,7 +526,7 @@ postpone(Database *database)
  * Return true if the database is listed
  */
 static bool
-is_listed(Databases *databases, Oid oid, bool only_open)
+is_listed_database(Databases *databases, Oid oid, bool only_open)
 {
 	List	   *list = list_databases(databases, only_open);
 	bool		found = list_member_oid(list, oid);

@@ -109,11 +109,11 @@ static bool plan_push(GjMirrorPush *state, const GjMirror *mirror, const GjIndex
 static void visit_all(GjMirrorPush *state, const GjMirror *mirror, GjMirrorLag *lag,
 					  BlockNumber nblocks);
 static bool list_moved_pages(GjMirrorPush *state, const GjMirrorLag *lag, BlockNumber nblocks);
-static bool is_listed(const GjIndexState *lists, uint32 run);
+static bool run_is_listed(const GjIndexState *lists, uint32 run);
 static void add_block(GjBlockRange *ranges, int *n, BlockNumber block);
-static uint64 count_entries(const GjIndexState *state, const GjIndexInfo *info);
+static uint64 estimate_entries(const GjIndexState *state, const GjIndexInfo *info);
 static GjFallback fallback_of(GjServiceResult result);
-static int	fill(void *arg, struct gjd_page_head *heads, char *images, int max_pages);
+static int	fill_images(void *arg, struct gjd_page_head *heads, char *images, int max_pages);
 static bool next_block(GjMirrorPush *state, BlockNumber *block);
 static bool open_copies(int place, const GjServiceColumn *column, BlockNumber pages,
 						MirrorCopies *copies);
@@ -123,8 +123,8 @@ static void close_copies(MirrorCopies *copies, bool certain);
 static bool is_wanted(const GjMirrorPush *state, Page page, GjPageKind kind, GjPageOwner owner);
 static bool has_changed(const GjMirrorPush *state, GjPageOpaque opaque);
 static bool was_dead(const GjMirror *before, uint32 run);
-static bool take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head,
-					  char *image);
+static bool convert_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head,
+						 char *image);
 static bool must_give_way(Relation index);
 static int	merge_ranges(GjBlockRange *ranges, int n);
 static void add_range(GjMirrorLag *lag, BlockNumber start, BlockNumber end);
@@ -504,7 +504,7 @@ synchronize(Relation index, const GjIndexInfo *info, int place, GjMirror *mirror
 		if (!lag->unknown)
 			entries += mirror->entries;
 		else if (to_push.by_copies)
-			entries = count_entries(&journal->state, info);
+			entries = estimate_entries(&journal->state, info);
 		GjMirrorFinish(place, GjListsMoved(index, &journal->state) ? NULL : &journal->state,
 					   nblocks - info->first_data, Max(bytes, mirror->bytes), to_push.pushed,
 					   entries);
@@ -617,7 +617,7 @@ list_moved_pages(GjMirrorPush *state, const GjMirrorLag *lag, BlockNumber nblock
 		/* most pages are of the same run as the one before */
 		if (run == 0 || run == alive)
 			continue;
-		if (is_listed(lists, run))
+		if (run_is_listed(lists, run))
 			alive = run;
 		else
 			add_block(ranges, &n, first_data + page);
@@ -628,7 +628,7 @@ list_moved_pages(GjMirrorPush *state, const GjMirrorLag *lag, BlockNumber nblock
 }
 
 static bool
-is_listed(const GjIndexState *lists, uint32 run)
+run_is_listed(const GjIndexState *lists, uint32 run)
 {
 	for (int i = 0; i < lists->nruns; i++)
 	{
@@ -654,12 +654,12 @@ add_block(GjBlockRange *ranges, int *n, BlockNumber block)
  * Estimate the number of entries on the index's data pages
  */
 static uint64
-count_entries(const GjIndexState *state, const GjIndexInfo *info)
+estimate_entries(const GjIndexState *state, const GjIndexInfo *info)
 {
 	uint64		n = 0;
 
 	for (int i = 0; i < state->nruns; i++)
-		n += state->runs[i].entries - state->runs[i].dead;
+		n += GjRunCountAlive(&state->runs[i]);
 	for (int i = 0; i < lengthof(state->deltas); i++)
 		n += (uint64) state->deltas[i].data_pages * info->plain_slots;
 	return n;
@@ -726,7 +726,7 @@ mirror_push_pages(GjMirrorPush *state, const GjServiceColumn *column)
 	state->entries = 0;
 	state->strategy = GetAccessStrategy(BAS_BULKREAD);
 	GjMirrorShape(state->info, column->slots, &state->shape);
-	result = GjServicePush(column, &state->shape, fill, state);
+	result = GjServicePush(column, &state->shape, fill_images, state);
 	FreeAccessStrategy(state->strategy);
 	return result;
 }
@@ -735,7 +735,7 @@ mirror_push_pages(GjMirrorPush *state, const GjServiceColumn *column)
  * Callback of the service: write the next pages to memory that the device reads
  */
 static int
-fill(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
+fill_images(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
 {
 	GjMirrorPush *state = arg;
 	size_t		image_bytes = gjd_shape_image_bytes(&state->shape);
@@ -755,7 +755,7 @@ fill(void *arg, struct gjd_page_head *heads, char *images, int max_pages)
 			InvalidateCatalogSnapshotConditionally();
 		}
 		state->pages_read++;
-		if (take_page(state, block, &heads[npages], images + npages * image_bytes))
+		if (convert_page(state, block, &heads[npages], images + npages * image_bytes))
 			npages++;
 	}
 	state->pushed += npages;
@@ -784,7 +784,7 @@ next_block(GjMirrorPush *state, BlockNumber *block)
  * Convert a page; returns false if the device does not need it
  */
 static bool
-take_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head, char *image)
+convert_page(GjMirrorPush *state, BlockNumber block, struct gjd_page_head *head, char *image)
 {
 	Buffer		buffer = ReadBufferExtended(state->index, MAIN_FORKNUM, block, RBM_NORMAL,
 											state->strategy);

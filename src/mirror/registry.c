@@ -74,7 +74,7 @@ typedef struct Wish
 } Wish;
 
 static void set_promise(GjMirror *mirror, const GjIndexState *state);
-static bool is_free(const GjMirror *mirror);
+static bool mirror_is_free(const GjMirror *mirror);
 static bool is_replaceable(const GjMirror *mirror);
 static Size table_size(void);
 static void request_shmem(void);
@@ -763,7 +763,7 @@ find_free_entry(int *place)
 		{
 			GjMirror   *mirror = &gj_mirrors->entries[i].mirror;
 
-			if (pass == 0 ? is_free(mirror) : is_replaceable(mirror))
+			if (pass == 0 ? mirror_is_free(mirror) : is_replaceable(mirror))
 			{
 				gj_mirrors->high = Max(gj_mirrors->high, i + 1);
 				*place = i;
@@ -775,7 +775,7 @@ find_free_entry(int *place)
 }
 
 static bool
-is_free(const GjMirror *mirror)
+mirror_is_free(const GjMirror *mirror)
 {
 	return mirror->state == GJ_MIRROR_EMPTY ||
 		(mirror->state == GJ_MIRROR_DROPPED && mirror->owner == 0 && is_stale(mirror));

@@ -121,7 +121,7 @@ static int64 hash_value(GjCodec *codec, Datum value);
 static uint64 get_identity(GjCodec *codec, Oid type);
 static uint64 hash_pair(GjCodec *codec, Datum value);
 static Datum make_sample(Oid type);
-static bool is_text(Oid type);
+static bool is_text_type(Oid type);
 static bool is_deterministic(Oid collation);
 static inline int64 code_of_uuid(const pg_uuid_t *uuid, int64 rest);
 static inline int64 rest_of_uuid(const pg_uuid_t *uuid);
@@ -558,7 +558,7 @@ hash_pair(GjCodec *codec, Datum value)
 static Datum
 make_sample(Oid type)
 {
-	if (is_text(type) || type == BPCHAROID)
+	if (is_text_type(type) || type == BPCHAROID)
 		return CStringGetTextDatum("Sample of gpujoin  ");
 	switch (type)
 	{
@@ -581,7 +581,7 @@ make_sample(Oid type)
  * Return true for text, and for types that are binary compatible with it, such as citext
  */
 static bool
-is_text(Oid type)
+is_text_type(Oid type)
 {
 	return type == TEXTOID || (get_typlen(type) == -1 && IsBinaryCoercible(type, TEXTOID));
 }

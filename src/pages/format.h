@@ -253,6 +253,15 @@ typedef struct GjRun
 /* GjRun.flags */
 #define GJ_RUN_SOURCE			0x0001	/* merge_run will replace it, and nothing else */
 
+/*
+ * Return the number of a run's entries that have not been deleted
+ */
+static inline uint64
+GjRunCountAlive(const GjRun *run)
+{
+	return run->entries - run->dead;
+}
+
 /* A delta: data pages that lanes have filled or are filling */
 typedef struct GjDelta
 {

@@ -47,7 +47,7 @@
 
 static bool is_plain(const FormData_pg_attribute *attribute);
 static bool is_uuid(const FormData_pg_attribute *attribute);
-static bool is_text(const FormData_pg_attribute *attribute, GjColumnKind *kind);
+static bool is_short_text(const FormData_pg_attribute *attribute, GjColumnKind *kind);
 static bool can_be(const FormData_pg_attribute *attribute, uint16 flags);
 static inline uint64 stored_bits(const GjIncludedColumn *column, Datum value);
 static int	column_width(const FormData_pg_attribute *attribute, GjColumnKind kind);
@@ -71,7 +71,7 @@ GjColumnIsNumeric(const FormData_pg_attribute *attribute)
  * Return true if a new index stores an attribute as a short text
  */
 static bool
-is_text(const FormData_pg_attribute *attribute, GjColumnKind *kind)
+is_short_text(const FormData_pg_attribute *attribute, GjColumnKind *kind)
 {
 	Oid			type = attribute->atttypid;
 
@@ -90,7 +90,7 @@ GjCanInclude(const FormData_pg_attribute *attribute)
 	GjColumnKind kind;
 
 	return is_plain(attribute) || is_uuid(attribute) || GjColumnIsNumeric(attribute) ||
-		is_text(attribute, &kind);
+		is_short_text(attribute, &kind);
 }
 
 /*
@@ -104,7 +104,7 @@ GjColumnNewFlags(const FormData_pg_attribute *attribute)
 
 	return GJ_COLUMN_FLAGS(GjColumnIsNumeric(attribute) ? GJ_COLUMN_NUMERIC :
 						   is_uuid(attribute) ? GJ_COLUMN_WIDE_UUID :
-						   is_text(attribute, &kind) ? kind : GJ_COLUMN_PLAIN, 0, 0);
+						   is_short_text(attribute, &kind) ? kind : GJ_COLUMN_PLAIN, 0, 0);
 }
 
 static bool

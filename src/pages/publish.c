@@ -46,7 +46,7 @@ static uint32 draw_number(Relation index, GjMetaPage meta);
  * written, and gives a metapage of format 2 the fields of format 3
  */
 static void
-begin_change(MetaChange *change, Relation index)
+begin_meta_change(MetaChange *change, Relation index)
 {
 	Page		page;
 
@@ -115,7 +115,7 @@ GjFoldForget(Relation index)
 {
 	MetaChange	change;
 
-	begin_change(&change, index);
+	begin_meta_change(&change, index);
 	change.meta->fold_run = 0;
 	change.meta->sequence++;	/* as for any freeing of pages: read.c */
 	change.meta->list_version++;
@@ -133,7 +133,7 @@ GjDeltaRotate(Relation index, bool of_nulls)
 	GjDelta    *delta;
 	GjDelta    *previous;
 
-	begin_change(&change, index);
+	begin_meta_change(&change, index);
 	delta = GjMetaGetDelta(change.meta, of_nulls);
 	previous = GjMetaGetPrevious(change.meta, of_nulls);
 	if (previous->run != 0)
@@ -161,7 +161,7 @@ GjLaneClose(Relation index, int lane)
 
 	LockBuffer(tail, BUFFER_LOCK_EXCLUSIVE);
 	GjPageCheck(index, tail, GJ_PAGE_TAIL);
-	begin_change(&change, index);
+	begin_meta_change(&change, index);
 	closed = GjMetaGetLane(change.meta, lane);
 	was_open = closed->run == GjMetaGetPrevious(change.meta, lane >= change.meta->nlanes)->run &&
 		BlockNumberIsValid(closed->open_block);
@@ -193,7 +193,7 @@ GjFoldBegin(Relation index, uint64 *sequence)
 	MetaChange	change;
 	uint32		number;
 
-	begin_change(&change, index);
+	begin_meta_change(&change, index);
 	if (change.meta->fold_run != 0)
 		elog(ERROR, "index \"%s\" has an unfinished fold", RelationGetRelationName(index));
 	number = draw_number(index, change.meta);
@@ -219,7 +219,7 @@ GjRunsPublish(Relation index, bool of_nulls, const GjRun *runs, int nruns, Block
 	GjMetaPage	meta;
 
 	Assert(nruns <= (of_nulls ? GJ_MAX_NULL_RUNS : GJ_MAX_RUNS));
-	begin_change(&change, index);
+	begin_meta_change(&change, index);
 	meta = change.meta;
 	meta->sequence++;
 	if (of_nulls)
@@ -249,7 +249,7 @@ GjMergeAnnounce(Relation index, const bool *is_source)
 	MetaChange	change;
 	uint32		number;
 
-	begin_change(&change, index);
+	begin_meta_change(&change, index);
 	if (GjMetaGetMore(change.meta)->merge_run != 0)
 		elog(ERROR, "index \"%s\" has an unfinished merge", RelationGetRelationName(index));
 	number = draw_number(index, change.meta);
@@ -276,7 +276,7 @@ GjMergeDrawChange(Relation index)
 	MetaChange	change;
 	uint64		sequence;
 
-	begin_change(&change, index);
+	begin_meta_change(&change, index);
 	sequence = ++change.meta->sequence;
 	finish_change(&change);
 	return sequence;
@@ -298,7 +298,7 @@ GjMergePublish(Relation index, const GjRun *run, BlockNumber end)
 	int			nruns = 0;
 	bool		listed = run->entries == 0;
 
-	begin_change(&change, index);
+	begin_meta_change(&change, index);
 	more = GjMetaGetMore(change.meta);
 	if (more->merge_run != run->run)
 		elog(ERROR, "index \"%s\" has another merge", RelationGetRelationName(index));
@@ -332,7 +332,7 @@ GjMergeForget(Relation index)
 {
 	MetaChange	change;
 
-	begin_change(&change, index);
+	begin_meta_change(&change, index);
 	GjMetaGetMore(change.meta)->merge_run = 0;
 	GjMetaGetMore(change.meta)->merge_dead = 0;
 	for (int i = 0; i < change.meta->nruns; i++)

@@ -70,7 +70,7 @@ static uint32 nasked = 0;
 static bool may_have_worker(Relation index);
 static bool request_worker(Relation index, bool merges);
 static bool is_time(const GjIndexState *state);
-static bool is_free(const LOCKTAG *tag);
+static bool lock_is_free(const LOCKTAG *tag);
 static bool has_free_number(bool merges);
 static bool start_worker(Oid database, Oid index);
 
@@ -173,7 +173,7 @@ GjFoldHasWorker(Relation index)
 	LOCKTAG		tag;
 
 	GjFoldTag(GJ_LOCK_WORKER, RelationGetRelid(index), &tag);
-	return !is_free(&tag);
+	return !lock_is_free(&tag);
 }
 
 /*
@@ -245,7 +245,7 @@ is_time(const GjIndexState *state)
  * transaction, so the lock is taken for the session.
  */
 static bool
-is_free(const LOCKTAG *tag)
+lock_is_free(const LOCKTAG *tag)
 {
 	/* a process's locks do not conflict with each other */
 	if (GjLockIsHeld(tag, ExclusiveLock) || !GjLockTry(tag, ShareLock, true))
@@ -267,7 +267,7 @@ has_free_number(bool merges)
 		if (merges && !GjFoldNumberMerges(number))
 			continue;
 		GjFoldTag(GJ_LOCK_NUMBER, number, &tag);
-		if (is_free(&tag))
+		if (lock_is_free(&tag))
 			return true;
 	}
 	return false;

@@ -63,7 +63,7 @@ static void begin_change(Change *change, Buffer buffer);
 static void change_bytes(Change *change, void *to, const void *from, int n);
 static void add_bytes(Change *change, const void *from, int n);
 static void log_changes(Relation index, Change **changes, int n);
-static void add_slots(Change *change, const GjIndexInfo *info, int first, int last,
+static void log_slots(Change *change, const GjIndexInfo *info, int first, int last,
 					  bool with_nulls);
 static void widen_bounds(GjPageOpaque opaque, int64 key);
 static int	find_free_slot(const uint32 *used, int words, int from);
@@ -314,7 +314,7 @@ GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
 		last = slot;
 		slot = find_free_slot(used_bits, GjDataWords(datapage, info), slot + 1);
 	}
-	add_slots(&of_data, info, first, last, with_nulls || GjDataHasNulls(datapage, info));
+	log_slots(&of_data, info, first, last, with_nulls || GjDataHasNulls(datapage, info));
 	sequence = meta->sequence + 1;
 	change_bytes(&of_meta, &meta->sequence, &sequence, sizeof(sequence));
 	after = *GjPageGetOpaque(datapage);
@@ -337,7 +337,7 @@ GjTailFlush(Relation index, const GjIndexInfo *info, Buffer tail, Buffer data)
  * Add the slots from the first to the last one of a data page to its change
  */
 static void
-add_slots(Change *change, const GjIndexInfo *info, int first, int last, bool with_nulls)
+log_slots(Change *change, const GjIndexInfo *info, int first, int last, bool with_nulls)
 {
 	Page		page = BufferGetPage(change->buffer);
 	int			n = last - first + 1;

@@ -81,7 +81,7 @@ static bool give_statistics(PlannerInfo *root, RangeTblEntry *rte, AttrNumber at
 static void start_list(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno);
 static RelOptInfo *find_relation(PlannerInfo *root, const RangeTblEntry *rte);
 static void forget_list(void *unused);
-static bool has_index_of_ours(const RelOptInfo *rel, AttrNumber attno);
+static bool is_key_of_ours(const RelOptInfo *rel, AttrNumber attno);
 static RestrictInfo *find_list(const RelOptInfo *rel, AttrNumber attno);
 static bool asks_alone(const RestrictInfo *list, const RelOptInfo *rel, AttrNumber attno);
 static bool is_long_list(const RestrictInfo *clause, AttrNumber attno);
@@ -159,7 +159,7 @@ start_list(PlannerInfo *root, RangeTblEntry *rte, AttrNumber attno)
 	HeapTuple	stats;
 
 	current.clause = NULL;
-	if (rel == NULL || !has_index_of_ours(rel, attno))
+	if (rel == NULL || !is_key_of_ours(rel, attno))
 		return;
 	clause = find_list(rel, attno);
 	if (clause == NULL)
@@ -221,7 +221,7 @@ forget_list(void *unused)
  * Return true if a table has an index of ours whose key is a column
  */
 static bool
-has_index_of_ours(const RelOptInfo *rel, AttrNumber attno)
+is_key_of_ours(const RelOptInfo *rel, AttrNumber attno)
 {
 	ListCell   *lc;
 

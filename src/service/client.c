@@ -135,8 +135,8 @@ static uint64 count_matches(const Exchange *x);
 static void note_limit(const Exchange *x, uint64 limit, uint64 nbefore);
 static void want_columns(Exchange *x, gjp_request *request);
 static uint64 bytes_received(const Exchange *x);
-static GjServiceResult match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x,
-							 gjp_request *request, GjServiceMatchInfo *info);
+static GjServiceResult run_match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x,
+								 gjp_request *request, GjServiceMatchInfo *info);
 static void name_device(const GjService *service, char *name, Size size);
 static void feed_words(Exchange *x, char *half, gjp_part *part);
 static const char *find_section(const Exchange *x, Size *nbytes);
@@ -150,7 +150,7 @@ static bool take_state(Exchange *x);
 static bool check_newer(GjReduction *reduction);
 static void feed_pages(Exchange *x, char *half, gjp_part *part);
 static bool take_name(Exchange *x, const char *half, uint32 items);
-static bool begin(Exchange *x, const gjp_request *request, GjServiceResult *result);
+static bool begin_exchange(Exchange *x, const gjp_request *request, GjServiceResult *result);
 static void post(Exchange *x, const gjp_request *request);
 static GjServiceResult converse(Exchange *x);
 static bool send_part(Exchange *x);
@@ -331,7 +331,7 @@ GjServiceMatch(const GjServiceColumn *column, const GjKeySet *keys, GjTidSet *ti
 	Exchange	x = {.take = take_tids, .tids = tids,
 	.item_bytes = (tids == NULL) ? 0 : sizeof(gjd_tid)};
 
-	return match(column, keys, &x, &request, info);
+	return run_match(column, keys, &x, &request, info);
 }
 
 /*
@@ -353,12 +353,12 @@ GjServiceMatchEntries(const GjServiceColumn *column, const gjd_shape *shape,
 		request.entries = 0;
 		x.take = take_tids;
 		x.item_bytes = sizeof(gjd_tid);
-		return match(column, keys, &x, &request, info);
+		return run_match(column, keys, &x, &request, info);
 	}
 	if ((GjServiceCapabilities() & GJD_CAN_TOP) != 0)
 		request.top = entries->top;
 	want_columns(&x, &request);
-	result = match(column, keys, &x, &request, info);
+	result = run_match(column, keys, &x, &request, info);
 	if (result == GJ_SERVICE_OK && request.top.limit > 0)
 		note_limit(&x, request.top.limit, nbefore);
 	else if (result == GJ_SERVICE_OK)
@@ -427,7 +427,7 @@ GjServiceReduce(const GjServiceColumn *column, const gjd_shape *shape, const GjK
 	reduction->nelements = 0;
 	reduction->only_counted = false;
 	want_columns(&x, &request);
-	result = match(column, keys, &x, &request, info);
+	result = run_match(column, keys, &x, &request, info);
 	if (result == GJ_SERVICE_OK)
 		rest->ndropped += count_matches(&x) - x.nreceived - reduction->rows;
 	return result;
@@ -454,8 +454,8 @@ bytes_received(const Exchange *x)
 
 /* Run a match, and fill in info, if not NULL */
 static GjServiceResult
-match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x, gjp_request *request,
-	  GjServiceMatchInfo *info)
+run_match(const GjServiceColumn *column, const GjKeySet *keys, Exchange *x, gjp_request *request,
+		  GjServiceMatchInfo *info)
 {
 	instr_time	start;
 	instr_time	end;
@@ -828,7 +828,7 @@ run_exchange(Exchange *x, int device, const gjp_request *request)
 
 	x->service = &gj_services[device];
 	GjServiceCount(x->service, GJ_COUNT_REQUESTS, 1);
-	if (begin(x, request, &result))
+	if (begin_exchange(x, request, &result))
 	{
 		PG_TRY();
 		{
@@ -854,7 +854,7 @@ run_exchange(Exchange *x, int device, const gjp_request *request)
 
 /* Get a slot; returns false and sets *result if none is available or the request cannot succeed */
 static bool
-begin(Exchange *x, const gjp_request *request, GjServiceResult *result)
+begin_exchange(Exchange *x, const gjp_request *request, GjServiceResult *result)
 {
 	const char *why_not = "";
 

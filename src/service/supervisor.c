@@ -120,7 +120,7 @@ static int	log_lines_left;
 
 static void child_ended(SIGNAL_ARGS);
 static int64 now_ms(void);
-static void enter(GjServiceState state, GjServiceReason reason, const char *detail);
+static void enter_state(GjServiceState state, GjServiceReason reason, const char *detail);
 static void start_helper(void);
 static void helper_is_ready(void);
 static void helper_ended(int wait_status);
@@ -130,7 +130,7 @@ static void kill_helper(GjServiceReason reason);
 static bool orphan_lives(void);
 static void note_helper(int pid);
 static void enter_stuck(int pid, GjServiceReason reason);
-static void reload(void);
+static void handle_reload(void);
 static void wait_for_events(void);
 static int64 next_tick(void);
 static void rebuild_events(void);
@@ -208,7 +208,7 @@ GjSupervisorMain(Datum arg)
 		if (reap_helper(&sv.helper, &wait_status))
 			helper_ended(wait_status);
 		if (ConfigReloadPending)
-			reload();
+			handle_reload();
 		if (sv.state == GJ_STATE_RESTARTING && sv.helper.pid == 0 && now_ms() >= sv.retry_at)
 			start_helper();
 		if (sv.state == GJ_STATE_STUCK && sv.helper.pid == 0 && !orphan_lives())
@@ -242,7 +242,7 @@ now_ms(void)
 }
 
 static void
-enter(GjServiceState state, GjServiceReason reason, const char *detail)
+enter_state(GjServiceState state, GjServiceReason reason, const char *detail)
 {
 	sv.state = state;
 	sv.since = now_ms();
@@ -263,7 +263,7 @@ start_helper(void)
 	{
 		GjReasonReportNone(mine, GJ_REASON_NOT_BUILT, sv.last_reason == GJ_REASON_NOT_BUILT);
 		sv.last_reason = GJ_REASON_NOT_BUILT;
-		enter(GJ_STATE_NONE, GJ_REASON_NOT_BUILT, "");
+		enter_state(GJ_STATE_NONE, GJ_REASON_NOT_BUILT, "");
 		return;
 	}
 
@@ -291,7 +291,7 @@ start_helper(void)
 	GjServiceCount(mine, GJ_COUNT_STARTS, 1);
 	note_helper(sv.helper.pid);
 	rebuild_events();
-	enter(GJ_STATE_STARTING, GJ_REASON_STARTING, "");
+	enter_state(GJ_STATE_STARTING, GJ_REASON_STARTING, "");
 }
 
 /* Record that the helper has opened its device */
@@ -317,7 +317,7 @@ helper_is_ready(void)
 	sv.ready_at = now_ms();
 	/* Serve first: processes that see the ready state must be able to get a slot. */
 	GjSlotsServe(mine);
-	enter(GJ_STATE_READY, GJ_REASON_NONE, "");
+	enter_state(GJ_STATE_READY, GJ_REASON_NONE, "");
 }
 
 /*
@@ -389,7 +389,7 @@ plan_restart(GjServiceReason reason, const char *detail)
 	if (lasts == GJ_IS_NO_FAULT || lasts == GJ_LASTS ||
 		(lasts == GJ_LASTS_UNLESS_SEEN && !mine->shared->had_device))
 	{
-		enter(lasts == GJ_IS_NO_FAULT ? GJ_STATE_NONE : GJ_STATE_FAILED, reason, detail);
+		enter_state(lasts == GJ_IS_NO_FAULT ? GJ_STATE_NONE : GJ_STATE_FAILED, reason, detail);
 		return;
 	}
 	if (lasts == GJ_LASTS_UNLESS_SEEN)
@@ -399,7 +399,7 @@ plan_restart(GjServiceReason reason, const char *detail)
 	else
 		sv.delay = Min(sv.delay * 2, GJ_MAX_DELAY_MS);
 	sv.retry_at = now + sv.delay;
-	enter(GJ_STATE_RESTARTING, reason, detail);
+	enter_state(GJ_STATE_RESTARTING, reason, detail);
 }
 
 /* Check on a living helper */
@@ -446,7 +446,7 @@ enter_stuck(int pid, GjServiceReason reason)
 			(errmsg("gpujoin device process %d was killed but does not end", pid),
 			 errdetail("A call to the GPU's driver probably does not return."),
 			 errhint("Until it is gone, the CPU does all searches.")));
-	enter(GJ_STATE_STUCK, reason, "the process does not end");
+	enter_state(GJ_STATE_STUCK, reason, "the process does not end");
 }
 
 /*
@@ -459,7 +459,7 @@ kill_helper(GjServiceReason reason)
 	kill(sv.helper.pid, SIGKILL);
 	sv.killed = true;
 	sv.kill_reason = reason;
-	enter(GJ_STATE_RESTARTING, reason, "");
+	enter_state(GJ_STATE_RESTARTING, reason, "");
 	GjSlotsStop(mine);
 }
 
@@ -497,7 +497,7 @@ note_helper(int pid)
 
 /* Handle a reload: the configuration may have changed, or the user may have fixed the problem */
 static void
-reload(void)
+handle_reload(void)
 {
 	ConfigReloadPending = false;
 	ProcessConfigFile(PGC_SIGHUP);
