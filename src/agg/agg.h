@@ -61,9 +61,8 @@ extern const GjBatch *GjReaderNext(GjReader *reader);
  * batches that have the columns of the groups only; NULL at the end.  GjReaderTurnTo() must be
  * called first.
  */
-#define GJ_NEXT_SEARCH			(-1)
 extern int	GjReaderParts(GjReader *reader);
-extern bool GjReaderReduce(GjReader *reader, GjReduceRequest *request, int part);
+extern bool GjReaderReduce(GjReader *reader, GjReduceRequest *request);
 extern void GjReaderTurnTo(GjReader *reader, int part);
 extern const GjBatch *GjReaderNextStates(GjReader *reader, GjReduceRequest *request);
 
@@ -77,11 +76,11 @@ extern void GjReaderRestart(GjReader *reader);
 typedef struct GjCombined
 {
 	GjReduceRequest *request;	/* with the first answer, which gets the sums; or NULL */
-	int			part;			/* that it is of */
 	uint32	   *places;			/* for the number of each key: where its element is */
 } GjCombined;
 
-extern bool GjCombineAdd(GjCombined *combined, const GjReduceRequest *request, int part);
+extern bool GjCombineCan(const GjCombined *combined, const GjReduceRequest *request);
+extern bool GjCombineAdd(GjCombined *combined, const GjReduceRequest *request);
 
 /*
  * Return true if others may be added to this answer

@@ -47,7 +47,6 @@
 /* Elements to add between two checks for interrupts */
 #define UNINTERRUPTED			(64 * 1024)
 
-static bool may_combine(const GjCombined *combined, const GjReduceRequest *from, int part);
 static bool has_same_form(const GjReduceRequest *to, const GjReduceRequest *from);
 static bool has_same_keys(const GjReduction *to, const GjReduction *from);
 static void number_elements(GjCombined *combined);
@@ -56,18 +55,34 @@ static bool only_adds(const GjReduceRequest *request);
 static void combine_states(const GjReduceRequest *request, uint64 *to, const uint64 *from);
 
 /*
- * Add an answer to those that have been added up, if it has the same keys.  Returns false, and adds
- * nothing, otherwise.
+ * Return true if an answer can be added to those that have been added up: it has the same keys
  */
 bool
-GjCombineAdd(GjCombined *combined, const GjReduceRequest *request, int part)
+GjCombineCan(const GjCombined *combined, const GjReduceRequest *request)
+{
+	const GjReduceRequest *to = combined->request;
+	uint64		most = to->reduction.nelements + request->reduction.nelements;
+	Size		bytes = request->reduction.element_words * sizeof(uint64);
+
+	return GjCombineMay(request) && has_same_form(to, request) &&
+		has_same_keys(&to->reduction, &request->reduction) && to->by_key == request->by_key &&
+		(!to->by_key || Max(request->part, 0) == Max(to->part, 0)) &&
+		most <= PG_UINT32_MAX && Min(most, to->reduction.nkeys) <= GjWorkMemory() / 2 / bytes;
+}
+
+/*
+ * Add an answer to those that have been added up.  Returns false, and adds nothing, if it cannot be
+ * added to them.
+ */
+bool
+GjCombineAdd(GjCombined *combined, const GjReduceRequest *request)
 {
 	GjReduction *to = &combined->request->reduction;
 	const GjReduction *from = &request->reduction;
 	uint32		width = from->element_words;
 	bool		adds = only_adds(request);
 
-	if (!may_combine(combined, request, part))
+	if (!GjCombineCan(combined, request))
 		return false;
 	if (combined->places == NULL)
 		number_elements(combined);
@@ -93,18 +108,6 @@ GjCombineAdd(GjCombined *combined, const GjReduceRequest *request, int part)
 			CHECK_FOR_INTERRUPTS();
 	}
 	return true;
-}
-
-static bool
-may_combine(const GjCombined *combined, const GjReduceRequest *from, int part)
-{
-	const GjReduceRequest *to = combined->request;
-	uint64		most = to->reduction.nelements + from->reduction.nelements;
-	Size		bytes = from->reduction.element_words * sizeof(uint64);
-
-	return has_same_form(to, from) && has_same_keys(&to->reduction, &from->reduction) &&
-		to->by_key == from->by_key && (!to->by_key || part == combined->part) &&
-		most <= PG_UINT32_MAX && Min(most, to->reduction.nkeys) <= GjWorkMemory() / 2 / bytes;
 }
 
 static bool

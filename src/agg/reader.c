@@ -592,10 +592,10 @@ GjReaderParts(GjReader *reader)
  * another part.
  */
 bool
-GjReaderReduce(GjReader *reader, GjReduceRequest *request, int part)
+GjReaderReduce(GjReader *reader, GjReduceRequest *request)
 {
 	PlanState  *nodes[MAX_NODES];
-	int			n = list_part(reader, part, nodes);
+	int			n = list_part(reader, request->part, nodes);
 	PlanState  *before = reader->at_work;
 	PlanState  *source = reader->source;
 	bool		reduced;
@@ -603,7 +603,7 @@ GjReaderReduce(GjReader *reader, GjReduceRequest *request, int part)
 	if (n == 0 || reader->methods == NULL || reader->methods->reduce == NULL ||
 		!map_request(reader, request))
 		return false;
-	if (part == GJ_NEXT_SEARCH) /* the nodes are at work */
+	if (request->part == GJ_NEXT_SEARCH)	/* the nodes are at work */
 		return reader->methods->reduce(reader->source, request);
 	if (before == NULL)
 		start_nodes(nodes, n);

@@ -82,7 +82,7 @@ static bool add_aggregate(GjAggReducer *reducer, const GjAggSpec *spec, Source *
 static int	reduced_add(GjReduceRequest *request, gjd_aggregate_kind kind, int column);
 static void prepare_states(GjAggReducer *reducer);
 static void reduced_reduce(GjAggReducer *reducer, int part, bool only_count);
-static void add_answer(GjAggReducer *reducer, int part);
+static void add_answer(GjAggReducer *reducer);
 static void end_requests(GjAggReducer *reducer);
 static void merge_combined(GjAggReducer *reducer);
 static void drop_request(GjAggReducer *reducer, GjReduceRequest *request);
@@ -293,6 +293,7 @@ reduced_reduce(GjAggReducer *reducer, int part, bool only_count)
 	context = AllocSetContextCreate(reducer->memory, "gpujoin reduction", ALLOCSET_DEFAULT_SIZES);
 	request = MemoryContextAlloc(context, sizeof(GjReduceRequest));
 	*request = reducer->wanted;
+	request->part = part;
 	request->only_count = only_count;
 	request->context = context;
 	request->reduction.context = reducer->memory;
@@ -300,8 +301,8 @@ reduced_reduce(GjAggReducer *reducer, int part, bool only_count)
 	request->reduction.arg = reducer;
 	reducer->request = request;
 	reducer->nat_once++;
-	if (GjReaderReduce(reducer->reader, request, part))
-		add_answer(reducer, part);
+	if (GjReaderReduce(reducer->reader, request))
+		add_answer(reducer);
 	if (reducer->combined.request != request)
 		drop_request(reducer, request);
 	reducer->nat_once--;
@@ -311,7 +312,7 @@ reduced_reduce(GjAggReducer *reducer, int part, bool only_count)
 }
 
 static void
-add_answer(GjAggReducer *reducer, int part)
+add_answer(GjAggReducer *reducer)
 {
 	GjReduceRequest *request = reducer->request;
 	const GjReduction *reduction = &request->reduction;
@@ -320,14 +321,14 @@ add_answer(GjAggReducer *reducer, int part)
 	{
 		if (reducer->combined.request == NULL)
 		{
-			reducer->combined = (GjCombined) {.request = request,.part = part};
+			reducer->combined = (GjCombined) {.request = request};
 			return;
 		}
-		if (GjCombineAdd(&reducer->combined, request, part))
+		if (GjCombineAdd(&reducer->combined, request))
 			return;
 	}
 	request->rows = MemoryContextAlloc(request->context, sizeof(GjStateRows));
-	GjReaderTurnTo(reducer->reader, part);
+	GjReaderTurnTo(reducer->reader, request->part);
 	if (!request->distinct)
 	{
 		if (request->only_count)
@@ -361,7 +362,7 @@ merge_combined(GjAggReducer *reducer)
 	GjReduceRequest *request = reducer->combined.request;
 
 	request->rows = MemoryContextAlloc(request->context, sizeof(GjStateRows));
-	GjReaderTurnTo(reducer->reader, reducer->combined.part);
+	GjReaderTurnTo(reducer->reader, request->part);
 	reducer->request = request;
 	reduced_merge(reducer);
 	reducer->combined.request = NULL;
@@ -427,17 +428,25 @@ reduce_again(void *arg)
 }
 
 /*
- * Return true if there is room for ngroups, besides those that have been added up, each of which
- * makes a group with each partner of its key
+ * Return true if there is room for the groups of the current request, and of the answers that have
+ * been added up, which become groups later.  If this one will be added to them, it has groups of
+ * the same keys and partners; that is supposed as long as there is no answer.
  */
 static bool
 reduced_fits(void *arg, double ngroups)
 {
 	GjAggReducer *reducer = arg;
-	const GjReduceRequest *request = reducer->combined.request;
+	const GjReduceRequest *request = reducer->request;
+	const GjReduceRequest *kept = reducer->combined.request;
+	uint64		nelements = request->reduction.nelements;
 
-	if (request != NULL)
-		ngroups += (double) request->reduction.nelements * Max(request->most_partners, 1);
+	if (kept != NULL && nelements > 0)
+	{
+		if (GjCombineCan(&reducer->combined, request))
+			ngroups = GjReduceMostGroups(request, nelements + kept->reduction.nelements);
+		else
+			ngroups += GjReduceMostGroups(kept, kept->reduction.nelements);
+	}
 	return GjGroupsReserve(reducer->groups, (uint64) ngroups);
 }
 

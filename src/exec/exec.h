@@ -136,6 +136,9 @@ typedef struct GjStateRows
 	void	   *partners[GJ_BATCH_ROWS];
 } GjStateRows;
 
+/* In place of the number of a part: the next search of part 0, whose node makes several */
+#define GJ_NEXT_SEARCH			(-1)
+
 /* In place of a word of an element: a part of the key, which has a rest */
 #define GJ_KEY_WORD				(-1)
 
@@ -152,6 +155,7 @@ typedef struct GjReduceRequest
 	double		expected;		/* estimated number of groups */
 	int			ngroups;
 	int			groups[GJD_MAX_GROUP_COLUMNS];	/* columns by which rows are grouped */
+	int			part;			/* for the reader: part to be asked, or GJ_NEXT_SEARCH */
 	int			ncolumns;		/* for the reader: columns of its batches that are groups */
 	int			columns[GJD_MAX_GROUP_COLUMNS];
 	int			naggs;
@@ -168,6 +172,7 @@ typedef struct GjReduceRequest
 	/* For the node that is asked */
 	bool		by_key;			/* true if rows of different keys must be in different groups */
 	uint32		most_partners;	/* maximum number of partners of a key; 0 if they do not matter */
+	uint64		npartners;		/* by_partner: number of all small rows that may be partners */
 	GjReduction reduction;
 	int			group_words[GJD_MAX_GROUP_COLUMNS]; /* for each column of the groups: the word of an
 													 * element that has it, or GJ_KEY_WORD, */
@@ -186,6 +191,7 @@ extern bool GjReduceProve(const GjTableScan *table, const GjExact *exact,
 						  GjReduceRequest *request);
 extern bool GjReducePrepare(const GjTableScan *table, const GjRowShape *shape,
 							GjReduceRequest *request);
+extern double GjReduceMostGroups(const GjReduceRequest *request, uint64 nelements);
 extern void GjReduceNext(GjReduceRequest *request);
 extern int64 GjReduceKey(const GjReduceRequest *request, const uint64 *element, int64 *rest);
 

@@ -112,6 +112,7 @@ GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceReque
 	gjd_reduction *asked = &reduction->asked;
 
 	reduction->limit = GjWorkMemory() / 2;
+	reduction->nkeys = GjCountListed(table->keys, reduction->proofs);
 	if (shape == NULL || !may_reduce(table, reduction->proofs) ||
 		!choose_groups(table, shape, request))
 		return false;
@@ -145,11 +146,11 @@ GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceReque
 static double
 expect_groups(const GjTableScan *table, const GjReduceRequest *request)
 {
-	uint64		most = gjd_most_elements(&request->reduction.asked,
-										 GjCountListed(table->keys, request->reduction.proofs));
+	const GjReduction *reduction = &request->reduction;
 
 	return Min(Min(request->expected, table->css.ss.ps.plan->plan_rows),
-			   (double) most * Max(request->most_partners, 1));
+			   GjReduceMostGroups(request, gjd_most_elements(&reduction->asked,
+															 reduction->nkeys)));
 }
 
 static bool
@@ -442,7 +443,25 @@ reduction_fits(void *arg, uint64 nelements)
 	GjReduceRequest *request = arg;
 
 	return request->distinct ||
-		request->fits(request->arg, (double) nelements * Max(request->most_partners, 1));
+		request->fits(request->arg, GjReduceMostGroups(request, nelements));
+}
+
+/*
+ * Return the maximum number of groups that elements make with the partners of their keys.  They may
+ * be those of several answers for the same keys and partners.
+ *
+ * Where an element has all rows of a key, a small row makes no more than one group, so that a
+ * single key with many partners does not count for all keys; nor does a key that has none.
+ */
+double
+GjReduceMostGroups(const GjReduceRequest *request, uint64 nelements)
+{
+	const GjReduction *reduction = &request->reduction;
+	double		most = (double) nelements * Max(request->most_partners, 1);
+
+	if (reduction->asked.grouping != GJD_BY_KEY)
+		return most;
+	return Min(most, (double) (request->by_partner ? request->npartners : reduction->nkeys));
 }
 
 /*

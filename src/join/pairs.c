@@ -973,6 +973,7 @@ reduce_table(GjJoinState *state, GjJoinScanState *scan, GjReduceRequest *request
 		(shared && !request->distinct && !request->only_groups &&
 		 !weigh_keys(state, table, request));
 	request->most_partners = request->by_partner && shared ? most_partners(state) : 1;
+	request->npartners = state->batch->nrows;
 	prepared = GjReducePrepare(table, scan->direct_shape, request);
 	table->keys = NULL;
 	if (!prepared)

@@ -149,7 +149,7 @@ run_round(MemoryContext context, bool renumbered)
 		GjReduceRequest *request = make_request(context);
 
 		fill_answer(request, renumbered ? i : 0, wanted);
-		if (!GjCombineMay(request) || !GjCombineAdd(&combined, request, i))
+		if (!GjCombineMay(request) || !GjCombineAdd(&combined, request))
 			elog(ERROR, "an answer with the same keys is refused");
 	}
 	read_totals(&combined.request->reduction, found);
@@ -165,7 +165,7 @@ refuse(GjCombined *combined, GjReduceRequest *request, const char *what)
 {
 	uint64		before = combined->request->reduction.nelements;
 
-	if (GjCombineAdd(combined, request, 1))
+	if (GjCombineAdd(combined, request))
 		elog(ERROR, "an answer is not refused: %s", what);
 	if (combined->request->reduction.nelements != before)
 		elog(ERROR, "a refused answer is added: %s", what);
@@ -186,7 +186,7 @@ make_proofs(int64 rest)
 static void
 run_refusals(MemoryContext context)
 {
-	GjCombined	combined = {.request = make_request(context),.part = 1};
+	GjCombined	combined = {.request = make_request(context)};
 	GjReduceRequest *request = make_request(context);
 	GjKeySet	other;
 
@@ -204,9 +204,9 @@ run_refusals(MemoryContext context)
 	combined.request->by_key = true;
 	refuse(&combined, request, "weights");
 	request->by_key = true;
-	combined.part = 2;
+	combined.request->part = 1;
 	refuse(&combined, request, "partners of another node");
-	combined.part = 1;
+	combined.request->part = 0;
 	request->by_key = combined.request->by_key = false;
 	request->words[1]++;
 	refuse(&combined, request, "other words");

@@ -117,6 +117,16 @@ SELECT differing(ARRAY['SELECT x, p.* FROM generate_series(1, 2) x, LATERAL (SEL
 	WHERE k = ANY ((SELECT k[x * 100:x * 150] FROM lists)::int[]) GROUP BY k) p',
 	'SELECT x, p.* FROM generate_series(1, 2) x, LATERAL (SELECT name, count(*), sum(c) FROM small JOIN parts USING (k)
 	WHERE parts.a < x GROUP BY name) p'], false);
+-- one key with many partners does not keep a device from reducing the others' rows; nor does little
+-- memory, which suffices for the groups of one answer: others have the same ones
+CREATE TABLE many AS SELECT * FROM small UNION ALL SELECT 3, 'many ' || i, i FROM generate_series(1, 9000) i;
+ANALYZE many;
+SET work_mem = '16MB';
+SET hash_mem_multiplier = 1;
+SELECT differing(ARRAY['SELECT name, count(*), sum(a) FROM many JOIN parts USING (k) GROUP BY name',
+	'SELECT k, w, max(c) FROM many JOIN parts USING (k) GROUP BY k, w'], true);
+SET work_mem = '430kB';
+SELECT differing(ARRAY['SELECT k, count(*), sum(a) FROM parts WHERE k = ANY ((SELECT k FROM lists)::int[]) GROUP BY k'], true);
 -- little memory: answers that are too large to be added up, groups that do not fit, and a small side
 -- of several batches
 SET work_mem = '64kB';
