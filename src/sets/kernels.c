@@ -88,22 +88,32 @@ prefetch_ahead(const char *ahead, int width, int word)
 }
 
 /*
- * Define each loop twice, with constant widths, so that the compiler drops code for the other
- * one
+ * Define a kernel for each width of keys: a loop around a test of some keys, which returns their
+ * bits.  The widths are constant, so that the compiler drops code for the other one, and the set
+ * is copied, so that it knows that stored hits do not change it.
  */
-#define GJ_DEFINE_KERNELS(body, suffix, attribute) \
+#define GJ_DEFINE_KERNEL(test, name, width, tested, attribute) \
 attribute static void \
-body##4##suffix(const GjKeySet *set, const void *keys, const uint32 *used, \
-				int n_words, uint32 *hits, const char *ahead) \
+name(const GjKeySet *set, const void *keys, const uint32 *used, int n_words, uint32 *hits, \
+	 const char *ahead) \
 { \
-	body##suffix(set, keys, sizeof(int32), used, n_words, hits, ahead); \
-} \
-attribute static void \
-body##8##suffix(const GjKeySet *set, const void *keys, const uint32 *used, \
-				int n_words, uint32 *hits, const char *ahead) \
-{ \
-	body##suffix(set, keys, sizeof(int64), used, n_words, hits, ahead); \
+	const GjKeySet copy = *set; \
+	const char *next = keys; \
+	\
+	for (int word = 0; word < n_words; word++) \
+	{ \
+		uint32		found = 0; \
+		\
+		prefetch_ahead(ahead, width, word); \
+		for (int i = 0; i < GJ_WORD_KEYS; i += (tested), next += (tested) * (width)) \
+			found |= test(&copy, next, width) << i; \
+		hits[word] = found & used[word]; \
+	} \
 }
+
+#define GJ_DEFINE_KERNELS(kind, suffix, tested4, tested8, attribute) \
+GJ_DEFINE_KERNEL(test_##kind##suffix, match_##kind##4##suffix, sizeof(int32), tested4, attribute) \
+GJ_DEFINE_KERNEL(test_##kind##suffix, match_##kind##8##suffix, sizeof(int64), tested8, attribute)
 
 /* Loops for any machine ------------------------------------------------------- */
 
@@ -122,99 +132,47 @@ span_of(const GjInterval *interval)
 	return (uint64) interval->high - (uint64) interval->low;
 }
 
-static pg_attribute_always_inline void
-match_list_any(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-			   int n_words, uint32 *hits, const char *ahead)
+static pg_attribute_always_inline uint32
+test_list_any(const GjKeySet *set, const void *keys, int width)
 {
-	for (int word = 0; word < n_words; word++)
-	{
-		uint32		found = 0;
+	int64		key = kernel_load_key(keys, width, 0);
+	uint32		equal = 0;
 
-		prefetch_ahead(ahead, width, word);
-		for (int i = 0; i < GJ_WORD_KEYS; i++)
-		{
-			int64		key = kernel_load_key(keys, width, word * GJ_WORD_KEYS + i);
-			uint32		equal = 0;
-
-			for (uint64 k = 0; k < set->nlisted; k++)
-				equal |= (key == set->listed[k]);
-			found |= equal << i;
-		}
-		hits[word] = found & used[word];
-	}
+	for (uint64 k = 0; k < set->nlisted; k++)
+		equal |= (key == set->listed[k]);
+	return equal;
 }
 
-static pg_attribute_always_inline void
-match_bitmap_any(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-				 int n_words, uint32 *hits, const char *ahead)
+static pg_attribute_always_inline uint32
+test_bitmap_any(const GjKeySet *set, const void *keys, int width)
 {
-	const uint32 *bitmap = set->bitmap;
-	uint64		min_key = (uint64) set->min_key;
-	uint64		limit = set->bitmap_limit;
+	uint64		bit = (uint64) kernel_load_key(keys, width, 0) - (uint64) set->min_key;
 
-	for (int word = 0; word < n_words; word++)
-	{
-		uint32		found = 0;
-
-		prefetch_ahead(ahead, width, word);
-		for (int i = 0; i < GJ_WORD_KEYS; i++)
-		{
-			int64		key = kernel_load_key(keys, width, word * GJ_WORD_KEYS + i);
-			uint64		bit = (uint64) key - min_key;
-
-			bit = Min(bit, limit);
-			found |= ((bitmap[bit / 32] >> (bit % 32)) & 1) << i;
-		}
-		hits[word] = found & used[word];
-	}
+	bit = Min(bit, (uint64) set->bitmap_limit);
+	return (set->bitmap[bit / 32] >> (bit % 32)) & 1;
 }
 
-static pg_attribute_always_inline void
-match_filter_any(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-				 int n_words, uint32 *hits, const char *ahead)
+static pg_attribute_always_inline uint32
+test_filter_any(const GjKeySet *set, const void *keys, int width)
 {
-	for (int word = 0; word < n_words; word++)
-	{
-		uint32		found = 0;
-
-		prefetch_ahead(ahead, width, word);
-		for (int i = 0; i < GJ_WORD_KEYS; i++)
-		{
-			int64		key = kernel_load_key(keys, width, word * GJ_WORD_KEYS + i);
-
-			found |= (uint32) GjFilterContains(set, key) << i;
-		}
-		hits[word] = found & used[word];
-	}
+	return (uint32) GjFilterContains(set, kernel_load_key(keys, width, 0));
 }
 
-static pg_attribute_always_inline void
-match_intervals_any(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-					int n_words, uint32 *hits, const char *ahead)
+static pg_attribute_always_inline uint32
+test_intervals_any(const GjKeySet *set, const void *keys, int width)
 {
-	for (int word = 0; word < n_words; word++)
-	{
-		uint32		found = 0;
+	uint64		key = (uint64) kernel_load_key(keys, width, 0);
+	uint32		inside = 0;
 
-		prefetch_ahead(ahead, width, word);
-		for (int i = 0; i < GJ_WORD_KEYS; i++)
-		{
-			int64		key = kernel_load_key(keys, width, word * GJ_WORD_KEYS + i);
-			uint32		inside = 0;
-
-			for (uint64 k = 0; k < set->nintervals; k++)
-				inside |= (uint64) key - (uint64) set->intervals[k].low <=
-					span_of(&set->intervals[k]);
-			found |= inside << i;
-		}
-		hits[word] = found & used[word];
-	}
+	for (uint64 k = 0; k < set->nintervals; k++)
+		inside |= key - (uint64) set->intervals[k].low <= span_of(&set->intervals[k]);
+	return inside;
 }
 
-GJ_DEFINE_KERNELS(match_list, _any,)
-GJ_DEFINE_KERNELS(match_bitmap, _any,)
-GJ_DEFINE_KERNELS(match_filter, _any,)
-GJ_DEFINE_KERNELS(match_intervals, _any,)
+GJ_DEFINE_KERNELS(list, _any, 1, 1,)
+GJ_DEFINE_KERNELS(bitmap, _any, 1, 1,)
+GJ_DEFINE_KERNELS(filter, _any, 1, 1,)
+GJ_DEFINE_KERNELS(intervals, _any, 1, 1,)
 
 static bool
 any_available(void)
@@ -267,159 +225,105 @@ clamp_avx2(__m256i keys, __m256i min_key, __m256i limit)
 	return _mm256_blendv_epi8(index, limit, above);
 }
 
-GJ_AVX2_INLINE void
-match_list_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-				int n_words, uint32 *hits, const char *ahead)
+GJ_AVX2_INLINE uint32
+test_list_avx2(const GjKeySet *set, const void *keys, int width)
 {
-	int			lanes = 32 / width;
+	__m256i		some = load_avx2(keys, 0);
+	__m256i		equal = _mm256_setzero_si256();
 
-	for (int word = 0; word < n_words; word++)
+	for (uint64 k = 0; k < set->nlisted; k++)
 	{
-		uint32		found = 0;
+		__m256i		one = (width == sizeof(int32)) ?
+			_mm256_cmpeq_epi32(some, _mm256_set1_epi32((int32) set->listed[k])) :
+			_mm256_cmpeq_epi64(some, _mm256_set1_epi64x(set->listed[k]));
 
-		prefetch_ahead(ahead, width, word);
-		for (int i = 0; i < GJ_WORD_KEYS; i += lanes)
-		{
-			__m256i		some = load_avx2(keys, (Size) (word * GJ_WORD_KEYS + i) * width);
-			__m256i		equal = _mm256_setzero_si256();
-
-			for (uint64 k = 0; k < set->nlisted; k++)
-			{
-				__m256i		one = (width == sizeof(int32)) ?
-					_mm256_cmpeq_epi32(some, _mm256_set1_epi32((int32) set->listed[k])) :
-					_mm256_cmpeq_epi64(some, _mm256_set1_epi64x(set->listed[k]));
-
-				equal = _mm256_or_si256(equal, one);
-			}
-			found |= (uint32) ((width == sizeof(int32)) ?
-							   _mm256_movemask_ps(_mm256_castsi256_ps(equal)) :
-							   _mm256_movemask_pd(_mm256_castsi256_pd(equal))) << i;
-		}
-		hits[word] = found & used[word];
+		equal = _mm256_or_si256(equal, one);
 	}
+	return (width == sizeof(int32)) ?
+		_mm256_movemask_ps(_mm256_castsi256_ps(equal)) :
+		_mm256_movemask_pd(_mm256_castsi256_pd(equal));
 }
 
-GJ_AVX2_INLINE void
-match_bitmap_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-				  int n_words, uint32 *hits, const char *ahead)
+GJ_AVX2_INLINE uint32
+test_bitmap_avx2(const GjKeySet *set, const void *keys, int width)
 {
-	__m256i		min_key4 = _mm256_set1_epi32((int32) set->min_key);
-	__m256i		min_key8 = _mm256_set1_epi64x(set->min_key);
-	__m256i		limit4 = _mm256_set1_epi32((int32) set->bitmap_limit);
-	__m256i		limit8 = _mm256_set1_epi64x(set->bitmap_limit);
+	__m256i		index;
 
-	for (int word = 0; word < n_words; word++)
+	if (width == sizeof(int32))
+		index = _mm256_min_epu32(_mm256_sub_epi32(load_avx2(keys, 0),
+												  _mm256_set1_epi32((int32) set->min_key)),
+								 _mm256_set1_epi32((int32) set->bitmap_limit));
+	else
 	{
-		uint32		found = 0;
+		__m256i		min_key = _mm256_set1_epi64x(set->min_key);
+		__m256i		limit = _mm256_set1_epi64x(set->bitmap_limit);
+		__m256i		a = clamp_avx2(load_avx2(keys, 0), min_key, limit);
+		__m256i		b = clamp_avx2(load_avx2(keys, 32), min_key, limit);
 
-		prefetch_ahead(ahead, width, word);
-		for (int i = 0; i < GJ_WORD_KEYS; i += 8)
-		{
-			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
-			__m256i		index;
-
-			if (width == sizeof(int32))
-				index = _mm256_min_epu32(_mm256_sub_epi32(load_avx2(keys, offset), min_key4),
-										 limit4);
-			else
-			{
-				__m256i		a = clamp_avx2(load_avx2(keys, offset), min_key8, limit8);
-				__m256i		b = clamp_avx2(load_avx2(keys, offset + 32), min_key8, limit8);
-
-				index = GJ_HALVES_AVX2(a, b, GJ_LOWER_AVX2);
-			}
-			found |= test_bits_avx2(set->bitmap, index) << i;
-		}
-		hits[word] = found & used[word];
+		index = GJ_HALVES_AVX2(a, b, GJ_LOWER_AVX2);
 	}
+	return test_bits_avx2(set->bitmap, index);
 }
 
-GJ_AVX2_INLINE void
-match_filter_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-				  int n_words, uint32 *hits, const char *ahead)
+GJ_AVX2_INLINE uint32
+test_filter_avx2(const GjKeySet *set, const void *keys, int width)
 {
 	__m256i		low_factor = _mm256_set1_epi32((int32) GJ_FILTER_LOW);
 	__m256i		high_factor = _mm256_set1_epi32((int32) GJ_FILTER_HIGH);
-	__m128i		shift = _mm_cvtsi32_si128(set->filter_shift);
+	__m256i		hash;
 
-	for (int word = 0; word < n_words; word++)
+	if (width == sizeof(int32))
+		hash = _mm256_mullo_epi32(load_avx2(keys, 0), low_factor);
+	else
 	{
-		uint32		found = 0;
+		__m256i		a = load_avx2(keys, 0);
+		__m256i		b = load_avx2(keys, 32);
+		__m256i		low = GJ_HALVES_AVX2(a, b, GJ_LOWER_AVX2);
+		__m256i		high = GJ_HALVES_AVX2(a, b, GJ_UPPER_AVX2);
 
-		prefetch_ahead(ahead, width, word);
-		for (int i = 0; i < GJ_WORD_KEYS; i += 8)
-		{
-			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
-			__m256i		hash;
-
-			if (width == sizeof(int32))
-				hash = _mm256_mullo_epi32(load_avx2(keys, offset), low_factor);
-			else
-			{
-				__m256i		a = load_avx2(keys, offset);
-				__m256i		b = load_avx2(keys, offset + 32);
-				__m256i		low = GJ_HALVES_AVX2(a, b, GJ_LOWER_AVX2);
-				__m256i		high = GJ_HALVES_AVX2(a, b, GJ_UPPER_AVX2);
-
-				hash = _mm256_add_epi32(_mm256_mullo_epi32(low, low_factor),
-										_mm256_mullo_epi32(high, high_factor));
-			}
-			found |= test_bits_avx2(set->filter, _mm256_srl_epi32(hash, shift)) << i;
-		}
-		hits[word] = found & used[word];
+		hash = _mm256_add_epi32(_mm256_mullo_epi32(low, low_factor),
+								_mm256_mullo_epi32(high, high_factor));
 	}
+	return test_bits_avx2(set->filter,
+						  _mm256_srl_epi32(hash, _mm_cvtsi32_si128(set->filter_shift)));
 }
 
 /* A key is inside if its distance to the lower end, without sign, is at most the upper end's */
-GJ_AVX2_INLINE void
-match_intervals_avx2(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-					 int n_words, uint32 *hits, const char *ahead)
+GJ_AVX2_INLINE uint32
+test_intervals_avx2(const GjKeySet *set, const void *keys, int width)
 {
-	int			lanes = 32 / width;
 	__m256i		sign = _mm256_set1_epi64x(PG_INT64_MIN);
+	__m256i		some = load_avx2(keys, 0);
+	uint32		inside = 0;
 
-	for (int word = 0; word < n_words; word++)
+	for (uint64 k = 0; k < set->nintervals; k++)
 	{
-		uint32		found = 0;
+		int64		low = set->intervals[k].low;
+		uint64		span = span_of(&set->intervals[k]);
 
-		prefetch_ahead(ahead, width, word);
-		for (int i = 0; i < GJ_WORD_KEYS; i += lanes)
+		if (width == sizeof(int32))
 		{
-			__m256i		some = load_avx2(keys, (Size) (word * GJ_WORD_KEYS + i) * width);
-			uint32		inside = 0;
+			__m256i		offset = _mm256_sub_epi32(some, _mm256_set1_epi32((int32) low));
+			__m256i		least = _mm256_min_epu32(offset, _mm256_set1_epi32((int32) span));
 
-			for (uint64 k = 0; k < set->nintervals; k++)
-			{
-				int64		low = set->intervals[k].low;
-				uint64		span = span_of(&set->intervals[k]);
-
-				if (width == sizeof(int32))
-				{
-					__m256i		offset = _mm256_sub_epi32(some, _mm256_set1_epi32((int32) low));
-					__m256i		least = _mm256_min_epu32(offset, _mm256_set1_epi32((int32) span));
-
-					inside |= _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(least,
-																						offset)));
-				}
-				else
-				{
-					__m256i		offset = _mm256_sub_epi64(some, _mm256_set1_epi64x(low));
-					__m256i		limit = _mm256_xor_si256(_mm256_set1_epi64x(span), sign);
-					__m256i		above = _mm256_cmpgt_epi64(_mm256_xor_si256(offset, sign), limit);
-
-					inside |= ~_mm256_movemask_pd(_mm256_castsi256_pd(above)) & 0xF;
-				}
-			}
-			found |= inside << i;
+			inside |= _mm256_movemask_ps(_mm256_castsi256_ps(_mm256_cmpeq_epi32(least, offset)));
 		}
-		hits[word] = found & used[word];
+		else
+		{
+			__m256i		offset = _mm256_sub_epi64(some, _mm256_set1_epi64x(low));
+			__m256i		limit = _mm256_xor_si256(_mm256_set1_epi64x(span), sign);
+			__m256i		above = _mm256_cmpgt_epi64(_mm256_xor_si256(offset, sign), limit);
+
+			inside |= ~_mm256_movemask_pd(_mm256_castsi256_pd(above)) & 0xF;
+		}
 	}
+	return inside;
 }
 
-GJ_DEFINE_KERNELS(match_list, _avx2, GJ_AVX2)
-GJ_DEFINE_KERNELS(match_bitmap, _avx2, GJ_AVX2)
-GJ_DEFINE_KERNELS(match_filter, _avx2, GJ_AVX2)
-GJ_DEFINE_KERNELS(match_intervals, _avx2, GJ_AVX2)
+GJ_DEFINE_KERNELS(list, _avx2, 8, 4, GJ_AVX2)
+GJ_DEFINE_KERNELS(bitmap, _avx2, 8, 8, GJ_AVX2)
+GJ_DEFINE_KERNELS(filter, _avx2, 8, 8, GJ_AVX2)
+GJ_DEFINE_KERNELS(intervals, _avx2, 8, 4, GJ_AVX2)
 
 static bool
 avx2_available(void)
@@ -475,148 +379,92 @@ test_zero_avx512(__m512i left, int width)
 		_mm512_testn_epi32_mask(left, left) : _mm512_testn_epi64_mask(left, left);
 }
 
-/* Processes two vectors at a time, so that a listed key is loaded once for both */
-GJ_AVX512_INLINE void
-match_list_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-				  int n_words, uint32 *hits, const char *ahead)
+/* Tests two vectors, so that a listed key is loaded once for both */
+GJ_AVX512_INLINE uint32
+test_list_avx512(const GjKeySet *set, const void *keys, int width)
 {
-	int			lanes = 64 / width;
+	__m512i		a = load_avx512(keys, 0);
+	__m512i		b = load_avx512(keys, 64);
+	__m512i		left_a = _mm512_set1_epi32(-1);
+	__m512i		left_b = left_a;
 
-	for (int word = 0; word < n_words; word++)
+	for (uint64 k = 0; k < set->nlisted; k++)
 	{
-		uint32		found = 0;
-
-		prefetch_ahead(ahead, width, word);
-		for (int i = 0; i < GJ_WORD_KEYS; i += 2 * lanes)
-		{
-			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
-			__m512i		a = load_avx512(keys, offset);
-			__m512i		b = load_avx512(keys, offset + 64);
-			__m512i		left_a = _mm512_set1_epi32(-1);
-			__m512i		left_b = left_a;
-
-			for (uint64 k = 0; k < set->nlisted; k++)
-			{
-				left_a = compare_avx512(a, width, set->listed[k], left_a);
-				left_b = compare_avx512(b, width, set->listed[k], left_b);
-			}
-			found |= test_zero_avx512(left_a, width) << i |
-				test_zero_avx512(left_b, width) << (i + lanes);
-		}
-		hits[word] = found & used[word];
+		left_a = compare_avx512(a, width, set->listed[k], left_a);
+		left_b = compare_avx512(b, width, set->listed[k], left_b);
 	}
+	return test_zero_avx512(left_a, width) | test_zero_avx512(left_b, width) << (64 / width);
 }
 
-GJ_AVX512_INLINE void
-match_bitmap_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-					int n_words, uint32 *hits, const char *ahead)
+GJ_AVX512_INLINE uint32
+test_bitmap_avx512(const GjKeySet *set, const void *keys, int width)
 {
-	__m512i		min_key4 = _mm512_set1_epi32((int32) set->min_key);
-	__m512i		min_key8 = _mm512_set1_epi64(set->min_key);
-	__m512i		limit4 = _mm512_set1_epi32((int32) set->bitmap_limit);
-	__m512i		limit8 = _mm512_set1_epi64(set->bitmap_limit);
+	__m512i		index;
 
-	for (int word = 0; word < n_words; word++)
+	if (width == sizeof(int32))
+		index = _mm512_min_epu32(_mm512_sub_epi32(load_avx512(keys, 0),
+												  _mm512_set1_epi32((int32) set->min_key)),
+								 _mm512_set1_epi32((int32) set->bitmap_limit));
+	else
 	{
-		uint32		found = 0;
+		__m512i		min_key = _mm512_set1_epi64(set->min_key);
+		__m512i		limit = _mm512_set1_epi64(set->bitmap_limit);
+		__m512i		a = _mm512_sub_epi64(load_avx512(keys, 0), min_key);
+		__m512i		b = _mm512_sub_epi64(load_avx512(keys, 64), min_key);
 
-		prefetch_ahead(ahead, width, word);
-		for (int i = 0; i < GJ_WORD_KEYS; i += 16)
-		{
-			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
-			__m512i		index;
-
-			if (width == sizeof(int32))
-				index = _mm512_min_epu32(_mm512_sub_epi32(load_avx512(keys, offset), min_key4),
-										 limit4);
-			else
-			{
-				__m512i		a = _mm512_sub_epi64(load_avx512(keys, offset), min_key8);
-				__m512i		b = _mm512_sub_epi64(load_avx512(keys, offset + 64), min_key8);
-
-				index = lower_halves_avx512(_mm512_min_epu64(a, limit8),
-											_mm512_min_epu64(b, limit8));
-			}
-			found |= test_bits_avx512(set->bitmap, index) << i;
-		}
-		hits[word] = found & used[word];
+		index = lower_halves_avx512(_mm512_min_epu64(a, limit), _mm512_min_epu64(b, limit));
 	}
+	return test_bits_avx512(set->bitmap, index);
 }
 
-GJ_AVX512_INLINE void
-match_filter_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-					int n_words, uint32 *hits, const char *ahead)
+GJ_AVX512_INLINE uint32
+test_filter_avx512(const GjKeySet *set, const void *keys, int width)
 {
 	__m512i		low_factor = _mm512_set1_epi32((int32) GJ_FILTER_LOW);
 	__m512i		high_factor = _mm512_set1_epi32((int32) GJ_FILTER_HIGH);
-	__m128i		shift = _mm_cvtsi32_si128(set->filter_shift);
+	__m512i		hash;
 
-	for (int word = 0; word < n_words; word++)
+	if (width == sizeof(int32))
+		hash = _mm512_mullo_epi32(load_avx512(keys, 0), low_factor);
+	else
 	{
-		uint32		found = 0;
+		__m512i		a = load_avx512(keys, 0);
+		__m512i		b = load_avx512(keys, 64);
+		__m512i		low = lower_halves_avx512(a, b);
+		__m512i		high = lower_halves_avx512(_mm512_srli_epi64(a, 32),
+											   _mm512_srli_epi64(b, 32));
 
-		prefetch_ahead(ahead, width, word);
-		for (int i = 0; i < GJ_WORD_KEYS; i += 16)
-		{
-			Size		offset = (Size) (word * GJ_WORD_KEYS + i) * width;
-			__m512i		hash;
-
-			if (width == sizeof(int32))
-				hash = _mm512_mullo_epi32(load_avx512(keys, offset), low_factor);
-			else
-			{
-				__m512i		a = load_avx512(keys, offset);
-				__m512i		b = load_avx512(keys, offset + 64);
-				__m512i		low = lower_halves_avx512(a, b);
-				__m512i		high = lower_halves_avx512(_mm512_srli_epi64(a, 32),
-													   _mm512_srli_epi64(b, 32));
-
-				hash = _mm512_add_epi32(_mm512_mullo_epi32(low, low_factor),
-										_mm512_mullo_epi32(high, high_factor));
-			}
-			found |= test_bits_avx512(set->filter, _mm512_srl_epi32(hash, shift)) << i;
-		}
-		hits[word] = found & used[word];
+		hash = _mm512_add_epi32(_mm512_mullo_epi32(low, low_factor),
+								_mm512_mullo_epi32(high, high_factor));
 	}
+	return test_bits_avx512(set->filter,
+							_mm512_srl_epi32(hash, _mm_cvtsi32_si128(set->filter_shift)));
 }
 
-GJ_AVX512_INLINE void
-match_intervals_avx512(const GjKeySet *set, const void *keys, int width, const uint32 *used,
-					   int n_words, uint32 *hits, const char *ahead)
+GJ_AVX512_INLINE uint32
+test_intervals_avx512(const GjKeySet *set, const void *keys, int width)
 {
-	int			lanes = 64 / width;
+	__m512i		some = load_avx512(keys, 0);
+	uint32		inside = 0;
 
-	for (int word = 0; word < n_words; word++)
+	for (uint64 k = 0; k < set->nintervals; k++)
 	{
-		uint32		found = 0;
+		int64		low = set->intervals[k].low;
+		uint64		span = span_of(&set->intervals[k]);
 
-		prefetch_ahead(ahead, width, word);
-		for (int i = 0; i < GJ_WORD_KEYS; i += lanes)
-		{
-			__m512i		some = load_avx512(keys, (Size) (word * GJ_WORD_KEYS + i) * width);
-			uint32		inside = 0;
-
-			for (uint64 k = 0; k < set->nintervals; k++)
-			{
-				int64		low = set->intervals[k].low;
-				uint64		span = span_of(&set->intervals[k]);
-
-				inside |= (width == sizeof(int32)) ?
-					_mm512_cmple_epu32_mask(_mm512_sub_epi32(some, _mm512_set1_epi32((int32) low)),
-											_mm512_set1_epi32((int32) span)) :
-					_mm512_cmple_epu64_mask(_mm512_sub_epi64(some, _mm512_set1_epi64(low)),
-											_mm512_set1_epi64(span));
-			}
-			found |= inside << i;
-		}
-		hits[word] = found & used[word];
+		inside |= (width == sizeof(int32)) ?
+			_mm512_cmple_epu32_mask(_mm512_sub_epi32(some, _mm512_set1_epi32((int32) low)),
+									_mm512_set1_epi32((int32) span)) :
+			_mm512_cmple_epu64_mask(_mm512_sub_epi64(some, _mm512_set1_epi64(low)),
+									_mm512_set1_epi64(span));
 	}
+	return inside;
 }
 
-GJ_DEFINE_KERNELS(match_list, _avx512, GJ_AVX512)
-GJ_DEFINE_KERNELS(match_bitmap, _avx512, GJ_AVX512)
-GJ_DEFINE_KERNELS(match_filter, _avx512, GJ_AVX512)
-GJ_DEFINE_KERNELS(match_intervals, _avx512, GJ_AVX512)
+GJ_DEFINE_KERNELS(list, _avx512, 32, 16, GJ_AVX512)
+GJ_DEFINE_KERNELS(bitmap, _avx512, 16, 16, GJ_AVX512)
+GJ_DEFINE_KERNELS(filter, _avx512, 16, 16, GJ_AVX512)
+GJ_DEFINE_KERNELS(intervals, _avx512, 16, 8, GJ_AVX512)
 
 static bool
 avx512_available(void)
