@@ -14,12 +14,119 @@
 #include "base/prefetch.h"
 #include "search.h"
 
+/* Slots of a page: those listed, or, if listed is NULL, adjacent ones from the first one on */
+typedef struct Slots
+{
+	const uint16 *listed;
+	int			first;
+	int			n;
+} Slots;
+
 static bool take_new_tids(GjEntrySet *set, int n);
-static void gather_tids(const ItemPointerData *tids, const uint16 *slots, int n, uint64 *to);
-static void append_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
-						 int first, int n);
-static void take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from,
-					   int words, const uint16 *slots, int nslots);
+
+/*
+ * Pack the TIDs of slots
+ *
+ * This function and the next three are compiled twice, for listed and for adjacent slots, so they
+ * must be inlined.
+ */
+static pg_attribute_always_inline void
+pack_tids(Page page, const GjIndexInfo *info, Slots slots, uint64 *to)
+{
+	if (GjDataIsNarrow(page) && slots.listed != NULL)
+		GjNarrowGatherTids(page, slots.listed, slots.n, to);
+	else if (GjDataIsNarrow(page))
+		GjNarrowCopyTids(page, slots.first, slots.n, to);
+	else
+	{
+		const ItemPointerData *tids = GjDataTids(page, info);
+
+		for (int i = 0; i < slots.n; i++)
+			to[i] = GjPackTid(&tids[slots.listed != NULL ? slots.listed[i] : slots.first + i]);
+	}
+}
+
+/*
+ * Take the values of slots from a column's array, which is `plain` on a plain page
+ */
+static pg_attribute_always_inline void
+take_slot_values(Page page, int number, const char *plain, int width, Slots slots, char *to)
+{
+	if (GjDataIsNarrow(page) && slots.listed != NULL)
+		GjNarrowGather(page, number, width, slots.listed, slots.n, to);
+	else if (GjDataIsNarrow(page))
+		GjNarrowCopy(page, number, width, slots.first, slots.n, to);
+	else if (slots.listed != NULL)
+		GjGather(to, plain, width, slots.listed, slots.n);
+	else if (slots.n == 1 && width == sizeof(int64))	/* most often; it takes no call */
+		memcpy(to, plain + slots.first * sizeof(int64), sizeof(int64));
+	else
+		memcpy(to, plain + slots.first * width, slots.n * width);
+}
+
+/*
+ * Append the null flags of slots, given the column's bitmap, or NULL.  If no bit is set where they
+ * are, omit the flags, unless the column had NULLs before.
+ */
+static pg_attribute_always_inline void
+take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int words,
+		   Slots slots)
+{
+	int			word = slots.listed != NULL ? 0 : slots.first / GJ_SLOTS_PER_WORD;
+	int			end = slots.listed != NULL ? words :
+		(slots.first + slots.n - 1) / GJ_SLOTS_PER_WORD + 1;
+	uint32		any = 0;
+	uint8	   *to;
+
+	for (; from != NULL && word < end; word++)
+		any |= from[word];
+	if (any == 0 && !column->has_nulls)
+		return;
+
+	to = GjEntrySetNulls(set, column, at) + at;
+	if (any == 0)
+	{
+		memset(to, 0, slots.n);
+		return;
+	}
+	for (int i = 0; i < slots.n; i++)
+	{
+		int			slot = slots.listed != NULL ? slots.listed[i] : slots.first + i;
+
+		to[i] = (from[slot / GJ_SLOTS_PER_WORD] >> (slot % GJ_SLOTS_PER_WORD)) & 1;
+	}
+}
+
+/*
+ * Take the entries in slots of a page
+ */
+static pg_attribute_always_inline bool
+take_slots(GjEntrySet *set, Page page, const GjIndexInfo *info, Slots slots)
+{
+	uint64		at = set->nentries;
+
+	if (!GjEntrySetReserve(set, slots.n))
+		return true;
+	pack_tids(page, info, slots, set->tids + at);
+	if (!take_new_tids(set, slots.n))
+		return false;
+	if (set->keys.width != 0)
+		take_slot_values(page, GJ_KEY_COLUMN, GjDataKeys(page, info), info->key_width, slots,
+						 set->keys.values + at * info->key_width);
+	for (int i = 0; i < set->nincluded; i++)
+	{
+		GjEntryColumn *column = &set->included[i];
+
+		if (column->width == 0)
+			continue;
+		take_slot_values(page, GJ_FIRST_INCLUDED + i, GjDataValues(page, &info->included[i]),
+						 column->width, slots, column->values + at * column->width);
+		if (GjColumnMayHaveNulls(info, i, column))
+			take_nulls(set, column, at, GjDataFindNulls(page, info, i), GjDataWords(page, info),
+					   slots);
+	}
+	return true;
+}
 
 /*
  * Add the hits of a locked data page.  Returns false, and leaves the set unusable, if a TID cannot
@@ -28,68 +135,26 @@ static void take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const 
 bool
 GjEntrySetAddHits(GjEntrySet *set, Page page, const GjIndexInfo *info, const uint16 *slots, int n)
 {
-	uint64		at = set->nentries;
-	bool		narrow = GjDataIsNarrow(page);
-
-	if (!GjEntrySetReserve(set, n))
-		return true;
-
-	if (narrow)
-		GjNarrowGatherTids(page, slots, n, set->tids + at);
-	else
-		gather_tids(GjDataTids(page, info), slots, n, set->tids + at);
-	if (!take_new_tids(set, n))
-		return false;
-	if (set->keys.width != 0 && narrow)
-		GjNarrowGather(page, GJ_KEY_COLUMN, info->key_width, slots, n,
-					   set->keys.values + at * info->key_width);
-	else if (set->keys.width != 0)
-		GjGather(set->keys.values + at * info->key_width, GjDataKeys(page, info), info->key_width,
-				 slots, n);
-	for (int i = 0; i < set->nincluded; i++)
-	{
-		GjEntryColumn *column = &set->included[i];
-
-		if (column->width == 0)
-			continue;
-		if (narrow)
-			GjNarrowGather(page, GJ_FIRST_INCLUDED + i, column->width, slots, n,
-						   column->values + at * column->width);
-		else
-			GjGather(column->values + at * column->width,
-					 GjDataValues(page, &info->included[i]), column->width, slots, n);
-		if (GjColumnMayHaveNulls(info, i, column))
-			take_nulls(set, column, at, GjDataFindNulls(page, info, i), GjDataWords(page, info),
-					   slots, n);
-	}
-	return true;
+	return take_slots(set, page, info, (Slots) {.listed = slots,.n = n});
 }
 
 /*
- * Copy n values of an array; most often it is one word, which takes no call
+ * Add n adjacent entries of a locked data page, all of them in use.  Returns false like
+ * GjEntrySetAddHits().
  */
-static inline void
-append_values(char *to, uint64 at, const char *from, int first, int width, int n)
+bool
+GjEntrySetAddSlots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first, int n)
 {
-	if (n == 1 && width == sizeof(int64))
-		memcpy(to + at * sizeof(int64), from + first * sizeof(int64), sizeof(int64));
-	else
-		memcpy(to + at * width, from + first * width, n * width);
+	return take_slots(set, page, info, (Slots) {.first = first,.n = n});
 }
 
-/* Get the TIDs of adjacent slots */
+/*
+ * Get the TIDs of adjacent slots
+ */
 void
 GjPagePackTids(Page page, const GjIndexInfo *info, int first, int n, uint64 *to)
 {
-	const ItemPointerData *tids = GjDataTids(page, info) + first;
-
-	if (GjDataIsNarrow(page))
-	{
-		GjNarrowCopyTids(page, first, n, to);
-		return;
-	}
-	for (int i = 0; i < n; i++)
-		to[i] = GjPackTid(&tids[i]);
+	pack_tids(page, info, (Slots) {.first = first,.n = n}, to);
 }
 
 /*
@@ -101,83 +166,10 @@ take_new_tids(GjEntrySet *set, int n)
 {
 	const uint64 *tids = set->tids + set->nentries;
 	uint64		highest = 0;
-	bool		possible = true;
+	bool		possible = GjCheckPackedTids(tids, n, &highest);
 
-	for (int i = 0; i < n; i++)
-	{
-		highest = Max(highest, tids[i]);
-		possible &= GjPackedIsPossible(tids[i]);
-	}
 	GjEntrySetTook(set, n, highest);
 	return possible;
-}
-
-/*
- * Add n adjacent entries of a locked data page, all of them in use.  Returns false like
- * GjEntrySetAddHits().
- */
-bool
-GjEntrySetAddSlots(GjEntrySet *set, Page page, const GjIndexInfo *info, int first, int n)
-{
-	uint64		at = set->nentries;
-	bool		narrow = GjDataIsNarrow(page);
-
-	if (!GjEntrySetReserve(set, n))
-		return true;
-	GjPagePackTids(page, info, first, n, set->tids + at);
-	if (!take_new_tids(set, n))
-		return false;
-	if (set->keys.width != 0 && narrow)
-		GjNarrowCopy(page, GJ_KEY_COLUMN, info->key_width, first, n,
-					 set->keys.values + at * info->key_width);
-	else if (set->keys.width != 0)
-		append_values(set->keys.values, at, GjDataKeys(page, info), first, info->key_width, n);
-	for (int i = 0; i < set->nincluded; i++)
-	{
-		GjEntryColumn *column = &set->included[i];
-
-		if (column->width == 0)
-			continue;
-		if (narrow)
-			GjNarrowCopy(page, GJ_FIRST_INCLUDED + i, column->width, first, n,
-						 column->values + at * column->width);
-		else
-			append_values(column->values, at, GjDataValues(page, &info->included[i]), first,
-						  column->width, n);
-		if (GjColumnMayHaveNulls(info, i, column))
-			append_nulls(set, column, at, GjDataFindNulls(page, info, i), first, n);
-	}
-	return true;
-}
-
-/*
- * Append the null flags of n adjacent slots
- */
-static void
-append_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int first,
-			 int n)
-{
-	uint32		any = 0;
-	uint8	   *to;
-
-	for (int word = first / GJ_SLOTS_PER_WORD; from != NULL &&
-		 word <= (first + n - 1) / GJ_SLOTS_PER_WORD; word++)
-		any |= from[word];
-	if (any == 0 && !column->has_nulls)
-		return;
-
-	to = GjEntrySetNulls(set, column, at) + at;
-	if (any == 0)
-	{
-		memset(to, 0, n);
-		return;
-	}
-	for (int i = 0; i < n; i++)
-	{
-		int			slot = first + i;
-
-		to[i] = (from[slot / GJ_SLOTS_PER_WORD] >> (slot % GJ_SLOTS_PER_WORD)) & 1;
-	}
 }
 
 /*
@@ -211,38 +203,5 @@ GjEntrySetAddRow(GjEntrySet *set, const GjIndexInfo *info, const char *row)
 		null = (row[info->row_nulls_offset + i / 8] >> (i % 8)) & 1;
 		if (null || column->has_nulls)
 			GjEntrySetNulls(set, column, at)[at] = null;
-	}
-}
-
-static void
-gather_tids(const ItemPointerData *tids, const uint16 *slots, int n, uint64 *to)
-{
-	for (int i = 0; i < n; i++)
-		to[i] = GjPackTid(&tids[slots[i]]);
-}
-
-/*
- * Append the null flags of the slots.  If the page has no NULLs, omit the flags, unless the column
- * had NULLs before.
- */
-static void
-take_nulls(GjEntrySet *set, GjEntryColumn *column, uint64 at, const uint32 *from, int words,
-		   const uint16 *slots, int nslots)
-{
-	uint32		any = 0;
-	uint8	   *to;
-
-	for (int i = 0; from != NULL && i < words; i++)
-		any |= from[i];
-	if (any == 0 && !column->has_nulls)
-		return;
-
-	to = GjEntrySetNulls(set, column, at) + at;
-	if (any == 0)
-		memset(to, 0, nslots);
-	else
-	{
-		for (int i = 0; i < nslots; i++)
-			to[i] = (from[slots[i] / GJ_SLOTS_PER_WORD] >> (slots[i] % GJ_SLOTS_PER_WORD)) & 1;
 	}
 }
