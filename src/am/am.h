@@ -114,5 +114,7 @@ extern IndexBulkDeleteResult *gjbulkdelete(IndexVacuumInfo *info, IndexBulkDelet
 										   void *callback_state);
 extern IndexBulkDeleteResult *gjvacuumcleanup(IndexVacuumInfo *info,
 											  IndexBulkDeleteResult *stats);
+extern bool gjvalidate(Oid opclassoid);
+extern void gjadjustmembers(Oid opfamilyoid, Oid opclassoid, List *operators, List *functions);
 
 #endif							/* GPUJOIN_AM_H */

@@ -49,7 +49,7 @@ typedef struct GjPlanAdditions
 extern const GjPlanAdditions *GjPlanAdded;
 extern void GjPlanInit(void);
 
-/* scanpath.c: the number of keys that an array of unknown length is assumed to have */
+/* keyshare.c: the number of keys that an array of unknown length is assumed to have */
 extern double GjAssumedKeys(double ndistinct);
 
 /* Average width, in statistics, of strings that nearly all have an image: 7 bytes and a header */

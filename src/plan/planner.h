@@ -297,6 +297,11 @@ extern bool GjScanPathHasList(const CustomPath *path);
 extern const CustomPathMethods GjScanPathMethods;
 extern void GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte);
 extern List *GjScanPathFilters(const CustomPath *path);
+
+/* keyshare.c: how many keys conditions have, and which share of the rows */
+extern Selectivity GjEstimateConditions(PlannerInfo *root, IndexOptInfo *index, List *conditions,
+										double *nkeys, Selectivity *nulls);
+extern Selectivity GjKeyShare(PlannerInfo *root, IndexOptInfo *index);
 extern bool GjSourceIsUnknown(const GjSource *source);
 
 /* choosepath.c: GpuAlternative */
