@@ -101,6 +101,8 @@ typedef enum GjScanPrivate
 	GJ_SCAN_ORDER,				/* list of int lists, one for each sort column of ordered rows:
 								 * GjScanOrder */
 	GJ_SCAN_BOUND,				/* Integer: number of ordered rows expected to be fetched */
+	GJ_SCAN_EXCESS,				/* Integer: millionths of the cost that are for more elements of an
+								 * array than PostgreSQL assumes (plan/generic.c) */
 	GJ_SCAN_PRIVATE_COUNT
 } GjScanPrivate;
 

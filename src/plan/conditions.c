@@ -117,6 +117,7 @@ static bool all_cannot_fail(PlannerInfo *root, List *conditions);
 static bool runs_subquery(PlannerInfo *root, const Param *param);
 static GjKeyNode *make_source(const GjSource *source);
 static GjKeyNode *make_and(List *operands);
+static GjKeyNode *make_null_node(const IndexOptInfo *index, GjSourceKind kind);
 static GjKeyNode *fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr,
 								List *siblings, bool *exact, bool *must_wait);
 static bool has_subquery(Node *node, void *root);
@@ -358,14 +359,27 @@ fold_null_test(Fold *cx, NullTest *test)
 {
 	if (!is_null_key((Node *) test, cx->index) || !GjIndexHasNulls(cx->index))
 		return NULL;
-	return GjMakeNullNode(cx->index, GJ_SOURCE_NULL);
+	return make_null_node(cx->index, GJ_SOURCE_NULL);
+}
+
+/*
+ * Make a node of all keys, also of NULL keys if these are wanted
+ */
+GjKeyNode *
+GjMakeWholeNode(const IndexOptInfo *index, bool nulls)
+{
+	List	   *nodes = list_make1(make_null_node(index, GJ_SOURCE_NOT_NULL));
+
+	if (nulls)
+		nodes = lappend(nodes, make_null_node(index, GJ_SOURCE_NULL));
+	return make_node(GJ_STEP_OR, nodes);
 }
 
 /*
  * Make a node of all NULL keys, or of all that are not NULL
  */
-GjKeyNode *
-GjMakeNullNode(const IndexOptInfo *index, GjSourceKind kind)
+static GjKeyNode *
+make_null_node(const IndexOptInfo *index, GjSourceKind kind)
 {
 	GjSource	source = {
 		.kind = kind,

@@ -24,13 +24,12 @@
 
 #include "base/compat.h"
 #include "base/gpujoin.h"
+#include "base/nodes.h"
+#include "node/scanplan.h"
 #include "planner.h"
 
-/* The last scan that was planned, and the fraction of its cost that is for further elements */
-static const Plan *noted_scan = NULL;
-static double noted_excess = 0.0;
-
 static bool has_client_value(Node *node, void *context);
+static bool is_scan(const Plan *plan);
 static Plan *only_child(Plan *plan);
 
 /*
@@ -72,40 +71,33 @@ has_client_value(Node *node, void *context)
 }
 
 /*
- * Note a scan that was planned, and its excess, or forget the last one (NULL)
- */
-void
-GjGenericNote(const Plan *scan, double excess)
-{
-	noted_scan = scan;
-	noted_excess = excess;
-}
-
-/*
  * Lower the cost of a generic plan if its array has an unknown length
  */
 void
 GjGenericPrice(PlannedStmt *planned)
 {
-	Plan	   *plan = planned->planTree;
+	Plan	   *scan = planned->planTree;
 	Cost		excess;
 
-	if (noted_scan == NULL || noted_excess <= 0.0)
-		return;
-	while (plan != NULL && plan != noted_scan)
-		plan = only_child(plan);
-	if (plan == NULL)
+	while (scan != NULL && !is_scan(scan))
+		scan = only_child(scan);
+	if (scan == NULL)
 		return;
 
-	excess = noted_scan->total_cost * noted_excess;
-	for (plan = planned->planTree; plan != NULL; plan = only_child(plan))
+	excess = scan->total_cost * 1e-6 *
+		intVal(list_nth(((CustomScan *) scan)->custom_private, GJ_SCAN_EXCESS));
+	for (Plan *plan = planned->planTree; plan != NULL; plan = only_child(plan))
 	{
 		plan->total_cost = Max(plan->total_cost - excess, 0.0);
 		plan->startup_cost = Min(plan->startup_cost, plan->total_cost);
-		if (plan == noted_scan)
-			break;
 	}
-	GjGenericNote(NULL, 0.0);
+}
+
+static bool
+is_scan(const Plan *plan)
+{
+	return IsA(plan, CustomScan) &&
+		((const CustomScan *) plan)->methods == GjNodeMethods(GJ_SCAN_NAME);
 }
 
 /*

@@ -112,7 +112,7 @@ typedef enum GjScanPathPrivate
 	GJ_SCAN_PATH_BOUND,			/* Integer: like GJ_SCAN_BOUND */
 	GJ_SCAN_PATH_CHARGED,		/* Integer: number of rows charged, see GjCostReturned(), but not
 								 * those of entries that lack a value */
-	GJ_SCAN_PATH_EXCESS,		/* Integer: millionths of the cost above that for a short array */
+	GJ_SCAN_PATH_EXCESS,		/* Integer: like GJ_SCAN_EXCESS */
 	GJ_SCAN_PATH_COUNT
 } GjScanPathPrivate;
 
@@ -227,7 +227,7 @@ extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *i
 							 const char **refused);
 extern List *GjMakeKeyPlan(List *conditions, List **values);
 extern bool GjHashIsHarmless(Oid function);
-extern GjKeyNode *GjMakeNullNode(const IndexOptInfo *index, GjSourceKind kind);
+extern GjKeyNode *GjMakeWholeNode(const IndexOptInfo *index, bool nulls);
 extern bool GjIndexIsHarmless(const IndexOptInfo *index);
 extern Node *GjReadCast(Node *expr, Oid *cast);
 
@@ -289,7 +289,6 @@ extern bool GjValuesAreSameEverywhere(PlannerInfo *root, List *rinfos);
 /* generic.c: what a generic plan costs */
 extern double GjGenericExcess(PlannerInfo *root, const GjCostInput *input, List *conditions,
 							  Cost cost);
-extern void GjGenericNote(const Plan *scan, double excess);
 extern void GjGenericPrice(PlannedStmt *planned);
 
 /* scanpath.c: GpuScan */

@@ -154,7 +154,6 @@ rewrite_plan_query(GJ_PLANNER_ARGUMENTS)
 	PlannedStmt *plan;
 	Query	   *other = NULL;
 
-	GjGenericNote(NULL, 0.0);
 	if (gj_enabled)
 	{
 		rewrite_query(query, params);

@@ -796,10 +796,9 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 								   GjFindPartitions(root, rel, index, &share));
 	scan->custom_private = lappend(lappend(scan->custom_private, order),
 								   list_nth(path->custom_private, GJ_SCAN_PATH_BOUND));
+	scan->custom_private = lappend(scan->custom_private,
+								   list_nth(path->custom_private, GJ_SCAN_PATH_EXCESS));
 	Assert(list_length(scan->custom_private) == GJ_SCAN_PRIVATE_COUNT);
-
-	GjGenericNote(&scan->scan.plan,
-				  1e-6 * intVal(list_nth(path->custom_private, GJ_SCAN_PATH_EXCESS)));
 	return &scan->scan.plan;
 }
 

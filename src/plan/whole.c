@@ -121,15 +121,7 @@ GjFoldWhole(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char 
 	condition = palloc0(sizeof(GjKeyCondition));
 	condition->rinfo = rinfo;
 	condition->exact = true;
-	condition->node = GjMakeNullNode(index, GJ_SOURCE_NOT_NULL);
-	if (nulls)
-	{
-		GjKeyNode  *all = palloc0(sizeof(GjKeyNode));
-
-		all->step = GJ_STEP_OR;
-		all->operands = list_make2(condition->node, GjMakeNullNode(index, GJ_SOURCE_NULL));
-		condition->node = all;
-	}
+	condition->node = GjMakeWholeNode(index, nulls);
 	return list_make1(condition);
 }
 
