@@ -358,7 +358,7 @@ create_groups(GjAggState *agg, CustomScan *plan, EState *estate)
 			agg_specs[i].restore = GjTextOfWords;
 		}
 	}
-	agg->groups = GjGroupsCreate(estate->es_query_cxt, GjWorkMemory(), agg->is_partial,
+	agg->groups = GjGroupsCreate(estate->es_query_cxt, get_hash_memory_limit(), agg->is_partial,
 								 list_length(groupings), group_specs, naggs, agg_specs);
 	GjGroupsExpect(agg->groups, intVal(agg_get_private(plan, GJ_AGG_EXPECTED)));
 	if (!agg->is_partial && gj_device_aggregate && GjServiceReady(NULL))

@@ -67,7 +67,8 @@ GjCombineCan(const GjCombined *combined, const GjReduceRequest *request)
 	return GjCombineMay(request) && has_same_form(to, request) &&
 		has_same_keys(&to->reduction, &request->reduction) && to->by_key == request->by_key &&
 		(!to->by_key || Max(request->part, 0) == Max(to->part, 0)) &&
-		most <= PG_UINT32_MAX && Min(most, to->reduction.nkeys) <= GjWorkMemory() / 2 / bytes;
+		most <= PG_UINT32_MAX &&
+		Min(most, to->reduction.nkeys) <= get_hash_memory_limit() / 2 / bytes;
 }
 
 /*

@@ -541,12 +541,11 @@ convert_words(GjReader *reader, GjReaderColumn *column, const GjShapeOutput *out
 static const GjShapeOutput *
 reader_find_output(const GjRowShape *shape, int at)
 {
-	for (int i = 0; i < shape->noutputs; i++)
-	{
-		if (shape->outputs[i].at == at)
-			return &shape->outputs[i];
-	}
-	elog(ERROR, "a batch lacks attribute %d of the result", at + 1);
+	const GjShapeOutput *output = GjShapeFind(shape, at);
+
+	if (output == NULL)
+		elog(ERROR, "a batch lacks attribute %d of the result", at + 1);
+	return output;
 }
 
 static void
@@ -1003,7 +1002,7 @@ GjReaderEncode(GjReader *reader, int column, bool by_image)
 	Assert(to->width == sizeof(int64));
 	to->coded = GjStraysAddType(reader->strays, att->atttypid, att->attcollation, by_image);
 	to->known = palloc(FIRST_KNOWN * sizeof(int64));
-	reader->most_known = Max(GjWorkMemory() / KNOWN_PART / sizeof(int64), FIRST_KNOWN);
+	reader->most_known = Max(get_hash_memory_limit() / KNOWN_PART / sizeof(int64), FIRST_KNOWN);
 	return to->coded;
 }
 

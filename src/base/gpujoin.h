@@ -131,7 +131,6 @@ extern double gj_device_search_cost;
 extern void GjGucInit(void);
 extern bool GjWantsAllGpus(void);
 extern const char *GjGpuName(int n);
-extern Size GjWorkMemory(void); /* work_mem * hash_mem_multiplier, bytes */
 
 /*
  * Return true if a code of a kind that may be a hash (pages/pages.h) does not tell the value

@@ -565,12 +565,3 @@ define_cost(const char *name, const char *description, double *variable, double 
 							 NULL,
 							 NULL);
 }
-
-/*
- * Return the memory that a node may use for keys and TIDs before it must economize
- */
-Size
-GjWorkMemory(void)
-{
-	return get_hash_memory_limit();
-}

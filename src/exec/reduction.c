@@ -33,6 +33,7 @@
 
 #include "access/htup_details.h"
 #include "catalog/pg_statistic.h"
+#include "miscadmin.h"
 #include "utils/lsyscache.h"
 #include "utils/rel.h"
 #include "utils/syscache.h"
@@ -63,7 +64,6 @@ static int64 value_of(Datum value, Oid type);
 static bool find_column(const GjTableScan *table, const GjRowShape *shape, int at,
 						uint32 *column);
 static bool is_key(const GjRowShape *shape, int at);
-static const GjShapeOutput *reduction_find_output(const GjRowShape *shape, int at);
 static bool choose_groups(const GjTableScan *table, const GjRowShape *shape,
 						  GjReduceRequest *request);
 static bool group_by_columns(const GjTableScan *table, GjReduceRequest *request,
@@ -111,7 +111,7 @@ GjReducePrepare(const GjTableScan *table, const GjRowShape *shape, GjReduceReque
 	GjReduction *reduction = &request->reduction;
 	gjd_reduction *asked = &reduction->asked;
 
-	reduction->limit = GjWorkMemory() / 2;
+	reduction->limit = get_hash_memory_limit() / 2;
 	reduction->nkeys = GjCountListed(table->keys, reduction->proofs);
 	if (shape == NULL || !may_reduce(table, reduction->proofs) ||
 		!choose_groups(table, shape, request))
@@ -285,7 +285,7 @@ value_of(Datum value, Oid type)
 static bool
 find_column(const GjTableScan *table, const GjRowShape *shape, int at, uint32 *column)
 {
-	const GjShapeOutput *output = reduction_find_output(shape, at);
+	const GjShapeOutput *output = GjShapeFind(shape, at);
 
 	if (output == NULL)
 		return false;
@@ -299,23 +299,9 @@ find_column(const GjTableScan *table, const GjRowShape *shape, int at, uint32 *c
 static bool
 is_key(const GjRowShape *shape, int at)
 {
-	const GjShapeOutput *output = reduction_find_output(shape, at);
+	const GjShapeOutput *output = GjShapeFind(shape, at);
 
 	return output != NULL && output->column == 0;
-}
-
-/*
- * Return how a column of the result is filled from entries, or NULL if it is not
- */
-static const GjShapeOutput *
-reduction_find_output(const GjRowShape *shape, int at)
-{
-	for (int i = 0; i < shape->noutputs; i++)
-	{
-		if (shape->outputs[i].at == at)
-			return &shape->outputs[i];
-	}
-	return NULL;
 }
 
 /*

@@ -42,6 +42,7 @@
 #include "executor/execdesc.h"
 #include "executor/executor.h"
 #include "executor/instrument.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "tcop/pquery.h"
 #include "utils/lsyscache.h"
@@ -635,7 +636,7 @@ share_keys(GjScanState *scan)
 Size
 GjScanMemory(const GjScanState *scan)
 {
-	return GjMemoryLeft(GjWorkMemory(), GjKeySetMemory(scan->table.keys));
+	return GjMemoryLeft(get_hash_memory_limit(), GjKeySetMemory(scan->table.keys));
 }
 
 /*-------------------------------------------------------------------------

@@ -33,6 +33,7 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
+#include "miscadmin.h"
 #include "utils/memutils.h"
 
 #include "base/compat.h"
@@ -164,7 +165,7 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, GjExact *tuples, bo
 	scan->lookup = lookup;
 	table->keys = keys;
 	GjEntryFilterSetExact(table->entry_filter, keys, tuples);
-	GjParallelMatch(table, entries_columns(scan), GjWorkMemory() / 2, all_keys);
+	GjParallelMatch(table, entries_columns(scan), get_hash_memory_limit() / 2, all_keys);
 	table->keys = NULL;
 }
 

@@ -17,6 +17,7 @@
 #include "postgres.h"
 
 #include "executor/executor.h"
+#include "miscadmin.h"
 #include "nodes/nodeFuncs.h"
 #include "nodes/value.h"
 #include "storage/spin.h"
@@ -150,7 +151,7 @@ begin_small(GjJoinState *state, EState *estate, int eflags)
 	state->value_column = find_value_column(state, value);
 	state->list = init_list(state, small_plan);
 	state->small = GjSmallCreate(estate->es_query_cxt, ExecGetResultType(small_plan),
-								 policy, GjWorkMemory(), &state->small_stats);
+								 policy, get_hash_memory_limit(), &state->small_stats);
 	begin_parts(state);
 }
 

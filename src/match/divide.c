@@ -455,15 +455,6 @@ GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity, doubl
 }
 
 /*
- * Return true if a request should be made, for the next "step" keys
- */
-bool
-GjPiecesGoOn(const GjPieces *pieces)
-{
-	return pieces->step > 0 && pieces->expected <= pieces->max_requests * pieces->target;
-}
-
-/*
  * Advance to the next keys, after a request that was answered with nfound entries
  */
 void

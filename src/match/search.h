@@ -190,6 +190,15 @@ typedef struct GjPieces
 	double		max_requests;	/* with more requests to come, the CPU is quicker */
 } GjPieces;
 
+/*
+ * Return true if a request should be made, for the next "step" keys
+ */
+static inline bool
+GjPiecesGoOn(const GjPieces *pieces)
+{
+	return pieces->step > 0 && pieces->expected <= pieces->max_requests * pieces->target;
+}
+
 /* A process's part in a match */
 typedef enum GjShareRole
 {
@@ -237,7 +246,6 @@ struct GjSharedFind
 /* divide.c: the keys of a match in parts */
 extern void GjPiecesBegin(GjPieces *pieces, uint64 first, uint64 end, uint64 capacity,
 						  double max_requests, double expected);
-extern bool GjPiecesGoOn(const GjPieces *pieces);
 extern void GjPiecesTook(GjPieces *pieces, uint64 nfound);
 extern void GjPiecesDivide(GjPieces *pieces, uint64 nfound);
 extern GjShareRole GjShareEnter(GjShare *share, bool whole);

@@ -53,6 +53,7 @@
 
 #include <float.h>
 #include <math.h>
+#include "miscadmin.h"
 
 #include "catalog/pg_class_d.h"
 #include "catalog/pg_type_d.h"
@@ -1091,7 +1092,7 @@ cost_collect(const GjJoinCandidate *cand, Cost *cost)
 {
 	double		rows = cand->small->rows;
 	double		bytes = rows * (MAXALIGN(cand->small->reltarget->width) + SMALL_ROW_OVERHEAD);
-	double		nbatches = ceil(bytes / GjWorkMemory());
+	double		nbatches = ceil(bytes / get_hash_memory_limit());
 
 	*cost = cand->small_path->total_cost + groups_cost(cand) +
 		rows * (cpu_operator_cost + cpu_tuple_cost);

@@ -42,7 +42,6 @@ static inline bool is_made(const GjShapeOutput *output);
 static void check_plan(const Scan *plan, List *attnos);
 static int	column_of_index(Relation index, AttrNumber attno);
 static bool describe_value(TupleDesc desc, AttrNumber attno, GjTuplePlace *place);
-static const GjShapeOutput *find_output(const GjRowShape *shape, AttrNumber attno);
 static void add_output(GjRowShape *shape, AttrNumber attno, const GjShapeOutput *output);
 static void order_outputs(GjRowShape *shape);
 static void swap_outputs(GjRowShape *shape, int i, int j);
@@ -239,24 +238,13 @@ GjShapeOfTarget(const GjRowShape *row, List *tlist, Index varno)
 		Var		   *var = (Var *) entry->expr;
 		const GjShapeOutput *output;
 
-		output = IsA(var, Var) && var->varno == varno ? find_output(row, var->varattno) : NULL;
+		output = IsA(var, Var) && var->varno == varno ? GjShapeFind(row, var->varattno - 1) : NULL;
 		if (output == NULL)
 			return NULL;
 		add_output(shape, entry->resno, output);
 	}
 	order_outputs(shape);
 	return shape;
-}
-
-static const GjShapeOutput *
-find_output(const GjRowShape *shape, AttrNumber attno)
-{
-	for (int i = 0; i < shape->noutputs; i++)
-	{
-		if (shape->outputs[i].at == attno - 1)
-			return &shape->outputs[i];
-	}
-	return NULL;
 }
 
 static void

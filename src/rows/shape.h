@@ -93,6 +93,20 @@ extern bool GjReadTupleColumn(const HeapTupleData *tuples, const GjRowShape *sha
 							  char *values, uint8 *nulls);
 
 /*
+ * Return how an attribute is filled, counted from 0; NULL if it is not
+ */
+static inline const GjShapeOutput *
+GjShapeFind(const GjRowShape *shape, int at)
+{
+	for (int i = 0; i < shape->noutputs; i++)
+	{
+		if (shape->outputs[i].at == at)
+			return &shape->outputs[i];
+	}
+	return NULL;
+}
+
+/*
  * Make sure that the slot is a stored virtual tuple.  It remains one between rows, unless it has
  * been cleared or materialized.
  */
