@@ -175,6 +175,8 @@ is(answers($_), 'reference', "$_ keys: the device answers beside requests that w
   foreach 1, 2000;
 wait_replaced($node, signal_helper($node, 'KILL'));
 finish_service($_) foreach @holders;
+# a loader may be at work
+$node->safe_psql('postgres', q{SELECT gpujoin_load('a_k')});
 is(answers(1), 'reference', 'and after them');
 $node->safe_psql('postgres', 'DROP TABLE a');
 

@@ -8,6 +8,7 @@ use Exporter 'import';
 use IPC::Run;
 use PostgreSQL::Test::Cluster;
 use PostgreSQL::Test::Utils;
+use Sessions;
 use Test::More;
 
 our @EXPORT = qw(new_server differing uses_node log_is_clean wait_for_query log_comes_to
@@ -44,14 +45,14 @@ sub differing
 	{
 		my $digest = "SELECT count(*) || ' ' || "
 		  . "md5(coalesce(string_agg(t::text, E'\\n' ORDER BY t::text), '')) FROM ($query) t;";
-		my ($status, $out, $err) = $node->psql('postgres', qq{
+		my ($status, $out, $err) = ask_shared($node, 'postgres', qq{
 			BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
 			SET LOCAL gpujoin.enabled = off;
 			$digest
 			SET LOCAL gpujoin.enabled = on;
 			SET LOCAL gpujoin.force = on;
 			$digest
-			COMMIT;});
+			COMMIT});
 		my ($stock, $ours) = split /\n/, $out;
 
 		push @different, "$query: stock " . ($stock // "nothing") . ", ours " . ($ours // $err)
