@@ -36,7 +36,8 @@ DECLARE
 	result text;
 BEGIN
 	PERFORM set_config('gpujoin.enabled', ours::text, true),
-		set_config('gpujoin.force', ours::text, true);
+		set_config('gpujoin.force', ours::text, true),
+		set_config('max_parallel_workers', CASE WHEN ours THEN '8' ELSE '0' END, true);
 	EXECUTE format('SELECT md5(string_agg(q::text, '' '' %s)) FROM (%s) q',
 		CASE WHEN query LIKE '% LIMIT %' THEN '' ELSE 'ORDER BY q::text' END, query) INTO result;
 	RETURN result;

@@ -8,12 +8,15 @@ DECLARE
 	rows_of text := 'SELECT array_agg(q::text) FROM (' || query || ') q';
 	got text[];
 	expected text[];
+	workers text := current_setting('max_parallel_workers');
 BEGIN
 	SET LOCAL gpujoin.force = on;
 	EXECUTE rows_of INTO got;
 	SET LOCAL gpujoin.force = off;
 	SET LOCAL gpujoin.enabled = off;
+	SET LOCAL max_parallel_workers = 0;
 	EXECUTE rows_of INTO expected;
+	PERFORM set_config('max_parallel_workers', workers, true);
 	SET LOCAL gpujoin.enabled = on;
 	n := coalesce(cardinality(got), 0);
 	differ := 0;

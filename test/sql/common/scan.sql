@@ -1,6 +1,6 @@
 \set ECHO none
 -- Compare the rows of a query without and with gpujoin: return their number, whether they are the
--- same, and whether the plan has our node.
+-- same, and whether the plan has our node. PostgreSQL's own answer needs no workers.
 CREATE FUNCTION compare(query text, wanted text DEFAULT 'GpuScan') RETURNS text LANGUAGE plpgsql AS $$
 DECLARE
 	collect text := format('SELECT coalesce(array_agg(q::text ORDER BY q::text), ''{}'') FROM (%s) q', query);
@@ -8,9 +8,12 @@ DECLARE
 	ours text[];
 	line text;
 	node text := 'NO ' || upper(wanted);
+	workers text := current_setting('max_parallel_workers');
 BEGIN
 	SET LOCAL gpujoin.enabled = off;
+	SET LOCAL max_parallel_workers = 0;
 	EXECUTE collect INTO stock;
+	PERFORM set_config('max_parallel_workers', workers, true);
 	SET LOCAL gpujoin.enabled = on;
 	EXECUTE collect INTO ours;
 	FOR line IN EXECUTE 'EXPLAIN (COSTS OFF) ' || collect LOOP
