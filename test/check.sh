@@ -242,7 +242,7 @@ print_count() {
 # Print each suite that begins, and a count every half minute, until it is killed.
 show_progress() {
     local shown=0 next=$((SECONDS + 30)) names name
-    while sleep 1; do
+    while sleep 5; do
         mapfile -s "$shown" -t names <"$work/begun"
         for name in "${names[@]}"; do note "$name begins"; done
         shown=$((shown + ${#names[@]}))
