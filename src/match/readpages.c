@@ -42,8 +42,12 @@
 #define MAX_FEW_KEYS			8
 #define MAX_KEYS_UNBUILT		32
 
-/* Number of bitmap words whose hits are prefetched while those of the next words are found */
+/*
+ * Number of bitmap words whose hits are prefetched while those of the next words are found; up to
+ * this many listed keys have so few hits that the whole page is one part
+ */
 #define PART_WORDS				4
+#define MAX_WHOLE_KEYS			2
 
 /* Number of slots around the expected one that are searched first for a key */
 #define NEAR_SLOTS				16
@@ -654,6 +658,8 @@ find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page followi
 	const char *page_keys = GjDataGetKeys(page, info, widened);
 	const uint32 *used = GjDataUsed(page, info);
 	Size		word_keys = GJ_SLOTS_PER_WORD * info->key_width;
+	int			part = GjKeySetIsList(keys) && GjKeySetCount(keys) <= MAX_WHOLE_KEYS ?
+		GJ_MAX_WORDS : PART_WORDS;
 	uint32		all[GJ_MAX_WORDS];
 	int			words;
 
@@ -666,7 +672,7 @@ find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page followi
 		const char *ahead = following == NULL ? NULL :
 			GjDataKeys(following, info) + word * word_keys;
 
-		words = Min(GjDataWords(page, info) - word, PART_WORDS);
+		words = Min(GjDataWords(page, info) - word, part);
 		if (!GjKernelMatch(keys, page_keys + word * word_keys, used + word, words,
 						   &hits->bits[word], ahead))
 			continue;
