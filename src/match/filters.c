@@ -5,11 +5,13 @@
  *
  * A search for few keys would read all pages of the delta, and a search for thousands of keys most
  * pages of each small run, although few of the keys are there.  So a process that searches an index
- * again and again keeps filters of their keys in its own memory: one for each page of a delta, one
- * and a half kilobytes, and one for each small run, ten bits an entry.  A search skips pages of a
- * delta whose filters have none of its keys, and looks up in a run only the keys that the run's
- * filter has.  Of the other keys, one in 170 seems to be on a page of 800 slots, one in thirty
- * to fifty in a run.
+ * again and again keeps filters of their keys in its own memory: one for each page of a delta, two
+ * kilobytes, and one for each small run, ten bits an entry.  A search skips pages of a delta whose
+ * filters have none of its keys, and looks up in a run only the keys that the run's filter has.  Of
+ * the other keys, one in 400 seems to be on a page of 800 slots, one in thirty to fifty in a run.
+ *
+ * The filters of sixteen pages are stored together, the bits of all pages for one hash side by
+ * side: so three loads for a key tell which of the sixteen may have it.
  *
  * Why no hit is skipped: a filter has all keys that its page or run will ever have.
  *
@@ -38,6 +40,7 @@
 #include "postgres.h"
 
 #include "miscadmin.h"
+#include "port/pg_bitutils.h"
 #include "storage/bufmgr.h"
 #include "utils/memutils.h"
 #include "utils/rel.h"
@@ -47,16 +50,18 @@
 #include "search.h"
 
 /*
- * Deltas with filters: minimum number of pages; maximum number of listed keys of a search, of pages
- * with filters, and of filters that one search makes
+ * Deltas with filters: minimum number of pages, one of which is usually open and has none; maximum
+ * number of listed keys of a search, of pages with filters, and of filters that one search makes
  */
-#define LEAST_PAGES				16
+#define LEAST_PAGES				3
 #define MAX_KEYS				16
 #define MAX_PAGES				2048
 #define FILTERS_A_SEARCH		64
 
-/* Number of pages whose filters are prefetched */
-#define PAGES_AHEAD				4
+/* Number of pages whose filters are stored together, of bits of each, and of those of a key */
+#define GROUP_PAGES				16
+#define PAGE_BITS_LOG			14
+#define KEY_BITS				3
 
 /*
  * Runs with filters: minimum number of pages, maximum number of entries, and of listed keys for
@@ -72,15 +77,14 @@
 /*
  * Number of deltas and of runs for which a process keeps filters, and number of searches, those of
  * a delta and of an index's runs counted apart, after which the filters of one that they did not
- * use may be replaced.  So if many deltas are searched in turn, four keep theirs.
+ * use may be replaced.  So if many deltas are searched in turn, eight keep theirs.
  */
-#define FILTERED_DELTAS			4
+#define FILTERED_DELTAS			8
 #define FILTERED_RUNS			32
 #define FILTERS_STAY			64
 
-/* Maximum memory for filters of runs, in words; number of words of a page's filter */
+/* Maximum memory for filters of runs, in words */
 #define MAX_RUN_WORDS			(UINT64CONST(1) << 20)
-#define PAGE_WORDS				192
 
 /* Number of keys whose words of a run's filter are prefetched */
 #define KEYS_AHEAD				16
@@ -88,12 +92,21 @@
 /* Bits of a run's filter for each entry */
 #define BITS_AN_ENTRY			10
 
-/* The bits of a listed key, and their word, in the filter of a page */
-typedef struct KeyBits
+/* The filters of some pages: for each bit number, one bit a page */
+typedef struct PageFilters
 {
-	uint32		word;
-	uint64		bits;
-} KeyBits;
+	uint16		made;			/* pages that have a filter */
+	uint16		bits[1 << PAGE_BITS_LOG];
+} PageFilters;
+
+/* What is in the slots of a page, also in those that are not in use */
+typedef struct PageKeys
+{
+	int			n;
+	int64		keys[GJ_MAX_SLOTS];
+} PageKeys;
+
+StaticAssertDecl(GROUP_PAGES == sizeof(uint16) * BITS_PER_BYTE, "a page is a bit of an uint16");
 
 /* Identifies a delta or run */
 typedef struct Filtered
@@ -117,9 +130,7 @@ typedef struct FilteredDelta
 {
 	Filtered	id;
 	BlockNumber seen;			/* number of its pages at the last search; 0 before the first one */
-	uint64	   *words;			/* of the pages' filters, in the order of the delta's list */
-	BlockNumber room;			/* number of filters for which there is memory */
-	uint64		filtered[MAX_PAGES / 64];	/* one bit a page: it has a filter */
+	PageFilters *groups[MAX_PAGES / GROUP_PAGES];	/* in the order of the delta's list */
 } FilteredDelta;
 
 /* A small run that this process has searched */
@@ -139,14 +150,13 @@ static FilteredDelta *find_delta(const GjSearch *search, const GjDelta *delta, b
 static bool is_of_index(const Filtered *id, const GjSearch *search);
 static void set_id(Filtered *id, const GjSearch *search, uint32 run);
 static bool is_delta(const GjIndexState *state, uint32 run);
+static void forget_delta(FilteredDelta *filtered);
 static void make_page_filters(const GjSearch *search, FilteredDelta *filtered,
 							  const GjDelta *delta, const BlockNumber *blocks);
-static void reserve_filters(FilteredDelta *filtered, BlockNumber n);
 static void *allocate(Size size);
 static bool is_open(const GjIndexState *state, BlockNumber block);
-static bool filter_page(const GjSearch *search, BlockNumber block, uint32 run, uint64 *words,
-						uint32 nwords);
-static bool may_have_any(const FilteredDelta *filtered, BlockNumber i, const KeyBits *bits,
+static bool read_keys(const GjSearch *search, BlockNumber block, uint32 run, PageKeys *keys);
+static uint16 find_pages(const FilteredDelta *filtered, BlockNumber first, const uint64 *hashes,
 						 int n);
 static bool is_small(const GjSearch *search, int i);
 static FilteredRun *find_run(const GjSearch *search, uint32 run);
@@ -156,13 +166,28 @@ static void forget_old_runs(const GjSearch *search);
 static bool make_run_filter(const GjSearch *search, FilteredRun *filtered, const GjRun *run);
 static bool add_run(const GjSearch *search, const GjRun *run, uint64 *words, uint32 nwords);
 
+static inline uint64
+hash_key(int64 key)
+{
+	return (uint64) key * UINT64CONST(0x9E3779B97F4A7C15);
+}
+
 /*
- * Return the bits of a key, and find their word
+ * Return the number of the i-th bit of a key in the filters of pages
+ */
+static inline uint16
+page_bit(uint64 hash, int i)
+{
+	return hash >> (64 - (i + 1) * PAGE_BITS_LOG) & ((1 << PAGE_BITS_LOG) - 1);
+}
+
+/*
+ * Return the bits of a key in the filter of a run, and find their word
  */
 static inline uint64
 find_bits(int64 key, uint32 nwords, uint32 *word)
 {
-	uint64		hash = (uint64) key * UINT64CONST(0x9E3779B97F4A7C15);
+	uint64		hash = hash_key(key);
 
 	*word = (hash >> 32) * nwords >> 32;
 	return UINT64CONST(1) << (hash >> 41 & 63) | UINT64CONST(1) << (hash >> 35 & 63) |
@@ -179,14 +204,14 @@ GjFilterDeltas(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks
 {
 	const GjKeySet *keys = search->keys;
 	bool		few = GjKeySetCount(keys) <= MAX_KEYS;
-	KeyBits		bits[MAX_KEYS];
+	uint64		hashes[MAX_KEYS];
 	BlockNumber first = 0;
 	BlockNumber nleft = 0;
 
 	if (!GjKeySetIsList(keys))
 		return;
 	for (uint64 key = 0; key < GjKeySetCount(keys) && few; key++)
-		bits[key].bits = find_bits(GjKeySetAt(keys, key), PAGE_WORDS, &bits[key].word);
+		hashes[key] = hash_key(GjKeySetAt(keys, key));
 	for (int i = 0; i < lengthof(search->state.deltas); i++)
 	{
 		const GjDelta *delta = &search->state.deltas[i];
@@ -197,11 +222,15 @@ GjFilterDeltas(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks
 			filtered = find_delta(search, delta, few);
 		if (filtered != NULL)
 			make_page_filters(search, filtered, delta, blocks + first);
-		for (BlockNumber page = 0; page < n; page++)
+		for (BlockNumber page = 0; page < n; page += GROUP_PAGES)
 		{
-			if (!few || filtered == NULL ||
-				may_have_any(filtered, page, bits, GjKeySetCount(keys)))
-				blocks[nleft++] = blocks[first + page];
+			uint32		left = !few || filtered == NULL ? PG_UINT16_MAX :
+				find_pages(filtered, page, hashes, GjKeySetCount(keys));
+
+			if (n - page < GROUP_PAGES)
+				left &= (1 << (n - page)) - 1;
+			for (; left != 0; left &= left - 1)
+				blocks[nleft++] = blocks[first + page + pg_rightmost_one_pos32(left)];
 		}
 		first += n;
 	}
@@ -240,11 +269,20 @@ find_delta(const GjSearch *search, const GjDelta *delta, bool few)
 	one = oldest;
 	if (!few || nfiltered_searches - one->id.used <= FILTERS_STAY)
 		return NULL;
-	if (one->words != NULL)
-		pfree(one->words);
-	memset(one, 0, sizeof(*one));
+	forget_delta(one);
 	set_id(&one->id, search, delta->run);
 	return one;
+}
+
+static void
+forget_delta(FilteredDelta *filtered)
+{
+	for (int i = 0; i < lengthof(filtered->groups); i++)
+	{
+		if (filtered->groups[i] != NULL)
+			pfree(filtered->groups[i]);
+	}
+	memset(filtered, 0, sizeof(*filtered));
 }
 
 static bool
@@ -290,36 +328,33 @@ make_page_filters(const GjSearch *search, FilteredDelta *filtered, const GjDelta
 	filtered->seen = delta->data_pages;
 	if (seen == 0 || delta->data_pages - seen > FILTERS_A_SEARCH)
 		return;
-	reserve_filters(filtered, n);
 	for (BlockNumber page = 0; page < n && made < FILTERS_A_SEARCH; page++)
 	{
-		uint64		bit = UINT64CONST(1) << page % 64;
-		uint64	   *words = filtered->words + (Size) page * PAGE_WORDS;
+		PageFilters *group = filtered->groups[page / GROUP_PAGES];
+		uint16		bit = 1 << page % GROUP_PAGES;
+		PageKeys	keys;
 
-		if ((filtered->filtered[page / 64] & bit) != 0 || is_open(&search->state, blocks[page]))
+		if (group != NULL && group->made == PG_UINT16_MAX)
+		{
+			page |= GROUP_PAGES - 1;
 			continue;
-		memset(words, 0, PAGE_WORDS * sizeof(uint64));
-		if (!filter_page(search, blocks[page], delta->run, words, PAGE_WORDS))
+		}
+		if ((group != NULL && (group->made & bit) != 0) || is_open(&search->state, blocks[page]))
+			continue;
+		if (!read_keys(search, blocks[page], delta->run, &keys))
 			return;
-		filtered->filtered[page / 64] |= bit;
+		if (group == NULL)
+			group = filtered->groups[page / GROUP_PAGES] = allocate(sizeof(PageFilters));
+		for (int i = 0; i < keys.n; i++)
+		{
+			uint64		hash = hash_key(keys.keys[i]);
+
+			for (int j = 0; j < KEY_BITS; j++)
+				group->bits[page_bit(hash, j)] |= bit;
+		}
+		group->made |= bit;
 		made++;
 	}
-}
-
-/*
- * Make room for the filters of n pages
- */
-static void
-reserve_filters(FilteredDelta *filtered, BlockNumber n)
-{
-	Size		size;
-
-	if (n <= filtered->room)
-		return;
-	n = Min(Max(n, 2 * filtered->room), MAX_PAGES);
-	size = (Size) n * PAGE_WORDS * sizeof(uint64);
-	filtered->words = filtered->words == NULL ? allocate(size) : repalloc(filtered->words, size);
-	filtered->room = n;
 }
 
 static void *
@@ -328,7 +363,7 @@ allocate(Size size)
 	if (filter_context == NULL)
 		filter_context = AllocSetContextCreate(TopMemoryContext, "gpujoin filters",
 											   ALLOCSET_DEFAULT_SIZES);
-	return MemoryContextAlloc(filter_context, size);
+	return MemoryContextAllocZero(filter_context, size);
 }
 
 /*
@@ -363,26 +398,12 @@ may_have_key(const KeyFilter *filter, int64 key)
 	return (filter->words[word] & bits) == bits;
 }
 
-static pg_attribute_always_inline void
-set_key_bits(uint64 *words, uint32 nwords, const char *keys, int width, int n)
-{
-	for (int i = 0; i < n; i++)
-	{
-		int64		key = width == sizeof(int32) ? ((const int32 *) keys)[i] :
-			((const int64 *) keys)[i];
-		uint32		word;
-		uint64		bits = find_bits(key, nwords, &word);
-
-		words[word] |= bits;
-	}
-}
-
 /*
- * Add the keys of a page to a filter, also what is in slots that are not in use; returns false if
- * it does not belong to the delta or run any longer, which the search will report
+ * Read the keys of a page; returns false if it does not belong to the delta or run any longer,
+ * which the search will report
  */
 static bool
-filter_page(const GjSearch *search, BlockNumber block, uint32 run, uint64 *words, uint32 nwords)
+read_keys(const GjSearch *search, BlockNumber block, uint32 run, PageKeys *keys)
 {
 	const GjIndexInfo *info = search->info;
 	Buffer		buffer = ReadBuffer(search->index, block);
@@ -397,37 +418,39 @@ filter_page(const GjSearch *search, BlockNumber block, uint32 run, uint64 *words
 	if (listed)
 	{
 		int64		widened[GJ_MAX_SLOTS];
-		const char *keys;
+		const char *values;
 
 		GjNarrowDemand(search->index, block, page, info);
-		keys = GjDataGetKeys(page, info, widened);
-		if (info->key_width == sizeof(int32))
-			set_key_bits(words, nwords, keys, sizeof(int32), GjDataSlots(page, info));
-		else
-			set_key_bits(words, nwords, keys, sizeof(int64), GjDataSlots(page, info));
+		values = GjDataGetKeys(page, info, widened);
+		keys->n = GjDataSlots(page, info);
+		for (int i = 0; i < keys->n; i++)
+			keys->keys[i] = info->key_width == sizeof(int32) ? ((const int32 *) values)[i] :
+				((const int64 *) values)[i];
 	}
 	UnlockReleaseBuffer(buffer);
 	return listed;
 }
 
 /*
- * Return true if a page of a delta may have a listed key
+ * Return the pages of a group, from this one on, that may have a listed key
  */
-static bool
-may_have_any(const FilteredDelta *filtered, BlockNumber i, const KeyBits *bits, int n)
+static uint16
+find_pages(const FilteredDelta *filtered, BlockNumber first, const uint64 *hashes, int n)
 {
-	const uint64 *words;
-	bool		may_have = false;
+	const PageFilters *group = first < MAX_PAGES ? filtered->groups[first / GROUP_PAGES] : NULL;
+	uint16		may_have = 0;
 
-	if (i >= MAX_PAGES || (filtered->filtered[i / 64] >> i % 64 & 1) == 0)
-		return true;
-	words = filtered->words + (Size) i * PAGE_WORDS;
+	if (group == NULL)
+		return PG_UINT16_MAX;
 	for (int key = 0; key < n; key++)
 	{
-		GjPrefetch(&words[PAGES_AHEAD * PAGE_WORDS + bits[key].word]);
-		may_have |= (words[bits[key].word] & bits[key].bits) == bits[key].bits;
+		uint16		have = PG_UINT16_MAX;
+
+		for (int i = 0; i < KEY_BITS; i++)
+			have &= group->bits[page_bit(hashes[key], i)];
+		may_have |= have;
 	}
-	return may_have;
+	return may_have | ~group->made;
 }
 
 /* Runs ---------------------------------------------------------------------------- */
@@ -614,7 +637,18 @@ add_run(const GjSearch *search, const GjRun *run, uint64 *words, uint32 nwords)
 	bool		listed = GjRunGetBlocks(search->index, run, blocks);
 
 	for (Size i = run->directory_pages; i < n && listed; i++)
-		listed = filter_page(search, blocks[i], run->run, words, nwords);
+	{
+		PageKeys	keys;
+
+		listed = read_keys(search, blocks[i], run->run, &keys);
+		for (int j = 0; j < keys.n && listed; j++)
+		{
+			uint32		word;
+			uint64		bits = find_bits(keys.keys[j], nwords, &word);
+
+			words[word] |= bits;
+		}
+	}
 	pfree(blocks);
 	return listed;
 }
