@@ -69,7 +69,8 @@ BEGIN ATOMIC
 				WHERE c.oid = p.indexrelid)),
 		nullif(concat_ws('; ',
 			CASE WHEN NOT key.attnotnull THEN
-				format('%I IS NULL reads the table', key.attname) END,
+				format('%I IS NULL reads the table if the other index was built before 1.2',
+					key.attname) END,
 			CASE WHEN p.amname = 'btree' AND NOT p.has_ranges THEN
 				format('ranges and the order of %I need a btree', key.attname) END,
 			CASE WHEN key.atttypid IN ('date'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype)
