@@ -35,6 +35,7 @@
  */
 #include "postgres.h"
 
+#include "access/visibilitymap.h"
 #include "common/hashfn.h"
 #include "port/pg_bitutils.h"
 #include "storage/buf_internals.h"
@@ -60,9 +61,11 @@ static uint32 map_entries;		/* a power of two */
 static void buffers_request_shmem(void);
 static void buffers_startup_shmem(void);
 static uint32 buffers_count_entries(void);
-static volatile Buffer *entry_of(Relation rel, BlockNumber block);
+static volatile Buffer *entry_of(Relation rel, ForkNumber fork, BlockNumber block);
 static void create_own_map(void);
-static bool has_block(Buffer buffer, Relation rel, BlockNumber block);
+static Buffer try_buffer(Relation rel, ForkNumber fork, BlockNumber block, Buffer buffer);
+static bool has_block(Buffer buffer, Relation rel, ForkNumber fork, BlockNumber block);
+static void note(volatile Buffer *entry, Buffer buffer);
 
 /*
  * Have the map created in shared memory, if the library is being preloaded
@@ -106,7 +109,7 @@ void
 GjBufferExpect(Relation rel, BlockNumber block)
 {
 	if (!RelationUsesLocalBuffers(rel))
-		GjPrefetch((const void *) entry_of(rel, block));
+		GjPrefetch((const void *) entry_of(rel, MAIN_FORKNUM, block));
 }
 
 Buffer
@@ -116,7 +119,7 @@ GjBufferRecall(Relation rel, BlockNumber block)
 
 	if (RelationUsesLocalBuffers(rel))
 		return InvalidBuffer;
-	buffer = *entry_of(rel, block);
+	buffer = *entry_of(rel, MAIN_FORKNUM, block);
 	if (BufferIsValid(buffer))
 		GjPrefetchForWrite(GetBufferDescriptor(buffer - 1));
 	return buffer;
@@ -125,15 +128,10 @@ GjBufferRecall(Relation rel, BlockNumber block)
 Buffer
 GjBufferRead(Relation rel, BlockNumber block, Buffer recalled, BufferAccessStrategy strategy)
 {
-	Buffer		buffer;
+	Buffer		buffer = try_buffer(rel, MAIN_FORKNUM, block, recalled);
 
-	if (BufferIsValid(recalled) && has_block(recalled, rel, block) &&
-		ReadRecentBuffer(GjRelationLocator(rel), MAIN_FORKNUM, block, recalled))
-	{
-		GjCountBufferHit(rel);
-		return recalled;
-	}
-
+	if (BufferIsValid(buffer))
+		return buffer;
 	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
 	if (buffer != recalled && !RelationUsesLocalBuffers(rel))
 		GjBufferNote(rel, block, buffer);
@@ -143,8 +141,29 @@ GjBufferRead(Relation rel, BlockNumber block, Buffer recalled, BufferAccessStrat
 void
 GjBufferNote(Relation rel, BlockNumber block, Buffer buffer)
 {
-	volatile Buffer *entry = entry_of(rel, block);
+	note(entry_of(rel, MAIN_FORKNUM, block), buffer);
+}
 
+Buffer
+GjBufferReadVisible(Relation heap, BlockNumber page, BlockNumber first)
+{
+	Buffer		recalled = InvalidBuffer;
+	Buffer		buffer;
+
+	if (!RelationUsesLocalBuffers(heap))
+		recalled = *entry_of(heap, VISIBILITYMAP_FORKNUM, page);
+	buffer = try_buffer(heap, VISIBILITYMAP_FORKNUM, page, recalled);
+	if (BufferIsValid(buffer))
+		return buffer;
+	(void) visibilitymap_get_status(heap, first, &buffer);
+	if (BufferIsValid(buffer) && !RelationUsesLocalBuffers(heap))
+		note(entry_of(heap, VISIBILITYMAP_FORKNUM, page), buffer);
+	return buffer;
+}
+
+static void
+note(volatile Buffer *entry, Buffer buffer)
+{
 	/* Other processors read this cache line, which a write would take from them */
 	if (*entry != buffer)
 		*entry = buffer;
@@ -154,11 +173,11 @@ GjBufferNote(Relation rel, BlockNumber block, Buffer buffer)
  * Return the block's entry in the map
  */
 static volatile Buffer *
-entry_of(Relation rel, BlockNumber block)
+entry_of(Relation rel, ForkNumber fork, BlockNumber block)
 {
 	if (unlikely(map == NULL))
 		create_own_map();
-	return &map[(murmurhash32(GjRelationFile(rel)) + block) & (map_entries - 1)];
+	return &map[(murmurhash32(GjRelationFile(rel) + (uint32) fork) + block) & (map_entries - 1)];
 }
 
 static void
@@ -171,14 +190,27 @@ create_own_map(void)
 }
 
 /*
+ * Pin this buffer, if it is one and has the block; otherwise return InvalidBuffer
+ */
+static Buffer
+try_buffer(Relation rel, ForkNumber fork, BlockNumber block, Buffer buffer)
+{
+	if (!BufferIsValid(buffer) || !has_block(buffer, rel, fork, block) ||
+		!ReadRecentBuffer(GjRelationLocator(rel), fork, block, buffer))
+		return InvalidBuffer;
+	GjCountBufferHit(rel);
+	return buffer;
+}
+
+/*
  * Return true if the buffer seems to have the block, and to be in no danger of being evicted
  */
 static bool
-has_block(Buffer buffer, Relation rel, BlockNumber block)
+has_block(Buffer buffer, Relation rel, ForkNumber fork, BlockNumber block)
 {
 	BufferDesc *header = GetBufferDescriptor(buffer - 1);
 
-	return header->tag.blockNum == block && header->tag.forkNum == MAIN_FORKNUM &&
+	return header->tag.blockNum == block && header->tag.forkNum == fork &&
 		GjBufferTagFile(&header->tag) == GjRelationFile(rel) &&
 		BUF_STATE_GET_USAGECOUNT(GjBufferState(header)) >= SAFE_USAGE_COUNT;
 }

@@ -32,6 +32,12 @@ extern Buffer GjBufferRecall(Relation rel, BlockNumber block);
 extern Buffer GjBufferRead(Relation rel, BlockNumber block, Buffer recalled,
 						   BufferAccessStrategy strategy);
 
+/*
+ * Pin a page of the visibility map, the first of whose blocks is given; returns InvalidBuffer if it
+ * does not exist
+ */
+extern Buffer GjBufferReadVisible(Relation heap, BlockNumber page, BlockNumber first);
+
 /* Remember that a pinned buffer has the block */
 extern void GjBufferNote(Relation rel, BlockNumber block, Buffer buffer);
 

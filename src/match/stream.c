@@ -673,10 +673,16 @@ make_whole(GjEntryStream *stream)
 		GjEntrySetForgetTop(stream->whole);
 }
 
-/* Make a set for pieces instead */
+/* Make a set for pieces instead: usually of that for a device, which has asked for nothing */
 static void
 make_piece(GjEntryStream *stream)
 {
+	if (GjEntrySetTurnPiecewise(stream->whole, GJ_PIECE_BYTES(stream->limit)))
+	{
+		stream->piece = stream->whole;
+		stream->whole = NULL;
+		return;
+	}
 	stream->piece = GjEntrySetCreatePiecewise(stream->context, GJ_PIECE_BYTES(stream->limit),
 											  stream->whole);
 	GjEntrySetFree(stream->whole);

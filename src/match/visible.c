@@ -31,6 +31,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
+#include "base/buffers.h"
 #include "base/gpujoin.h"
 #include "base/tid.h"
 #include "sets/sets.h"
@@ -298,9 +299,8 @@ static void
 copy_map_page(GjVisibleMap *map, BlockNumber page)
 {
 	uint8	   *to = map->bytes + (Size) page * BYTES_PER_PAGE;
-	Buffer		buffer = InvalidBuffer;
+	Buffer		buffer = GjBufferReadVisible(map->heap, page, page * BLOCKS_PER_PAGE);
 
-	(void) visibilitymap_get_status(map->heap, page * BLOCKS_PER_PAGE, &buffer);
 	if (BufferIsValid(buffer))
 	{
 		memcpy(to, PageGetContents(BufferGetPage(buffer)), BYTES_PER_PAGE);
@@ -434,7 +434,9 @@ pin(Pins *pins, BlockNumber page)
 	int			place = page % PINNED_PAGES;
 	Buffer	   *buffer = &pins->buffers[place];
 
-	(void) visibilitymap_get_status(pins->heap, page * BLOCKS_PER_PAGE, buffer);
+	if (BufferIsValid(*buffer))
+		ReleaseBuffer(*buffer);
+	*buffer = GjBufferReadVisible(pins->heap, page, page * BLOCKS_PER_PAGE);
 	pins->pages[place] = page;
 	pins->bytes[place] = BufferIsValid(*buffer) ?
 		(const uint8 *) PageGetContents(BufferGetPage(*buffer)) : NULL;

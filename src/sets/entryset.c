@@ -189,6 +189,24 @@ GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit, const GjEntry
 }
 
 /*
+ * Make a set one for pieces, unless it has stored entries
+ */
+bool
+GjEntrySetTurnPiecewise(GjEntrySet *set, Size memory_limit)
+{
+	if (set->tids != NULL || set->plain != NULL)
+		return false;
+	set->highest = 0;
+	set->gave_up = false;
+	set->ndropped = 0;
+	set->nbulk = 0;
+	set->memory_limit = memory_limit;
+	set->piecewise = true;
+	memset(&set->test, 0, sizeof(*set) - offsetof(GjEntrySet, test));
+	return true;
+}
+
+/*
  * Create a set that stores entries for delivery in pieces later, with the same columns as piece,
  * and always with the keys.  It never gives up.
  */

@@ -140,6 +140,7 @@ typedef struct GjEntryTest
 
 extern GjEntrySet *GjEntrySetCreate(MemoryContext parent, Size memory_limit,
 									const GjEntryWidths *widths, bool keys, uint32 included);
+extern bool GjEntrySetTurnPiecewise(GjEntrySet *set, Size memory_limit);
 extern GjEntrySet *GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit,
 											 const GjEntrySet *whole);
 extern GjEntrySet *GjEntrySetCreateKeyed(MemoryContext parent, Size memory_limit,
