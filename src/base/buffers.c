@@ -65,7 +65,7 @@ static volatile Buffer *entry_of(Relation rel, ForkNumber fork, BlockNumber bloc
 static void create_own_map(void);
 static Buffer try_buffer(Relation rel, ForkNumber fork, BlockNumber block, Buffer buffer);
 static bool has_block(Buffer buffer, Relation rel, ForkNumber fork, BlockNumber block);
-static void note(volatile Buffer *entry, Buffer buffer);
+static void keep_buffer(volatile Buffer *entry, Buffer buffer);
 
 /*
  * Have the map created in shared memory, if the library is being preloaded
@@ -141,7 +141,7 @@ GjBufferRead(Relation rel, BlockNumber block, Buffer recalled, BufferAccessStrat
 void
 GjBufferNote(Relation rel, BlockNumber block, Buffer buffer)
 {
-	note(entry_of(rel, MAIN_FORKNUM, block), buffer);
+	keep_buffer(entry_of(rel, MAIN_FORKNUM, block), buffer);
 }
 
 Buffer
@@ -157,12 +157,12 @@ GjBufferReadVisible(Relation heap, BlockNumber page, BlockNumber first)
 		return buffer;
 	(void) visibilitymap_get_status(heap, first, &buffer);
 	if (BufferIsValid(buffer) && !RelationUsesLocalBuffers(heap))
-		note(entry_of(heap, VISIBILITYMAP_FORKNUM, page), buffer);
+		keep_buffer(entry_of(heap, VISIBILITYMAP_FORKNUM, page), buffer);
 	return buffer;
 }
 
 static void
-note(volatile Buffer *entry, Buffer buffer)
+keep_buffer(volatile Buffer *entry, Buffer buffer)
 {
 	/* Other processors read this cache line, which a write would take from them */
 	if (*entry != buffer)

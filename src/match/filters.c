@@ -155,9 +155,9 @@ static void make_page_filters(const GjSearch *search, FilteredDelta *filtered,
 							  const GjDelta *delta, const BlockNumber *blocks);
 static void *allocate(Size size);
 static bool is_open(const GjIndexState *state, BlockNumber block);
-static bool read_keys(const GjSearch *search, BlockNumber block, uint32 run, PageKeys *keys);
-static uint16 find_pages(const FilteredDelta *filtered, BlockNumber first, const uint64 *hashes,
-						 int n);
+static bool read_page_keys(const GjSearch *search, BlockNumber block, uint32 run, PageKeys *keys);
+static uint16 pages_that_may_have(const FilteredDelta *filtered, BlockNumber first,
+								  const uint64 *hashes, int n);
 static bool is_small(const GjSearch *search, int i);
 static FilteredRun *find_run(const GjSearch *search, uint32 run);
 static FilteredRun *take_run(const GjSearch *search, uint32 run);
@@ -225,7 +225,7 @@ GjFilterDeltas(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks
 		for (BlockNumber page = 0; page < n; page += GROUP_PAGES)
 		{
 			uint32		left = !few || filtered == NULL ? PG_UINT16_MAX :
-				find_pages(filtered, page, hashes, GjKeySetCount(keys));
+				pages_that_may_have(filtered, page, hashes, GjKeySetCount(keys));
 
 			if (n - page < GROUP_PAGES)
 				left &= (1 << (n - page)) - 1;
@@ -341,7 +341,7 @@ make_page_filters(const GjSearch *search, FilteredDelta *filtered, const GjDelta
 		}
 		if ((group != NULL && (group->made & bit) != 0) || is_open(&search->state, blocks[page]))
 			continue;
-		if (!read_keys(search, blocks[page], delta->run, &keys))
+		if (!read_page_keys(search, blocks[page], delta->run, &keys))
 			return;
 		if (group == NULL)
 			group = filtered->groups[page / GROUP_PAGES] = allocate(sizeof(PageFilters));
@@ -403,7 +403,7 @@ may_have_key(const KeyFilter *filter, int64 key)
  * which the search will report
  */
 static bool
-read_keys(const GjSearch *search, BlockNumber block, uint32 run, PageKeys *keys)
+read_page_keys(const GjSearch *search, BlockNumber block, uint32 run, PageKeys *keys)
 {
 	const GjIndexInfo *info = search->info;
 	Buffer		buffer = ReadBuffer(search->index, block);
@@ -435,7 +435,8 @@ read_keys(const GjSearch *search, BlockNumber block, uint32 run, PageKeys *keys)
  * Return the pages of a group, from this one on, that may have a listed key
  */
 static uint16
-find_pages(const FilteredDelta *filtered, BlockNumber first, const uint64 *hashes, int n)
+pages_that_may_have(const FilteredDelta *filtered, BlockNumber first, const uint64 *hashes,
+					int n)
 {
 	const PageFilters *group = first < MAX_PAGES ? filtered->groups[first / GROUP_PAGES] : NULL;
 	uint16		may_have = 0;
@@ -640,7 +641,7 @@ add_run(const GjSearch *search, const GjRun *run, uint64 *words, uint32 nwords)
 	{
 		PageKeys	keys;
 
-		listed = read_keys(search, blocks[i], run->run, &keys);
+		listed = read_page_keys(search, blocks[i], run->run, &keys);
 		for (int j = 0; j < keys.n && listed; j++)
 		{
 			uint32		word;
