@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * buffers.c
- *	  Remember which shared buffer holds a block of a heap or an index.
+ *	  Remember which shared buffer holds a block of a heap, of its visibility map, or of an index.
  *
  * ReadBuffer() looks a block up in a shared hash table: it takes a lock and follows a chain
  * through memory that is not in the processor's cache, and nothing of the page can be prefetched
@@ -175,9 +175,12 @@ keep_buffer(volatile Buffer *entry, Buffer buffer)
 static volatile Buffer *
 entry_of(Relation rel, ForkNumber fork, BlockNumber block)
 {
+	/* a map must not share places with the metapage of a table's index, often file + 2 */
+	uint32		file = GjRelationFile(rel) ^ (uint32) fork << 28;
+
 	if (unlikely(map == NULL))
 		create_own_map();
-	return &map[(murmurhash32(GjRelationFile(rel) + (uint32) fork) + block) & (map_entries - 1)];
+	return &map[(murmurhash32(file) + block) & (map_entries - 1)];
 }
 
 static void

@@ -11,7 +11,8 @@
  * the other keys, one in 400 seems to be on a page of 800 slots, one in thirty to fifty in a run.
  *
  * The filters of sixteen pages are stored together, the bits of all pages for one hash side by
- * side: so three loads for a key tell which of the sixteen may have it.
+ * side: so three loads for a key tell which of the sixteen may have it.  They are allocated
+ * together, too, up to eight megabytes.
  *
  * Why no hit is skipped: a filter has all keys that its page or run will ever have.
  *
@@ -83,6 +84,12 @@
 #define FILTERED_RUNS			32
 #define FILTERS_STAY			64
 
+/* A delta may take the place of one that has been used, if it has this many times its pages */
+#define LARGER_FACTOR			4
+
+/* Maximum number of groups of pages with filters */
+#define MAX_GROUPS				(8 * 1024 * 1024 / sizeof(PageFilters))
+
 /* Maximum memory for filters of runs, in words */
 #define MAX_RUN_WORDS			(UINT64CONST(1) << 20)
 
@@ -142,6 +149,7 @@ typedef struct FilteredRun
 } FilteredRun;
 
 static FilteredDelta filtered_deltas[FILTERED_DELTAS];
+static int	ngroups = 0;		/* of them all */
 static FilteredRun filtered_runs[FILTERED_RUNS];
 static uint64 nfiltered_searches = FILTERS_STAY;
 static MemoryContext filter_context = NULL;
@@ -240,12 +248,13 @@ GjFilterDeltas(const GjSearch *search, BlockNumber *blocks, BlockNumber *nblocks
 /*
  * Return the filters of a delta: none yet, if the process has not searched it for few keys before.
  * Returns NULL if this search is not for few keys either, or if all deltas that have filters have
- * been searched recently.
+ * been searched recently, and none is much smaller.
  */
 static FilteredDelta *
 find_delta(const GjSearch *search, const GjDelta *delta, bool few)
 {
 	FilteredDelta *oldest = &filtered_deltas[0];
+	FilteredDelta *smallest = &filtered_deltas[0];
 	FilteredDelta *one;
 
 	nfiltered_searches += few;
@@ -261,13 +270,17 @@ find_delta(const GjSearch *search, const GjDelta *delta, bool few)
 				return one;
 			}
 			if (!is_delta(&search->state, one->id.run))
-				one->id.used = 0;	/* it has been folded */
+				forget_delta(one);	/* it has been folded */
 		}
 		if (one->id.used < oldest->id.used)
 			oldest = one;
+		if (one->seen < smallest->seen)
+			smallest = one;
 	}
 	one = oldest;
-	if (!few || nfiltered_searches - one->id.used <= FILTERS_STAY)
+	if (nfiltered_searches - oldest->id.used <= FILTERS_STAY)
+		one = smallest->seen < delta->data_pages / LARGER_FACTOR ? smallest : NULL;
+	if (!few || one == NULL)
 		return NULL;
 	forget_delta(one);
 	set_id(&one->id, search, delta->run);
@@ -279,8 +292,10 @@ forget_delta(FilteredDelta *filtered)
 {
 	for (int i = 0; i < lengthof(filtered->groups); i++)
 	{
-		if (filtered->groups[i] != NULL)
-			pfree(filtered->groups[i]);
+		if (filtered->groups[i] == NULL)
+			continue;
+		pfree(filtered->groups[i]);
+		ngroups--;
 	}
 	memset(filtered, 0, sizeof(*filtered));
 }
@@ -339,12 +354,17 @@ make_page_filters(const GjSearch *search, FilteredDelta *filtered, const GjDelta
 			page |= GROUP_PAGES - 1;
 			continue;
 		}
+		if (group == NULL && ngroups == MAX_GROUPS)
+			return;
 		if ((group != NULL && (group->made & bit) != 0) || is_open(&search->state, blocks[page]))
 			continue;
 		if (!read_page_keys(search, blocks[page], delta->run, &keys))
 			return;
 		if (group == NULL)
+		{
 			group = filtered->groups[page / GROUP_PAGES] = allocate(sizeof(PageFilters));
+			ngroups++;
+		}
 		for (int i = 0; i < keys.n; i++)
 		{
 			uint64		hash = hash_key(keys.keys[i]);
@@ -432,7 +452,7 @@ read_page_keys(const GjSearch *search, BlockNumber block, uint32 run, PageKeys *
 }
 
 /*
- * Return the pages of a group, from this one on, that may have a listed key
+ * Return the pages of a group that may have a listed key, given the number of its first page
  */
 static uint16
 pages_that_may_have(const FilteredDelta *filtered, BlockNumber first, const uint64 *hashes,
@@ -642,7 +662,7 @@ add_run(const GjSearch *search, const GjRun *run, uint64 *words, uint32 nwords)
 		PageKeys	keys;
 
 		listed = read_page_keys(search, blocks[i], run->run, &keys);
-		for (int j = 0; j < keys.n && listed; j++)
+		for (int j = 0; listed && j < keys.n; j++)
 		{
 			uint32		word;
 			uint64		bits = find_bits(keys.keys[j], nwords, &word);

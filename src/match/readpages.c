@@ -647,8 +647,8 @@ add_tids(GjTidSet *set, Page page, const GjIndexInfo *info, const GjPageHits *hi
 }
 
 /*
- * Find the slots of a page that have a key of the set, a few words at a time, and prefetch the
- * columns of these hits meanwhile
+ * Find the slots of a page that have a key of the set, a few words at a time unless few slots can
+ * have one, and prefetch the columns of these hits meanwhile
  */
 static void
 find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,

@@ -673,7 +673,9 @@ make_whole(GjEntryStream *stream)
 		GjEntrySetForgetTop(stream->whole);
 }
 
-/* Make a set for pieces instead: usually of that for a device, which has asked for nothing */
+/*
+ * Make a set for pieces instead: usually the one for a device becomes it, as it has stored nothing
+ */
 static void
 make_piece(GjEntryStream *stream)
 {

@@ -189,12 +189,12 @@ GjEntrySetCreatePiecewise(MemoryContext parent, Size memory_limit, const GjEntry
 }
 
 /*
- * Make a set one for pieces, unless it has stored entries
+ * Turn a set into one for pieces.  Returns false if it has stored entries, or the keys of a test.
  */
 bool
 GjEntrySetTurnPiecewise(GjEntrySet *set, Size memory_limit)
 {
-	if (set->tids != NULL || set->plain != NULL)
+	if (set->tids != NULL || set->plain != NULL || set->proofs != NULL || set->copies != NULL)
 		return false;
 	set->highest = 0;
 	set->gave_up = false;

@@ -225,23 +225,42 @@ clamp_avx2(__m256i keys, __m256i min_key, __m256i limit)
 	return _mm256_blendv_epi8(index, limit, above);
 }
 
+/* Return the lanes of a vector that are equal to a listed key, as lanes of ones */
+GJ_AVX2_INLINE __m256i
+compare_avx2(__m256i keys, int width, int64 listed)
+{
+	return (width == sizeof(int32)) ? _mm256_cmpeq_epi32(keys, _mm256_set1_epi32((int32) listed)) :
+		_mm256_cmpeq_epi64(keys, _mm256_set1_epi64x(listed));
+}
+
+GJ_AVX2_INLINE uint32
+bits_avx2(__m256i equal, int width)
+{
+	return (width == sizeof(int32)) ? _mm256_movemask_ps(_mm256_castsi256_ps(equal)) :
+		_mm256_movemask_pd(_mm256_castsi256_pd(equal));
+}
+
+/* Tests four vectors at a time, so that a listed key is loaded once for all of them */
 GJ_AVX2_INLINE uint32
 test_list_avx2(const GjKeySet *set, const void *keys, int width)
 {
-	__m256i		some = load_avx2(keys, 0);
-	__m256i		equal = _mm256_setzero_si256();
+	int			lanes = sizeof(__m256i) / width;
+	__m256i		a = _mm256_setzero_si256();
+	__m256i		b = a;
+	__m256i		c = a;
+	__m256i		d = a;
 
 	for (uint64 k = 0; k < set->nlisted; k++)
 	{
-		__m256i		one = (width == sizeof(int32)) ?
-			_mm256_cmpeq_epi32(some, _mm256_set1_epi32((int32) set->listed[k])) :
-			_mm256_cmpeq_epi64(some, _mm256_set1_epi64x(set->listed[k]));
+		int64		one = set->listed[k];
 
-		equal = _mm256_or_si256(equal, one);
+		a = _mm256_or_si256(a, compare_avx2(load_avx2(keys, 0), width, one));
+		b = _mm256_or_si256(b, compare_avx2(load_avx2(keys, sizeof(a)), width, one));
+		c = _mm256_or_si256(c, compare_avx2(load_avx2(keys, 2 * sizeof(a)), width, one));
+		d = _mm256_or_si256(d, compare_avx2(load_avx2(keys, 3 * sizeof(a)), width, one));
 	}
-	return (width == sizeof(int32)) ?
-		_mm256_movemask_ps(_mm256_castsi256_ps(equal)) :
-		_mm256_movemask_pd(_mm256_castsi256_pd(equal));
+	return bits_avx2(a, width) | bits_avx2(b, width) << lanes |
+		bits_avx2(c, width) << 2 * lanes | bits_avx2(d, width) << 3 * lanes;
 }
 
 GJ_AVX2_INLINE uint32
@@ -320,7 +339,7 @@ test_intervals_avx2(const GjKeySet *set, const void *keys, int width)
 	return inside;
 }
 
-GJ_DEFINE_KERNELS(list, _avx2, 8, 4, GJ_AVX2)
+GJ_DEFINE_KERNELS(list, _avx2, 32, 16, GJ_AVX2)
 GJ_DEFINE_KERNELS(bitmap, _avx2, 8, 8, GJ_AVX2)
 GJ_DEFINE_KERNELS(filter, _avx2, 8, 8, GJ_AVX2)
 GJ_DEFINE_KERNELS(intervals, _avx2, 8, 4, GJ_AVX2)

@@ -110,6 +110,14 @@ DO $$ BEGIN
 END $$;
 SELECT count(*) FILTER (WHERE pages < 10) AS filtered, count(*) FILTER (WHERE pages > 64) AS read
 	FROM (SELECT delta_pages(i) AS pages FROM generate_series(1, 9) i) searches;
+-- unless that of the ninth is much larger
+INSERT INTO delta_filters_9 SELECT generate_series(1, 320 * 768);
+DO $$ BEGIN
+	FOR round IN 1 .. 10 LOOP
+		PERFORM delta_pages(i) FROM generate_series(1, 9) i;
+	END LOOP;
+END $$;
+SELECT delta_pages(9) < 64 AS filtered;
 DROP TABLE delta_filters_1, delta_filters_2, delta_filters_3, delta_filters_4, delta_filters_5,
 	delta_filters_6, delta_filters_7, delta_filters_8, delta_filters_9;
 RESET gpujoin.force;
