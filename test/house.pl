@@ -29,13 +29,13 @@ use File::Basename;
 # vector instructions that widen values).
 my %limit = (
 	'plan node types' => 6,
-	'hooks installed' => 11,
+	'hooks installed' => 10,
 	'settings' => 25,
 	'structs in shared memory' => 5,
 	'lists in plans' => 16,
 	'index formats' => 3,
-	'lines' => 88434,
-	'lines of code' => 62101,
+	'lines' => 88480,
+	'lines of code' => 62134,
 	'global functions' => 896,
 	'used by no other file' => 0,
 	'used across folders' => 475,
