@@ -363,7 +363,6 @@ helper_ended(int wait_status)
 	forward_log(&sv.helper);
 	close_helper(&sv.helper);
 	rebuild_events();
-	note_helper(0);
 	if (!given_up && WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == report.failure_status)
 		strlcpy(detail, report.failure, sizeof(detail));
 	if (GjReasonGet(reason)->lasts != GJ_IS_NO_FAULT)
@@ -375,6 +374,7 @@ helper_ended(int wait_status)
 	sv.last_reason = reason;
 	sv.killed = false;
 	plan_restart(reason, detail);
+	note_helper(0);				/* no view shows a device that is ready without a process */
 	if (!given_up)
 		GjSlotsStop(mine);
 }

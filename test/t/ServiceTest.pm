@@ -60,7 +60,7 @@ sub wait_replaced
 	while (time < $until)
 	{
 		return 1
-		  if service($node, "state = 'ready' AND helper_pid <> $pid") eq 't';
+		  if service($node, "state = 'ready' AND helper_pid NOT IN (0, $pid)") eq 't';
 		$node->reload;
 		select(undef, undef, undef, 0.05);
 	}
