@@ -49,7 +49,8 @@ sub comes_back
 	poll_through_restarts($node, 'SELECT true');
 	ok(is_gone($helper), "$name: the device process has gone, too");
 	ok($node->poll_query_until('postgres', "SELECT state = 'ready'
-			AND helper_pid NOT IN (0, $helper) FROM gpujoin_status()"), "$name: there is a device again, with another process");
+			AND helper_pid NOT IN (0, $helper) FROM gpujoin_status()"),
+		"$name: there is a device again, with another process");
 	is(run_service($node, '20, nkeys => 500, requests => 5'),
 		'ok 5, fallbacks 0, wrong 0, loads 1', "$name: answers are right");
 	no_leaks($node, $name);
