@@ -9,6 +9,7 @@ package Sessions;
 use strict;
 use warnings;
 
+use Errno;
 use Exporter 'import';
 use File::Temp;
 use IPC::Open3;
@@ -48,7 +49,7 @@ sub close_session
 
 	local $?;
 	close $session->{$_} foreach qw(in out);
-	waitpid $session->{psql}, 0;
+	1 while waitpid($session->{psql}, 0) == -1 && $!{EINTR};
 	return $? >> 8;
 }
 
@@ -63,7 +64,10 @@ sub ask_session
 	print { $session->{in} } "$sql\n;$reset\n\\echo " . MARK . "\n";
 	while ($out !~ s/^@{[MARK]}\n\z//m)
 	{
-		next if sysread $session->{out}, $out, 65536, length $out;
+		my $n = sysread $session->{out}, $out, 65536, length $out;
+
+		# with 17 and later, another child that ends interrupts this
+		next if $n || (!defined $n && $!{EINTR});
 		$status = close_session($session) || 2;
 		last;
 	}
