@@ -42,7 +42,7 @@
 
 #include "advisor.h"
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "pages/pages.h"
 
 /* Our operator class for texts that are ids */

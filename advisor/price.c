@@ -59,7 +59,7 @@
 
 #include "advisor.h"
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "pages/pages.h"
 
 /* Minimum saving, as a fraction of a query's cost */

@@ -40,7 +40,7 @@
 
 #include "advisor.h"
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 
 PG_MODULE_MAGIC;
 

@@ -17,7 +17,7 @@
 
 #include "agg/agg.h"
 #include "base/buffers.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "exec/exec.h"
 #include "join/join.h"
 #include "mirror/mirror.h"

@@ -44,8 +44,8 @@ my %limit = (
 	'static functions of one name' => 0,
 	'files with EXPLAIN' => 1);
 
-# Names that mean the same in each folder that has them: the library, plans of joins
-my %same_meaning = map { $_ => 1 } qw(gpujoin joinplan);
+# Names that mean the same in each folder that has them: plans of joins
+my %same_meaning = map { $_ => 1 } qw(joinplan);
 
 # In these folders every header is public
 my %all_public = map { $_ => 1 } qw(base node);

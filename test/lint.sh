@@ -372,7 +372,7 @@ version_agrees() {
                 for values %{$m->{provides}}' META.json
         sed -nE "s/^default_version = '(.*)'/\1 advisor\/gpujoin_advisor.control/p" \
             advisor/gpujoin_advisor.control
-        sed -nE 's/^#define GJ_VERSION\t+"(.*)"/\1 src\/base\/gpujoin.h/p' src/base/gpujoin.h
+        sed -nE 's/^#define GJ_VERSION\t+"(.*)"/\1 src\/base\/settings.h/p' src/base/settings.h
         sed -nE 's/^## ([0-9][^ ]*).*/\1 CHANGELOG.md/p' CHANGELOG.md | head -n 1
         sed -nE '1s/^gpujoin \(([^)]*)-[^-]*\).*/\1 debian\/changelog/p' debian/changelog
         sed -nE 's/^Version: +(.*)/\1 packaging\/gpujoin.spec/p' packaging/gpujoin.spec

@@ -17,7 +17,7 @@
 #include "fmgr.h"
 
 #include "advise.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_advise);
 PG_FUNCTION_INFO_V1(gpujoin_advise_query);

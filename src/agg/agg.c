@@ -41,9 +41,9 @@
 #include "utils/uuid.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
 #include "base/nodes.h"
 #include "base/region.h"
+#include "base/settings.h"
 #include "exec/exec.h"
 #include "node/aggplan.h"
 #include "service/service.h"

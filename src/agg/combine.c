@@ -38,7 +38,7 @@
 #include "miscadmin.h"
 #include "utils/memutils.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "agg.h"
 
 /* The word of an element that has the number of rows */
@@ -66,7 +66,7 @@ GjCombineCan(const GjCombined *combined, const GjReduceRequest *request)
 
 	return GjCombineMay(request) && has_same_form(to, request) &&
 		has_same_keys(&to->reduction, &request->reduction) && to->by_key == request->by_key &&
-		(!to->by_key || Max(request->part, 0) == Max(to->part, 0)) &&
+		(!to->by_key || GjRequestPart(request->part) == GjRequestPart(to->part)) &&
 		most <= PG_UINT32_MAX &&
 		Min(most, to->reduction.nkeys) <= get_hash_memory_limit() / 2 / bytes;
 }

@@ -652,7 +652,7 @@ list_part(GjReader *reader, int part, PlanState **nodes)
 	}
 	nodes[0] = reader->node;
 	/* only a part to which pruning has left no other makes several searches */
-	nodes[1] = append->appendplans[part == GJ_NEXT_SEARCH ? 0 : part];
+	nodes[1] = append->appendplans[GjRequestPart(part)];
 	if (nodes[1]->chgParam != NULL)
 		ExecReScan(nodes[1]);
 	if (nodes[1] != reader->source)

@@ -39,7 +39,7 @@
 #include "port/pg_bitutils.h"
 #include "utils/memutils.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "agg.h"
 
 /* The word of an element that has the number of rows */

@@ -35,8 +35,8 @@
 
 #include "base/buffers.h"
 #include "base/compat.h"
-#include "base/gpujoin.h"
 #include "base/prefetch.h"
+#include "base/settings.h"
 #include "base/step.h"
 #include "base/tid.h"
 #include "match/match.h"

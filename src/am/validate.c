@@ -27,7 +27,7 @@
 #include "utils/regproc.h"
 #include "utils/syscache.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "pages/pages.h"
 #include "am.h"
 

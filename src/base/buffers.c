@@ -46,8 +46,8 @@
 
 #include "buffers.h"
 #include "compat.h"
-#include "gpujoin.h"
 #include "prefetch.h"
+#include "settings.h"
 
 /* A buffer that survives this many rounds of the clock sweep is in no danger */
 #define SAFE_USAGE_COUNT		(BM_MAX_USAGE_COUNT - 2)

@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * guc.c
- *	  All settings of gpujoin, with their limits from gpujoin.h.
+ *	  All settings of gpujoin, with their limits from settings.h.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -19,7 +19,7 @@
 
 #include "cuda/border/gpujoin_device.h"
 #include "compat.h"
-#include "gpujoin.h"
+#include "settings.h"
 #include "step.h"
 
 bool		gj_enabled = true;

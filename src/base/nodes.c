@@ -19,8 +19,8 @@
 
 #include "utils/memutils.h"
 
-#include "gpujoin.h"
 #include "nodes.h"
+#include "settings.h"
 
 #define MAX_NODES				8
 

@@ -22,7 +22,7 @@
 #include "storage/lwlock.h"
 #include "storage/shmem.h"
 
-#include "gpujoin.h"
+#include "settings.h"
 
 #define MAX_PARTS				8
 

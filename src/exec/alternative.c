@@ -38,8 +38,8 @@
 #include "utils/array.h"
 #include "utils/memutils.h"
 
-#include "base/gpujoin.h"
 #include "base/nodes.h"
+#include "base/settings.h"
 #include "mirror/mirror.h"
 #include "pages/pages.h"
 #include "rows/rows.h"

@@ -186,6 +186,15 @@ typedef struct GjReduceRequest
 	GjStateRows *rows;			/* filled by next_states(); none at the end */
 } GjReduceRequest;
 
+/*
+ * Return the number of the part whose rows a request is about
+ */
+static inline int
+GjRequestPart(int part)
+{
+	return part == GJ_NEXT_SEARCH ? 0 : part;
+}
+
 /* reduction.c */
 extern bool GjReduceProve(const GjTableScan *table, const GjExact *exact,
 						  GjReduceRequest *request);

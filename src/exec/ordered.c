@@ -93,7 +93,7 @@
 #include "utils/rel.h"
 #include "utils/spccache.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "base/tid.h"
 #include "exec.h"
 

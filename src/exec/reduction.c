@@ -38,7 +38,7 @@
 #include "utils/rel.h"
 #include "utils/syscache.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "service/service.h"
 #include "exec.h"
 

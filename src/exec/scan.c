@@ -49,8 +49,8 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "base/gpujoin.h"
 #include "base/nodes.h"
+#include "base/settings.h"
 #include "pages/pages.h"
 #include "exec.h"
 

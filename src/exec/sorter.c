@@ -22,7 +22,7 @@
 #include "utils/typcache.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "base/tid.h"
 #include "exec.h"
 

@@ -37,7 +37,7 @@
 #include "utils/memutils.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "join.h"
 
 static Node *create_scan_state(CustomScan *plan);

@@ -27,8 +27,8 @@
 #include "utils/rel.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
 #include "base/region.h"
+#include "base/settings.h"
 #include "node/scanplan.h"
 #include "join.h"
 

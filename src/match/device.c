@@ -91,7 +91,7 @@
 #include "utils/timestamp.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "mirror/mirror.h"
 #include "search.h"
 

@@ -24,7 +24,7 @@
 #include "utils/snapshot.h"
 #include "utils/uuid.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "mirror/mirror.h"
 #include "node/keyplan.h"
 #include "pages/pages.h"

@@ -110,7 +110,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "base/step.h"
 #include "mirror/mirror.h"
 #include "search.h"

@@ -76,7 +76,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "mirror/mirror.h"
 #include "search.h"
 

@@ -32,7 +32,7 @@
 #include "utils/snapmgr.h"
 
 #include "base/buffers.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "base/tid.h"
 #include "sets/sets.h"
 #include "search.h"

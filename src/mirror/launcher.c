@@ -46,7 +46,7 @@
 #include "utils/timestamp.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "cuda/border/gpujoin_device.h"
 #include "table.h"
 

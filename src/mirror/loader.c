@@ -29,7 +29,7 @@
 #include "utils/rel.h"
 #include "utils/snapmgr.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "table.h"
 
 static bool want_marked_indexes(void);

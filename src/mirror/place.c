@@ -17,7 +17,7 @@
 
 #include "common/pg_prng.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "table.h"
 
 /* A request has to wait if its device has this many others */

@@ -50,7 +50,7 @@
 #include "utils/timestamp.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "table.h"
 
 #define MIRROR_TRANCHE			"gpujoin_mirrors"

@@ -69,7 +69,7 @@
 #include "utils/varlena.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "pages.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_key_int2);

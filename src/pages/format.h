@@ -56,7 +56,7 @@
 #include "storage/bufpage.h"
 #include "storage/itemptr.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 
 #define GJ_MAGIC				0x4A504721	/* "!GPJ" */
 #define GJ_FORMAT_VERSION		4

@@ -22,7 +22,7 @@
 #include "utils/syscache.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "pages.h"
 
 /*

@@ -38,7 +38,7 @@
 #include "utils/rel.h"
 #include "utils/uuid.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "pages.h"
 
 /* The part of a page that is available for arrays */

@@ -17,7 +17,7 @@
 #include "port/pg_bitutils.h"
 #include "port/pg_bswap.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "base/tid.h"
 #include "format.h"
 

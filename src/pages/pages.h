@@ -16,8 +16,8 @@
 #include "storage/lock.h"
 #include "utils/rel.h"
 
-#include "base/gpujoin.h"
 #include "base/numeric.h"
+#include "base/settings.h"
 #include "base/tid.h"
 #include "format.h"
 #include "layout.h"

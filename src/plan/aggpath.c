@@ -44,7 +44,7 @@
 #include "utils/selfuncs.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "match/match.h"
 #include "service/service.h"
 #include "planner.h"

@@ -42,7 +42,7 @@
 #include "utils/syscache.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "planner.h"
 
 /* Reasons against paths that were offered and not chosen */

@@ -43,8 +43,8 @@
 #include "utils/fmgroids.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
 #include "base/nodes.h"
+#include "base/settings.h"
 #include "node/scanplan.h"
 #include "planner.h"
 

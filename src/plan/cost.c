@@ -217,7 +217,7 @@
 #include "utils/spccache.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "mirror/mirror.h"
 #include "node/scanplan.h"
 #include "pages/pages.h"

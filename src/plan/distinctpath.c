@@ -41,7 +41,7 @@
 #include "utils/syscache.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "planner.h"
 
 static Path *find_distinct(PlannerInfo *root, RelOptInfo *input);

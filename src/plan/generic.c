@@ -23,8 +23,8 @@
 #include "nodes/plannodes.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
 #include "base/nodes.h"
+#include "base/settings.h"
 #include "node/scanplan.h"
 #include "planner.h"
 

@@ -32,7 +32,7 @@
 #include "utils/varlena.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "planner.h"
 
 typedef struct Offer

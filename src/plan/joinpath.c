@@ -68,7 +68,7 @@
 #include "utils/selfuncs.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "sets/sets.h"
 #include "planner.h"
 

@@ -29,7 +29,7 @@
 #include "utils/selfuncs.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "planner.h"
 
 /* Fraction of a column's values that an array of unknown length is assumed to have */

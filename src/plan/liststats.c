@@ -40,7 +40,7 @@
 #include "utils/typcache.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "planner.h"
 
 /* With fewer constants, the hash table is not worth its set-up */

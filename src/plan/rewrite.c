@@ -56,7 +56,7 @@
 #include "utils/rel.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "planner.h"
 
 /* A subquery whose rows depend on those with the same key only, and the table that it joins */

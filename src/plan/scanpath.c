@@ -30,8 +30,8 @@
 #include "utils/typcache.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
 #include "base/nodes.h"
+#include "base/settings.h"
 #include "match/match.h"
 #include "node/scanplan.h"
 #include "pages/pages.h"

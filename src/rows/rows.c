@@ -39,7 +39,7 @@
 #include "utils/rel.h"
 #include "utils/uuid.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "base/tid.h"
 #include "match/match.h"
 #include "rows.h"

@@ -26,8 +26,8 @@
 #include "utils/wait_event.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
 #include "base/region.h"
+#include "base/settings.h"
 #include "shared.h"
 
 /*

@@ -15,7 +15,7 @@
 
 #include "miscadmin.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "shared.h"
 
 static const GjReasonInfo reasons[GJ_REASON_COUNT] = {

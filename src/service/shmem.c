@@ -28,7 +28,7 @@
 #include "storage/shmem.h"
 #include "utils/timestamp.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "shared.h"
 
 /* The number of devices that "all" means if they are imitated */

@@ -56,7 +56,7 @@
 #include "utils/memutils.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "shared.h"
 
 #define GJ_SUPERVISOR_NAME		"gpujoin supervisor"

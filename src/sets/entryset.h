@@ -27,7 +27,7 @@
 
 #include "cuda/border/gpujoin_reduction.h"
 #include "base/region.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "batch.h"
 #include "keyset.h"
 #include "tidset.h"

@@ -60,8 +60,8 @@
 #include "utils/datum.h"
 #include "utils/memutils.h"
 
-#include "base/gpujoin.h"
 #include "base/prefetch.h"
+#include "base/settings.h"
 #include "batch.h"
 #include "exact.h"
 #include "exactvalue.h"

@@ -20,7 +20,7 @@
 #include "fmgr.h"
 #include "nodes/memnodes.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 
 /* How the values of a part are compared: filled in by GjExactPartInit() */
 typedef struct GjExactPart

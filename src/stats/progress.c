@@ -20,7 +20,7 @@
 #include "storage/spin.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "stats.h"
 
 /* Maximum number of folds that are reported; others are done without a report */

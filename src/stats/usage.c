@@ -49,7 +49,7 @@
 #include "utils/timestamp.h"
 
 #include "base/compat.h"
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "stats.h"
 
 #define USAGE_TRANCHE			"gpujoin_usage"

@@ -27,7 +27,7 @@
 #include "utils/memutils.h"
 #include "utils/rel.h"
 
-#include "base/gpujoin.h"
+#include "base/settings.h"
 #include "match/match.h"
 
 PG_FUNCTION_INFO_V1(gpujoin_mirror_check);

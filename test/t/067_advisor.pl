@@ -111,7 +111,7 @@ my $library = `pg_config --pkglibdir`;
 chomp $library;
 my $copy = $node->basedir . '/gpujoin_advisor.so';
 my $code = slurp_file("$library/gpujoin_advisor.so");
-my ($version) = slurp_file("$FindBin::RealBin/../../src/base/gpujoin.h") =~
+my ($version) = slurp_file("$FindBin::RealBin/../../src/base/settings.h") =~
   /^#define GJ_VERSION\s+"(\S+)"/m;
 my $other = $version =~ s/\d+$/9/r;
 ok($code =~ s/\x00\Q$version\E\x00/\x00$other\x00/g, 'the library has its version in it');

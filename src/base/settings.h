@@ -1,14 +1,14 @@
 /*-------------------------------------------------------------------------
  *
- * gpujoin.h
+ * settings.h
  *	  Names shared by the whole PostgreSQL side: settings, their limits, and one Init function
  *	  for each subsystem.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */
-#ifndef GPUJOIN_H
-#define GPUJOIN_H
+#ifndef GPUJOIN_BASE_SETTINGS_H
+#define GPUJOIN_BASE_SETTINGS_H
 
 #ifdef __CUDACC__
 #error "src/ is the PostgreSQL side: CUDA code includes cuda/border/gpujoin_device.h only"
@@ -141,4 +141,4 @@ GjCodeIsHash(int64 code)
 	return code < PG_INT64_MIN / 2;
 }
 
-#endif							/* GPUJOIN_H */
+#endif							/* GPUJOIN_BASE_SETTINGS_H */
