@@ -71,7 +71,6 @@ static GjRowBatch *next_batch(PlanState *node, bool want_partners);
 static bool scan_reduce(PlanState *node, GjReduceRequest *request);
 static void next_states(PlanState *node, GjReduceRequest *request);
 static const GjRowShape *entry_shape(const GjTableScan *table);
-static TupleTableSlot *next_tuple(ScanState *node);
 static bool recheck_tuple(ScanState *node, TupleTableSlot *slot);
 static void drop_results(CustomScanState *node);
 static void scan_rescan(CustomScanState *node);
@@ -281,7 +280,7 @@ exec_scan(CustomScanState *node)
 			GjShapeFits(table->tuple_shape, GjRowTuple(batch, batch->next)->t_data))
 			return take_tuple(scan, batch);
 	}
-	return ExecScan(&node->ss, next_tuple, recheck_tuple);
+	return ExecScan(&node->ss, (ExecScanAccessMtd) GjScanNext, recheck_tuple);
 }
 
 /*
@@ -384,15 +383,6 @@ entry_shape(const GjTableScan *table)
 	if (table->target_shape == NULL && table->filter_is_all && ps->ps_ProjInfo == NULL)
 		return table->row_shape;
 	return table->target_shape;
-}
-
-/*
- * Access method of ExecScan()
- */
-static TupleTableSlot *
-next_tuple(ScanState *node)
-{
-	return GjScanNext((GjScanState *) node);
 }
 
 /*

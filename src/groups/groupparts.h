@@ -17,6 +17,7 @@
 
 #include "lib/stringinfo.h"
 #include "nodes/memnodes.h"
+#include "storage/buffile.h"
 
 #include "base/probe.h"
 #include "base/region.h"
@@ -480,7 +481,7 @@ struct GjStrays
 	GjStrayList batch;			/* arguments, and keys for which there is no room */
 
 	/* Values of spilled rows */
-	struct BufFile *file;		/* NULL before the first one */
+	BufFile    *file;			/* NULL before the first one */
 	int			fileno;			/* its end */
 	off_t		offset;
 };
@@ -491,10 +492,23 @@ GjStraysExist(const GjStrays *strays)
 	return strays != NULL && strays->exist;
 }
 
+static inline void
+GjStraysCloseFile(GjStrays *strays)
+{
+	if (strays == NULL || strays->file == NULL)
+		return;
+	BufFileClose(strays->file);
+	strays->file = NULL;
+}
+
+static inline uint64
+GjStraysFileSize(const GjStrays *strays)
+{
+	return strays == NULL || strays->file == NULL ? 0 : (uint64) BufFileSize(strays->file);
+}
+
 /* Forget all values, and begin to collect keys */
 extern void GjStraysBegin(GjStrays *strays, Size room);
-extern void GjStraysCloseFile(GjStrays *strays);
-extern uint64 GjStraysFileSize(const GjStrays *strays);
 
 /* Return the hash of a value whose code is that of a batch; else return false */
 extern bool GjStraysHash(const GjStrays *strays, int64 code, uint64 *hash);

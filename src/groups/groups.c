@@ -145,7 +145,7 @@ static void groups_make_sets_room(GjGroups *groups);
 static void groups_finish_sets(GjGroups *groups);
 static bool groups_fit(GjGroups *groups, Size growth);
 static void groups_begin_spill(GjGroups *groups);
-static Size total_memory(const GjGroups *groups);
+static void note_memory(GjGroups *groups, Size growth);
 static void init_runs(GjRuns *runs, MemoryContext context, const GjInput *input);
 static bool find_runs(GjRuns *runs, const GjGroupTable *table, const GjInput *input);
 static int	list_starts(const GjGroupTable *table, const GjInput *input, int first, int end,
@@ -284,8 +284,7 @@ GjGroupsBegin(GjGroups *groups)
 {
 	GjSpillFileReset(groups->file);
 	GjSpillForget(groups->spill);
-	if (groups->input.strays != NULL)
-		GjStraysCloseFile(groups->input.strays);
+	GjStraysCloseFile(groups->input.strays);
 	groups->is_first_pass = true;
 	groups->pass_expected = groups->expected;
 	GjTableReset(&groups->table);
@@ -317,12 +316,13 @@ begin_pass(GjGroups *groups)
 void
 GjGroupsFinish(GjGroups *groups)
 {
+	uint64		size;
+
 	Assert(is_adding(groups));
 	GjSpillEnd(groups->spill);
 	groups_finish_sets(groups);
-	groups->stats.disk_size = Max(groups->stats.disk_size, GjSpillFileSize(groups->file) +
-								  (groups->input.strays == NULL ? 0 :
-								   GjStraysFileSize(groups->input.strays)));
+	size = GjSpillFileSize(groups->file) + GjStraysFileSize(groups->input.strays);
+	groups->stats.disk_size = Max(groups->stats.disk_size, size);
 	groups->phase = GJ_GROUPS_DELIVERING;
 }
 
@@ -459,8 +459,7 @@ void
 GjGroupsFree(GjGroups *groups)
 {
 	GjSpillFileReset(groups->file);
-	if (groups->input.strays != NULL)
-		GjStraysCloseFile(groups->input.strays);
+	GjStraysCloseFile(groups->input.strays);
 	for (int i = 0; i < groups->naggs; i++)
 		GjAggForget(&groups->aggs[i]);
 	MemoryContextDelete(groups->context);
@@ -495,7 +494,7 @@ GjGroupsMerge(GjGroups *groups, const GjBatch *batch, const GjAggStates *states)
 		GjAggMerge(&groups->aggs[i], input, &states[i], batch,
 				   table->ncolumns > 0 ? groups->numbers : NULL, groups->nsettled,
 				   table->capacity);
-	groups->stats.peak_memory = Max(groups->stats.peak_memory, total_memory(groups));
+	note_memory(groups, 0);
 }
 
 bool
@@ -506,7 +505,7 @@ GjGroupsAddBits(GjGroups *groups, int64 low, const uint64 *words, uint64 nwords)
 	bool		added = GjDistinctAddBits(agg->distinct, low, words, nwords, room,
 										  (int64 *) agg->states.start);
 
-	groups->stats.peak_memory = Max(groups->stats.peak_memory, total_memory(groups));
+	note_memory(groups, 0);
 	return added;
 }
 
@@ -529,7 +528,7 @@ add_input(GjGroups *groups)
 		GjAggAdd(&groups->aggs[i], &groups->input, &groups->runs,
 				 is_grouped ? groups->numbers : NULL, groups->nsettled,
 				 groups->table.capacity, &groups->selection);
-	groups->stats.peak_memory = Max(groups->stats.peak_memory, total_memory(groups));
+	note_memory(groups, 0);
 }
 
 /*
@@ -1047,7 +1046,7 @@ groups_fit(GjGroups *groups, Size growth)
 {
 	if (groups_memory(groups) + growth > groups_limit(groups) && GjSpillCanBegin(groups->spill))
 		return false;
-	groups->stats.peak_memory = Max(groups->stats.peak_memory, total_memory(groups) + growth);
+	note_memory(groups, growth);
 	return true;
 }
 
@@ -1192,16 +1191,16 @@ agg_memory(const GjAgg *agg)
 	return agg->states.size + Max(seen, agg->seen.size) + strays;
 }
 
-/* Return the total memory used */
-static Size
-total_memory(const GjGroups *groups)
+/* Record the total memory used, and what it will grow by */
+static void
+note_memory(GjGroups *groups, Size growth)
 {
-	Size		size = groups_memory(groups) + GjSpillFileMemory(groups->file);
+	Size		size = groups_memory(groups) + GjSpillFileMemory(groups->file) + growth;
 
 	for (int i = 0; i < groups->naggs; i++)
 	{
 		if (groups->aggs[i].distinct != NULL)
 			size += GjDistinctMemory(groups->aggs[i].distinct);
 	}
-	return size;
+	groups->stats.peak_memory = Max(groups->stats.peak_memory, size);
 }

@@ -51,7 +51,6 @@
 #include "executor/tuptable.h"
 #include "libpq/pqformat.h"
 #include "miscadmin.h"
-#include "storage/buffile.h"
 #include "utils/acl.h"
 #include "utils/builtins.h"
 #include "utils/datum.h"
@@ -676,20 +675,6 @@ read_file(BufFile *file, void *bytes, Size size)
 		ereport(ERROR,
 				(errcode_for_file_access(),
 				 errmsg("could not read a temporary file of values")));
-}
-
-uint64
-GjStraysFileSize(const GjStrays *strays)
-{
-	return strays->file == NULL ? 0 : (uint64) BufFileSize(strays->file);
-}
-
-void
-GjStraysCloseFile(GjStrays *strays)
-{
-	if (strays->file != NULL)
-		BufFileClose(strays->file);
-	strays->file = NULL;
 }
 
 /*-------------------------------------------------------------------------
