@@ -116,8 +116,11 @@ sub wait_for_request
 {
 	my ($node, $requests, $n) = @_;
 
-	return $node->poll_query_until('postgres',
-		"SELECT requests >= $requests + $n AND slots_used > 0 FROM gpujoin_status()");
+	$node->poll_query_until('postgres',
+		"SELECT requests >= $requests + $n AND slots_used > 0 FROM gpujoin_status()")
+	  or die 'the service test does not wait: '
+	  . $node->safe_psql('postgres', 'SELECT * FROM gpujoin_status()');
+	return;
 }
 
 sub finish_service
@@ -135,8 +138,11 @@ sub inject
 
 	$millis //= 0;
 	$device //= 0;
-	return $node->safe_psql('postgres',
+	my $why_not = $node->safe_psql('postgres',
 		"SELECT gpujoin_inject_fault('$point', '$kind', $skip, $times, $millis, $device)");
+
+	die "no fault was injected: $why_not" if $why_not ne '';
+	return;
 }
 
 # Open a session that must survive whatever happens next.
