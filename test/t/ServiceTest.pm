@@ -132,6 +132,7 @@ sub finish_service
 	return $running->{out} || $running->{err};
 }
 
+# Arm a fault of the reference device; return an empty text.
 sub inject
 {
 	my ($node, $point, $kind, $skip, $times, $millis, $device) = @_;
@@ -142,7 +143,7 @@ sub inject
 		"SELECT gpujoin_inject_fault('$point', '$kind', $skip, $times, $millis, $device)");
 
 	die "no fault was injected: $why_not" if $why_not ne '';
-	return;
+	return $why_not;
 }
 
 # Open a session that must survive whatever happens next.
