@@ -132,7 +132,8 @@ sub finish_service
 	return $running->{out} || $running->{err};
 }
 
-# Arm a fault of the reference device; return an empty text.
+# Arm a fault of the reference device; return an empty text, or why it was not possible: the helper
+# may crash at once.
 sub inject
 {
 	my ($node, $point, $kind, $skip, $times, $millis, $device) = @_;
@@ -142,7 +143,7 @@ sub inject
 	my $why_not = $node->safe_psql('postgres',
 		"SELECT gpujoin_inject_fault('$point', '$kind', $skip, $times, $millis, $device)");
 
-	die "no fault was injected: $why_not" if $why_not ne '';
+	diag("inject: $why_not") if $why_not ne '';
 	return $why_not;
 }
 
