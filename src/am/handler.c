@@ -110,8 +110,8 @@ typedef struct PlainScan
 
 	/* The answer to a plain scan */
 	GjTidSet   *tids;			/* NULL: not searched yet */
-	GjTidBlock	block;			/* the current block, of which this many TIDs have been returned */
-	int			returned;
+	GjTidBlock	block;			/* the current block */
+	int			returned;		/* the number of its TIDs that have been returned */
 	bool		recheck;		/* for all TIDs */
 	BlockNumber heap_blocks;	/* a lower bound of the table's length */
 
