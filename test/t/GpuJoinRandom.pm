@@ -61,8 +61,8 @@ sub folds { return pick('', map { "SELECT fold_all($_);\n" } qw(false false true
 sub quoted { return "'" . $_[0] =~ s/'/''/gr . "'"; }
 sub compare_sql { return "SELECT compare(" . join(', ', map { quoted($_) } @_) . ");\n"; }
 
-# Settings of the planner. Parallel plans cost almost nothing to set up; not nothing, or a nested loop
-# could rescan a Gather, and start its workers again, for each outer row.
+# Settings of the planner. Parallel plans cost almost nothing to set up; not nothing, or a nested
+# loop could rescan a Gather, and start its workers again, for each outer row.
 our @settings = (qw(work_mem=64kB work_mem=64kB enable_hashjoin=off enable_mergejoin=off
 	  enable_nestloop=off enable_material=off enable_memoize=off enable_sort=off enable_hashagg=off
 	  enable_partitionwise_join=on enable_partitionwise_aggregate=on from_collapse_limit=1
