@@ -60,6 +60,17 @@ sub states
 		SELECT indexrelname, state FROM pg_stat_gpujoin_mirrors ORDER BY 1});
 }
 
+# What is held is counted when a load begins, so wait for its end.
+sub wait_states
+{
+	my ($server, $expected, $what) = @_;
+
+	$server->poll_query_until('postgres',
+		"SELECT string_agg(indexrelname || '|' || state, E'\n' ORDER BY indexrelname)
+		 FROM pg_stat_gpujoin_mirrors", $expected);
+	is(states($server), $expected, $what);
+}
+
 wait_ready($node);
 my $extent = 16 * 1024 * 1024;
 my $none = '0|0|0';
@@ -209,7 +220,7 @@ is($node->safe_psql('postgres', q{SELECT reloptions FROM pg_class WHERE relname 
 $node->restart;
 wait_ready($node);
 wait_held($node, "1|$extent|1", 'preloaded after a restart');
-is(states($node), 'p_k|ready', 'the one that was marked');
+wait_states($node, 'p_k|ready', 'the one that was marked');
 
 # The device process dies: mirrors come back by themselves, including those that were loaded
 # manually while gpujoin.auto_load is off
@@ -221,7 +232,7 @@ kill 'KILL', $node->safe_psql('postgres', 'SELECT helper_pid FROM gpujoin_status
 $node->poll_query_until('postgres',
 	"SELECT state = 'ready' AND epoch <> $epoch FROM gpujoin_status()");
 wait_held($node, "2|" . 2 * $extent . "|2", 'loaded again after the helper was killed');
-is(states($node), "p_k|ready\nq_k|ready", 'both of them');
+wait_states($node, "p_k|ready\nq_k|ready", 'both of them');
 is($node->safe_psql('postgres', q{SELECT missing, stale, reason FROM gpujoin_mirror_check('q_k')}),
 	'0|0|', 'and complete');
 
@@ -260,7 +271,7 @@ $node->safe_psql('postgres', q{
 	SET gpujoin.force = on;
 	SELECT count(*) FROM e1 WHERE k = 1});
 $node->safe_psql('postgres', q{SELECT fill('e4', 30000); SELECT gpujoin_load('e4_k')});
-is(states($node), "e1_k|ready\ne3_k|ready\ne4_k|ready\np_k|ready",
+wait_states($node, "e1_k|ready\ne3_k|ready\ne4_k|ready\np_k|ready",
 	'the one unused for longest had to go; pinned and used ones stayed');
 wait_held($node, "4|" . 4 * $extent . "|4", 'and its memory was used');
 

@@ -171,6 +171,8 @@ sql(q{
 	CREATE INDEX p_k ON p USING gpujoin (k) INCLUDE (v);
 	ANALYZE p});
 vacuum_until_visible($node, $_) foreach 'p_1', 'p_2';
+sql(q{SELECT gpujoin_load(indexrelid) FROM pg_index
+	WHERE indrelid IN ('p_1'::regclass, 'p_2'::regclass)});
 foreach my $query ('SELECT count(*), sum(v) FROM p WHERE k IN (1, 2, 3)',
 	'SELECT sum(n * v) FROM (SELECT k, v, count(*) AS n FROM p WHERE k IN (1, 2) GROUP BY k, v) g',
 	'SELECT count(DISTINCT v) FROM p WHERE k IN (1, 2, 3)')
@@ -204,6 +206,7 @@ sql(q{
 	FROM generate_series(1, 9000) i;
 	ANALYZE many, wide});
 vacuum_until_visible($node, 'many');
+sql(q{SELECT gpujoin_load('many_k')});
 my $memory = 'SET hash_mem_multiplier = 1; SET work_mem =';
 my @of_batches = (
 	[ '256kB', 'SELECT count(*), sum(b), min(a) FROM wide JOIN %s USING (k)' ],
