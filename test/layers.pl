@@ -56,15 +56,12 @@ sub check
 
 	# A function can be used without its header, too: check the symbols of the objects, if built
 	my (%defined, %used);
-	for my $object (glob "$tree/*/*.o")
+	my @objects = grep { -e s/o$/c/r } glob "$tree/*/*.o";
+	for (@objects ? `nm -A @objects` : ())
 	{
-		(my $source = $object) =~ s/o$/c/;
-		-e $source or next;
-		for (`nm $object`)
-		{
-			$defined{$1} = $source if /^\w+ [TDBRC] (\w+)/;
-			$used{$1}{$source} = 1 if /^ +U (\w+)/;
-		}
+		my ($source) = s/^([^:]+)o:// ? "$1c" : next;
+		$defined{$1} = $source if /^\w+ [TDBRC] (\w+)/;
+		$used{$1}{$source} = 1 if /^ +U (\w+)/;
 	}
 	for my $name (grep { $defined{$_} } sort keys %used)
 	{

@@ -91,22 +91,22 @@ border_alone() {
 
 # Columns are counted with tabs of four.
 line_length() {
-    local file
     { sources c h cu cuh sh pl pm
-      find Makefile src advisor cuda test -name README -o -name Makefile; } |
-        while IFS= read -r file; do
-            expand -t 4 "$file" |
-                awk -v f="$file" 'length($0) > 100 {print f ":" FNR ": " length($0)}'
-        done
+      find Makefile src advisor cuda test -name README -o -name Makefile; } | xargs perl -ne '
+        chomp;
+        1 while s/\t/" " x (4 - length($`) % 4)/e;
+        print "$ARGV:$.: ", length(), "\n" if length() > 100;
+        close ARGV if eof'
 }
 
 # One mechanism, one file: in src/ and advisor/ that may take 1,250 lines, elsewhere 600.
 file_length() {
-    local file most
-    sources c h cu cuh sh pl pm | while IFS= read -r file; do
-        case $file in src/* | advisor/*) most=1250 ;; *) most=600 ;; esac
-        awk -v f="$file" -v most="$most" 'END {if (NR > most) print f ": " NR " lines"}' "$file"
-    done
+    sources c h cu cuh sh pl pm | xargs awk '
+        function tell() {
+            if (n > (f ~ /^(src|advisor)\// ? 1250 : 600)) print f ": " n " lines"}
+        FNR == 1 {tell(); f = FILENAME}
+        {n = FNR}
+        END {tell()}'
 }
 
 # make_house FOLDER: sources with one fault for each figure of test/house.pl, and their objects.
