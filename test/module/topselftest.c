@@ -31,6 +31,7 @@
 #define MAX_COLUMNS				4
 #define MAX_ENTRIES				9000
 #define ROUNDS					60
+#define MAX_SETS				5
 
 typedef struct TestEntry
 {
@@ -168,16 +169,23 @@ make_set(const TestEntry *entries, int n, const GjEntryWidths *widths)
 	return set;
 }
 
+/*
+ * Add all entries, divided into some sets, which are made the first time
+ */
 static void
-add_sets(GjTop *top, const TestEntry *entries, int n, const GjEntryWidths *widths, int nsets)
+add_sets(GjTop *top, const TestEntry *entries, int n, const GjEntryWidths *widths,
+		 GjEntrySet **sets, int nsets)
 {
 	for (int s = 0; s < nsets; s++)
 	{
 		int			from = (int64) n * s / nsets;
 		int			size = (int64) n * (s + 1) / nsets - from;
-		GjEntrySet *set = make_set(entries + from, size, widths);
+		GjEntrySet *set;
 		uint16		rows[GJ_BATCH_ROWS];
 
+		if (sets[s] == NULL)
+			sets[s] = make_set(entries + from, size, widths);
+		set = sets[s];
 		for (int first = 0; first < size; first += GJ_BATCH_ROWS)
 		{
 			int			m = Min(size - first, GJ_BATCH_ROWS);
@@ -224,6 +232,7 @@ run_round(pg_prng_state *prng)
 	uint64		wanted = 1 + pg_prng_uint64(prng) % (pg_prng_bool(prng) ? 50 : 3000);
 	GjTop	   *top;
 	TestEntry  *sorted;
+	GjEntrySet *sets[MAX_SETS + 1][MAX_SETS] = {{NULL}};	/* by their number */
 
 	make_order(&order, &widths, prng);
 	for (int i = 0; i < n; i++)
@@ -254,8 +263,10 @@ run_round(pg_prng_state *prng)
 					  order.ncolumns - order.first, &widths, 2);
 	for (;;)
 	{
+		int			nsets = 1 + pg_prng_uint64(prng) % MAX_SETS;
+
 		GjTopStart(top, wanted, seen > 0, wanted % 2 == 0);
-		add_sets(top, entries, n, &widths, 1 + pg_prng_uint64(prng) % 5);
+		add_sets(top, entries, n, &widths, sets[nsets], nsets);
 		GjTopFinish(top);
 		for (uint64 i = 0; i < GjTopCount(top); i++)
 		{
