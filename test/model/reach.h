@@ -22,7 +22,9 @@ typedef struct Node
 	State		state;
 	uint32_t	parent;
 	uint32_t	next;			/* next in its hash chain, plus 1 */
-	char		step[20];
+	uint32_t	hash;
+	int			block;			/* of the step, or NONE */
+	const char *step;
 } Node;
 
 static Node *nodes;
@@ -79,7 +81,7 @@ rehash(void)
 	table = must(calloc(table_size, sizeof(uint32_t)));
 	for (uint32_t i = 0; i < nnodes; i++)
 	{
-		uint32_t   *chain = &table[hash(&nodes[i].state) & (table_size - 1)];
+		uint32_t   *chain = &table[nodes[i].hash & (table_size - 1)];
 
 		nodes[i].next = *chain;
 		*chain = i + 1;
@@ -125,21 +127,24 @@ close_gaps(int8_t **numbers, int n)
 	}
 }
 
-/* Record a state that has been reached from the current one by a step */
+/* Record a state that has been reached from the current one by a step, whose name is a constant */
 static void
 reach(const State *reached, const char *step, int block)
 {
 	State		copy = *reached;
 	const State *state = &copy;
+	uint32_t	hashed;
 	uint32_t	at;
 	Node	   *node;
 
 	if (!settle(&copy))
 		return;
-	at = hash(state) & (table_size - 1);
+	hashed = hash(state);
+	at = hashed & (table_size - 1);
 	for (uint32_t i = table[at]; i != 0; i = nodes[i - 1].next)
 	{
-		if (memcmp(&nodes[i - 1].state, state, sizeof(State)) == 0)
+		if (nodes[i - 1].hash == hashed &&
+			memcmp(&nodes[i - 1].state, state, sizeof(State)) == 0)
 			return;
 	}
 	if (nnodes == MAX_STATES)
@@ -155,10 +160,9 @@ reach(const State *reached, const char *step, int block)
 	node = &nodes[nnodes++];
 	node->state = *state;
 	node->parent = current;
-	if (block == NONE)
-		snprintf(node->step, sizeof(node->step), "%s", step);
-	else
-		snprintf(node->step, sizeof(node->step), "%s %d", step, block);
+	node->hash = hashed;
+	node->step = step;
+	node->block = block;
 	node->next = table[at];
 	table[at] = nnodes;
 	if (nnodes > table_size)
@@ -171,7 +175,10 @@ print_steps(uint32_t node)
 	if (node == 0)
 		return;
 	print_steps(nodes[node].parent);
-	printf("    %s\n", nodes[node].step);
+	if (nodes[node].block == NONE)
+		printf("    %s\n", nodes[node].step);
+	else
+		printf("    %s %d\n", nodes[node].step, nodes[node].block);
 }
 
 /* Take every step in every reachable world.  Return a fault, NULL if none has one. */
