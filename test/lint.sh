@@ -455,14 +455,11 @@ release_state_agrees() {
 
 # Every object has a comment: compare the names after CREATE with those after COMMENT ON.
 sql_comments() {
-    local kind name line kinds='ACCESS METHOD|OPERATOR CLASS|OPERATOR FAMILY|FUNCTION|VIEW|TYPE'
-    cat sql/*.sql | tr '\n;' ' \n' |
-        sed -nE "s/.*CREATE (OR REPLACE )?(($kinds) +[a-z0-9_]+).*/\\2/p" |
-        while IFS= read -r line; do
-            name=${line##* } kind=${line% *}
-            cat sql/*.sql | grep -E "COMMENT ON $kind +$name\\b" >/dev/null ||
-                echo "no COMMENT ON $kind $name"
-        done
+    local kinds='ACCESS METHOD|OPERATOR CLASS|OPERATOR FAMILY|FUNCTION|VIEW|TYPE'
+    comm -23 <(cat sql/*.sql | tr '\n;' ' \n' |
+        sed -nE "s/.*CREATE (OR REPLACE )?($kinds) +([a-z0-9_]+).*/\\2 \\3/p" | sort -u) \
+        <(sed -nE "s/.*COMMENT ON ($kinds) +([a-z0-9_]+).*/\\1 \\2/p" sql/*.sql | sort -u) |
+        sed 's/^/no COMMENT ON /'
 }
 
 # `make uninstall` must remove everything that `make install` installs. The reference device is
