@@ -133,16 +133,22 @@ sub finish_service
 }
 
 # Arm a fault of the reference device; return an empty text, or why it was not possible: the helper
-# may crash at once.
+# may crash at once. This is a request, too, so it waits for a free slot.
 sub inject
 {
 	my ($node, $point, $kind, $skip, $times, $millis, $device) = @_;
 
 	$millis //= 0;
 	$device //= 0;
-	my $why_not = $node->safe_psql('postgres',
-		"SELECT gpujoin_inject_fault('$point', '$kind', $skip, $times, $millis, $device)");
+	my $why_not;
 
+	for (my $tries = 0; $tries < 300; $tries++)
+	{
+		select(undef, undef, undef, 0.1) if $tries;
+		$why_not = $node->safe_psql('postgres',
+			"SELECT gpujoin_inject_fault('$point', '$kind', $skip, $times, $millis, $device)");
+		last if $why_not !~ /slots are in use/;
+	}
 	diag("inject: $why_not") if $why_not ne '';
 	return $why_not;
 }
