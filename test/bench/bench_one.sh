@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # test/bench/bench_one.sh: an application with three sets of indexes, on a throw-away server
 # (test/setup.sh): a btree, a btree and a gpujoin index, or a gpujoin index alone on each column
-# that is looked up and not unique; then single statements with a btree or a gpujoin index alone.
-# Prints a report in markdown; test/bench/one.pl and test/bench/one_statements.sql measure.
+# that is looked up and not unique; then single statements, and look-ups beside insertions, with a
+# btree or a gpujoin index alone. Prints a report in markdown; one.pl, one_statements.sql and
+# one_beside.sh in test/bench measure.
 #
 #   ONE_ROWS    orders of the application, which have twice as many items, and rows of the table of
 #               the single statements (1000000)
@@ -39,5 +40,9 @@ createdb statements
 psql -Xq -d statements -v rows="$ONE_ROWS" -v rounds="$ONE_ROUNDS" \
     -f test/bench/one_statements.sql >"$log/statements.md"
 printf '\n' | cat - "$log/statements.md" >>"$log/one.md"
+say "measuring look-ups beside insertions"
+createdb beside
+PGDATABASE=beside bash test/bench/one_beside.sh $(((ONE_ROUNDS + 1) / 2)) >"$log/beside.md"
+printf '\n' | cat - "$log/beside.md" >>"$log/one.md"
 stop_server one
 cat "$log/one.md"
