@@ -273,35 +273,13 @@ shell_syntax() {
     for file in $(sources sh) .ci/run; do bash -n "$file"; done
 }
 
-# perl's opinion of files, each for itself.
-compiled() { # FILE...
-    local file
-    for file; do perl "${perl_include[@]}" -c "$file" 2>&1 | finds -v 'syntax OK$'; done
-}
-
-# perl's opinion of scripts of one folder, each in a block and a package of its own, in one process:
-# the modules that all of them use take longer than they. The count shows that each ended where its
-# file ends, and hid no other; if perl has anything to say, it says it of each for itself.
-compiled_together() { # FILE...
-    local file together said
-    together=$(mktemp)
-    for file; do
-        printf '{package Script%d;\n#line 1 "%s"\n' $((number += 1)) "$file"
-        cat "$file"
-        printf '\n}\nBEGIN {$main::ended++}\n'
-    done >"$together"
-    echo "BEGIN {\$main::ended == $# or die 'a script hides others'}" >>"$together"
-    said=$(perl "${perl_include[@]}" -c "$together" 2>&1) || true
-    [ "$said" = "$together syntax OK" ] || { compiled "$@"; echo "$said"; }
-    rm "$together"
-}
-
 perl_syntax() {
-    local number=0 perl_include=(-I "$(dirname "$("$pg_config" --pgxs)")/../test/perl" -I test/t)
+    local file include
+    include=$(dirname "$("$pg_config" --pgxs)")/../test/perl
     perl -MIPC::Run -e1 2>/dev/null || return 0
-    compiled_together test/t/*.pl
-    # shellcheck disable=SC2046  # a list of names
-    compiled $(sources pl pm | finds -v '^test/t/.*\.pl$')
+    for file in $(sources pl pm); do
+        perl -I "$include" -I test/t -c "$file" 2>&1 | finds -v 'syntax OK$'
+    done
 }
 
 # Properties are the literals in title case; a colon ends a hand-formatted one.
