@@ -53,11 +53,12 @@ sub wait_held
 	is(held($server), $expected, $what);
 }
 
+my $states = 'SELECT indexrelname, state FROM pg_stat_gpujoin_mirrors ORDER BY 1';
+
 sub states
 {
 	my $server = shift;
-	return $server->safe_psql('postgres', q{
-		SELECT indexrelname, state FROM pg_stat_gpujoin_mirrors ORDER BY 1});
+	return $server->safe_psql('postgres', $states);
 }
 
 # What is held is counted when a load begins, so wait for its end.
@@ -65,9 +66,7 @@ sub wait_states
 {
 	my ($server, $expected, $what) = @_;
 
-	$server->poll_query_until('postgres',
-		"SELECT string_agg(indexrelname || '|' || state, E'\n' ORDER BY indexrelname)
-		 FROM pg_stat_gpujoin_mirrors", $expected);
+	$server->poll_query_until('postgres', $states, $expected);
 	is(states($server), $expected, $what);
 }
 

@@ -61,21 +61,25 @@ sub folds { return pick('', map { "SELECT fold_all($_);\n" } qw(false false true
 sub quoted { return "'" . $_[0] =~ s/'/''/gr . "'"; }
 sub compare_sql { return "SELECT compare(" . join(', ', map { quoted($_) } @_) . ");\n"; }
 
-# Settings of the planner. Parallel plans cost almost nothing to set up; not nothing, or a nested
-# loop could rescan a Gather, and start its workers again, for each outer row.
+# Parallel plans cost almost nothing to set up; not nothing, or a nested loop could rescan a Gather,
+# and start its workers again, for each outer row.
+my $cheap_parallel =
+  'parallel_setup_cost=0.01 parallel_tuple_cost=0 min_parallel_table_scan_size=0';
+
+# Settings of the planner
 our @settings = (qw(work_mem=64kB work_mem=64kB enable_hashjoin=off enable_mergejoin=off
 	  enable_nestloop=off enable_material=off enable_memoize=off enable_sort=off enable_hashagg=off
 	  enable_partitionwise_join=on enable_partitionwise_aggregate=on from_collapse_limit=1
 	  join_collapse_limit=1 enable_bitmapscan=off geqo_threshold=2 hash_mem_multiplier=1
 	  cursor_tuple_fraction=1 constraint_exclusion=on),
-	'parallel_setup_cost=0.01 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
-	. 'max_parallel_workers_per_gather=2',
+	"$cheap_parallel max_parallel_workers_per_gather=2",
 	'parallel_leader_participation=off',
 	'gpujoin.min_rows=0 gpujoin.setup_cost=0 gpujoin.search_cost=0 gpujoin.tid_cost=0');
 
-# Set all costs that parallel plans do not divide to zero, so that everything divisible is divided.
-our $parallel = 'parallel_setup_cost=0.01 parallel_tuple_cost=0 min_parallel_table_scan_size=0 '
-  . 'max_parallel_workers_per_gather=3 seq_page_cost=0 random_page_cost=0 gpujoin.setup_cost=0 '
+# Set all other costs that parallel plans do not divide to zero, so that everything divisible is
+# divided.
+our $parallel = "$cheap_parallel max_parallel_workers_per_gather=3 "
+  . 'seq_page_cost=0 random_page_cost=0 gpujoin.setup_cost=0 '
   . 'gpujoin.search_cost=0 gpujoin.tid_cost=0 gpujoin.device_setup_cost=0 '
   . 'gpujoin.device_search_cost=0';
 
