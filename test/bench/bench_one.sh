@@ -39,10 +39,12 @@ say "measuring single statements, $ONE_ROWS rows"
 createdb statements
 psql -Xq -d statements -v rows="$ONE_ROWS" -v rounds="$ONE_ROUNDS" \
     -f test/bench/one_statements.sql >"$log/statements.md"
-printf '\n' | cat - "$log/statements.md" >>"$log/one.md"
 say "measuring look-ups beside insertions"
 createdb beside
 PGDATABASE=beside bash test/bench/one_beside.sh $(((ONE_ROUNDS + 1) / 2)) >"$log/beside.md"
-printf '\n' | cat - "$log/beside.md" >>"$log/one.md"
+for part in statements beside; do
+    printf '\n'
+    cat "$log/$part.md"
+done >>"$log/one.md"
 stop_server one
 cat "$log/one.md"
