@@ -84,7 +84,7 @@ typedef struct GjBuildState
 	GjCodec		codec;
 	MemoryContext scratch;		/* of the codec */
 	GjRowSort  *sort;
-	GjRowSort  *null_sort;		/* of entries with NULL keys; NULL if there are none */
+	GjRowSort  *null_sort;		/* of entries with NULL keys; NULL before the first one */
 	uint64		nentries;
 } GjBuildState;
 
@@ -109,7 +109,7 @@ typedef struct PlainScan
 	CommandId	command;
 
 	/* The answer to a plain scan */
-	GjTidSet   *tids;			/* NULL: not searched yet */
+	GjTidSet   *tids;			/* NULL before the first search */
 	GjTidBlock	block;			/* the current block */
 	int			returned;		/* the number of its TIDs that have been returned */
 	bool		recheck;		/* for all TIDs */
@@ -623,9 +623,9 @@ choose_scales(Relation index, const FormData_pg_attribute *attribute, const Samp
  *	- Only MVCC snapshots search, and the snapshot was taken before.  So all own entries of the
  *	  wanted rows are found (lemma L4 of src/README, and the head of match/search.c).
  *	- The TIDs are fetched as lemma L8 says: by index_fetch_heap(), under this snapshot, along HOT
- *	  chains.  So the wanted rows are returned, once each.  What the bitmap heap scan rechecks in
- *	  L8 need not be rechecked here: the entries were found on pages, never in a mirror, so each is
- *	  certain (L7).  If its TID leads to a row that the snapshot sees, it is the row's own entry,
+ *	  chains.  So the wanted rows are returned, once each.  The recheck of the bitmap heap scan
+ *	  in L8 is not needed: the entries were found on pages, never in a mirror, so each is certain
+ *	  (L7).  If its TID leads to a row that the snapshot sees, it is the row's own entry,
  *	  even if the row was fetched much later, and VACUUM has removed entries meanwhile: a row that
  *	  reuses a TID is too young for the snapshot.  So the row's key has the entry's code.
  *	- If a code does not prove the key, or the TIDs of a block do not fit in memory, or the index
