@@ -210,12 +210,8 @@ tests_entries(const CustomScan *plan)
 static int
 find_value_column(const GjJoinState *state, Expr *value)
 {
-	Var		   *var;
+	Var		   *var = GjStripRelabel(value);
 
-	while (IsA(value, RelabelType))
-		value = ((RelabelType *) value)->arg;
-
-	var = (Var *) value;
 	if (!IsA(var, Var) || var->varno != INDEX_VAR || var->varattno <= state->nbig)
 		elog(ERROR, "the value of a join's key is not a column of the small side");
 	return var->varattno - state->nbig - 1;
@@ -245,8 +241,7 @@ init_list(const GjJoinState *state, PlanState *small_plan)
 	array = linitial(function->args);
 	if (get_element_type(exprType(array)) != TupleDescAttr(columns, 0)->atttypid)
 		return NULL;
-	while (IsA(array, RelabelType))
-		array = (Node *) ((RelabelType *) array)->arg;
+	array = GjStripRelabel(array);
 	if (!IsA(array, Const) && !IsA(array, Param))
 		return NULL;
 	return ExecInitExpr((Expr *) array, small_plan);

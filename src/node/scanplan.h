@@ -13,7 +13,7 @@
 #ifndef GPUJOIN_NODE_SCANPLAN_H
 #define GPUJOIN_NODE_SCANPLAN_H
 
-#include "nodes/pg_list.h"
+#include "nodes/primnodes.h"
 
 /* First indexes into custom_private */
 typedef enum GjTablePrivate
@@ -157,5 +157,16 @@ typedef enum GjAlternativePrivate
 	GJ_ALTERNATIVE_PARTITIONS,	/* like GJ_SCAN_PARTITIONS */
 	GJ_ALTERNATIVE_PRIVATE_COUNT
 } GjAlternativePrivate;
+
+/*
+ * Return an expression below casts that change nothing
+ */
+static inline void *
+GjStripRelabel(void *expr)
+{
+	while (expr != NULL && IsA(expr, RelabelType))
+		expr = ((RelabelType *) expr)->arg;
+	return expr;
+}
 
 #endif							/* GPUJOIN_NODE_SCANPLAN_H */

@@ -69,6 +69,7 @@ typedef struct Fold
 	bool		exact;			/* false if the clause must also be tested on each row */
 	List	   *siblings;		/* operands of the OR that is being folded */
 	bool		hashed;			/* true if the index's keys are hashed */
+	Oid			key_cast;		/* cast of the key that match_key() saw last, or InvalidOid */
 	const char *why;			/* reason why an operator was not accepted, or NULL */
 
 	/* result for the last operator looked up: long OR chains have only one */
@@ -89,11 +90,10 @@ static GjKeyNode *fold_null_test(Fold *cx, NullTest *test);
 static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_coalesce(Fold *cx, CoalesceExpr *expr);
-static GjKeyNode *fold_comparison(Fold *cx, OpExpr *op);
-static GjKeyNode *fold_array(Fold *cx, ScalarArrayOpExpr *op);
+static GjKeyNode *fold_comparison(Fold *cx, Node *clause);
 static bool is_exclusion(Fold *cx);
 static bool is_empty_array(Node *array);
-static bool match_key(Fold *cx, Node *expr, Oid *cast);
+static bool match_key(void *fold, Node *expr);
 static bool cast_is_exact(Oid cast);
 static bool is_cast_to_text(Oid cast);
 static bool look_up_operator(Fold *cx, Oid equality, Oid collation, GjSource *source);
@@ -170,8 +170,8 @@ GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Restri
 	.hashed = GjIndexIsHashed(index)};
 	GjKeyNode  *node = NULL;
 
-	if (IsA(rinfo->clause, OpExpr) && may_go_first(rel, index, rinfo))
-		node = fold_comparison(&cx, (OpExpr *) rinfo->clause);
+	if (may_go_first(rel, index, rinfo))
+		node = fold_comparison(&cx, (Node *) rinfo->clause);
 	if (node != NULL && node->source.conversion == GJ_CONVERT_TEXT_UUID &&
 		!OidIsValid(node->source.rest_proc))
 		node = NULL;			/* the converted uuid would have to be kept */
@@ -259,7 +259,6 @@ static bool
 has_key_as_side(Fold *cx, Expr *clause)
 {
 	List	   *args;
-	Oid			cast;
 
 	if (IsA(clause, OpExpr))
 		args = ((OpExpr *) clause)->args;
@@ -267,7 +266,7 @@ has_key_as_side(Fold *cx, Expr *clause)
 		args = ((ScalarArrayOpExpr *) clause)->args;
 	else
 		return true;
-	return match_key(cx, linitial(args), &cast) || match_key(cx, llast(args), &cast);
+	return match_key(cx, linitial(args)) || match_key(cx, llast(args));
 }
 
 /*
@@ -286,7 +285,7 @@ fold_tuples(Fold *cx, RestrictInfo *rinfo, const GjTuples **columns)
 	foreach(lc, lists)
 	{
 		GjTuples   *tuples = lfirst(lc);
-		GjKeyNode  *operand = fold_array(cx, tuples->key);
+		GjKeyNode  *operand = fold_comparison(cx, (Node *) tuples->key);
 
 		if (operand == NULL)
 			return NULL;
@@ -308,9 +307,8 @@ fold(Fold *cx, Node *expr)
 	switch (nodeTag(expr))
 	{
 		case T_OpExpr:
-			return fold_comparison(cx, (OpExpr *) expr);
 		case T_ScalarArrayOpExpr:
-			return fold_array(cx, (ScalarArrayOpExpr *) expr);
+			return fold_comparison(cx, expr);
 		case T_BoolExpr:
 			if (is_orclause(expr))
 				return fold_or(cx, (BoolExpr *) expr);
@@ -468,63 +466,77 @@ fold_coalesce(Fold *cx, CoalesceExpr *expr)
 }
 
 /*
- * Fold key = value, key <> value or a range, with the operands in either order
+ * Read a clause as a comparison of a column with a value, in either order, or with an array
+ *
+ * The caller decides what a column is, and asks the left side first.
  */
-static GjKeyNode *
-fold_comparison(Fold *cx, OpExpr *op)
+bool
+GjReadComparison(Node *clause, GjIsColumn is_column, void *reader, GjComparison *comparison)
 {
-	GjSource	source = {0};
-	Node	   *left = linitial(op->args);
-	Node	   *right;
+	List	   *args;
 
-	if (list_length(op->args) != 2)
-		return NULL;
-	right = lsecond(op->args);
-
-	if (match_key(cx, left, &source.cast))
+	if (IsA(clause, OpExpr))
 	{
-		source.value = (Expr *) right;
-		source.opno = op->opno;
+		const OpExpr *op = (const OpExpr *) clause;
+
+		args = op->args;
+		*comparison = (GjComparison) {.opno = op->opno,.collation = op->inputcollid};
 	}
-	else if (match_key(cx, right, &source.cast))
+	else if (IsA(clause, ScalarArrayOpExpr))
 	{
-		source.value = (Expr *) left;
-		source.opno = get_commutator(op->opno);
+		const ScalarArrayOpExpr *op = (const ScalarArrayOpExpr *) clause;
+
+		args = op->args;
+		*comparison = (GjComparison) {.opno = op->opno,.collation = op->inputcollid,
+		.is_array = true,.is_any = op->useOr};
 	}
-	if (!OidIsValid(source.opno))
-		return NULL;
+	else
+		return false;
 
-	if (look_up_operator(cx, source.opno, op->inputcollid, &source))
-		source.kind = GJ_SOURCE_VALUE;
-	else if (look_up_operator(cx, get_negator(source.opno), op->inputcollid, &source) &&
-			 !is_exclusion(cx))
-		source.kind = GJ_SOURCE_NOT_VALUE;
-	else if (cx->small != NULL || !GjFindRange(cx->index, source.opno, &source, &cx->why))
-		return NULL;
-
-	return value_is_usable(cx, (Node *) source.value) ? make_source(&source) : NULL;
+	if (list_length(args) != 2)
+		return false;
+	comparison->column = linitial(args);
+	comparison->value = lsecond(args);
+	if (is_column(reader, linitial(args)))
+		return true;
+	if (comparison->is_array || !is_column(reader, lsecond(args)))
+		return false;
+	comparison->column = lsecond(args);
+	comparison->value = linitial(args);
+	comparison->opno = get_commutator(comparison->opno);
+	return OidIsValid(comparison->opno);
 }
 
 /*
- * Fold key = ANY (array) or key <> ALL (array)
+ * Fold key = value, key <> value or a range, key = ANY (array) or key <> ALL (array)
  *
  * = ALL and <> ANY have other meanings, and <> ALL ('{}') asks for all rows.
  */
 static GjKeyNode *
-fold_array(Fold *cx, ScalarArrayOpExpr *op)
+fold_comparison(Fold *cx, Node *clause)
 {
+	GjComparison comparison;
 	GjSource	source = {0};
 
-	source.kind = op->useOr ? GJ_SOURCE_ARRAY : GJ_SOURCE_NOT_ARRAY;
-	source.value = lsecond(op->args);
-	source.opno = op->opno;
+	if (!GjReadComparison(clause, match_key, cx, &comparison))
+		return NULL;
+	source.value = comparison.value;
+	source.opno = comparison.opno;
+	source.cast = cx->key_cast;
 
-	if (!match_key(cx, linitial(op->args), &source.cast) ||
-		!look_up_operator(cx, op->useOr ? op->opno : get_negator(op->opno), op->inputcollid,
-						  &source) ||
-		(!op->useOr && is_exclusion(cx)) ||
-		!value_is_usable(cx, (Node *) source.value) ||
-		(!op->useOr && is_empty_array((Node *) source.value)))
+	if ((!comparison.is_array || comparison.is_any) &&
+		look_up_operator(cx, source.opno, comparison.collation, &source))
+		source.kind = comparison.is_array ? GJ_SOURCE_ARRAY : GJ_SOURCE_VALUE;
+	else if (!comparison.is_any &&
+			 look_up_operator(cx, get_negator(source.opno), comparison.collation, &source) &&
+			 !is_exclusion(cx))
+		source.kind = comparison.is_array ? GJ_SOURCE_NOT_ARRAY : GJ_SOURCE_NOT_VALUE;
+	else if (comparison.is_array || cx->small != NULL ||
+			 !GjFindRange(cx->index, source.opno, &source, &cx->why))
+		return NULL;
+
+	if (!value_is_usable(cx, (Node *) source.value) ||
+		(source.kind == GJ_SOURCE_NOT_ARRAY && is_empty_array((Node *) source.value)))
 		return NULL;
 	return make_source(&source);
 }
@@ -553,15 +565,16 @@ is_empty_array(Node *array)
  * Return true if an expression is the index's key or an exact cast of it
  */
 static bool
-match_key(Fold *cx, Node *expr, Oid *cast)
+match_key(void *fold, Node *expr)
 {
+	Fold	   *cx = fold;
 	Node	   *arg;
 
-	*cast = InvalidOid;
+	cx->key_cast = InvalidOid;
 	if (match_index_to_operand(expr, 0, cx->index))
 		return true;
 
-	arg = GjReadCast(expr, cast);
+	arg = GjReadCast(expr, &cx->key_cast);
 	return arg != NULL && match_index_to_operand(arg, 0, cx->index);
 }
 
@@ -575,8 +588,7 @@ GjReadCast(Node *expr, Oid *cast)
 	CoerceViaIO *coerce;
 	bool		is_varlena;
 
-	if (IsA(expr, RelabelType) && ((RelabelType *) expr)->resulttype == TEXTOID)
-		expr = (Node *) ((RelabelType *) expr)->arg;	/* from varchar */
+	expr = GjStripRelabel(expr);	/* from varchar */
 	func = (FuncExpr *) expr;
 	coerce = (CoerceViaIO *) expr;
 

@@ -83,7 +83,8 @@ typedef struct Maker
 	Index		varno;
 	List	   *steps;
 	List	   *values;
-	int			ncolumns;		/* number of columns found */
+	int			column;			/* of the index, that was found last */
+	int			ncolumns;		/* number of columns added */
 	Cost		cost;			/* cost of testing an entry */
 
 	/* the last operators looked up: long OR chains have only one or two */
@@ -100,17 +101,16 @@ static bool entry_add(Maker *maker, Expr *expr, bool always);
 static bool add_bool(Maker *maker, BoolExpr *expr, bool always);
 static bool add_truth(Maker *maker, BooleanTest *test, bool always);
 static bool add_null_test(Maker *maker, NullTest *test, bool always);
-static bool add_comparison(Maker *maker, OpExpr *op, bool always);
-static bool entry_add_list(Maker *maker, ScalarArrayOpExpr *op, bool always);
-static bool find_compared(const Maker *maker, Expr *expr, int *column);
-static FuncExpr *get_cast(Expr *expr);
-static bool has_values(const Maker *maker, int column, Expr *compared, Oid type, Oid collation);
+static bool add_comparison(Maker *maker, Expr *clause, bool always);
+static bool find_compared(void *maker, Node *expr);
+static FuncExpr *get_cast(Node *expr);
+static bool has_values(const Maker *maker, Node *compared, Oid type, Oid collation);
 static Cost test_cost(int width, double nvalues);
 static double count_elements(Expr *array);
 static bool entry_add_column(Maker *maker, Expr *expr);
 static bool entry_add_value(Maker *maker, Expr *expr, bool always);
 static void entry_add_step(Maker *maker, int step);
-static bool entry_find_column(const Maker *maker, Expr *expr, int *column);
+static bool entry_find_column(Maker *maker, void *expr);
 static bool entry_value_is_usable(const Maker *maker, Expr *expr, bool always);
 static bool entry_may_fail(Node *node, void *context);
 static bool function_may_fail(Oid function, void *context);
@@ -267,11 +267,8 @@ entry_add(Maker *maker, Expr *expr, bool always)
 		return add_truth(maker, (BooleanTest *) expr, always);
 	if (IsA(expr, NullTest) && add_null_test(maker, (NullTest *) expr, always))
 		return true;
-	if (IsA(expr, OpExpr) && add_comparison(maker, (OpExpr *) expr, always))
-		return true;
-	if (IsA(expr, ScalarArrayOpExpr) && entry_add_list(maker, (ScalarArrayOpExpr *) expr, always))
-		return true;
-	return entry_add_column(maker, expr) || entry_add_value(maker, expr, always);
+	return add_comparison(maker, expr, always) || entry_add_column(maker, expr) ||
+		entry_add_value(maker, expr, always);
 }
 
 /*
@@ -308,87 +305,45 @@ add_truth(Maker *maker, BooleanTest *test, bool always)
 static bool
 add_null_test(Maker *maker, NullTest *test, bool always)
 {
-	int			column;
-
-	if (test->argisrow || !entry_find_column(maker, test->arg, &column))
+	if (test->argisrow || !entry_find_column(maker, test->arg))
 		return false;
 	if (test->nulltesttype == IS_NOT_NULL)
 		entry_add_step(maker, GJ_FILTER_NOT);
 	entry_add_step(maker, GJ_FILTER_NULL);
-	entry_add_step(maker, column);
+	entry_add_step(maker, maker->column);
 	maker->ncolumns++;
 	return true;
 }
 
 /*
- * Add "column operator value", with the operands in either order
+ * Add "column operator value", column = ANY (array), or its negation, column <> ALL (array)
  */
 static bool
-add_comparison(Maker *maker, OpExpr *op, bool always)
+add_comparison(Maker *maker, Expr *clause, bool always)
 {
-	Expr	   *value;
-	Expr	   *compared;
-	Oid			opno = op->opno;
+	GjComparison comparison;
 	GjFilterOperator operator;
 	Oid			left;
 	Oid			right;
-	int			column;
 
-	if (list_length(op->args) != 2)
-		return false;
-	compared = linitial(op->args);
-	value = lsecond(op->args);
-	if (!find_compared(maker, compared, &column))
-	{
-		value = linitial(op->args);
-		compared = lsecond(op->args);
-		opno = get_commutator(opno);
-		if (!OidIsValid(opno) || !find_compared(maker, compared, &column))
-			return false;
-	}
-	if (!entry_value_is_usable(maker, value, always) ||
-		!entry_look_up_operator(maker, opno, &left, &right, &operator) ||
-		!has_values(maker, column, compared, left, op->inputcollid))
+	if (!GjReadComparison((Node *) clause, find_compared, maker, &comparison) ||
+		!entry_value_is_usable(maker, comparison.value, always) ||
+		!entry_look_up_operator(maker, comparison.opno, &left, &right, &operator) ||
+		(comparison.is_array && operator != (comparison.is_any ? GJ_FILTER_EQ : GJ_FILTER_NE)) ||
+		!has_values(maker, comparison.column, left, comparison.collation))
 		return false;
 
-	entry_add_step(maker, GJ_FILTER_COMPARE);
-	entry_add_step(maker, column);
-	entry_add_step(maker, left);
-	entry_add_step(maker, right);
-	entry_add_step(maker, operator);
-	maker->cost += test_cost(get_typlen(left), 1.0);
-	maker->values = lappend(maker->values, value);
-	maker->ncolumns++;
-	return true;
-}
-
-/*
- * Add column = ANY (array), or its negation, column <> ALL (array)
- */
-static bool
-entry_add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
-{
-	Expr	   *array = lsecond(op->args);
-	GjFilterOperator operator;
-	Oid			left;
-	Oid			right;
-	int			column;
-
-	if (!find_compared(maker, linitial(op->args), &column) ||
-		!entry_value_is_usable(maker, array, always) ||
-		!entry_look_up_operator(maker, op->opno, &left, &right, &operator) ||
-		operator != (op->useOr ? GJ_FILTER_EQ : GJ_FILTER_NE) ||
-		!has_values(maker, column, linitial(op->args), left, op->inputcollid))
-		return false;
-
-	if (!op->useOr)
+	if (comparison.is_array && !comparison.is_any)
 		entry_add_step(maker, GJ_FILTER_NOT);
-	entry_add_step(maker, GJ_FILTER_ANY);
-	entry_add_step(maker, column);
+	entry_add_step(maker, comparison.is_array ? GJ_FILTER_ANY : GJ_FILTER_COMPARE);
+	entry_add_step(maker, maker->column);
 	entry_add_step(maker, left);
 	entry_add_step(maker, right);
-	maker->cost += test_cost(get_typlen(left), count_elements(array));
-	maker->values = lappend(maker->values, array);
+	if (!comparison.is_array)
+		entry_add_step(maker, operator);
+	maker->cost += test_cost(get_typlen(left),
+							 comparison.is_array ? count_elements(comparison.value) : 1.0);
+	maker->values = lappend(maker->values, comparison.value);
 	maker->ncolumns++;
 	return true;
 }
@@ -398,18 +353,18 @@ entry_add_list(Maker *maker, ScalarArrayOpExpr *op, bool always)
  * with a text.
  */
 static bool
-find_compared(const Maker *maker, Expr *expr, int *column)
+find_compared(void *maker, Node *expr)
 {
 	FuncExpr   *cast = get_cast(expr);
 
-	return entry_find_column(maker, cast == NULL ? expr : linitial(cast->args), column);
+	return entry_find_column(maker, cast == NULL ? expr : linitial(cast->args));
 }
 
 /*
  * Return the cast from bpchar to text, or NULL
  */
 static FuncExpr *
-get_cast(Expr *expr)
+get_cast(Node *expr)
 {
 	FuncExpr   *cast = GjStripRelabel(expr);
 
@@ -417,11 +372,11 @@ get_cast(Expr *expr)
 }
 
 /*
- * Return true if the words of a column tell whether values of this type are equal.  Those of texts
+ * Return true if the words of the column tell whether values of this type are equal.  Those of texts
  * do not if the collation treats different bytes as equal.
  */
 static bool
-has_values(const Maker *maker, int column, Expr *compared, Oid type, Oid collation)
+has_values(const Maker *maker, Node *compared, Oid type, Oid collation)
 {
 	bool		is_cast = get_cast(compared) != NULL;
 
@@ -430,7 +385,7 @@ has_values(const Maker *maker, int column, Expr *compared, Oid type, Oid collati
 	if (type != TEXTOID && type != BPCHAROID)
 		return true;
 	return get_collation_isdeterministic(collation) &&
-		GjColumnHasWords(maker->index, column, is_cast || type == BPCHAROID);
+		GjColumnHasWords(maker->index, maker->column, is_cast || type == BPCHAROID);
 }
 
 /*
@@ -466,12 +421,10 @@ count_elements(Expr *array)
 static bool
 entry_add_column(Maker *maker, Expr *expr)
 {
-	int			column;
-
-	if (exprType((Node *) expr) != BOOLOID || !entry_find_column(maker, expr, &column))
+	if (exprType((Node *) expr) != BOOLOID || !entry_find_column(maker, expr))
 		return false;
 	entry_add_step(maker, GJ_FILTER_COLUMN);
-	entry_add_step(maker, column);
+	entry_add_step(maker, maker->column);
 	maker->ncolumns++;
 	return true;
 }
@@ -501,7 +454,7 @@ entry_add_step(Maker *maker, int step)
  * The column may be relabeled as a binary-compatible type.
  */
 static bool
-entry_find_column(const Maker *maker, Expr *expr, int *column)
+entry_find_column(Maker *maker, void *expr)
 {
 	const IndexOptInfo *index = maker->index;
 	Var		   *var = GjStripRelabel(expr);
@@ -515,7 +468,7 @@ entry_find_column(const Maker *maker, Expr *expr, int *column)
 			continue;
 		if (i == 0 && !GjIndexKeepsValues(index))
 			continue;
-		*column = i;
+		maker->column = i;
 		return true;
 	}
 	return false;

@@ -41,9 +41,10 @@
 /* Maximum number of further equalities that are looked up with the key */
 #define MAX_PARTS				8
 
-static Var *part_column_of(const GjJoinCandidate *cand, const RestrictInfo *rinfo,
-						   const OpExpr *op);
-static void compare_converted(const GjJoinCandidate *cand, GjJoinPart *part);
+static bool is_same_node(void *side, Node *expr);
+static Node *big_side(const GjJoinCandidate *cand, const RestrictInfo *rinfo, const OpExpr *op);
+static Var *part_column_of(const GjJoinCandidate *cand, const RestrictInfo *rinfo, Node *side);
+static void compare_converted(const GjJoinCandidate *cand, GjComparison *part);
 static bool part_is_column(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo);
 static Var *part_of_clause(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo,
 						   RelOptInfo *table);
@@ -60,8 +61,8 @@ GjFindJoinParts(PlannerInfo *root, const GjJoinCandidate *cand)
 {
 	bool		is_hashed = GjIndexIsHashed(((GjJoinScan *) linitial(cand->scans))->index);
 	List	   *parts = NIL;
-	GjJoinPart	key = {0};
-	GjJoinPart	part;
+	GjComparison key = {0};
+	GjComparison part;
 	ListCell   *lc;
 
 	if (is_hashed && GjReadJoinPart(cand, cand->rinfo, &key) &&
@@ -86,50 +87,61 @@ GjFindJoinParts(PlannerInfo *root, const GjJoinCandidate *cand)
  * Read a clause as an equality that can be a part of the key.  Returns false if it is not.
  */
 bool
-GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjJoinPart *part)
+GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjComparison *part)
 {
-	OpExpr	   *op = (OpExpr *) rinfo->clause;
+	const OpExpr *op = (const OpExpr *) rinfo->clause;
 	bool		is_key = rinfo == cand->rinfo;
-	bool		is_turned = bms_equal(rinfo->right_relids, cand->big->relids);
+	Var		   *column;
 	GjExactPart exact;
 
-	if (!IsA(op, OpExpr) || list_length(op->args) != 2)
+	if (!IsA(op, OpExpr) ||
+		!GjReadComparison((Node *) op, is_same_node, big_side(cand, rinfo, op), part))
 		return false;
-	part->column = part_column_of(cand, rinfo, op);
-	part->value = is_key ? cand->value :
-		GjStripRelabel(is_turned ? linitial(op->args) : lsecond(op->args));
-	part->opno = is_turned ? get_commutator(op->opno) : op->opno;
-	part->collation = op->inputcollid;
+	part->column = column = part_column_of(cand, rinfo, part->column);
+	part->value = is_key ? cand->value : GjStripRelabel(part->value);
 	if (is_key && cand->key.conversion != GJ_CONVERT_CODEC)
 		compare_converted(cand, part);
-	return IsA(part->column, Var) && part->column->varattno > 0 &&
+	return IsA(column, Var) && column->varattno > 0 &&
 		(is_key || (IsA(part->value, Var) && ((Var *) part->value)->varlevelsup == 0)) &&
-		OidIsValid(part->opno) &&
 		GjExactPartInit(&exact, part->opno, part->collation, InvalidOid) &&
 		(!GjPassesBarrier(rinfo, cand->big) || GjHashIsHarmless(exact.row_hash.fn_oid));
 }
 
+static bool
+is_same_node(void *side, Node *expr)
+{
+	return expr == side;
+}
+
 /*
- * Return the big side's operand of a clause, below a cast of the key that is converted away
+ * Return the big side's operand of a clause, or of its translation for a table
+ */
+static Node *
+big_side(const GjJoinCandidate *cand, const RestrictInfo *rinfo, const OpExpr *op)
+{
+	return bms_equal(rinfo->right_relids, cand->big->relids) ? lsecond(op->args) :
+		linitial(op->args);
+}
+
+/*
+ * Return the column in this operand, below a cast of the key that is converted away
  */
 static Var *
-part_column_of(const GjJoinCandidate *cand, const RestrictInfo *rinfo, const OpExpr *op)
+part_column_of(const GjJoinCandidate *cand, const RestrictInfo *rinfo, Node *side)
 {
-	bool		is_turned = bms_equal(rinfo->right_relids, cand->big->relids);
-	Node	   *column = is_turned ? lsecond(op->args) : linitial(op->args);
 	Node	   *uncast = NULL;
 	Oid			cast;
 
 	if (rinfo == cand->rinfo && cand->key.conversion != GJ_CONVERT_CODEC)
-		uncast = GjReadCast(column, &cast);
-	return GjStripRelabel(uncast != NULL ? uncast : column);
+		uncast = GjReadCast(side, &cast);
+	return GjStripRelabel(uncast != NULL ? uncast : side);
 }
 
 /*
  * Have a part that is the key compare what the values are converted to
  */
 static void
-compare_converted(const GjJoinCandidate *cand, GjJoinPart *part)
+compare_converted(const GjJoinCandidate *cand, GjComparison *part)
 {
 	const IndexOptInfo *index = ((GjJoinScan *) linitial(cand->scans))->index;
 	Oid			type = index->opcintype[0];
@@ -167,7 +179,8 @@ part_of_clause(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rin
 {
 	RestrictInfo *translated = GjJoinClauseOf(root, rinfo, table, cand->big);
 
-	return part_column_of(cand, rinfo, castNode(OpExpr, translated->clause));
+	return part_column_of(cand, rinfo,
+						  big_side(cand, rinfo, castNode(OpExpr, translated->clause)));
 }
 
 /*
@@ -184,7 +197,7 @@ GjFindJoinTuples(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *sca
 	foreach(lc, cand->parts)
 	{
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
-		GjJoinPart	part;
+		GjComparison part;
 
 		(void) GjReadJoinPart(cand, rinfo, &part);
 		tuples->columns = lappend(tuples->columns, part_of_clause(root, cand, rinfo, scan->table));

@@ -995,7 +995,7 @@ list_of_values(const GjJoinCandidate *cand)
 
 	foreach(lc, cand->parts)
 	{
-		GjJoinPart	part;
+		GjComparison part;
 
 		(void) GjReadJoinPart(cand, lfirst_node(RestrictInfo, lc), &part);
 		values = list_append_unique(values, part.value);

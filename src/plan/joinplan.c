@@ -137,7 +137,7 @@ part_quals(const GjJoinCandidate *cand)
 		RestrictInfo *rinfo = lfirst_node(RestrictInfo, lc);
 		OpExpr	   *written = castNode(OpExpr, rinfo->clause);
 		bool		is_turned = bms_equal(rinfo->right_relids, cand->big->relids);
-		GjJoinPart	part;
+		GjComparison part;
 
 		if (rinfo == cand->rinfo)
 			continue;
@@ -179,7 +179,7 @@ plan_parts(const GjJoinCandidate *cand, int nbig, List *columns)
 
 	foreach(lc, cand->parts)
 	{
-		GjJoinPart	part;
+		GjComparison part;
 		int			number = nbig;
 
 		if (!GjReadJoinPart(cand, lfirst_node(RestrictInfo, lc), &part))

@@ -219,7 +219,22 @@ extern bool GjFindInParent(PlannerInfo *root, Index *relid, AttrNumber *attno);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
 
+/* "column operator value", or with an array: column = ANY (array), column <> ALL (array) */
+typedef struct GjComparison
+{
+	void	   *column;			/* the side that the reader accepts as a column, with its casts */
+	Expr	   *value;			/* the other side */
+	Oid			opno;			/* with the column on the left */
+	Oid			collation;
+	bool		is_array;
+	bool		is_any;			/* of an array: ANY, not ALL */
+} GjComparison;
+
+typedef bool (*GjIsColumn) (void *reader, Node *expr);
+
 /* conditions.c: conditions on the key */
+extern bool GjReadComparison(Node *clause, GjIsColumn is_column, void *reader,
+							 GjComparison *comparison);
 extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 									RestrictInfo *rinfo, const char **refused);
 extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -324,17 +339,9 @@ extern List *GjBareClauses(List *rinfos);
 extern bool GjClauseJoinsSides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
 extern Node *GjMatchColumns(Node *node, List *columns);
 
-/* joinpart.c: the parts of a join's key: equalities, with the big side's column on the left */
-typedef struct GjJoinPart
-{
-	Var		   *column;			/* of the big side */
-	Expr	   *value;			/* of the small side: a Var, unless it is the key */
-	Oid			opno;
-	Oid			collation;
-} GjJoinPart;
-
+/* joinpart.c: the parts of a join's key: a Var of the big side, equal to a value of the small one */
 extern List *GjFindJoinParts(PlannerInfo *root, const GjJoinCandidate *cand);
-extern bool GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjJoinPart *part);
+extern bool GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjComparison *part);
 extern void GjFindJoinTuples(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);
 extern void GjFindJoinValue(GjJoinCandidate *cand);
 extern Path *GjJoinSmallPath(PlannerInfo *root, const GjJoinCandidate *cand, Path *path);
@@ -408,17 +415,6 @@ static inline bool
 GjPassesBarrier(const RestrictInfo *rinfo, const RelOptInfo *rel)
 {
 	return rinfo->security_level > rel->baserestrict_min_security;
-}
-
-/*
- * Return an expression below casts that change nothing
- */
-static inline void *
-GjStripRelabel(void *expr)
-{
-	while (expr != NULL && IsA(expr, RelabelType))
-		expr = ((RelabelType *) expr)->arg;
-	return expr;
 }
 
 /*

@@ -57,7 +57,6 @@ typedef struct Column
 	Expr	   *expr;			/* as the first arm has it: a column of the table, or the key */
 	AttrNumber	attno;			/* 0: the key is an expression */
 	Oid			opno;			/* with the column on the left */
-	Oid			commuted;		/* an operator that opno commutes, if it has been looked up */
 	Oid			collation;
 	bool		is_mixed;		/* do arms have different operators, all of integers? */
 	List	   *values;			/* the value of each plain arm */
@@ -86,27 +85,18 @@ typedef struct Finder
 	int			ncolumns;
 	Column		columns[MAX_COLUMNS];	/* the key is the first */
 	List	   *array_arms;
+	AttrNumber	attno;			/* column of the comparison that was read last; 0: the key */
 	bool		passes_barrier; /* are rows looked up that a security barrier hides? */
 } Finder;
 
-/* A comparison in an arm */
-typedef struct Comparison
-{
-	Node	   *column;
-	Expr	   *value;
-	Oid			opno;
-	Oid			collation;
-	bool		is_array;
-	bool		is_turned;		/* is the column on the right? */
-} Comparison;
-
 static bool add_arm(Finder *finder, Node *arm, bool is_first);
-static bool read_comparison(Finder *finder, Node *clause, Comparison *comparison);
-static bool read_cast(Finder *finder, OpExpr *op, Comparison *comparison);
+static bool read_comparison(Finder *finder, Node *clause, GjComparison *comparison);
+static bool read_cast(Finder *finder, Node *clause, GjComparison *comparison);
 static Expr *to_bpchar(Expr *value, Oid collation);
-static bool is_column(const Finder *finder, Node *expr, AttrNumber *attno);
-static int	tuple_find_column(Finder *finder, const Comparison *comparison, bool is_first);
-static bool tuple_same_operator(Column *column, const Comparison *comparison);
+static bool is_column(void *finder, Node *expr);
+static bool is_cast_column(void *finder, Node *expr);
+static int	tuple_find_column(Finder *finder, const GjComparison *comparison, bool is_first);
+static bool tuple_same_operator(Column *column, const GjComparison *comparison);
 static bool is_integer_equality(Oid opno);
 static bool put_key_first(Finder *finder);
 static bool settle_operators(Finder *finder);
@@ -173,7 +163,7 @@ add_arm(Finder *finder, Node *arm, bool is_first)
 
 	foreach(lc, args)
 	{
-		Comparison	comparison;
+		GjComparison comparison;
 		int			column;
 
 		if (!read_comparison(finder, lfirst(lc), &comparison))
@@ -201,40 +191,14 @@ add_arm(Finder *finder, Node *arm, bool is_first)
 }
 
 /*
- * Read a comparison of a column with a value, in either order, or with an array
+ * Read a comparison of a column with a value or an array
  */
 static bool
-read_comparison(Finder *finder, Node *clause, Comparison *comparison)
+read_comparison(Finder *finder, Node *clause, GjComparison *comparison)
 {
-	AttrNumber	attno;
-
-	if (IsA(clause, OpExpr) && list_length(((OpExpr *) clause)->args) == 2)
-	{
-		OpExpr	   *op = (OpExpr *) clause;
-
-		comparison->is_array = false;
-		if (op->opno == TextEqualOperator && read_cast(finder, op, comparison))
-			return true;
-		comparison->is_turned = !is_column(finder, linitial(op->args), &attno);
-		comparison->column = comparison->is_turned ? lsecond(op->args) : linitial(op->args);
-		comparison->value = comparison->is_turned ? linitial(op->args) : lsecond(op->args);
-		comparison->opno = op->opno;
-		comparison->collation = op->inputcollid;
-		return !comparison->is_turned || is_column(finder, comparison->column, &attno);
-	}
-	if (IsA(clause, ScalarArrayOpExpr) && ((ScalarArrayOpExpr *) clause)->useOr)
-	{
-		ScalarArrayOpExpr *op = (ScalarArrayOpExpr *) clause;
-
-		comparison->is_array = true;
-		comparison->is_turned = false;
-		comparison->column = linitial(op->args);
-		comparison->value = lsecond(op->args);
-		comparison->opno = op->opno;
-		comparison->collation = op->inputcollid;
-		return is_column(finder, comparison->column, &attno);
-	}
-	return false;
+	return read_cast(finder, clause, comparison) ||
+		(GjReadComparison(clause, is_column, finder, comparison) &&
+		 (!comparison->is_array || comparison->is_any));
 }
 
 /*
@@ -246,26 +210,17 @@ read_comparison(Finder *finder, Node *clause, Comparison *comparison)
  * equal to a text that ends in a blank, which is therefore replaced by NULL.
  */
 static bool
-read_cast(Finder *finder, OpExpr *op, Comparison *comparison)
+read_cast(Finder *finder, Node *clause, GjComparison *comparison)
 {
-	FuncExpr   *cast = GjStripRelabel(linitial(op->args));
-	Expr	   *value = lsecond(op->args);
-	AttrNumber	attno;
-
-	if (!IsA(cast, FuncExpr) || cast->funcid != F_TEXT_BPCHAR)
-	{
-		cast = GjStripRelabel(lsecond(op->args));
-		value = linitial(op->args);
-	}
-	if (!IsA(cast, FuncExpr) || cast->funcid != F_TEXT_BPCHAR ||
-		!OidIsValid(op->inputcollid) || !get_collation_isdeterministic(op->inputcollid))
+	if (!GjReadComparison(clause, is_cast_column, finder, comparison) ||
+		comparison->is_array || comparison->opno != TextEqualOperator ||
+		!OidIsValid(comparison->collation) ||
+		!get_collation_isdeterministic(comparison->collation))
 		return false;
-	comparison->is_turned = false;
-	comparison->column = linitial(cast->args);
-	comparison->value = to_bpchar(value, op->inputcollid);
+	comparison->column = linitial(castNode(FuncExpr, GjStripRelabel(comparison->column))->args);
+	comparison->value = to_bpchar(comparison->value, comparison->collation);
 	comparison->opno = BpcharEqualOperator;
-	comparison->collation = op->inputcollid;
-	return is_column(finder, comparison->column, &attno) && attno > 0;
+	return true;
 }
 
 /*
@@ -314,16 +269,29 @@ to_bpchar(Expr *value, Oid collation)
  * Return true if an expression is a column of the table, or the index's key
  */
 static bool
-is_column(const Finder *finder, Node *expr, AttrNumber *attno)
+is_column(void *arg, Node *expr)
 {
+	Finder	   *finder = arg;
 	Var		   *var = GjStripRelabel(expr);
 
-	*attno = 0;
+	finder->attno = 0;
 	if (!IsA(var, Var))
 		return finder->index->indexkeys[0] == 0 &&
 			match_index_to_operand(expr, 0, finder->index);
-	*attno = var->varattno;
+	finder->attno = var->varattno;
 	return var->varno == finder->rel->relid && var->varlevelsup == 0 && var->varattno > 0;
+}
+
+/*
+ * Return true if an expression is a column of the table, cast from bpchar to text
+ */
+static bool
+is_cast_column(void *finder, Node *expr)
+{
+	FuncExpr   *cast = GjStripRelabel(expr);
+
+	return IsA(cast, FuncExpr) && cast->funcid == F_TEXT_BPCHAR &&
+		is_column(finder, linitial(cast->args)) && ((Finder *) finder)->attno > 0;
 }
 
 /*
@@ -331,15 +299,13 @@ is_column(const Finder *finder, Node *expr, AttrNumber *attno)
  * columns, or if the tuples compare it by another operator
  */
 static int
-tuple_find_column(Finder *finder, const Comparison *comparison, bool is_first)
+tuple_find_column(Finder *finder, const GjComparison *comparison, bool is_first)
 {
-	AttrNumber	attno;
 	Column	   *column;
 
-	(void) is_column(finder, comparison->column, &attno);
 	for (int i = 0; i < finder->ncolumns; i++)
 	{
-		if (finder->columns[i].attno == attno)
+		if (finder->columns[i].attno == finder->attno)
 			return tuple_same_operator(&finder->columns[i], comparison) ? i : -1;
 	}
 	if (!is_first)
@@ -347,27 +313,18 @@ tuple_find_column(Finder *finder, const Comparison *comparison, bool is_first)
 
 	column = &finder->columns[finder->ncolumns];
 	column->expr = (Expr *) comparison->column;
-	column->attno = attno;
-	column->opno = comparison->is_turned ? get_commutator(comparison->opno) : comparison->opno;
+	column->attno = finder->attno;
+	column->opno = comparison->opno;
 	column->collation = comparison->collation;
-	return OidIsValid(column->opno) ? finder->ncolumns++ : -1;
+	return finder->ncolumns++;
 }
 
 static bool
-tuple_same_operator(Column *column, const Comparison *comparison)
+tuple_same_operator(Column *column, const GjComparison *comparison)
 {
-	Oid			opno = comparison->opno;
-
-	if (comparison->is_turned)
-	{
-		if (opno != column->commuted && get_commutator(opno) != column->opno)
-			return false;
-		column->commuted = opno;
+	if (comparison->opno == column->opno)
 		return comparison->collation == column->collation;
-	}
-	if (opno == column->opno)
-		return comparison->collation == column->collation;
-	if (!is_integer_equality(column->opno) || !is_integer_equality(opno))
+	if (!is_integer_equality(column->opno) || !is_integer_equality(comparison->opno))
 		return false;
 	column->is_mixed = true;
 	return true;

@@ -775,8 +775,7 @@ put_to_truth(BoolTestType truth, int n, uint8 *results)
 static bool
 may_fail(Node *value)
 {
-	while (IsA(value, RelabelType))
-		value = (Node *) ((RelabelType *) value)->arg;
+	value = GjStripRelabel(value);
 	return !IsA(value, Param) && !tells_time(value);
 }
 

@@ -38,6 +38,7 @@
 #include "base/compat.h"
 #include "match/match.h"
 #include "node/keyplan.h"
+#include "node/scanplan.h"
 #include "keys.h"
 
 typedef struct KeySource
@@ -239,8 +240,7 @@ GjKeyProgramInit(List *key_plan, List *values, PlanState *parent, Relation index
 static bool
 lives_as_long(Node *value)
 {
-	while (value != NULL && IsA(value, RelabelType))
-		value = (Node *) ((RelabelType *) value)->arg;
+	value = GjStripRelabel(value);
 	return value != NULL && (IsA(value, Const) || (IsA(value, Param) &&
 												   ((Param *) value)->paramkind == PARAM_EXTERN));
 }
