@@ -138,6 +138,19 @@ gjd_shape_is_valid(const gjd_shape *shape)
 }
 
 /*
+ * A device keeps the bounds of the keys of each strip of a page: of so many rows, or fewer in the
+ * last one. A search of a few keys in an ordered column reads little more than their tiles, however
+ * many slots pages have.
+ */
+#define GJD_STRIP_ROWS 128u
+
+static inline uint32_t
+gjd_strips(uint32_t slots)
+{
+	return (slots + GJD_STRIP_ROWS - 1) / GJD_STRIP_ROWS;
+}
+
+/*
  * Returns the device memory that a page takes in an extent: its image without padding, and its
  * bounds.
  */
@@ -147,7 +160,7 @@ gjd_shape_page_bytes(const gjd_shape *shape)
 	return (uint64_t) shape->slots *
 			   (shape->key_bytes + 6 + gjd_carried_before(shape, shape->n_carried)) +
 		   (uint64_t) shape->slots / 8 * (1 + gjd_nullable_before(shape, shape->n_carried)) +
-		   2 * shape->key_bytes;
+		   (uint64_t) gjd_strips(shape->slots) * 2 * shape->key_bytes;
 }
 
 #define GJD_EXTENT_BYTES ((uint64_t) 16 << 20) /* device memory is given to columns in these */

@@ -33,7 +33,7 @@ layout_carried_at(const gjd_shape *shape, uint64_t rows, uint32_t c)
 	return layout_nulls_at(shape, rows, shape->n_carried) + rows * gjd_carried_before(shape, c);
 }
 
-/* Then come the smallest and the greatest key of each page. */
+/* Then come the smallest and the greatest key of each strip of each page. */
 static inline uint64_t
 layout_bounds_at(const gjd_shape *shape, uint64_t rows)
 {

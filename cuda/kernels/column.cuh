@@ -4,8 +4,8 @@
  *
  * An extent holds, one array after another, the keys, TID blocks, TID offsets and validity bits
  * of its pages, then the bitmaps of NULLs and the values of carried columns, and the bounds of
- * each page's keys (border/layout.h). Its rows are a whole number of tiles, and unwritten memory
- * is zero, so a kernel may read any tile of an extent in full.
+ * the keys of each strip of each page (border/layout.h). Its rows are a whole number of tiles, and
+ * unwritten memory is zero, so a kernel may read any tile of an extent in full.
  */
 #ifndef GPUJOIN_CUDA_KERNELS_COLUMN_CUH
 #define GPUJOIN_CUDA_KERNELS_COLUMN_CUH
@@ -24,12 +24,12 @@ struct column_view
 	uint64_t tiles;
 	uint32_t tiles_per_extent;
 	uint64_t blocks_at, offsets_at, valid_at, bounds_at; /* offsets in an extent */
-	uint32_t slots;										 /* of a page */
+	uint32_t slots, strips;								 /* of a page */
 };
 
-/* Bounds of the valid keys of a page; if it has none, least is above greatest. */
+/* Bounds of the valid keys of a strip; if it has none, least is above greatest. */
 template <class Key>
-struct page_bounds
+struct key_bounds
 {
 	Key least, greatest;
 };
@@ -47,7 +47,8 @@ view_of(const gjd_column *column)
 					   rows * (column->shape.key_bytes + 4),
 					   rows * (column->shape.key_bytes + 6),
 					   layout_bounds_at(&column->shape, rows),
-					   column->shape.slots};
+					   column->shape.slots,
+					   gjd_strips(column->shape.slots)};
 }
 
 /* A step of a given number of tiles, decomposed so that walking needs no division. */

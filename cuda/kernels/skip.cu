@@ -1,11 +1,11 @@
 /*
  * skip.cu
- *	  Finds the tiles that can have a match, by the bounds of each page's keys.
+ *	  Finds the tiles that can have a match, by the bounds of the keys of each strip of a page.
  *
  * If pages are ordered by key, few of them can contain a key of a small set, and the scan reads
  * only those. The bounds are written with the page (library/column.cu). Each thread checks one
- * tile: its bounds are those of the pages that overlap it, and the set's keys are an ascending
- * list.
+ * tile: the strips of one page that overlap it have bounds together, and the set's keys are an
+ * ascending list.
  *
  * The list of tiles is in no order: the scan writes its result for a tile to the tile's own
  * place. For the tiles that it leaves out only the count is written, as zero; gathering reads
@@ -39,6 +39,24 @@ has_between(const sought_keys<Key> &keys, Key least, Key greatest)
 	return rank < keys.n && __ldg(keys.list + rank) <= greatest;
 }
 
+/*
+ * Returns the bounds of the rows of a page from the first to the one before the end, numbers in the
+ * page: those of the strips that have any of them.
+ */
+template <class Key>
+__device__ inline key_bounds<Key>
+bounds_of(const key_bounds<Key> *strips, uint32_t first, uint32_t end)
+{
+	key_bounds<Key> all = strips[first / GJD_STRIP_ROWS];
+
+	for (uint32_t strip = first / GJD_STRIP_ROWS + 1; strip * GJD_STRIP_ROWS < end; strip++)
+	{
+		all.least = min(all.least, strips[strip].least);
+		all.greatest = max(all.greatest, strips[strip].greatest);
+	}
+	return all;
+}
+
 template <class Key>
 struct skip_job
 {
@@ -61,12 +79,19 @@ skip(const column_view &column, const sought_keys<Key> &keys, uint64_t *tile_cou
 	if (tile < column.tiles)
 	{
 		const char *extent = column.extents[tile / column.tiles_per_extent];
-		const page_bounds<Key> *bounds = (const page_bounds<Key> *) (extent + column.bounds_at);
+		const key_bounds<Key> *bounds = (const key_bounds<Key> *) (extent + column.bounds_at);
 		uint32_t row = (uint32_t) (tile % column.tiles_per_extent) * tile_rows;
-		uint32_t last = (row + tile_rows - 1) / column.slots;
+		uint32_t end = row + tile_rows;
 
-		for (uint32_t page = row / column.slots; page <= last && !wanted; page++)
-			wanted = has_between(keys, bounds[page].least, bounds[page].greatest);
+		for (uint32_t page = row / column.slots; page * column.slots < end && !wanted; page++)
+		{
+			uint32_t start = page * column.slots;
+			key_bounds<Key> part =
+				bounds_of(bounds + page * column.strips, max(row, start) - start,
+						  min(end - start, column.slots));
+
+			wanted = has_between(keys, part.least, part.greatest);
+		}
 		if (!wanted && tile_count != nullptr)
 			tile_count[tile] = 0;
 	}

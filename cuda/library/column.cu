@@ -31,7 +31,7 @@ struct page_array
 struct scatter_shape
 {
 	char *const *extents;
-	uint32_t slots, pages_per_extent, key_bytes;
+	uint32_t slots, strips, pages_per_extent, key_bytes;
 	uint64_t image_bytes, valid_at, bounds_at; /* validity bits in an image, bounds in an extent */
 	uint32_t n;
 	page_array arrays[4 + 2 * GJD_MAX_CARRIED];
@@ -51,32 +51,42 @@ copy_words(char *to, const char *from, uint32_t bytes)
 }
 
 /*
- * Finds the bounds of an image's valid keys, used by skip.cu; called by all threads of the block.
+ * Finds the bounds of the valid keys of each strip of an image, used by skip.cu: each warp those of
+ * some strips. Called by all threads of the block.
  */
 template <class Key>
 __device__ void
 write_bounds(const scatter_shape &shape, const char *image, char *extent, uint32_t page)
 {
-	using reduction = cub::BlockReduce<Key, policy::scatter_threads>;
-	__shared__ typename reduction::TempStorage space;
+	using reduction = cub::WarpReduce<Key>;
+	constexpr uint32_t warps = policy::scatter_threads / 32;
+	__shared__ typename reduction::TempStorage space[warps];
 	const Key *keys = (const Key *) image;
 	const uint32_t *valid = (const uint32_t *) (image + shape.valid_at);
-	constexpr Key lowest = cuda::std::numeric_limits<Key>::min();
-	constexpr Key highest = cuda::std::numeric_limits<Key>::max();
-	Key least = highest;
-	Key greatest = lowest;
+	key_bounds<Key> *bounds = (key_bounds<Key> *) (extent + shape.bounds_at) + page * shape.strips;
+	uint32_t warp = threadIdx.x / 32;
+	auto least = [](Key a, Key b) { return min(a, b); };
+	auto greatest = [](Key a, Key b) { return max(a, b); };
 
-	for (uint32_t i = threadIdx.x; i < shape.slots; i += blockDim.x)
-		if (valid[i / 32] >> i % 32 & 1)
-		{
-			least = min(least, keys[i]);
-			greatest = max(greatest, keys[i]);
-		}
-	least = reduction(space).Reduce(least, [](Key a, Key b) { return min(a, b); });
-	__syncthreads();
-	greatest = reduction(space).Reduce(greatest, [](Key a, Key b) { return max(a, b); });
-	if (threadIdx.x == 0)
-		((page_bounds<Key> *) (extent + shape.bounds_at))[page] = {least, greatest};
+	for (uint32_t strip = warp; strip < shape.strips; strip += warps)
+	{
+		uint32_t end = min((strip + 1) * GJD_STRIP_ROWS, shape.slots);
+		key_bounds<Key> of = {cuda::std::numeric_limits<Key>::max(),
+							  cuda::std::numeric_limits<Key>::min()};
+
+		for (uint32_t i = strip * GJD_STRIP_ROWS + threadIdx.x % 32; i < end; i += 32)
+			if (valid[i / 32] >> i % 32 & 1)
+			{
+				of.least = min(of.least, keys[i]);
+				of.greatest = max(of.greatest, keys[i]);
+			}
+		of.least = reduction(space[warp]).Reduce(of.least, least);
+		__syncwarp();
+		of.greatest = reduction(space[warp]).Reduce(of.greatest, greatest);
+		__syncwarp();
+		if (threadIdx.x % 32 == 0)
+			bounds[strip] = of;
+	}
 }
 
 /* Copies images from staging to their pages, one block each. */
@@ -122,7 +132,8 @@ scatter_shape_of(const gjd_column *column)
 	const gjd_shape &shape = column->shape;
 	column_view view = view_of(column);
 	uint64_t rows = (uint64_t) column->pages_per_extent * shape.slots;
-	scatter_shape to = {view.extents, shape.slots, column->pages_per_extent, shape.key_bytes,
+	scatter_shape to = {view.extents, shape.slots, view.strips, column->pages_per_extent,
+						shape.key_bytes,
 						column->image_bytes, gjd_image_valid_at(shape.slots, shape.key_bytes),
 						view.bounds_at, 4, {}};
 
