@@ -54,7 +54,6 @@ int			gj_fold_pages = GJ_AUTO_FOLD_PAGES;
 int			gj_fold_workers = GJ_DEFAULT_FOLD_WORKERS;
 
 /* Tests */
-bool		gj_debug_ignore_vacuum_epoch = false;
 int			gj_reduce_rows = GJ_DEFAULT_REDUCE_ROWS;
 
 /* A setting that changes plans */
@@ -371,18 +370,6 @@ define_folds(void)
 static void
 define_debugging(void)
 {
-	DefineCustomBoolVariable("gpujoin.debug_ignore_vacuum_epoch",
-							 "Lets index-only answers ignore that VACUUM has run meanwhile.",
-							 "Gives wrong answers.  With it a test shows that it would notice "
-							 "them.",
-							 &gj_debug_ignore_vacuum_epoch,
-							 false,
-							 PGC_SUSET,
-							 GUC_NO_SHOW_ALL | GUC_NOT_IN_SAMPLE,
-							 NULL,
-							 NULL,
-							 NULL);
-
 	DefineCustomIntVariable("gpujoin.debug_reduce_rows",
 							"Sets the number of rows from which a device computes aggregates.",
 							NULL,
@@ -399,7 +386,8 @@ define_debugging(void)
 #ifdef GPUJOIN_STEPS
 	DefineCustomStringVariable("gpujoin.debug_step",
 							   "Lets a change to an index fail, wait or crash at one of its steps.",
-							   "The name of the step, and error, wait or crash.",
+							   "The name of the step, and error, wait or crash; or plain pages, "
+							   "or ignore epoch, which gives wrong answers.",
 							   &gj_debug_step,
 							   "",
 							   PGC_SUSET,

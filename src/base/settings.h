@@ -106,9 +106,6 @@ extern int	gj_sync_blocks;
 extern int	gj_fold_pages;
 extern int	gj_fold_workers;
 
-/* For tests: trust the visibility map even after a VACUUM; gives wrong answers */
-extern bool gj_debug_ignore_vacuum_epoch;
-
 /* For tests: a device is asked to reduce rows if at least this number is expected */
 extern int	gj_reduce_rows;
 

@@ -14,7 +14,10 @@
 
 #ifdef GPUJOIN_STEPS
 
-/* The setting gpujoin.debug_step: "name error", "name wait" or "name crash"; empty if unused */
+/*
+ * The setting gpujoin.debug_step: "name error", "name wait" or "name crash", or one of the values
+ * below; empty if unused
+ */
 extern char *gj_debug_step;
 
 extern void GjStepReached(const char *name);
@@ -34,10 +37,14 @@ extern void GjStepReached(const char *name);
 /* True in tests that make an index as an older release has left it */
 #define GjPagesArePlain() (gj_debug_step != NULL && strcmp(gj_debug_step, "plain pages") == 0)
 
+/* True in tests that trust the visibility map even after a VACUUM, which gives wrong answers */
+#define GjEpochIsIgnored() (gj_debug_step != NULL && strcmp(gj_debug_step, "ignore epoch") == 0)
+
 #else
 #define GjStep(name) ((void) 0)
 #define GjStepsAreShort() false
 #define GjPagesArePlain() false
+#define GjEpochIsIgnored() false
 #endif
 
 #endif							/* GPUJOIN_BASE_STEP_H */

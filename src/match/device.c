@@ -92,6 +92,7 @@
 
 #include "base/compat.h"
 #include "base/settings.h"
+#include "base/step.h"
 #include "mirror/mirror.h"
 #include "search.h"
 
@@ -356,7 +357,7 @@ static bool
 is_behind(const GjDeviceMatch *match)
 {
 	return match->lag.unknown || match->lag.blocks > gj_sync_blocks ||
-		(match->epoch != NULL && !gj_debug_ignore_vacuum_epoch &&
+		(match->epoch != NULL && !GjEpochIsIgnored() &&
 		 match->mirror.vacuum_epoch < *match->epoch);
 }
 
@@ -417,7 +418,7 @@ static bool
 is_outdated(const GjDeviceMatch *match)
 {
 	return match->epoch != NULL && match->mirror.vacuum_epoch != *match->epoch &&
-		!gj_debug_ignore_vacuum_epoch;
+		!GjEpochIsIgnored();
 }
 
 /*

@@ -32,7 +32,7 @@
 #include "utils/snapmgr.h"
 
 #include "base/buffers.h"
-#include "base/settings.h"
+#include "base/step.h"
 #include "base/tid.h"
 #include "sets/sets.h"
 #include "search.h"
@@ -605,7 +605,7 @@ GjIndexIsCurrent(Relation index, Snapshot snapshot, uint64 epoch)
 {
 	GjIndexCounters now;
 
-	if (gj_debug_ignore_vacuum_epoch)
+	if (GjEpochIsIgnored())
 		return true;
 	GjIndexGetCounters(index, &now);
 	if (now.vacuum_epoch != epoch)

@@ -39,7 +39,7 @@
 #include "utils/rel.h"
 #include "utils/uuid.h"
 
-#include "base/settings.h"
+#include "base/step.h"
 #include "base/tid.h"
 #include "match/match.h"
 #include "rows.h"
@@ -567,7 +567,7 @@ load_chunk(GjRows *rows)
 		}
 		n = npassed;
 	}
-	if (gj_debug_ignore_vacuum_epoch)
+	if (GjEpochIsIgnored())
 		GjVisibleMapForget(rows->map);	/* a new copy shows more wrong results */
 	if (rows->certain)
 	{

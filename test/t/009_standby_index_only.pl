@@ -78,7 +78,7 @@ is_deeply([ differing($standby, @queries) ], [], 'answers are right');
 # The row in question is the last one.
 sub last_rows
 {
-	my ($ignore, $meanwhile, $key) = (@_, 1);
+	my ($step, $meanwhile, $key) = (@_, 1);
 	my $wanted = $key eq 'NULL' ? 'k IS NULL' : "k IN ($key, 50)";
 	my $writer = session($primary, 'BEGIN', "INSERT INTO big VALUES (99999, $key, -1)");
 
@@ -89,7 +89,7 @@ sub last_rows
 	$meanwhile->($reader);
 	vacuum();
 	catch_up();
-	$reader->query("SET gpujoin.debug_ignore_vacuum_epoch = $ignore");
+	$reader->query("SET gpujoin.debug_step = '$step'");
 	$reader->query('MOVE 1500 FROM c');
 	my @ids = split /\n/, $reader->query('FETCH ALL FROM c');
 	$reader->query('COMMIT');
@@ -102,10 +102,10 @@ sub nothing { }
 my ($ghosts, $n);
 foreach my $key (1, 'NULL')
 {
-	($ghosts, $n) = last_rows('off', \&nothing, $key);
+	($ghosts, $n) = last_rows('', \&nothing, $key);
 	is($ghosts, 0, "key $key: a row that was rolled back is not answered");
 	cmp_ok($n, '>', 100, "key $key: all others are");
-	is((last_rows('on', \&nothing, $key))[0], 1, "key $key: without the rule it is");
+	is((last_rows('ignore epoch', \&nothing, $key))[0], 1, "key $key: without the rule it is");
 }
 
 # Leave the index in the state that an interrupted DROP INDEX CONCURRENTLY or REINDEX CONCURRENTLY
@@ -147,11 +147,11 @@ sub feedback
 }
 
 feedback('true');
-($ghosts, $n) = last_rows('off', \&leave_index_out);
+($ghosts, $n) = last_rows('', \&leave_index_out);
 is($ghosts, 0, 'nor with an index that VACUUM has left out');
 cmp_ok($n, '>', 100, 'all others are answered there, too');
 new_index();
-is((last_rows('on', \&leave_index_out))[0], 1, 'without the rule it is answered');
+is((last_rows('ignore epoch', \&leave_index_out))[0], 1, 'without the rule it is answered');
 new_index();
 
 # ---- indexes without rows that a snapshot sees --------------------------------------------------
@@ -276,7 +276,7 @@ $primary->safe_psql('postgres', 'DELETE FROM big WHERE k = 3');
 vacuum();
 catch_up();
 my $gone = 'SET gpujoin.sync_blocks = 1000000; SELECT count(id) FROM big WHERE k = 3';
-cmp_ok(ours("SET gpujoin.debug_ignore_vacuum_epoch = on; $gone"), '>', 0,
+cmp_ok(ours("SET gpujoin.debug_step = 'ignore epoch'; $gone"), '>', 0,
 	'without the rule a mirror answers rows that are no more');
 is(ours($gone), '0', 'with it, it does not');
 is_deeply([ differing($standby, @queries) ], [], 'answers are right with the mirror');

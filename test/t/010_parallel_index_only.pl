@@ -89,7 +89,7 @@ sub answer_meanwhile
 # The same, but rows are rolled back and removed before something else happens
 sub answer_under_vacuum
 {
-	my ($table, $query, $ignore_rule, $more) = @_;
+	my ($table, $query, $step, $more) = @_;
 	my $writer = $node->background_psql('postgres');
 
 	$writer->query_safe("BEGIN;
@@ -105,7 +105,7 @@ sub answer_under_vacuum
 			vacuum_until_visible($node, $table);
 			$more->() if $more;
 		},
-		"SET gpujoin.debug_ignore_vacuum_epoch = $ignore_rule");
+		"SET gpujoin.debug_step = '$step'");
 }
 
 # A device's matches for few keys are divided by heap blocks
@@ -113,9 +113,9 @@ my $few_keys = 'SELECT count(id), sum(v) FROM big WHERE k IN (0, 1, 2, 3, 4, 5, 
 my $few_rows = $node->safe_psql('postgres', "SET gpujoin.enabled = off; $few_keys");
 unlike($node->safe_psql('postgres', "EXPLAIN (ANALYZE, TIMING off) $few_keys"),
 	qr/Device: CPU|Device Pieces/, 'few keys are not divided');
-is(answer_under_vacuum('big', "$few_keys AND wait_at_gate(v)", 'off'),
+is(answer_under_vacuum('big', "$few_keys AND wait_at_gate(v)", ''),
 	$few_rows, 'their rows are right under VACUUM');
-isnt(answer_under_vacuum('big', "$few_keys AND wait_at_gate(v)", 'on'),
+isnt(answer_under_vacuum('big', "$few_keys AND wait_at_gate(v)", 'ignore epoch'),
 	$few_rows, 'and wrong without the rule');
 
 foreach my $device (sort keys %tables)
@@ -132,9 +132,9 @@ foreach my $device (sort keys %tables)
 			qr/Gather.*Parallel Custom Scan.*Index Only: true.*Heap Fetches: 0.*Device: $device/s,
 			"$name, $device: in parallel, without the heap");
 		is($node->safe_psql('postgres', $query), $expected, "$name, $device: right");
-		is(answer_under_vacuum($table, $query, 'off'), $expected,
+		is(answer_under_vacuum($table, $query, ''), $expected,
 			"$name, $device: right under VACUUM");
-		isnt(answer_under_vacuum($table, $query, 'on'), $expected,
+		isnt(answer_under_vacuum($table, $query, 'ignore epoch'), $expected,
 			"$name, $device: wrong without the rule");
 	}
 }
@@ -156,9 +156,9 @@ sub bring_up_to_date
 	$node->safe_psql('postgres', 'SET max_parallel_workers_per_gather = 0;
 		SELECT count(id) FROM big WHERE k IN (1, 2, 3)');
 }
-is(answer_under_vacuum('big', $query, 'off', \&bring_up_to_date),
+is(answer_under_vacuum('big', $query, '', \&bring_up_to_date),
 	$expected, 'right with a mirror of another vacuum epoch');
-like(answer_under_vacuum('big', $explain, 'off', \&bring_up_to_date),
+like(answer_under_vacuum('big', $explain, '', \&bring_up_to_date),
 	qr/Device: CPU.*Device Reason: VACUUM has been there.*Device Pieces: 4\n/s,
 	'which is not asked');
 

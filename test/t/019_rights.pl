@@ -121,7 +121,7 @@ $node->safe_psql('hostile', 'DROP TABLE public.t');
 $node->safe_psql('postgres', 'CREATE ROLE plain; GRANT ALL ON SCHEMA public TO plain');
 foreach my $setting ('max_mirrors = 9', 'max_requests = 9', "device_memory = '1GB'",
 	"result_buffer = '1GB'", 'device_timeout = 1000', "device = 'none'", "gpu = '1'",
-	"debug_step = 'written crash'", 'debug_ignore_vacuum_epoch = on')
+	"debug_step = 'written crash'")
 {
 	fails("SET ROLE plain; SET gpujoin.$setting",
 		'cannot be changed|permission denied to set parameter', "a user cannot: $setting");

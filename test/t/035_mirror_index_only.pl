@@ -137,7 +137,7 @@ sub make_stale
 
 make_stale();
 cmp_ok($node->safe_psql('postgres', "SET gpujoin.force = on; SET gpujoin.sync_blocks = 1000000;
-	SET gpujoin.debug_ignore_vacuum_epoch = on; $count"), '>', 0,
+	SET gpujoin.debug_step = 'ignore epoch'; $count"), '>', 0,
 	'without the rule, rows are answered that are no more');
 is($node->safe_psql('postgres', "SET gpujoin.force = on; $count"), '0', 'with it, they are not');
 
@@ -181,16 +181,16 @@ sub make_stale_for_filter
 (my $run_fetched = $fetched) =~ s/(-100)/(SELECT $1)/ or die 'no value in the condition';
 make_stale_for_filter();
 cmp_ok($node->safe_psql('postgres', "SET gpujoin.force = on; SET gpujoin.sync_blocks = 1000000;
-	SET gpujoin.debug_ignore_vacuum_epoch = on; $run"), '<', 5000,
+	SET gpujoin.debug_step = 'ignore epoch'; $run"), '<', 5000,
 	'without the rule, rows are lost that have the place of another');
 cmp_ok($node->safe_psql('postgres', "SET gpujoin.force = on; SET gpujoin.sync_blocks = 1000000;
-	SET gpujoin.debug_ignore_vacuum_epoch = on; $run_fetched"), '<', 5000,
+	SET gpujoin.debug_step = 'ignore epoch'; $run_fetched"), '<', 5000,
 	'also of those that are fetched from the heap');
 is($node->safe_psql('postgres', "SET gpujoin.force = on; $run"), '5000', 'with it, they are not');
 make_stale_for_filter();
 is(inject($node, 'write', 'no_memory', 0, 0, 0), '', 'no page can be pushed');
 cmp_ok($node->safe_psql('postgres', "SET gpujoin.force = on;
-	SET gpujoin.debug_ignore_vacuum_epoch = on; $_"), '<', 5000,
+	SET gpujoin.debug_step = 'ignore epoch'; $_"), '<', 5000,
 	"lost without the rule if the mirror stays outdated: $_") foreach $run, $run_fetched;
 is($node->safe_psql('postgres', "SET gpujoin.force = on; $_"), '5000', "not lost with it: $_")
   foreach $lost, $run, $fetched, $run_fetched;

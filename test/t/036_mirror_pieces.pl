@@ -201,7 +201,7 @@ sub ghosts
 	return $result;
 }
 
-isnt(ghosts(0, 'SET gpujoin.debug_ignore_vacuum_epoch = on'),
+isnt(ghosts(0, "SET gpujoin.debug_step = 'ignore epoch'"),
 	'', 'without the rule of the vacuum epoch, rows are answered that are no more');
 is(ghosts(0), '', 'with it, they are not');
 is(ghosts(1), '', 'nor when others have taken their places');

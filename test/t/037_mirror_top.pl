@@ -131,7 +131,7 @@ sub make_stale
 # With little memory the device is asked for a few keys at a time: entries with the same TID then
 # meet only during sorting
 my $blind = "SET gpujoin.force = on; SET gpujoin.sync_blocks = 1000000; SET work_mem = '64kB';
-	SET hash_mem_multiplier = 1; SET gpujoin.debug_ignore_vacuum_epoch = on;";
+	SET hash_mem_multiplier = 1; SET gpujoin.debug_step = 'ignore epoch';";
 my $some = 'k = ANY (ARRAY(SELECT generate_series(42, 60)))';
 my @stale = map { placed($_) } ("SELECT id, i FROM t WHERE $some ORDER BY i DESC, id LIMIT 5000",
 	"SELECT * FROM t WHERE $some ORDER BY i, id, l, k LIMIT 5000");
