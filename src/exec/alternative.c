@@ -224,8 +224,6 @@ are_keys_for_us(GjAlternativeState *alternative)
 	GjAlternativePrivate limit = GjMirrorIsResident(alternative->index) ?
 		GJ_ALTERNATIVE_DEVICE_KEYS : GJ_ALTERNATIVE_CPU_KEYS;
 	GjKeyRequest request = {
-		.key_plan = (List *) get_private(alternative, GJ_ALTERNATIVE_KEY_PLAN),
-		.values = linitial(((CustomScan *) ps->plan)->custom_exprs),
 		.program = alternative->program,
 		.econtext = ps->ps_ExprContext,
 		.key_width = GjIndexKeyWidth(alternative->index),

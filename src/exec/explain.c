@@ -190,6 +190,8 @@ deparse_condition(Expr *condition, List *context, bool useprefix)
 
 	if (!IsA(condition, BoolExpr) || bool_expr->boolop == NOT_EXPR)
 		return deparse_key_qual(condition, context, useprefix);
+	if (exprType(llast(bool_expr->args)) != BOOLOID)	/* GJ_SOURCE_NULL_IN_ARRAY */
+		return deparse_key_qual(linitial(bool_expr->args), context, useprefix);
 
 	initStringInfo(&text);
 	appendStringInfoChar(&text, '(');
@@ -229,7 +231,7 @@ deparse_key_qual(Expr *qual, List *context, bool useprefix)
 }
 
 /*
- * Deparse a list of tuples, which GjKeyPlanClauses() represents as a row = ANY (unnest(arrays)), as
+ * Deparse a list of tuples, which a key plan represents as a row = ANY (unnest(arrays)), as
  * SQL that means the same: unnest() has several arguments only in FROM
  */
 static char *

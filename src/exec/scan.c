@@ -145,7 +145,7 @@ begin_scan(CustomScanState *node, EState *estate, int eflags)
 	if ((eflags & EXEC_FLAG_EXPLAIN_ONLY) == 0)
 		GjTableScanOpen(table, node->ss.ps.ps_ProjInfo != NULL, drop_results);
 	scan->program = GjKeyProgramInit(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
-									 (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
+									 (Expr *) GjTableScanGetExpr(table, GJ_SCAN_CONDITION),
 									 &node->ss.ps, table->index, &table->key_reader.codec);
 	if (eflags & EXEC_FLAG_EXPLAIN_ONLY)
 		return;
@@ -556,10 +556,7 @@ explain_scan(CustomScanState *node, List *ancestors, ExplainState *es)
 	GjScanState *scan = (GjScanState *) node;
 	GjTableScan *table = &scan->table;
 	GjTableReport report = {
-		.key_quals = GjKeyPlanClauses(GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
-									  (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
-									  (Expr *) GjTableScanGetExpr(table, GJ_TABLE_KEY),
-									  (List *) GjTableScanGetExpr(table, GJ_SCAN_PARTS)),
+		.key_quals = list_make1(GjTableScanGetExpr(table, GJ_SCAN_CONDITION)),
 		.order = GjTableScanGetPrivate(table, GJ_SCAN_ORDER),
 		.sort_columns = (List *) GjTableScanGetExpr(table, GJ_SCAN_SORT_COLUMNS),
 	};
@@ -608,8 +605,6 @@ share_keys(GjScanState *scan)
 {
 	GjTableScan *table = &scan->table;
 	GjKeyRequest request = {
-		.key_plan = GjTableScanGetPrivate(table, GJ_SCAN_KEY_PLAN),
-		.values = (List *) GjTableScanGetExpr(table, GJ_SCAN_VALUES),
 		.program = scan->program,
 		.econtext = table->css.ss.ps.ps_ExprContext,
 		.key_width = GjIndexKeyWidth(table->index),

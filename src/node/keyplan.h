@@ -31,11 +31,11 @@ typedef enum GjSourceKind
 	GJ_SOURCE_NOT_VALUE,		/* key <> value */
 	GJ_SOURCE_NOT_ARRAY,		/* key <> ALL (array) */
 	GJ_SOURCE_NULL,				/* key IS NULL AND value; the value is a boolean */
-	GJ_SOURCE_NULL_IN_ARRAY,	/* key IS NULL AND the array has a NULL, or may have: see
-								 * plan/conditions.c */
-	GJ_SOURCE_TUPLES,			/* (key, column, ...) = one of the tuples that equal positions of
-								 * several arrays form; the value is the list of these arrays */
-	GJ_SOURCE_PRODUCT,			/* the same for all combinations of the arrays' elements */
+	GJ_SOURCE_NULL_IN_ARRAY,	/* key IS NULL AND the array has a NULL, or may have: the array is
+								 * the second operand (plan/conditions.c) */
+	GJ_SOURCE_TUPLES,			/* ROW(key, column, ...) = ANY (unnest(array, ...)): one of the
+								 * tuples that equal positions of the arrays form */
+	GJ_SOURCE_PRODUCT,			/* key = ANY (array) AND column = ANY (array) ... */
 	GJ_SOURCE_BELOW,			/* key < value */
 	GJ_SOURCE_AT_MOST,			/* key <= value */
 	GJ_SOURCE_AT_LEAST,			/* key >= value */
@@ -61,30 +61,26 @@ typedef enum GjConversion
 	GJ_CONVERT_TEXT_BPCHAR		/* key::text is compared: the char(n) with this text */
 } GjConversion;
 
-/* One step of the tree, in prefix order; AND and OR are followed by their operands */
+/*
+ * A step of the tree, in prefix order.  The tree itself is a condition of PostgreSQL's, stored
+ * elsewhere, where the planner adjusts expressions; each step belongs to one of its expressions.
+ */
 typedef enum GjKeyStep
 {
-	GJ_STEP_SOURCE,				/* the next source */
-	GJ_STEP_AND,				/* followed by the number of operands, as the next integer */
+	GJ_STEP_SOURCE,				/* GjSourceKind, GjConversion, type of the value or of the array's
+								 * elements, or invalid, operator, or invalid */
+	GJ_STEP_AND,
 	GJ_STEP_OR
 } GjKeyStep;
 
 /*
- * Indexes into a key plan, which is a list.  The values of the sources are stored elsewhere,
- * where the planner adjusts expressions, in the same order.
+ * Indexes into a key plan, which is a list
  */
 typedef enum GjKeyPlanPart
 {
-	GJ_KEY_PLAN_STEPS,			/* int list: the tree */
-	GJ_KEY_PLAN_KINDS,			/* int list, for each source: GjSourceKind */
-	GJ_KEY_PLAN_CONVERSIONS,	/* int list, for each source: GjConversion */
+	GJ_KEY_PLAN_STEPS,			/* int list */
 	GJ_KEY_PLAN_CODEC,			/* Oid list: the index's operator family, its collation, the
 								 * support function of rests, or invalid if the index has none */
-	GJ_KEY_PLAN_TYPES,			/* Oid list, for each source: type of the value or of the array's
-								 * elements, or invalid */
-	GJ_KEY_PLAN_OPERATORS,		/* Oid list, for each source: for EXPLAIN, or invalid */
-	GJ_KEY_PLAN_CASTS,			/* Oid list, for each source: the key's cast, or output function if
-								 * it is cast to text, or invalid */
 	GJ_KEY_PLAN_PART_OPERATORS, /* Oid list, for each column of tuples but the key, and also for
 								 * the key if its codes are hashes: the equality operator, with
 								 * the column on the left; NIL without tuples */

@@ -109,7 +109,7 @@ typedef enum GjScanPrivate
 /* Indexes into the custom_exprs list of a GpuScan plan, after those of GjTableExprs */
 typedef enum GjScanExprs
 {
-	GJ_SCAN_VALUES = GJ_TABLE_EXPRS_COUNT,	/* list: the values of the key plan's sources */
+	GJ_SCAN_CONDITION = GJ_TABLE_EXPRS_COUNT,	/* of the key plan, with the key on the left */
 	GJ_SCAN_PARTS,				/* list of Vars: the columns of tuples but the key */
 	GJ_SCAN_SORT_COLUMNS,		/* list of Vars: GJ_SCAN_ORDER, for EXPLAIN */
 	GJ_SCAN_EXPRS_COUNT
@@ -145,7 +145,7 @@ typedef enum GjScanOrder
 
 /*
  * Indexes into the custom_private list of a GpuAlternative plan.  custom_exprs has one item: the
- * list of the key plan's values, or in place of a join, of the arrays whose elements are counted.
+ * key plan's condition, or in place of a join, the list of the arrays whose elements are counted.
  * custom_plans has our plan, then PostgreSQL's.
  */
 typedef enum GjAlternativePrivate

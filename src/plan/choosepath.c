@@ -495,26 +495,27 @@ plan_alternative(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tli
 	List	   *index_oid = NIL;
 	List	   *key_plan = NIL;
 	List	   *partitions = NIL;
-	List	   *values;
+	Expr	   *condition;
 	double		share;
 
 	scan->scan.plan.targetlist = tlist;
 	if (index == NULL)
 	{
 		scan->custom_scan_tlist = copyObject(tlist);
-		values = list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INPUT);
+		condition = list_nth(path->custom_private, GJ_ALTERNATIVE_PATH_INPUT);
 	}
 	else
 	{
 		scan->scan.scanrelid = rel->relid;
 		index_oid = list_make1_oid(index->indexoid);
-		key_plan = GjMakeKeyPlan(list_nth(ours->custom_private, GJ_SCAN_PATH_CONDITIONS), &values);
+		key_plan = GjMakeKeyPlan(list_nth(ours->custom_private, GJ_SCAN_PATH_CONDITIONS), index,
+								 &condition);
 		partitions = GjFindPartitions(root, rel, index, &share);
 	}
 	scan->flags = path->flags;
 	scan->methods = GjNodeMethods(GJ_ALTERNATIVE_NAME);
 	scan->custom_plans = custom_plans;
-	scan->custom_exprs = list_make1(values);
+	scan->custom_exprs = list_make1(condition);
 	scan->custom_private = list_make5(index_oid, key_plan,
 									  list_nth(path->custom_private,
 											   GJ_ALTERNATIVE_PATH_CPU_KEYS),

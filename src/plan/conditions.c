@@ -44,6 +44,7 @@
 #include "postgres.h"
 
 #include "access/transam.h"
+#include "catalog/pg_operator_d.h"
 #include "catalog/pg_type.h"
 #include "miscadmin.h"
 #include "nodes/makefuncs.h"
@@ -90,7 +91,8 @@ static GjKeyNode *fold_null_test(Fold *cx, NullTest *test);
 static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_coalesce(Fold *cx, CoalesceExpr *expr);
-static GjKeyNode *fold_comparison(Fold *cx, Node *clause);
+static GjKeyNode *fold_clause(Fold *cx, Node *clause);
+static GjKeyNode *fold_comparison(Fold *cx, const GjComparison *comparison, Oid cast);
 static bool is_exclusion(Fold *cx);
 static bool is_empty_array(Node *array);
 static bool match_key(void *fold, Node *expr);
@@ -108,7 +110,11 @@ static bool value_is_usable(Fold *cx, Node *value);
 static GjKeyNode *make_node(GjKeyStep step, List *operands);
 static List *key_merge_values(List *operands);
 static GjKeyNode *make_array_source(List *nodes);
-static void add_step(GjKeyNode *node, List **lists, List **values);
+static Expr *add_step(GjKeyNode *node, Expr *key, List **lists);
+static Expr *tuples_clause(const GjSource *source, Expr *key);
+static Expr *make_any(Oid opno, Expr *left, Expr *array, bool is_any);
+static Expr *make_null_test(Expr *arg, NullTestType type);
+static Expr *cast_key(Expr *key, Oid cast);
 static bool is_null_key(Node *test, IndexOptInfo *index);
 static Expr *array_searched_for_null(Node *condition);
 static bool array_is_harmless(PlannerInfo *root, Expr *array, List *siblings);
@@ -171,7 +177,7 @@ GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Restri
 	GjKeyNode  *node = NULL;
 
 	if (may_go_first(rel, index, rinfo))
-		node = fold_comparison(&cx, (Node *) rinfo->clause);
+		node = fold_clause(&cx, (Node *) rinfo->clause);
 	if (node != NULL && node->source.conversion == GJ_CONVERT_TEXT_UUID &&
 		!OidIsValid(node->source.rest_proc))
 		node = NULL;			/* the converted uuid would have to be kept */
@@ -285,7 +291,7 @@ fold_tuples(Fold *cx, RestrictInfo *rinfo, const GjTuples **columns)
 	foreach(lc, lists)
 	{
 		GjTuples   *tuples = lfirst(lc);
-		GjKeyNode  *operand = fold_comparison(cx, (Node *) tuples->key);
+		GjKeyNode  *operand = fold_comparison(cx, &tuples->key, InvalidOid);
 
 		if (operand == NULL)
 			return NULL;
@@ -308,7 +314,7 @@ fold(Fold *cx, Node *expr)
 	{
 		case T_OpExpr:
 		case T_ScalarArrayOpExpr:
-			return fold_comparison(cx, expr);
+			return fold_clause(cx, expr);
 		case T_BoolExpr:
 			if (is_orclause(expr))
 				return fold_or(cx, (BoolExpr *) expr);
@@ -382,7 +388,6 @@ make_null_node(const IndexOptInfo *index, GjSourceKind kind)
 	GjSource	source = {
 		.kind = kind,
 		.conversion = GJ_CONVERT_CODEC,
-		.value = (Expr *) makeBoolConst(true, false),
 		.family = index->opfamily[0],
 		.collation = index->indexcollations[0],
 		.rest_proc = GjIndexRestProc(index)
@@ -508,30 +513,36 @@ GjReadComparison(Node *clause, GjIsColumn is_column, void *reader, GjComparison 
 }
 
 /*
+ * Fold a comparison of the key
+ */
+static GjKeyNode *
+fold_clause(Fold *cx, Node *clause)
+{
+	GjComparison comparison;
+
+	return GjReadComparison(clause, match_key, cx, &comparison) ?
+		fold_comparison(cx, &comparison, cx->key_cast) : NULL;
+}
+
+/*
  * Fold key = value, key <> value or a range, key = ANY (array) or key <> ALL (array)
  *
  * = ALL and <> ANY have other meanings, and <> ALL ('{}') asks for all rows.
  */
 static GjKeyNode *
-fold_comparison(Fold *cx, Node *clause)
+fold_comparison(Fold *cx, const GjComparison *comparison, Oid cast)
 {
-	GjComparison comparison;
-	GjSource	source = {0};
+	GjSource	source = {.value = comparison->value,.opno = comparison->opno,.cast = cast};
+	bool		is_array = comparison->is_array;
 
-	if (!GjReadComparison(clause, match_key, cx, &comparison))
-		return NULL;
-	source.value = comparison.value;
-	source.opno = comparison.opno;
-	source.cast = cx->key_cast;
-
-	if ((!comparison.is_array || comparison.is_any) &&
-		look_up_operator(cx, source.opno, comparison.collation, &source))
-		source.kind = comparison.is_array ? GJ_SOURCE_ARRAY : GJ_SOURCE_VALUE;
-	else if (!comparison.is_any &&
-			 look_up_operator(cx, get_negator(source.opno), comparison.collation, &source) &&
+	if ((!is_array || comparison->is_any) &&
+		look_up_operator(cx, source.opno, comparison->collation, &source))
+		source.kind = is_array ? GJ_SOURCE_ARRAY : GJ_SOURCE_VALUE;
+	else if (!comparison->is_any &&
+			 look_up_operator(cx, get_negator(source.opno), comparison->collation, &source) &&
 			 !is_exclusion(cx))
-		source.kind = comparison.is_array ? GJ_SOURCE_NOT_ARRAY : GJ_SOURCE_NOT_VALUE;
-	else if (comparison.is_array || cx->small != NULL ||
+		source.kind = is_array ? GJ_SOURCE_NOT_ARRAY : GJ_SOURCE_NOT_VALUE;
+	else if (is_array || cx->small != NULL ||
 			 !GjFindRange(cx->index, source.opno, &source, &cx->why))
 		return NULL;
 
@@ -995,11 +1006,10 @@ GjMakeArray(Oid declared, List *values)
 }
 
 /*
- * Represent conditions, all of which must hold, as a key plan; *values becomes the list of their
- * values
+ * Represent conditions, all of which must hold, as a key plan; *condition becomes its condition
  */
 List *
-GjMakeKeyPlan(List *conditions, List **values)
+GjMakeKeyPlan(List *conditions, const IndexOptInfo *index, Expr **condition)
 {
 	List	   *lists[GJ_KEY_PLAN_COUNT] = {NIL};
 	List	   *key_plan = NIL;
@@ -1009,8 +1019,8 @@ GjMakeKeyPlan(List *conditions, List **values)
 	foreach(lc, conditions)
 		nodes = lappend(nodes, ((GjKeyCondition *) lfirst(lc))->node);
 
-	*values = NIL;
-	add_step(make_and(nodes), lists, values);
+	*condition = add_step(make_and(nodes), linitial_node(TargetEntry, index->indextlist)->expr,
+						  lists);
 	foreach(lc, conditions)
 	{
 		const GjTuples *tuples = ((GjKeyCondition *) lfirst(lc))->tuples;
@@ -1026,37 +1036,137 @@ GjMakeKeyPlan(List *conditions, List **values)
 	return key_plan;
 }
 
-static void
-add_step(GjKeyNode *node, List **lists, List **values)
+/*
+ * Add the steps of a node, and return the condition that they belong to
+ */
+static Expr *
+add_step(GjKeyNode *node, Expr *key, List **lists)
 {
 	const GjSource *source = &node->source;
+	List	  **steps = &lists[GJ_KEY_PLAN_STEPS];
+	List	   *operands = NIL;
 	ListCell   *lc;
 
-	lists[GJ_KEY_PLAN_STEPS] = lappend_int(lists[GJ_KEY_PLAN_STEPS], node->step);
-	if (node->step != GJ_STEP_SOURCE)
+	*steps = lappend_int(*steps, node->step);
+	if (node->step == GJ_STEP_SOURCE)
 	{
-		lists[GJ_KEY_PLAN_STEPS] = lappend_int(lists[GJ_KEY_PLAN_STEPS],
-											   list_length(node->operands));
-		foreach(lc, node->operands)
-			add_step(lfirst(lc), lists, values);
-		return;
+		*steps = lappend_int(lappend_int(*steps, source->kind), source->conversion);
+		*steps = lappend_int(lappend_int(*steps, source->value_type), source->opno);
+		if (OidIsValid(source->family))
+			lists[GJ_KEY_PLAN_CODEC] = list_make3_oid(source->family, source->collation,
+													  source->rest_proc);
+		return GjSourceClause(source, key);
 	}
+	foreach(lc, node->operands)
+		operands = lappend(operands, add_step(lfirst(lc), key, lists));
+	return makeBoolExpr(node->step == GJ_STEP_AND ? AND_EXPR : OR_EXPR, operands, -1);
+}
 
-	lists[GJ_KEY_PLAN_KINDS] = lappend_int(lists[GJ_KEY_PLAN_KINDS], source->kind);
-	lists[GJ_KEY_PLAN_CONVERSIONS] = lappend_int(lists[GJ_KEY_PLAN_CONVERSIONS],
-												 source->conversion);
-	lists[GJ_KEY_PLAN_TYPES] = lappend_oid(lists[GJ_KEY_PLAN_TYPES], source->value_type);
-	if (OidIsValid(source->family))
-		lists[GJ_KEY_PLAN_CODEC] = list_make3_oid(source->family, source->collation,
-												  source->rest_proc);
-	lists[GJ_KEY_PLAN_OPERATORS] = lappend_oid(lists[GJ_KEY_PLAN_OPERATORS], source->opno);
-	lists[GJ_KEY_PLAN_CASTS] = lappend_oid(lists[GJ_KEY_PLAN_CASTS], source->cast);
-	if (source->tuples == NULL)
-		*values = lappend(*values, source->value);
-	else if (source->tuples->key_is_part)
-		*values = lappend(*values, source->tuples->arrays);
-	else
-		*values = lappend(*values, lcons(source->value, list_copy(source->tuples->arrays)));
+/*
+ * Return the condition that is a source of an index with this key
+ */
+Expr *
+GjSourceClause(const GjSource *source, Expr *key)
+{
+	Expr	   *value = source->value;
+	Expr	   *test;
+
+	key = cast_key(key, source->cast);
+	switch (source->kind)
+	{
+		case GJ_SOURCE_ARRAY:
+		case GJ_SOURCE_NOT_ARRAY:
+			return make_any(source->opno, key, value, source->kind == GJ_SOURCE_ARRAY);
+		case GJ_SOURCE_TUPLES:
+		case GJ_SOURCE_PRODUCT:
+			return tuples_clause(source, key);
+		case GJ_SOURCE_NOT_NULL:
+			return make_null_test(key, IS_NOT_NULL);
+		case GJ_SOURCE_NULL:
+		case GJ_SOURCE_NULL_IN_ARRAY:
+			test = make_null_test(key, IS_NULL);
+			return value == NULL ? test : makeBoolExpr(AND_EXPR, list_make2(test, value), -1);
+		default:
+			return make_opclause(source->opno, BOOLOID, false, key, value, InvalidOid, InvalidOid);
+	}
+}
+
+static Expr *
+tuples_clause(const GjSource *source, Expr *key)
+{
+	const GjTuples *tuples = source->tuples;
+	int			key_parts = tuples->key_is_part ? 1 : 0;
+	List	   *arrays = list_copy_tail(tuples->arrays, key_parts);
+	List	   *columns = list_make1(key);
+	List	   *clauses = list_make1(make_any(source->opno, key, source->value, true));
+	RowExpr    *row;
+
+	for (int i = key_parts; i < list_length(tuples->columns); i++)
+	{
+		columns = lappend(columns, GjStripRelabel(list_nth(tuples->columns, i)));
+		clauses = lappend(clauses, make_any(list_nth_oid(tuples->operators, i), llast(columns),
+											list_nth(arrays, i - key_parts), true));
+	}
+	if (source->kind == GJ_SOURCE_PRODUCT)
+		return makeBoolExpr(AND_EXPR, clauses, -1);
+
+	row = makeNode(RowExpr);
+	row->args = columns;
+	row->row_typeid = RECORDOID;
+	row->row_format = COERCE_IMPLICIT_CAST;
+	row->location = -1;
+	return make_any(RECORD_EQ_OP, &row->xpr,
+					(Expr *) makeFuncExpr(F_UNNEST_ANYARRAY, RECORDARRAYOID,
+										  lcons(source->value, arrays), InvalidOid, InvalidOid,
+										  COERCE_EXPLICIT_CALL), true);
+}
+
+/*
+ * Make left = ANY (array), or left <> ALL (array)
+ */
+static Expr *
+make_any(Oid opno, Expr *left, Expr *array, bool is_any)
+{
+	ScalarArrayOpExpr *any = makeNode(ScalarArrayOpExpr);
+
+	any->opno = opno;
+	any->opfuncid = get_opcode(opno);
+	any->useOr = is_any;
+	any->args = list_make2(left, array);
+	any->location = -1;
+	return &any->xpr;
+}
+
+static Expr *
+make_null_test(Expr *arg, NullTestType type)
+{
+	NullTest   *test = makeNode(NullTest);
+
+	test->arg = arg;
+	test->nulltesttype = type;
+	test->location = -1;
+	return &test->xpr;
+}
+
+/*
+ * Cast a key by a function, or as text by its output function
+ */
+static Expr *
+cast_key(Expr *key, Oid cast)
+{
+	CoerceViaIO *coerce;
+
+	if (!OidIsValid(cast))
+		return key;
+	if (get_func_rettype(cast) != CSTRINGOID)
+		return (Expr *) makeFuncExpr(cast, get_func_rettype(cast), list_make1(key), InvalidOid,
+									 InvalidOid, COERCE_EXPLICIT_CAST);
+	coerce = makeNode(CoerceViaIO);
+	coerce->arg = key;
+	coerce->resulttype = TEXTOID;
+	coerce->coerceformat = COERCE_EXPLICIT_CAST;
+	coerce->location = -1;
+	return &coerce->xpr;
 }
 
 /*-------------------------------------------------------------------------

@@ -23,7 +23,6 @@
 
 #include "catalog/pg_statistic.h"
 #include "catalog/pg_type.h"
-#include "nodes/makefuncs.h"
 #include "optimizer/optimizer.h"
 #include "utils/lsyscache.h"
 #include "utils/selfuncs.h"
@@ -54,7 +53,6 @@ static double count_source_keys(PlannerInfo *root, const GjSource *source,
 static Selectivity estimate_node(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key);
 static Selectivity estimate_source(PlannerInfo *root, const GjSource *source,
 								   const KeyStatistics *key);
-static Expr *range_clause(const GjSource *source, const KeyStatistics *key);
 
 /*
  * Estimate the fraction of the table's rows that satisfy all conditions, that of the rows with a
@@ -100,7 +98,7 @@ wants_nulls(const GjKeyNode *node)
 	ListCell   *lc;
 
 	if (node->step == GJ_STEP_SOURCE)
-		return node->source.kind == GJ_SOURCE_NULL && IsA(node->source.value, Const);
+		return node->source.kind == GJ_SOURCE_NULL && node->source.value == NULL;
 
 	foreach(lc, node->operands)
 	{
@@ -239,7 +237,7 @@ estimate_node(PlannerInfo *root, GjKeyNode *node, const KeyStatistics *key)
 
 		if (node->step == GJ_STEP_AND && GjSourceIsRange(operand->source.kind))
 		{
-			ranges = lappend(ranges, range_clause(&operand->source, key));
+			ranges = lappend(ranges, GjSourceClause(&operand->source, key->column));
 			continue;
 		}
 		share = estimate_node(root, operand, key);
@@ -273,31 +271,16 @@ estimate_source(PlannerInfo *root, const GjSource *source, const KeyStatistics *
 		case GJ_SOURCE_NOT_NULL:
 			return key->not_null;
 		case GJ_SOURCE_NULL:
-			return IsA(source->value, Const) ? 1.0 - key->not_null : 0.0;
+			return source->value == NULL ? 1.0 - key->not_null : 0.0;
 		case GJ_SOURCE_NULL_IN_ARRAY:
 			return 0.0;
 		case GJ_SOURCE_BELOW:
 		case GJ_SOURCE_AT_MOST:
 		case GJ_SOURCE_AT_LEAST:
 		case GJ_SOURCE_ABOVE:
-			return clause_selectivity(root, (Node *) range_clause(source, key), 0, JOIN_INNER,
-									  NULL);
+			/* of a part of a condition, PostgreSQL has no estimate yet */
+			return clause_selectivity(root, (Node *) GjSourceClause(source, key->column), 0,
+									  JOIN_INNER, NULL);
 	}
 	return 1.0;
-}
-
-/*
- * Make a range's clause again: of a part of a condition, PostgreSQL has no estimate yet
- */
-static Expr *
-range_clause(const GjSource *source, const KeyStatistics *key)
-{
-	Expr	   *column = key->column;
-
-	if (OidIsValid(source->cast))
-		column = (Expr *) makeFuncExpr(source->cast, get_func_rettype(source->cast),
-									   list_make1(column), InvalidOid, InvalidOid,
-									   COERCE_EXPLICIT_CAST);
-	return make_opclause(source->opno, BOOLOID, false, column, source->value, InvalidOid,
-						 InvalidOid);
 }

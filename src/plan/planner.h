@@ -23,12 +23,23 @@
 /* Cost factor of gpujoin.force: our paths keep their order and precede all others */
 #define GJ_FORCED_COST_SCALE	1.0e-6
 
+/* "column operator value", or with an array: column = ANY (array), column <> ALL (array) */
+typedef struct GjComparison
+{
+	void	   *column;			/* the side that the reader accepts as a column, with its casts */
+	Expr	   *value;			/* the other side */
+	Oid			opno;			/* with the column on the left */
+	Oid			collation;
+	bool		is_array;
+	bool		is_any;			/* of an array: ANY, not ALL */
+} GjComparison;
+
 /*
  * A condition on the key, folded into sources of keys.  Lives in the planner's memory; not a Node.
  */
 typedef struct GjTuples
 {
-	ScalarArrayOpExpr *key;		/* the key's part of the clause: key = ANY (array) */
+	GjComparison key;			/* the key's part of the clause: key = ANY (array) */
 	bool		key_is_part;	/* do the following lists begin with the key? */
 	List	   *columns;		/* the columns that are compared, below any RelabelType */
 	List	   *operators;		/* OIDs, with the column on the left */
@@ -42,7 +53,7 @@ typedef struct GjSource
 {
 	GjSourceKind kind;
 	GjConversion conversion;
-	Expr	   *value;			/* a value, an array, or for GJ_SOURCE_NULL a boolean */
+	Expr	   *value;			/* a value, an array, or for GJ_SOURCE_NULL a boolean or NULL */
 	Oid			opno;			/* comparison operator, with the key on the left */
 	Oid			cast;			/* function that casts the key, or its output function if it is
 								 * cast to text; or InvalidOid */
@@ -219,17 +230,6 @@ extern bool GjFindInParent(PlannerInfo *root, Index *relid, AttrNumber *attno);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
 
-/* "column operator value", or with an array: column = ANY (array), column <> ALL (array) */
-typedef struct GjComparison
-{
-	void	   *column;			/* the side that the reader accepts as a column, with its casts */
-	Expr	   *value;			/* the other side */
-	Oid			opno;			/* with the column on the left */
-	Oid			collation;
-	bool		is_array;
-	bool		is_any;			/* of an array: ANY, not ALL */
-} GjComparison;
-
 typedef bool (*GjIsColumn) (void *reader, Node *expr);
 
 /* conditions.c: conditions on the key */
@@ -240,7 +240,8 @@ extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOpt
 extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 							 RestrictInfo *rinfo, Relids small, GjSource *key,
 							 const char **refused);
-extern List *GjMakeKeyPlan(List *conditions, List **values);
+extern List *GjMakeKeyPlan(List *conditions, const IndexOptInfo *index, Expr **condition);
+extern Expr *GjSourceClause(const GjSource *source, Expr *key);
 extern bool GjHashIsHarmless(Oid function);
 extern GjKeyNode *GjMakeWholeNode(const IndexOptInfo *index, bool nulls);
 extern bool GjIndexIsHarmless(const IndexOptInfo *index);

@@ -771,11 +771,11 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 	List	   *order = list_nth(path->custom_private, GJ_SCAN_PATH_ORDER);
 	GjKeyCondition *tuples;
 	List	   *key_plan;
-	List	   *values;
+	Expr	   *condition;
 	double		share;
 
 	GjChoiceTaken(path);
-	key_plan = GjMakeKeyPlan(conditions, &values);
+	key_plan = GjMakeKeyPlan(conditions, index, &condition);
 
 	scan->scan.plan.targetlist = tlist;
 	scan->scan.scanrelid = rel->relid;
@@ -787,7 +787,7 @@ plan_scan(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 				GjFilterParts(index, tuples != NULL ? tuples->tuples : NULL) : NIL,
 				boolVal(list_nth(path->custom_private, GJ_SCAN_PATH_INDEX_ONLY)),
 				list_nth(path->custom_private, GJ_SCAN_PATH_ATTNOS));
-	scan->custom_exprs = lappend(scan->custom_exprs, values);
+	scan->custom_exprs = lappend(scan->custom_exprs, condition);
 	scan->custom_exprs = lappend(scan->custom_exprs, part_columns(tuples));
 	scan->custom_exprs = lappend(scan->custom_exprs, order_columns(index, order));
 	Assert(list_length(scan->custom_exprs) == GJ_SCAN_EXPRS_COUNT);

@@ -105,7 +105,6 @@ static GjTuples *make_tuples(Finder *finder);
 static GjTuples *make_array_tuples(Finder *finder, const ArrayArm *arm);
 static GjTuples *create_tuples(Finder *finder);
 static Expr *make_values(Finder *finder, int column, List *values);
-static ScalarArrayOpExpr *compare_key(const Finder *finder, Expr *array);
 static double count_distinct(const Expr *array);
 static int	tuple_compare_bytes(const void *a, const void *b, void *arg);
 static bool parts_are_usable(PlannerInfo *root, const GjTuples *tuples);
@@ -433,7 +432,7 @@ make_tuples(Finder *finder)
 	GjTuples   *tuples = create_tuples(finder);
 	Expr	   *keys = make_values(finder, 0, finder->columns[0].values);
 
-	tuples->key = compare_key(finder, keys);
+	tuples->key.value = keys;
 	for (int i = finder->first_part; i < finder->ncolumns; i++)
 		tuples->arrays = lappend(tuples->arrays, i == 0 ? keys :
 								 make_values(finder, i, finder->columns[i].values));
@@ -457,7 +456,7 @@ make_array_tuples(Finder *finder, const ArrayArm *arm)
 
 		if (i == 0)
 		{
-			tuples->key = compare_key(finder, array);
+			tuples->key.value = array;
 			tuples->nkeys = arm->array == 0 ? 0.0 : 1.0;
 		}
 		if (i >= finder->first_part)
@@ -474,6 +473,9 @@ create_tuples(Finder *finder)
 {
 	GjTuples   *tuples = palloc0(sizeof(GjTuples));
 
+	tuples->key = (GjComparison) {.opno = finder->columns[0].opno,
+		.collation = finder->columns[0].collation,.is_array = true,.is_any = true
+	};
 	tuples->key_is_part = finder->first_part == 0;
 	for (int i = finder->first_part; i < finder->ncolumns; i++)
 	{
@@ -494,24 +496,6 @@ make_values(Finder *finder, int column, List *values)
 
 	op_input_types(finder->columns[column].opno, &left_type, &type);
 	return GjMakeArray(type, values);
-}
-
-/*
- * Make the clause that finds the keys of the tuples
- */
-static ScalarArrayOpExpr *
-compare_key(const Finder *finder, Expr *array)
-{
-	const Column *key = &finder->columns[0];
-	ScalarArrayOpExpr *any = makeNode(ScalarArrayOpExpr);
-
-	any->opno = key->opno;
-	any->opfuncid = get_opcode(key->opno);
-	any->useOr = true;
-	any->inputcollid = key->collation;
-	any->args = list_make2(key->expr, array);
-	any->location = -1;
-	return any;
 }
 
 /*

@@ -26,15 +26,12 @@
 /* A key plan (node/keyplan.h) at run time */
 typedef struct GjKeyProgram GjKeyProgram;
 
-extern GjKeyProgram *GjKeyProgramInit(List *key_plan, List *values, PlanState *parent,
+extern GjKeyProgram *GjKeyProgramInit(List *key_plan, Expr *condition, PlanState *parent,
 									  Relation index, const GjCodec *codec);
 extern Bitmapset *GjKeyProgramParams(const GjKeyProgram *program);
 extern bool GjKeyProgramHasRests(const GjKeyProgram *program);
 extern GjKeySet *GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext,
 								 MemoryContext context, int key_width);
-
-/* Return the clauses from which the plan was made, for EXPLAIN */
-extern List *GjKeyPlanClauses(List *key_plan, List *values, Expr *key, List *parts);
 
 /* A node that uses a set of keys that scans of one query share; initially all zeros */
 typedef struct GjKeyUser
@@ -44,12 +41,10 @@ typedef struct GjKeyUser
 	struct GjKeyRoutes *routes; /* the division of the set among partitions */
 } GjKeyUser;
 
-/* The keys that a scan asks for.  The lists are part of its plan, and live as long as the query. */
+/* The keys that a scan asks for.  The program lives as long as the query. */
 typedef struct GjKeyRequest
 {
-	List	   *key_plan;		/* node/keyplan.h */
-	List	   *values;			/* of its sources */
-	GjKeyProgram *program;		/* made from key_plan and values */
+	GjKeyProgram *program;
 	ExprContext *econtext;
 	int			key_width;		/* of the index */
 } GjKeyRequest;

@@ -41,14 +41,17 @@
 #include "node/scanplan.h"
 #include "keys.h"
 
-typedef struct KeySource
+/* A node of the tree */
+typedef struct KeyNode
 {
-	GjSourceKind kind;
-	ExprState  *value;			/* NULL for tuples */
+	GjKeyStep	step;
+	List	   *operands;		/* GJ_STEP_AND, GJ_STEP_OR: list of KeyNode */
+	GjSourceKind kind;			/* GJ_STEP_SOURCE, as all of the following */
+	ExprState  *value;			/* NULL if there is none */
 	GjConverter converter;
 	int			narrays;		/* of tuples */
 	ExprState **arrays;			/* of the key, and of each other column */
-} KeySource;
+} KeyNode;
 
 /* The value of a parameter, detoasted */
 typedef struct ParamValue
@@ -62,9 +65,9 @@ typedef struct ParamValue
 
 struct GjKeyProgram
 {
-	List	   *steps;
-	KeySource  *sources;
-	int			nsources;
+	List	   *key_plan;
+	List	   *values;			/* expressions of the sources' values, in the order of the steps */
+	KeyNode    *root;
 	int			nparts;			/* columns that the exact table of tuples compares; or 0 */
 	bool		key_is_part;	/* is the first of them the key, because its codes are hashes? */
 	bool		tests_entries;	/* then: can the other columns be tested in entries? */
@@ -76,15 +79,23 @@ struct GjKeyProgram
 	Bitmapset  *param_ids;		/* their IDs */
 };
 
-/* Evaluation of the steps */
+/* State of reading a key plan */
+typedef struct KeyReader
+{
+	GjKeyProgram *program;
+	PlanState  *parent;
+	Relation	index;			/* or NULL */
+	const GjCodec *codec;		/* of the index */
+	int			step;			/* next step */
+} KeyReader;
+
+/* Evaluation of the tree */
 typedef struct Run
 {
 	GjKeyProgram *program;
 	ExprContext *econtext;
 	MemoryContext context;		/* for the sets */
 	int			key_width;
-	int			step;			/* next step */
-	int			source;			/* next source */
 } Run;
 
 /* The elements of an array of tuples' values */
@@ -94,17 +105,6 @@ typedef struct Elements
 	Datum	   *values;
 	bool	   *nulls;
 } Elements;
-
-/* Reconstruction of the clauses from the steps */
-typedef struct Rebuild
-{
-	List	   *key_plan;
-	List	   *values;
-	Expr	   *key;
-	List	   *parts;			/* columns that the exact table of tuples compares */
-	int			step;
-	int			source;
-} Rebuild;
 
 /* The sets that the scans of a query share */
 typedef struct GjKeyShare
@@ -121,8 +121,7 @@ typedef struct GjSharedKeys
 	GjKeyShare *share;
 	MemoryContext context;
 	int			users;
-	List	   *key_plan;
-	List	   *values;
+	GjKeyProgram *program;		/* of the scan for which the set was made */
 	int			key_width;
 	int			nparams;
 	ParamValue *params;
@@ -132,37 +131,30 @@ typedef struct GjSharedKeys
 
 static List *get_part(List *key_plan, GjKeyPlanPart part);
 static bool lives_as_long(Node *value);
-static void init_codec(GjConverter *converter, List *codec, Oid type, Oid equality, Relation index,
-					   const GjCodec *own);
+static KeyNode *read_node(KeyReader *reader, Expr *condition);
+static int	next_key_step(KeyReader *reader);
+static void read_source(KeyReader *reader, KeyNode *source, Expr *condition);
+static List *operands_of(Expr *condition);
+static void init_codec(KeyReader *reader, GjConverter *converter, Oid type, Oid equality);
 static bool codec_has_rests(List *codec);
 static GjExactPart *make_part(Oid family, Oid equality, Oid collation, bool has_rests);
-static void init_arrays(KeySource *source, List *arrays, PlanState *parent);
+static void init_arrays(KeyReader *reader, KeyNode *source, List *arrays);
 static void init_parts(GjKeyProgram *program, List *key_plan);
 static bool adds_keys(GjSourceKind kind);
 static bool source_collect_params(Node *node, void *arg);
-static GjKeySet *run_step(Run *run);
-static GjKeySet *run_or(Run *run, int noperands);
-static GjKeySet *run_and(Run *run, int noperands);
-static GjKeySet *run_source(Run *run, KeySource *source);
+static GjKeySet *run_node(Run *run, KeyNode *node);
+static GjKeySet *run_and(Run *run, List *operands);
+static GjKeySet *run_or(Run *run, List *operands);
 static GjKeySet *create_set(Run *run);
-static void add_source(Run *run, KeySource *source, GjKeySet *set);
-static void source_add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull);
+static void add_source(Run *run, KeyNode *source, GjKeySet *set);
+static void source_add_value(KeyNode *source, GjKeySet *set, Datum value, bool isnull);
 static void source_add_range(GjSourceKind kind, GjKeySet *set, int64 bound);
-static void add_tuples(Run *run, KeySource *source, GjKeySet *set);
-static bool read_elements(KeySource *source, ExprContext *econtext, Elements *arrays);
-static void add_tuple(GjKeyProgram *program, KeySource *source, GjKeySet *set,
+static void add_tuples(Run *run, KeyNode *source, GjKeySet *set);
+static bool read_elements(KeyNode *source, ExprContext *econtext, Elements *arrays);
+static void add_tuple(GjKeyProgram *program, KeyNode *source, GjKeySet *set,
 					  const Elements *arrays, const int *positions);
-static void add_except_array(KeySource *source, GjKeySet *set, Datum value, bool isnull);
+static void add_except_array(KeyNode *source, GjKeySet *set, Datum value, bool isnull);
 static bool may_contain_nulls(ArrayType *array);
-static Expr *rebuild_step(Rebuild *rebuild);
-static Expr *rebuild_source(Rebuild *rebuild, int source);
-static int	key_parts(const Rebuild *rebuild, const Expr *arrays);
-static Expr *rebuild_any(Oid opno, Expr *left, Expr *right, bool is_any);
-static Expr *rebuild_tuples(List *columns, List *arrays);
-static Expr *rebuild_product(Rebuild *rebuild, Oid opno, Expr *key, List *arrays);
-static Expr *make_row(List *fields);
-static Expr *make_null_test(Expr *arg, NullTestType type);
-static Expr *rebuild_key(Rebuild *rebuild, Oid cast);
 static void keys_release(GjKeyUser *user);
 static GjKeyShare *attach(EState *estate);
 static void forget_share(void *share);
@@ -182,55 +174,102 @@ static void note_params(GjSharedKeys *keys, const GjKeyRequest *request);
 static dlist_head shares = DLIST_STATIC_INIT(shares);
 
 /*
- * Prepare a key plan.  The planner has stored its values separately.  The index and its codec,
- * which may be NULL, save look-ups.
+ * Prepare a key plan and its condition.  The index and its codec, which may be NULL, save look-ups.
  */
 GjKeyProgram *
-GjKeyProgramInit(List *key_plan, List *values, PlanState *parent, Relation index,
+GjKeyProgramInit(List *key_plan, Expr *condition, PlanState *parent, Relation index,
 				 const GjCodec *codec)
 {
-	GjKeyProgram *program = palloc0(sizeof(GjKeyProgram));
-	ListCell   *kind,
-			   *how,
-			   *type,
-			   *value;
-	List	   *operators = get_part(key_plan, GJ_KEY_PLAN_OPERATORS);
+	GjKeyProgram *program = palloc0_object(GjKeyProgram);
+	KeyReader	reader = {.program = program,.parent = parent,.index = index,.codec = codec};
+	KeyNode    *root;
 
-	program->steps = get_part(key_plan, GJ_KEY_PLAN_STEPS);
-	program->sources = palloc0_array(KeySource, list_length(values));
-
-	forfour(kind, get_part(key_plan, GJ_KEY_PLAN_KINDS),
-			how, get_part(key_plan, GJ_KEY_PLAN_CONVERSIONS),
-			type, get_part(key_plan, GJ_KEY_PLAN_TYPES),
-			value, values)
-	{
-		KeySource  *source = &program->sources[program->nsources++];
-
-		source->kind = lfirst_int(kind);
-		if (source->kind == GJ_SOURCE_TUPLES || source->kind == GJ_SOURCE_PRODUCT)
-		{
-			init_arrays(source, lfirst(value), parent);
-			program->key_is_part = source->narrays ==
-				list_length(get_part(key_plan, GJ_KEY_PLAN_PART_OPERATORS));
-		}
-		else
-			source->value = ExecInitExpr(lfirst(value), parent);
-		source->converter.values_last = lives_as_long(lfirst(value));
-		source->converter.how = lfirst_int(how);
-		if (OidIsValid(lfirst_oid(type)))
-			init_codec(&source->converter, get_part(key_plan, GJ_KEY_PLAN_CODEC),
-					   lfirst_oid(type), list_nth_oid(operators, program->nsources - 1), index,
-					   codec);
-	}
-	Assert(program->nsources == list_length(values));
-	source_collect_params((Node *) values, program);
+	program->key_plan = key_plan;
+	program->root = root = read_node(&reader, condition);
+	Assert(reader.step == list_length(get_part(key_plan, GJ_KEY_PLAN_STEPS)));
+	source_collect_params((Node *) program->values, program);
 	program->param_types = palloc0_array(ParamValue, list_length(program->params));
 	init_parts(program, key_plan);
-	program->is_one_value = program->nsources == 1 &&
-		program->sources[0].kind == GJ_SOURCE_VALUE &&
-		program->sources[0].converter.how == GJ_CONVERT_CODEC &&
-		program->sources[0].converter.part == NULL;
+	program->is_one_value = root->step == GJ_STEP_SOURCE && root->kind == GJ_SOURCE_VALUE &&
+		root->converter.how == GJ_CONVERT_CODEC && root->converter.part == NULL;
 	return program;
+}
+
+static KeyNode *
+read_node(KeyReader *reader, Expr *condition)
+{
+	KeyNode    *node = palloc0_object(KeyNode);
+	ListCell   *lc;
+
+	check_stack_depth();
+	node->step = next_key_step(reader);
+	if (node->step == GJ_STEP_SOURCE)
+		read_source(reader, node, condition);
+	else
+	{
+		foreach(lc, castNode(BoolExpr, condition)->args)
+			node->operands = lappend(node->operands, read_node(reader, lfirst(lc)));
+	}
+	return node;
+}
+
+static int
+next_key_step(KeyReader *reader)
+{
+	return list_nth_int(get_part(reader->program->key_plan, GJ_KEY_PLAN_STEPS), reader->step++);
+}
+
+static void
+read_source(KeyReader *reader, KeyNode *source, Expr *condition)
+{
+	GjKeyProgram *program = reader->program;
+	List	   *operands = operands_of(condition);
+	Node	   *value = operands != NIL ? llast(operands) : NULL;
+	Oid			type;
+	Oid			opno;
+
+	source->kind = next_key_step(reader);
+	source->converter.how = next_key_step(reader);
+	type = next_key_step(reader);
+	opno = next_key_step(reader);
+	if (source->kind == GJ_SOURCE_TUPLES)
+		init_arrays(reader, source, castNode(FuncExpr, value)->args);
+	else if (source->kind == GJ_SOURCE_PRODUCT)
+	{
+		List	   *arrays = NIL;
+		ListCell   *lc;
+
+		foreach(lc, operands)
+			arrays = lappend(arrays, llast(operands_of(lfirst(lc))));
+		init_arrays(reader, source, arrays);
+	}
+	else
+	{
+		source->value = ExecInitExpr((Expr *) value, reader->parent);
+		source->converter.values_last = lives_as_long(value);
+		program->values = lappend(program->values, value);
+	}
+	if (OidIsValid(type))
+		init_codec(reader, &source->converter, type, opno);
+}
+
+/*
+ * Return the operands of a source's condition; NIL for a test for NULL, which has no value
+ */
+static List *
+operands_of(Expr *condition)
+{
+	switch (nodeTag(condition))
+	{
+		case T_OpExpr:
+			return ((OpExpr *) condition)->args;
+		case T_ScalarArrayOpExpr:
+			return ((ScalarArrayOpExpr *) condition)->args;
+		case T_BoolExpr:
+			return ((BoolExpr *) condition)->args;
+		default:
+			return NIL;
+	}
 }
 
 /*
@@ -246,13 +285,17 @@ lives_as_long(Node *value)
 }
 
 static void
-init_arrays(KeySource *source, List *arrays, PlanState *parent)
+init_arrays(KeyReader *reader, KeyNode *source, List *arrays)
 {
+	GjKeyProgram *program = reader->program;
 	ListCell   *lc;
 
 	source->arrays = palloc_array(ExprState *, list_length(arrays));
 	foreach(lc, arrays)
-		source->arrays[source->narrays++] = ExecInitExpr(lfirst(lc), parent);
+		source->arrays[source->narrays++] = ExecInitExpr(lfirst(lc), reader->parent);
+	program->key_is_part = source->narrays ==
+		list_length(get_part(program->key_plan, GJ_KEY_PLAN_PART_OPERATORS));
+	program->values = lappend(program->values, arrays);
 }
 
 /*
@@ -290,9 +333,11 @@ codec_has_rests(List *codec)
 }
 
 static void
-init_codec(GjConverter *converter, List *codec, Oid type, Oid equality, Relation index,
-		   const GjCodec *own)
+init_codec(KeyReader *reader, GjConverter *converter, Oid type, Oid equality)
 {
+	List	   *codec = get_part(reader->program->key_plan, GJ_KEY_PLAN_CODEC);
+	Relation	index = reader->index;
+	const GjCodec *own = reader->codec;
 	Oid			family;
 	Oid			collation;
 
@@ -384,35 +429,34 @@ GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext, MemoryContext cont
 	Run			run = {.program = program,.econtext = econtext,.context = context,
 	.key_width = key_width};
 
-	return run_step(&run);
+	return run_node(&run, program->root);
 }
 
 static GjKeySet *
-run_step(Run *run)
+run_node(Run *run, KeyNode *node)
 {
-	List	   *steps = run->program->steps;
+	GjKeySet   *set;
 
 	check_stack_depth();
-	switch ((GjKeyStep) list_nth_int(steps, run->step++))
-	{
-		case GJ_STEP_SOURCE:
-			return run_source(run, &run->program->sources[run->source++]);
-		case GJ_STEP_AND:
-			return run_and(run, list_nth_int(steps, run->step++));
-		case GJ_STEP_OR:
-			return run_or(run, list_nth_int(steps, run->step++));
-	}
-	elog(ERROR, "unknown step of a key plan");
+	if (node->step == GJ_STEP_AND)
+		return run_and(run, node->operands);
+	if (node->step == GJ_STEP_OR)
+		return run_or(run, node->operands);
+	set = create_set(run);
+	add_source(run, node, set);
+	GjKeySetFinish(set);
+	return set;
 }
 
 static GjKeySet *
-run_and(Run *run, int noperands)
+run_and(Run *run, List *operands)
 {
-	GjKeySet   *set = run_step(run);
+	GjKeySet   *set = run_node(run, linitial(operands));
+	ListCell   *lc;
 
-	for (int i = 1; i < noperands; i++)
+	for_each_from(lc, operands, 1)
 	{
-		GjKeySet   *other = run_step(run);
+		GjKeySet   *other = run_node(run, lfirst(lc));
 
 		GjKeySetIntersect(set, other);
 		GjKeySetFree(other);
@@ -425,25 +469,20 @@ run_and(Run *run, int noperands)
  * set.
  */
 static GjKeySet *
-run_or(Run *run, int noperands)
+run_or(Run *run, List *operands)
 {
 	GjKeySet   *set = create_set(run);
 	List	   *others = NIL;
 	ListCell   *lc;
 
-	for (int i = 0; i < noperands; i++)
+	foreach(lc, operands)
 	{
-		KeySource  *source = &run->program->sources[run->source];
+		KeyNode    *node = lfirst(lc);
 
-		if (list_nth_int(run->program->steps, run->step) == GJ_STEP_SOURCE &&
-			adds_keys(source->kind))
-		{
-			add_source(run, source, set);
-			run->step++;
-			run->source++;
-		}
+		if (node->step == GJ_STEP_SOURCE && adds_keys(node->kind))
+			add_source(run, node, set);
 		else
-			others = lappend(others, run_step(run));
+			others = lappend(others, run_node(run, node));
 	}
 	GjKeySetFinish(set);
 
@@ -467,16 +506,6 @@ adds_keys(GjSourceKind kind)
 }
 
 static GjKeySet *
-run_source(Run *run, KeySource *source)
-{
-	GjKeySet   *set = create_set(run);
-
-	add_source(run, source, set);
-	GjKeySetFinish(set);
-	return set;
-}
-
-static GjKeySet *
 create_set(Run *run)
 {
 	return GjKeySetCreate(run->context, run->key_width);
@@ -487,17 +516,18 @@ create_set(Run *run)
  * reset when the keys have been copied.
  */
 static void
-add_source(Run *run, KeySource *source, GjKeySet *set)
+add_source(Run *run, KeyNode *source, GjKeySet *set)
 {
 	MemoryContext old = MemoryContextSwitchTo(run->econtext->ecxt_per_tuple_memory);
 	Datum		value;
-	bool		isnull;
+	bool		isnull = false;
 
-	if (source->value == NULL)
+	if (source->arrays != NULL)
 		add_tuples(run, source, set);
 	else
 	{
-		value = ExecEvalExpr(source->value, run->econtext, &isnull);
+		value = source->value == NULL ? BoolGetDatum(true) :
+			ExecEvalExpr(source->value, run->econtext, &isnull);
 		source_add_value(source, set, value, isnull);
 	}
 	MemoryContextSwitchTo(old);
@@ -505,7 +535,7 @@ add_source(Run *run, KeySource *source, GjKeySet *set)
 }
 
 static void
-source_add_value(KeySource *source, GjKeySet *set, Datum value, bool isnull)
+source_add_value(KeyNode *source, GjKeySet *set, Datum value, bool isnull)
 {
 	switch (source->kind)
 	{
@@ -583,7 +613,7 @@ source_add_range(GjSourceKind kind, GjKeySet *set, int64 bound)
  * single element; see plan/tuples.c.
  */
 static void
-add_tuples(Run *run, KeySource *source, GjKeySet *set)
+add_tuples(Run *run, KeyNode *source, GjKeySet *set)
 {
 	GjKeyProgram *program = run->program;
 	Elements	arrays[INDEX_MAX_KEYS];
@@ -614,7 +644,7 @@ add_tuples(Run *run, KeySource *source, GjKeySet *set)
  * Read the elements of all arrays.  Returns false if there is no tuple.
  */
 static bool
-read_elements(KeySource *source, ExprContext *econtext, Elements *arrays)
+read_elements(KeyNode *source, ExprContext *econtext, Elements *arrays)
 {
 	for (int i = 0; i < source->narrays; i++)
 	{
@@ -638,7 +668,7 @@ read_elements(KeySource *source, ExprContext *econtext, Elements *arrays)
 }
 
 static void
-add_tuple(GjKeyProgram *program, KeySource *source, GjKeySet *set, const Elements *arrays,
+add_tuple(GjKeyProgram *program, KeyNode *source, GjKeySet *set, const Elements *arrays,
 		  const int *positions)
 {
 	Datum		values[INDEX_MAX_KEYS];
@@ -663,7 +693,7 @@ add_tuple(GjKeyProgram *program, KeySource *source, GjKeySet *set, const Element
  * Add all keys except those of the array
  */
 static void
-add_except_array(KeySource *source, GjKeySet *set, Datum value, bool isnull)
+add_except_array(KeyNode *source, GjKeySet *set, Datum value, bool isnull)
 {
 	ArrayType  *array;
 
@@ -685,157 +715,6 @@ static bool
 may_contain_nulls(ArrayType *array)
 {
 	return ARR_NDIM(array) > 1 || array_contains_nulls(array);
-}
-
-/*
- * Reconstruct the conditions for EXPLAIN
- *
- * key is the index's key; if a condition casts it, the cast is added again.  parts are the columns
- * that the exact table of tuples compares.
- */
-List *
-GjKeyPlanClauses(List *key_plan, List *values, Expr *key, List *parts)
-{
-	Rebuild		rebuild = {.key_plan = key_plan,.values = values,.key = key,.parts = parts};
-
-	return make_ands_implicit(rebuild_step(&rebuild));
-}
-
-static Expr *
-rebuild_step(Rebuild *rebuild)
-{
-	List	   *steps = get_part(rebuild->key_plan, GJ_KEY_PLAN_STEPS);
-	GjKeyStep	step = list_nth_int(steps, rebuild->step++);
-	List	   *operands = NIL;
-	int			noperands;
-
-	if (step == GJ_STEP_SOURCE)
-		return rebuild_source(rebuild, rebuild->source++);
-
-	noperands = list_nth_int(steps, rebuild->step++);
-	for (int i = 0; i < noperands; i++)
-		operands = lappend(operands, rebuild_step(rebuild));
-	return makeBoolExpr(step == GJ_STEP_AND ? AND_EXPR : OR_EXPR, operands, -1);
-}
-
-static Expr *
-rebuild_source(Rebuild *rebuild, int source)
-{
-	List	   *key_plan = rebuild->key_plan;
-	GjSourceKind kind = list_nth_int(get_part(key_plan, GJ_KEY_PLAN_KINDS), source);
-	Oid			opno = list_nth_oid(get_part(key_plan, GJ_KEY_PLAN_OPERATORS), source);
-	Expr	   *value = list_nth(rebuild->values, source);
-	Expr	   *key = rebuild_key(rebuild, list_nth_oid(get_part(key_plan, GJ_KEY_PLAN_CASTS),
-														source));
-
-	if (kind == GJ_SOURCE_TUPLES)
-		return rebuild_tuples(lcons(key, list_copy_tail(rebuild->parts, key_parts(rebuild, value))),
-							  (List *) value);
-	if (kind == GJ_SOURCE_PRODUCT)
-		return rebuild_product(rebuild, opno, key, (List *) value);
-	if (kind == GJ_SOURCE_NULL && IsA(value, Const))
-		return make_null_test(key, IS_NULL);
-	if (kind == GJ_SOURCE_NULL)
-		return makeBoolExpr(AND_EXPR, list_make2(make_null_test(key, IS_NULL), value), -1);
-	if (kind == GJ_SOURCE_NULL_IN_ARRAY)
-		return make_null_test(key, IS_NULL);	/* the other part is a filter */
-	if (kind == GJ_SOURCE_NOT_NULL)
-		return make_null_test(key, IS_NOT_NULL);
-	if (kind == GJ_SOURCE_VALUE || kind == GJ_SOURCE_NOT_VALUE || GjSourceIsRange(kind))
-		return make_opclause(opno, BOOLOID, false, key, value, InvalidOid, InvalidOid);
-
-	return rebuild_any(opno, key, value, kind == GJ_SOURCE_ARRAY);
-}
-
-/*
- * Return the number of parts, 0 or 1, that are the key, given the arrays of tuples
- */
-static int
-key_parts(const Rebuild *rebuild, const Expr *arrays)
-{
-	return list_length(rebuild->parts) == list_length((const List *) arrays) ? 1 : 0;
-}
-
-static Expr *
-rebuild_any(Oid opno, Expr *left, Expr *right, bool is_any)
-{
-	ScalarArrayOpExpr *any = makeNode(ScalarArrayOpExpr);
-
-	any->opno = opno;
-	any->opfuncid = get_opcode(opno);
-	any->useOr = is_any;
-	any->args = list_make2(left, right);
-	any->location = -1;
-	return &any->xpr;
-}
-
-/*
- * Represent tuples as ROW (column, ...) = ANY (unnest (array, ...)), which exec/explain.c shows as
- * SQL
- */
-static Expr *
-rebuild_tuples(List *columns, List *arrays)
-{
-	FuncExpr   *tuples = makeFuncExpr(F_UNNEST_ANYARRAY, RECORDARRAYOID, arrays, InvalidOid,
-									  InvalidOid, COERCE_EXPLICIT_CALL);
-
-	return rebuild_any(RECORD_EQ_OP, make_row(columns), &tuples->xpr, true);
-}
-
-static Expr *
-rebuild_product(Rebuild *rebuild, Oid opno, Expr *key, List *arrays)
-{
-	List	   *operators = get_part(rebuild->key_plan, GJ_KEY_PLAN_PART_OPERATORS);
-	List	   *clauses = list_make1(rebuild_any(opno, key, linitial(arrays), true));
-
-	for (int i = key_parts(rebuild, (Expr *) arrays), array = 1; i < list_length(operators); i++)
-		clauses = lappend(clauses, rebuild_any(list_nth_oid(operators, i),
-											   list_nth(rebuild->parts, i),
-											   list_nth(arrays, array++), true));
-	return makeBoolExpr(AND_EXPR, clauses, -1);
-}
-
-static Expr *
-make_row(List *fields)
-{
-	RowExpr    *row = makeNode(RowExpr);
-
-	row->args = fields;
-	row->row_typeid = RECORDOID;
-	row->row_format = COERCE_IMPLICIT_CAST;
-	row->location = -1;
-	return (Expr *) row;
-}
-
-static Expr *
-make_null_test(Expr *arg, NullTestType type)
-{
-	NullTest   *test = makeNode(NullTest);
-
-	test->arg = arg;
-	test->nulltesttype = type;
-	test->location = -1;
-	return &test->xpr;
-}
-
-static Expr *
-rebuild_key(Rebuild *rebuild, Oid cast)
-{
-	CoerceViaIO *coerce;
-
-	if (!OidIsValid(cast))
-		return rebuild->key;
-	if (get_func_rettype(cast) == CSTRINGOID)
-	{
-		coerce = makeNode(CoerceViaIO);
-		coerce->arg = rebuild->key;
-		coerce->resulttype = TEXTOID;
-		coerce->coerceformat = COERCE_EXPLICIT_CAST;
-		coerce->location = -1;
-		return &coerce->xpr;
-	}
-	return (Expr *) makeFuncExpr(cast, get_func_rettype(cast), list_make1(rebuild->key),
-								 InvalidOid, InvalidOid, COERCE_EXPLICIT_CAST);
 }
 
 /*-------------------------------------------------------------------------
@@ -924,7 +803,7 @@ replace_value(GjKeyUser *user, const GjKeyRequest *request, const ParamValue *pa
 	Run			run = {.program = program,.econtext = request->econtext};
 
 	if (!program->is_one_value || keys->users > 1 || keys->nparams != nparams ||
-		keys->values != request->values || GjKeyRoutesAreUsed(keys->routes))
+		keys->program != program || GjKeyRoutesAreUsed(keys->routes))
 		return false;
 	for (int i = 0; i < nparams; i++)
 	{
@@ -934,7 +813,7 @@ replace_value(GjKeyUser *user, const GjKeyRequest *request, const ParamValue *pa
 	for (int i = 0; i < nparams; i++)
 		keys->params[i] = params[i];
 	GjKeySetRestart(keys->set);
-	add_source(&run, &program->sources[0], keys->set);
+	add_source(&run, program->root, keys->set);
 	GjKeySetFinish(keys->set);
 	return true;
 }
@@ -1046,7 +925,8 @@ is_asked_for(const GjSharedKeys *keys, const GjKeyRequest *request, const ParamV
 			 int nparams)
 {
 	if (keys->key_width != request->key_width || keys->nparams != nparams ||
-		!equal(keys->key_plan, request->key_plan) || !equal(keys->values, request->values))
+		!equal(keys->program->key_plan, request->program->key_plan) ||
+		!equal(keys->program->values, request->program->values))
 		return false;
 
 	for (int i = 0; i < nparams; i++)
@@ -1082,8 +962,7 @@ create_keys(GjKeyShare *share, const GjKeyRequest *request)
 	keys->share = share;
 	keys->context = set->context;	/* its own memory, too */
 	keys->set = set;
-	keys->key_plan = request->key_plan;
-	keys->values = request->values;
+	keys->program = request->program;
 	keys->key_width = request->key_width;
 	keys->routes = GjKeyRoutesCreate(&share->router, set->context, set);
 	note_params(keys, request);
