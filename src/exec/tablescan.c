@@ -153,8 +153,7 @@ init_filter(GjTableScan *table)
 
 	table->entry_filter = GjEntryFilterInit(table->index,
 											GjTableScanGetPrivate(table, GJ_TABLE_FILTER_PLAN),
-											(List *)
-											GjTableScanGetExpr(table, GJ_TABLE_FILTER_VALUES),
+											(List *) GjTableScanGetExpr(table, GJ_TABLE_FILTERS),
 											ps);
 	table->filter_is_all = ps->plan->qual == NIL;
 }

@@ -62,16 +62,41 @@ typedef enum GjConversion
 } GjConversion;
 
 /*
- * A step of the tree, in prefix order.  The tree itself is a condition of PostgreSQL's, stored
- * elsewhere, where the planner adjusts expressions; each step belongs to one of its expressions.
+ * A step of a condition on the key, or of a filter of entries (node/scanplan.h)
+ *
+ * The condition itself is an expression of PostgreSQL's, among those that the planner adjusts.  Each
+ * step says what one of its subexpressions means to us, in prefix order; integers may follow.
+ * Columns are those of the index, from 0: the key, then the INCLUDE columns.
  */
-typedef enum GjKeyStep
+typedef enum GjStep
 {
+	GJ_STEP_AND,
+	GJ_STEP_OR,
 	GJ_STEP_SOURCE,				/* GjSourceKind, GjConversion, type of the value or of the array's
 								 * elements, or invalid, operator, or invalid */
-	GJ_STEP_AND,
-	GJ_STEP_OR
-} GjKeyStep;
+	GJ_STEP_NOT,				/* of the operand; or of the next step, for the same expression */
+	GJ_STEP_TRUTH,				/* a BooleanTest */
+	GJ_STEP_COMPARE,			/* column, its type, type of the value, which operand the value is,
+								 * GjFilterOperator */
+	GJ_STEP_ANY,				/* column, its type, type of the elements: is it equal to any of the
+								 * array, which is operand 1? */
+	GJ_STEP_NULL,				/* column: is it NULL? */
+	GJ_STEP_COLUMN,				/* column, a boolean: its value */
+	GJ_STEP_VALUE				/* the expression, a boolean, is a value */
+} GjStep;
+
+/* State of reading steps */
+typedef struct GjStepReader
+{
+	List	   *steps;			/* int list */
+	int			next;
+} GjStepReader;
+
+static inline int
+GjNextStep(GjStepReader *reader)
+{
+	return list_nth_int(reader->steps, reader->next++);
+}
 
 /*
  * Indexes into a key plan, which is a list

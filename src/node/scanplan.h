@@ -13,7 +13,7 @@
 #ifndef GPUJOIN_NODE_SCANPLAN_H
 #define GPUJOIN_NODE_SCANPLAN_H
 
-#include "nodes/primnodes.h"
+#include "keyplan.h"
 
 /* First indexes into custom_private */
 typedef enum GjTablePrivate
@@ -33,34 +33,13 @@ typedef enum GjTableExprs
 	GJ_TABLE_PREDICATE,			/* list: predicate that is tested before the key is read */
 	GJ_TABLE_FILTERS,			/* list: clauses that entries, and then rows of the table, are
 								 * tested by; they are not among the plan's quals */
-	GJ_TABLE_FILTER_VALUES,		/* list: the values of the filter plan */
 	GJ_TABLE_EXPRS_COUNT
 } GjTableExprs;
 
 /*
- * A filter of index entries: clauses that can be evaluated on the columns of an entry.
- *
- * The steps are a tree in prefix order.  Columns are those of the index, from 0: the key, then
- * the INCLUDE columns.  The values that columns are compared with do not depend on the row; they
- * are stored elsewhere, where the planner adjusts expressions, in the order of the steps that
- * take one.
+ * A filter of index entries: clauses that can be evaluated on the columns of an entry.  The values
+ * that columns are compared with do not depend on the row.
  */
-
-/* One step; its operands follow it in the list of steps */
-typedef enum GjFilterStep
-{
-	GJ_FILTER_AND,				/* number of operands; the operands */
-	GJ_FILTER_OR,				/* the same */
-	GJ_FILTER_NOT,				/* the operand */
-	GJ_FILTER_TRUTH,			/* BoolTestType applied to the operand; the operand */
-	GJ_FILTER_COMPARE,			/* column, its type, type of the value, GjFilterOperator; takes a
-								 * value */
-	GJ_FILTER_ANY,				/* column, its type, type of the elements: is it equal to any of
-								 * them?  Takes an array */
-	GJ_FILTER_NULL,				/* column: is it NULL? */
-	GJ_FILTER_COLUMN,			/* column, a boolean: its value */
-	GJ_FILTER_VALUE				/* takes a boolean */
-} GjFilterStep;
 
 /* Comparisons of a column with a value */
 typedef enum GjFilterOperator
@@ -74,12 +53,11 @@ typedef enum GjFilterOperator
 } GjFilterOperator;
 
 /*
- * Indexes into a filter plan, which is NIL if nothing can be filtered.  The operands of the AND
- * at the top are the clauses of GJ_TABLE_FILTERS, in that order.
+ * Indexes into a filter plan, which is NIL if nothing can be filtered
  */
 typedef enum GjFilterPlanPart
 {
-	GJ_FILTER_PLAN_STEPS,		/* int list: the tree, AND at the top; or NIL */
+	GJ_FILTER_PLAN_STEPS,		/* int list: steps of the clauses of GJ_TABLE_FILTERS */
 	GJ_FILTER_PLAN_PARTS,		/* int list: the columns that with the key must form a tuple of the
 								 * scan's set, in the order of the tuple; or NIL */
 	GJ_FILTER_PLAN_COUNT

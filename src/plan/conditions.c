@@ -107,7 +107,7 @@ static bool codec_fits(Fold *cx, Oid equality, Oid value_type);
 static bool same_operator(List *operands);
 static bool key_is_integer(const IndexOptInfo *index);
 static bool value_is_usable(Fold *cx, Node *value);
-static GjKeyNode *make_node(GjKeyStep step, List *operands);
+static GjKeyNode *make_node(GjStep step, List *operands);
 static List *key_merge_values(List *operands);
 static GjKeyNode *make_array_source(List *nodes);
 static Expr *add_step(GjKeyNode *node, Expr *key, List **lists);
@@ -287,7 +287,7 @@ fold_tuples(Fold *cx, RestrictInfo *rinfo, const GjTuples **columns)
 
 	if (!is_orclause(rinfo->clause))
 		return NULL;
-	lists = GjFindTuples(cx->root, cx->rel, cx->index, rinfo);
+	lists = GjFindTuples(cx->rel, cx->index, rinfo);
 	foreach(lc, lists)
 	{
 		GjTuples   *tuples = lfirst(lc);
@@ -509,6 +509,7 @@ GjReadComparison(Node *clause, GjIsColumn is_column, void *reader, GjComparison 
 	comparison->column = lsecond(args);
 	comparison->value = linitial(args);
 	comparison->opno = get_commutator(comparison->opno);
+	comparison->is_turned = true;
 	return OidIsValid(comparison->opno);
 }
 
@@ -833,19 +834,14 @@ key_is_integer(const IndexOptInfo *index)
 }
 
 /*
- * Return true if a value is the same for each row of the table, so that it can be evaluated before
- * the scan
- *
- * Subplans are not usable: they would have to be initialized where no row is available.
- * Uncorrelated ones have become parameters, and run when the scan starts, as for a btree scan.
+ * Return true if a value is the same for each row, or a join's value of the small side
  */
 static bool
 value_is_usable(Fold *cx, Node *value)
 {
-	if (IsA(value, Const) || IsA(value, Param))
-		return true;
-	return !contain_subplans(value) && !contain_volatile_functions(value) &&
-		bms_is_subset(pull_varnos(cx->root, value), cx->small);
+	return GjIsSameForRows(value) ||
+		(cx->small != NULL && !contain_subplans(value) && !contain_volatile_functions(value) &&
+		 bms_is_subset(pull_varnos(cx->root, value), cx->small));
 }
 
 /*-------------------------------------------------------------------------
@@ -873,7 +869,7 @@ make_source(const GjSource *source)
 }
 
 static GjKeyNode *
-make_node(GjKeyStep step, List *operands)
+make_node(GjStep step, List *operands)
 {
 	GjKeyNode  *node;
 

@@ -82,7 +82,6 @@ typedef struct Maker
 	const IndexOptInfo *index;
 	Index		varno;
 	List	   *steps;
-	List	   *values;
 	int			column;			/* of the index, that was found last */
 	int			ncolumns;		/* number of columns added */
 	Cost		cost;			/* cost of testing an entry */
@@ -111,7 +110,7 @@ static bool entry_add_column(Maker *maker, Expr *expr);
 static bool entry_add_value(Maker *maker, Expr *expr, bool always);
 static void entry_add_step(Maker *maker, int step);
 static bool entry_find_column(Maker *maker, void *expr);
-static bool entry_value_is_usable(const Maker *maker, Expr *expr, bool always);
+static bool entry_value_is_usable(Expr *expr, bool always);
 static bool entry_may_fail(Node *node, void *context);
 static bool function_may_fail(Oid function, void *context);
 static bool entry_look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right,
@@ -124,7 +123,7 @@ static bool tells_keys(PlannerInfo *root, const IndexOptInfo *index);
 static bool index_has(const IndexOptInfo *index, AttrNumber attno);
 static int	index_column(const IndexOptInfo *index, AttrNumber attno);
 static List *make_filter_plan(const IndexOptInfo *index, Index varno, List **quals,
-							  List *parts, List **filters, List **values);
+							  List *parts, List **filters);
 
 /*
  * Return true if all clauses can be tested on entries
@@ -240,14 +239,12 @@ static bool
 add_clause(Maker *maker, Expr *expr)
 {
 	int			nsteps = list_length(maker->steps);
-	int			nvalues = list_length(maker->values);
 	int			ncolumns = maker->ncolumns;
 	Cost		cost = maker->cost;
 
 	if (entry_add(maker, expr, true) && maker->ncolumns > ncolumns)
 		return true;
 	maker->steps = list_truncate(maker->steps, nsteps);
-	maker->values = list_truncate(maker->values, nvalues);
 	maker->cost = cost;
 	return false;
 }
@@ -279,13 +276,8 @@ add_bool(Maker *maker, BoolExpr *expr, bool always)
 {
 	ListCell   *lc;
 
-	if (expr->boolop == NOT_EXPR)
-		entry_add_step(maker, GJ_FILTER_NOT);
-	else
-	{
-		entry_add_step(maker, expr->boolop == AND_EXPR ? GJ_FILTER_AND : GJ_FILTER_OR);
-		entry_add_step(maker, list_length(expr->args));
-	}
+	entry_add_step(maker, expr->boolop == AND_EXPR ? GJ_STEP_AND :
+				   expr->boolop == OR_EXPR ? GJ_STEP_OR : GJ_STEP_NOT);
 	foreach(lc, expr->args)
 	{
 		if (!entry_add(maker, lfirst(lc), always && lc == list_head(expr->args)))
@@ -297,8 +289,7 @@ add_bool(Maker *maker, BoolExpr *expr, bool always)
 static bool
 add_truth(Maker *maker, BooleanTest *test, bool always)
 {
-	entry_add_step(maker, GJ_FILTER_TRUTH);
-	entry_add_step(maker, test->booltesttype);
+	entry_add_step(maker, GJ_STEP_TRUTH);
 	return entry_add(maker, test->arg, always);
 }
 
@@ -308,8 +299,8 @@ add_null_test(Maker *maker, NullTest *test, bool always)
 	if (test->argisrow || !entry_find_column(maker, test->arg))
 		return false;
 	if (test->nulltesttype == IS_NOT_NULL)
-		entry_add_step(maker, GJ_FILTER_NOT);
-	entry_add_step(maker, GJ_FILTER_NULL);
+		entry_add_step(maker, GJ_STEP_NOT);
+	entry_add_step(maker, GJ_STEP_NULL);
 	entry_add_step(maker, maker->column);
 	maker->ncolumns++;
 	return true;
@@ -327,23 +318,25 @@ add_comparison(Maker *maker, Expr *clause, bool always)
 	Oid			right;
 
 	if (!GjReadComparison((Node *) clause, find_compared, maker, &comparison) ||
-		!entry_value_is_usable(maker, comparison.value, always) ||
+		!entry_value_is_usable(comparison.value, always) ||
 		!entry_look_up_operator(maker, comparison.opno, &left, &right, &operator) ||
 		(comparison.is_array && operator != (comparison.is_any ? GJ_FILTER_EQ : GJ_FILTER_NE)) ||
 		!has_values(maker, comparison.column, left, comparison.collation))
 		return false;
 
 	if (comparison.is_array && !comparison.is_any)
-		entry_add_step(maker, GJ_FILTER_NOT);
-	entry_add_step(maker, comparison.is_array ? GJ_FILTER_ANY : GJ_FILTER_COMPARE);
+		entry_add_step(maker, GJ_STEP_NOT);
+	entry_add_step(maker, comparison.is_array ? GJ_STEP_ANY : GJ_STEP_COMPARE);
 	entry_add_step(maker, maker->column);
 	entry_add_step(maker, left);
 	entry_add_step(maker, right);
 	if (!comparison.is_array)
+	{
+		entry_add_step(maker, comparison.is_turned ? 0 : 1);
 		entry_add_step(maker, operator);
+	}
 	maker->cost += test_cost(get_typlen(left),
 							 comparison.is_array ? count_elements(comparison.value) : 1.0);
-	maker->values = lappend(maker->values, comparison.value);
 	maker->ncolumns++;
 	return true;
 }
@@ -423,7 +416,7 @@ entry_add_column(Maker *maker, Expr *expr)
 {
 	if (exprType((Node *) expr) != BOOLOID || !entry_find_column(maker, expr))
 		return false;
-	entry_add_step(maker, GJ_FILTER_COLUMN);
+	entry_add_step(maker, GJ_STEP_COLUMN);
 	entry_add_step(maker, maker->column);
 	maker->ncolumns++;
 	return true;
@@ -435,10 +428,9 @@ entry_add_column(Maker *maker, Expr *expr)
 static bool
 entry_add_value(Maker *maker, Expr *expr, bool always)
 {
-	if (exprType((Node *) expr) != BOOLOID || !entry_value_is_usable(maker, expr, always))
+	if (exprType((Node *) expr) != BOOLOID || !entry_value_is_usable(expr, always))
 		return false;
-	entry_add_step(maker, GJ_FILTER_VALUE);
-	maker->values = lappend(maker->values, expr);
+	entry_add_step(maker, GJ_STEP_VALUE);
 	return true;
 }
 
@@ -478,23 +470,9 @@ entry_find_column(Maker *maker, void *expr)
  * Return true if an expression can be evaluated when the scan starts
  */
 static bool
-entry_value_is_usable(const Maker *maker, Expr *expr, bool always)
+entry_value_is_usable(Expr *expr, bool always)
 {
-	Bitmapset  *used = NULL;
-
-	if (IsA(expr, Const))
-		return true;
-	if (IsA(expr, Param))
-		return always || !entry_may_fail((Node *) expr, NULL);
-	pull_varattnos((Node *) expr, maker->varno, &used);
-	if (used != NULL)
-	{
-		bms_free(used);
-		return false;
-	}
-	return !contain_var_clause((Node *) expr) && !contain_subplans((Node *) expr) &&
-		!contain_volatile_functions((Node *) expr) &&
-		(always || !entry_may_fail((Node *) expr, NULL));
+	return GjIsSameForRows((Node *) expr) && (always || !entry_may_fail((Node *) expr, NULL));
 }
 
 /*
@@ -832,8 +810,7 @@ GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, List *parts, boo
 {
 	Index		varno = scan->scan.scanrelid;
 	List	   *filters;
-	List	   *values;
-	List	   *filter_plan = make_filter_plan(index, varno, &quals, parts, &filters, &values);
+	List	   *filter_plan = make_filter_plan(index, varno, &quals, parts, &filters);
 	Expr	   *key = copyObject(linitial_node(TargetEntry, index->indextlist)->expr);
 
 	/*
@@ -843,7 +820,7 @@ GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, List *parts, boo
 	List	   *predicate = index->indexkeys[0] == 0 ? copyObject(index->indpred) : NIL;
 
 	scan->scan.plan.qual = quals;
-	scan->custom_exprs = list_make4(key, predicate, filters, values);
+	scan->custom_exprs = list_make3(key, predicate, filters);
 	Assert(list_length(scan->custom_exprs) == GJ_TABLE_EXPRS_COUNT);
 	scan->custom_private = list_make5(list_make1_oid(index->indexoid),
 									  makeInteger(index->indexkeys[0]), makeBoolean(index_only),
@@ -853,14 +830,14 @@ GjPlanTable(CustomScan *scan, IndexOptInfo *index, List *quals, List *parts, boo
 
 /*
  * Make a plan of those of a scan's quals that can be tested on entries, and move these from quals
- * to filters; values become the values that columns are compared with
+ * to filters
  *
  * Rows from the table are also tested by filters, before quals.  The order does not matter to
  * security barriers, because filters are leakproof.
  */
 static List *
 make_filter_plan(const IndexOptInfo *index, Index varno, List **quals, List *parts,
-				 List **filters, List **values)
+				 List **filters)
 {
 	Maker		maker = {.index = index,.varno = varno};
 	List	   *rest = NIL;
@@ -875,8 +852,5 @@ make_filter_plan(const IndexOptInfo *index, Index varno, List **quals, List *par
 			rest = lappend(rest, lfirst(lc));
 	}
 	*quals = rest;
-	*values = copyObject(maker.values);
-	if (*filters != NIL)
-		maker.steps = lcons_int(GJ_FILTER_AND, lcons_int(list_length(*filters), maker.steps));
 	return *filters == NIL && parts == NIL ? NIL : list_make2(maker.steps, parts);
 }

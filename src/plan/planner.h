@@ -12,12 +12,13 @@
 
 #include "nodes/extensible.h"
 #include "nodes/pathnodes.h"
+#include "optimizer/clauses.h"
+#include "optimizer/optimizer.h"
 #include "optimizer/pathnode.h"
 #include "optimizer/planmain.h"
 
 #include "node/aggplan.h"
 #include "node/joinplan.h"
-#include "node/keyplan.h"
 #include "plan.h"
 
 /* Cost factor of gpujoin.force: our paths keep their order and precede all others */
@@ -30,6 +31,7 @@ typedef struct GjComparison
 	Expr	   *value;			/* the other side */
 	Oid			opno;			/* with the column on the left */
 	Oid			collation;
+	bool		is_turned;		/* is the column on the right? */
 	bool		is_array;
 	bool		is_any;			/* of an array: ANY, not ALL */
 } GjComparison;
@@ -66,7 +68,7 @@ typedef struct GjSource
 
 typedef struct GjKeyNode
 {
-	GjKeyStep	step;
+	GjStep		step;			/* AND, OR or SOURCE */
 	List	   *operands;		/* GJ_STEP_AND, GJ_STEP_OR: list of GjKeyNode */
 	GjSource	source;			/* GJ_STEP_SOURCE */
 } GjKeyNode;
@@ -262,8 +264,7 @@ extern bool GjIsWhole(List *conditions);
 extern bool GjPathIsForGroups(const CustomPath *path);
 
 /* tuples.c: lists of tuples */
-extern List *GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-						  RestrictInfo *rinfo);
+extern List *GjFindTuples(RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo);
 
 /* entryfilter.c: what index entries decide without the heap */
 extern bool GjFilterTakesAll(RelOptInfo *rel, const IndexOptInfo *index, List *rinfos);
@@ -416,6 +417,21 @@ static inline bool
 GjPassesBarrier(const RestrictInfo *rinfo, const RelOptInfo *rel)
 {
 	return rinfo->security_level > rel->baserestrict_min_security;
+}
+
+/*
+ * Return true if an expression has the same value for each row of the query, so that it can be
+ * evaluated before a scan
+ *
+ * Subplans are excluded: they would have to be initialized where no row is available.  Uncorrelated
+ * ones have become parameters, and run when the scan starts, as for a btree scan.
+ */
+static inline bool
+GjIsSameForRows(Node *value)
+{
+	return IsA(value, Const) || IsA(value, Param) ||
+		(!contain_var_clause(value) && !contain_subplans(value) &&
+		 !contain_volatile_functions(value));
 }
 
 /*

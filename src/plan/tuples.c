@@ -107,14 +107,14 @@ static GjTuples *create_tuples(Finder *finder);
 static Expr *make_values(Finder *finder, int column, List *values);
 static double count_distinct(const Expr *array);
 static int	tuple_compare_bytes(const void *a, const void *b, void *arg);
-static bool parts_are_usable(PlannerInfo *root, const GjTuples *tuples);
+static bool parts_are_usable(const GjTuples *tuples);
 
 /*
  * Return the tuples of an OR: a list of GjTuples with the same columns; NIL if it is not a list of
  * tuples that the index can search for
  */
 List *
-GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo)
+GjFindTuples(RelOptInfo *rel, IndexOptInfo *index, RestrictInfo *rinfo)
 {
 	BoolExpr   *clause = castNode(BoolExpr, rinfo->clause);
 	Finder		finder = {.rel = rel,.index = index,.first_part = GjIndexIsHashed(index) ? 0 : 1,
@@ -136,7 +136,7 @@ GjFindTuples(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, RestrictIn
 		result = lappend(result, make_array_tuples(&finder, lfirst(lc)));
 	foreach(lc, result)
 	{
-		if (!parts_are_usable(root, lfirst(lc)))
+		if (!parts_are_usable(lfirst(lc)))
 			return NIL;
 	}
 	return result;
@@ -559,7 +559,7 @@ tuple_compare_bytes(const void *a, const void *b, void *arg)
  * values are the same for each row, so that they can be evaluated before the scan
  */
 static bool
-parts_are_usable(PlannerInfo *root, const GjTuples *tuples)
+parts_are_usable(const GjTuples *tuples)
 {
 	ListCell   *lc;
 
@@ -570,11 +570,7 @@ parts_are_usable(PlannerInfo *root, const GjTuples *tuples)
 	}
 	foreach(lc, tuples->arrays)
 	{
-		Node	   *array = lfirst(lc);
-
-		if (!IsA(array, Const) &&
-			(contain_subplans(array) || contain_volatile_functions(array) ||
-			 !bms_is_empty(pull_varnos(root, array))))
+		if (!GjIsSameForRows(lfirst(lc)))
 			return false;
 	}
 	return true;

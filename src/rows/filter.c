@@ -36,10 +36,10 @@
 /* A step of the plan */
 typedef struct Condition
 {
-	GjFilterStep step;
+	GjStep		step;
 	int			noperands;
 	struct Condition *operands;
-	BoolTestType truth;			/* GJ_FILTER_TRUTH */
+	BoolTestType truth;			/* GJ_STEP_TRUTH */
 	int			column;
 	int			second;			/* column with the second words of the values, or 0 */
 	Oid			type;			/* type as which the column is compared */
@@ -73,21 +73,17 @@ typedef struct Reader
 {
 	GjEntryFilter *filter;
 	PlanState  *parent;
-	List	   *steps;
-	List	   *values;
-	int			step;			/* next step */
-	int			value;			/* next value */
+	GjStepReader steps;
 } Reader;
 
 static void read_parts(GjEntryFilter *filter, List *parts);
 static bool tests_rests(const GjEntryFilter *filter);
 static int	add_column(GjEntryFilter *filter, int column);
-static void read_condition(Reader *reader, Condition *condition);
-static void read_operands(Reader *reader, Condition *condition, int noperands);
+static void read_condition(Reader *reader, Condition *condition, Expr *expr);
+static void read_operands(Reader *reader, Condition *condition, List *operands);
 static void note_words(Reader *reader, Condition *condition);
 static void read_column(Reader *reader, Condition *condition);
-static int	next_step(Reader *reader);
-static void read_value(Reader *reader, Condition *condition);
+static void read_value(Reader *reader, Condition *condition, Expr *value);
 static bool is_at_hand(const GjEntryFilter *filter);
 static void filter_start(GjEntryFilter *filter);
 static void start_condition(GjEntryFilter *filter, Condition *condition);
@@ -119,14 +115,14 @@ static bool is_of_time(Oid function);
 static bool collect_params(Node *node, void *params);
 
 /*
- * Prepare a filter plan for an index, or return NULL if the plan is empty.  The planner has stored
- * its values separately.  The filter lives in the memory context of the query.
+ * Prepare a filter plan and its clauses for an index, or return NULL if the plan is empty.  The
+ * filter lives in the memory context of the query.
  */
 GjEntryFilter *
-GjEntryFilterInit(Relation index, List *plan, List *values, PlanState *parent)
+GjEntryFilterInit(Relation index, List *plan, List *clauses, PlanState *parent)
 {
 	GjEntryFilter *filter;
-	Reader		reader = {.parent = parent,.values = values};
+	Reader		reader = {.parent = parent};
 
 	if (plan == NIL)
 		return NULL;
@@ -137,12 +133,11 @@ GjEntryFilterInit(Relation index, List *plan, List *values, PlanState *parent)
 											ALLOCSET_SMALL_SIZES);
 	filter->econtext = CreateExprContext(parent->state);
 	reader.filter = filter;
-	reader.steps = list_nth(plan, GJ_FILTER_PLAN_STEPS);
-	if (reader.steps != NIL)
-		read_condition(&reader, &filter->root);
-	Assert(reader.step == list_length(reader.steps));
+	reader.steps.steps = list_nth(plan, GJ_FILTER_PLAN_STEPS);
+	filter->root.step = GJ_STEP_AND;
+	read_operands(&reader, &filter->root, clauses);
+	Assert(reader.steps.next == list_length(reader.steps.steps));
 	read_parts(filter, list_nth(plan, GJ_FILTER_PLAN_PARTS));
-	Assert(reader.value == list_length(values));
 	filter->test = (GjEntryTest) {
 		.run = run_filter,.attach = attach_filter,.arg = filter,.columns = filter->columns,
 		.words = filter->words,.varies = filter->params != NULL,.proves = tests_rests(filter)
@@ -196,59 +191,66 @@ add_column(GjEntryFilter *filter, int column)
 }
 
 static void
-read_condition(Reader *reader, Condition *condition)
+read_condition(Reader *reader, Condition *condition, Expr *expr)
 {
 	check_stack_depth();
-	condition->step = next_step(reader);
+	condition->step = GjNextStep(&reader->steps);
 	switch (condition->step)
 	{
-		case GJ_FILTER_AND:
-		case GJ_FILTER_OR:
-			read_operands(reader, condition, next_step(reader));
+		case GJ_STEP_AND:
+		case GJ_STEP_OR:
+			read_operands(reader, condition, castNode(BoolExpr, expr)->args);
 			break;
-		case GJ_FILTER_TRUTH:
-			condition->truth = next_step(reader);
-			read_operands(reader, condition, 1);
+		case GJ_STEP_TRUTH:
+			condition->truth = castNode(BooleanTest, expr)->booltesttype;
+			read_operands(reader, condition, list_make1(((BooleanTest *) expr)->arg));
 			break;
-		case GJ_FILTER_NOT:
-			read_operands(reader, condition, 1);
+		case GJ_STEP_NOT:
+			read_operands(reader, condition, is_notclause(expr) ? ((BoolExpr *) expr)->args :
+						  list_make1(expr));
 			break;
-		case GJ_FILTER_COMPARE:
+		case GJ_STEP_COMPARE:
 			read_column(reader, condition);
-			condition->type = next_step(reader);
-			condition->value_type = next_step(reader);
-			condition->operator = next_step(reader);
+			condition->type = GjNextStep(&reader->steps);
+			condition->value_type = GjNextStep(&reader->steps);
+			expr = list_nth(castNode(OpExpr, expr)->args, GjNextStep(&reader->steps));
+			condition->operator = GjNextStep(&reader->steps);
 			note_words(reader, condition);
-			read_value(reader, condition);
+			read_value(reader, condition, expr);
 			break;
-		case GJ_FILTER_ANY:
+		case GJ_STEP_ANY:
 			read_column(reader, condition);
-			condition->type = next_step(reader);
-			condition->value_type = next_step(reader);
+			condition->type = GjNextStep(&reader->steps);
+			condition->value_type = GjNextStep(&reader->steps);
 			note_words(reader, condition);
-			read_value(reader, condition);
+			read_value(reader, condition, lsecond(castNode(ScalarArrayOpExpr, expr)->args));
 			break;
-		case GJ_FILTER_NULL:
-		case GJ_FILTER_COLUMN:
+		case GJ_STEP_NULL:
+		case GJ_STEP_COLUMN:
 			read_column(reader, condition);
 			GjTestCompare(&condition->test, BOOLOID, GJ_FILTER_EQ, BOOLOID, BoolGetDatum(true),
 						  false);
 			break;
-		case GJ_FILTER_VALUE:
-			read_value(reader, condition);
+		case GJ_STEP_VALUE:
+			read_value(reader, condition, expr);
 			break;
+		case GJ_STEP_SOURCE:
+			Assert(false);
 	}
 }
 
 static void
-read_operands(Reader *reader, Condition *condition, int noperands)
+read_operands(Reader *reader, Condition *condition, List *operands)
 {
-	condition->noperands = noperands;
-	condition->operands = palloc0(noperands * sizeof(Condition));
-	for (int i = 0; i < noperands; i++)
+	ListCell   *lc;
+
+	condition->operands = palloc0(list_length(operands) * sizeof(Condition));
+	foreach(lc, operands)
 	{
-		read_condition(reader, &condition->operands[i]);
-		condition->words |= condition->operands[i].words;
+		Condition  *operand = &condition->operands[condition->noperands++];
+
+		read_condition(reader, operand, lfirst(lc));
+		condition->words |= operand->words;
 	}
 }
 
@@ -277,21 +279,13 @@ note_words(Reader *reader, Condition *condition)
 static void
 read_column(Reader *reader, Condition *condition)
 {
-	condition->column = next_step(reader);
+	condition->column = GjNextStep(&reader->steps);
 	condition->second = add_column(reader->filter, condition->column);
 }
 
-static int
-next_step(Reader *reader)
-{
-	return list_nth_int(reader->steps, reader->step++);
-}
-
 static void
-read_value(Reader *reader, Condition *condition)
+read_value(Reader *reader, Condition *condition, Expr *value)
 {
-	Expr	   *value = list_nth(reader->values, reader->value++);
-
 	condition->value = ExecInitExpr(value, reader->parent);
 	reader->filter->computes |= may_fail((Node *) value);
 	collect_params((Node *) value, &reader->filter->params);
@@ -371,10 +365,10 @@ start_condition(GjEntryFilter *filter, Condition *condition)
 
 	old = MemoryContextSwitchTo(filter->econtext->ecxt_per_tuple_memory);
 	value = ExecEvalExpr(condition->value, filter->econtext, &isnull);
-	if (condition->step == GJ_FILTER_COMPARE)
+	if (condition->step == GJ_STEP_COMPARE)
 		GjTestCompare(&condition->test, condition->type, condition->operator,
 					  condition->value_type, value, isnull);
-	else if (condition->step == GJ_FILTER_ANY)
+	else if (condition->step == GJ_STEP_ANY)
 		GjTestAny(&condition->test, filter->context, condition->type, condition->value_type,
 				  value, isnull);
 	else
@@ -659,31 +653,27 @@ add_for_device(const Condition *condition, uint8 wanted, gjd_filter *filter)
 
 	switch (condition->step)
 	{
-		case GJ_FILTER_AND:
-		case GJ_FILTER_OR:
-			if (condition->step != (wanted == GJ_RESULT_TRUE ? GJ_FILTER_AND : GJ_FILTER_OR))
+		case GJ_STEP_AND:
+		case GJ_STEP_OR:
+			if (condition->step != (wanted == GJ_RESULT_TRUE ? GJ_STEP_AND : GJ_STEP_OR))
 				return false;
 			for (int i = 0; i < condition->noperands && possible; i++)
 				possible = add_for_device(&condition->operands[i], wanted, filter);
 			return possible;
-		case GJ_FILTER_NOT:
+		case GJ_STEP_NOT:
 			return add_for_device(condition->operands, other, filter);
-		case GJ_FILTER_TRUTH:
+		case GJ_STEP_TRUTH:
 			if (wanted != GJ_RESULT_TRUE ||
 				(condition->truth != IS_TRUE && condition->truth != IS_FALSE))
 				return false;
 			return add_for_device(condition->operands,
 								  condition->truth == IS_TRUE ? wanted : other, filter);
-		case GJ_FILTER_NULL:
+		case GJ_STEP_NULL:
 			return GjTestNullForDevice(filter, condition->column, wanted == GJ_RESULT_TRUE);
-		case GJ_FILTER_COMPARE:
-		case GJ_FILTER_ANY:
-		case GJ_FILTER_COLUMN:
-		case GJ_FILTER_VALUE:
+		default:
 			return GjTestForDevice(filter, condition->column, condition->second, &condition->test,
 								   wanted);
 	}
-	return false;
 }
 
 static void
@@ -693,28 +683,25 @@ run(const Condition *condition, const GjBatchColumn *columns, int n, uint8 *resu
 
 	switch (condition->step)
 	{
-		case GJ_FILTER_AND:
-		case GJ_FILTER_OR:
+		case GJ_STEP_AND:
+		case GJ_STEP_OR:
 			run_operands(condition, columns, n, results);
 			break;
-		case GJ_FILTER_TRUTH:
+		case GJ_STEP_TRUTH:
 			run(condition->operands, columns, n, results);
 			put_to_truth(condition->truth, n, results);
 			break;
-		case GJ_FILTER_NOT:
+		case GJ_STEP_NOT:
 			run(condition->operands, columns, n, results);
 			for (int i = 0; i < n; i++)
 				results[i] = (results[i] & GJ_RESULT_TRUE) << 1 | results[i] >> 1;
 			break;
-		case GJ_FILTER_NULL:
+		case GJ_STEP_NULL:
 			memset(results, GJ_RESULT_FALSE, n);
 			for (int i = 0; column->nulls != NULL && i < n; i++)
 				results[i] = GJ_RESULT_FALSE - (column->nulls[i] != 0);
 			break;
-		case GJ_FILTER_COMPARE:
-		case GJ_FILTER_ANY:
-		case GJ_FILTER_COLUMN:
-		case GJ_FILTER_VALUE:
+		default:
 			GjTestRun(&condition->test, column, &columns[condition->second], n, results);
 			break;
 	}
@@ -728,7 +715,7 @@ static void
 run_operands(const Condition *condition, const GjBatchColumn *columns, int n, uint8 *results)
 {
 	uint8		others[GJ_BATCH_ROWS];
-	uint8		all = condition->step == GJ_FILTER_AND ? GJ_RESULT_TRUE : GJ_RESULT_FALSE;
+	uint8		all = condition->step == GJ_STEP_AND ? GJ_RESULT_TRUE : GJ_RESULT_FALSE;
 	uint8		any = GJ_RESULT_TRUE + GJ_RESULT_FALSE - all;
 
 	run(&condition->operands[0], columns, n, results);

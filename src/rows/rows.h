@@ -84,7 +84,7 @@ GjRowStore(const GjRowBatch *batch, int row, TupleTableSlot *slot)
  */
 typedef struct GjEntryFilter GjEntryFilter;
 
-extern GjEntryFilter *GjEntryFilterInit(Relation index, List *plan, List *values,
+extern GjEntryFilter *GjEntryFilterInit(Relation index, List *plan, List *clauses,
 										PlanState *parent);
 extern void GjEntryFilterSetExact(GjEntryFilter *filter, const GjKeySet *keys, GjExact *exact);
 extern void GjEntryFilterReset(GjEntryFilter *filter);

@@ -37,14 +37,13 @@
 
 #include "base/compat.h"
 #include "match/match.h"
-#include "node/keyplan.h"
 #include "node/scanplan.h"
 #include "keys.h"
 
 /* A node of the tree */
 typedef struct KeyNode
 {
-	GjKeyStep	step;
+	GjStep		step;
 	List	   *operands;		/* GJ_STEP_AND, GJ_STEP_OR: list of KeyNode */
 	GjSourceKind kind;			/* GJ_STEP_SOURCE, as all of the following */
 	ExprState  *value;			/* NULL if there is none */
@@ -86,7 +85,7 @@ typedef struct KeyReader
 	PlanState  *parent;
 	Relation	index;			/* or NULL */
 	const GjCodec *codec;		/* of the index */
-	int			step;			/* next step */
+	GjStepReader steps;
 } KeyReader;
 
 /* Evaluation of the tree */
@@ -132,7 +131,6 @@ typedef struct GjSharedKeys
 static List *get_part(List *key_plan, GjKeyPlanPart part);
 static bool lives_as_long(Node *value);
 static KeyNode *read_node(KeyReader *reader, Expr *condition);
-static int	next_key_step(KeyReader *reader);
 static void read_source(KeyReader *reader, KeyNode *source, Expr *condition);
 static List *operands_of(Expr *condition);
 static void init_codec(KeyReader *reader, GjConverter *converter, Oid type, Oid equality);
@@ -181,12 +179,13 @@ GjKeyProgramInit(List *key_plan, Expr *condition, PlanState *parent, Relation in
 				 const GjCodec *codec)
 {
 	GjKeyProgram *program = palloc0_object(GjKeyProgram);
-	KeyReader	reader = {.program = program,.parent = parent,.index = index,.codec = codec};
+	KeyReader	reader = {.program = program,.parent = parent,.index = index,.codec = codec,
+	.steps = {get_part(key_plan, GJ_KEY_PLAN_STEPS)}};
 	KeyNode    *root;
 
 	program->key_plan = key_plan;
 	program->root = root = read_node(&reader, condition);
-	Assert(reader.step == list_length(get_part(key_plan, GJ_KEY_PLAN_STEPS)));
+	Assert(reader.steps.next == list_length(reader.steps.steps));
 	source_collect_params((Node *) program->values, program);
 	program->param_types = palloc0_array(ParamValue, list_length(program->params));
 	init_parts(program, key_plan);
@@ -202,7 +201,7 @@ read_node(KeyReader *reader, Expr *condition)
 	ListCell   *lc;
 
 	check_stack_depth();
-	node->step = next_key_step(reader);
+	node->step = GjNextStep(&reader->steps);
 	if (node->step == GJ_STEP_SOURCE)
 		read_source(reader, node, condition);
 	else
@@ -211,12 +210,6 @@ read_node(KeyReader *reader, Expr *condition)
 			node->operands = lappend(node->operands, read_node(reader, lfirst(lc)));
 	}
 	return node;
-}
-
-static int
-next_key_step(KeyReader *reader)
-{
-	return list_nth_int(get_part(reader->program->key_plan, GJ_KEY_PLAN_STEPS), reader->step++);
 }
 
 static void
@@ -228,10 +221,10 @@ read_source(KeyReader *reader, KeyNode *source, Expr *condition)
 	Oid			type;
 	Oid			opno;
 
-	source->kind = next_key_step(reader);
-	source->converter.how = next_key_step(reader);
-	type = next_key_step(reader);
-	opno = next_key_step(reader);
+	source->kind = GjNextStep(&reader->steps);
+	source->converter.how = GjNextStep(&reader->steps);
+	type = GjNextStep(&reader->steps);
+	opno = GjNextStep(&reader->steps);
 	if (source->kind == GJ_SOURCE_TUPLES)
 		init_arrays(reader, source, castNode(FuncExpr, value)->args);
 	else if (source->kind == GJ_SOURCE_PRODUCT)
