@@ -54,46 +54,28 @@
 /* Result instead of a bound, if the column cannot have the value */
 #define IMPOSSIBLE				(-2)
 
-/* The number of a partition in the descriptor */
-typedef struct Place
-{
-	Oid			partition;
-	int			place;
-} Place;
-
+/* A partitioned table */
 typedef struct GjPartitions
 {
-	Relation	parent;
+	Oid			relid;
+	Relation	parent;			/* NULL if its partition key cannot be used here */
 	PartitionKey key;
 	PartitionDirectory directory;
 	PartitionDesc desc;
 	Snapshot	snapshot;
-	Place	   *places;			/* sorted by OID */
+	int			last;			/* place of the partition that was found last */
 	bool		in_order;		/* true if the bounds are in the order of the keys */
 	bool		default_checked;
 	bool		default_settled;
 } GjPartitions;
-
-/* Keys by partition: those of a partition begin at its start, in ascending order */
-typedef struct GjKeySplit
-{
-	int64	   *keys;
-	uint64	   *starts;			/* start of each partition, by its number, and the end */
-} GjKeySplit;
-
-/* A partitioned table.  partitions is NULL if it cannot be used here. */
-typedef struct Parent
-{
-	Oid			relid;
-	GjPartitions *partitions;
-} Parent;
 
 /* The division of keys among the partitions of one table */
 typedef struct Route
 {
 	GjPartitions *partitions;
 	const int64 *above;			/* the keys that were divided, identified by their address */
-	GjKeySplit *split;
+	int64	   *keys;			/* those of each partition, in ascending order */
+	uint64	   *starts;			/* where these begin, by the partition's place, and the end */
 } Route;
 
 struct GjKeyRoutes
@@ -113,8 +95,6 @@ typedef struct Slice
 
 static bool is_known_type(Oid type);
 static bool keeps_order(const FmgrInfo *compare);
-static void note_places(GjPartitions *partitions);
-static int	partition_compare_places(const void *a, const void *b);
 static bool is_settled(GjPartitions *partitions, int place);
 static bool all_settled(GjPartitions *partitions);
 static int	find_place(const GjPartitions *partitions, int64 key);
@@ -127,32 +107,28 @@ static void locate_by_range(GjPartitions *partitions, const int64 *keys, uint64 
 static bool key_to_value(Oid type, int64 key, Datum *value);
 static Slice find_slice(GjKeyRoutes *routes, List *partitions);
 static GjPartitions *open_parent(GjKeyRouter *router, Oid relid);
-static GjKeySplit *get_split(GjKeyRoutes *routes, GjPartitions *partitions, Slice slice);
-static GjPartitions *partitions_open(EState *estate, Oid parent);
+static const Route *get_route(GjKeyRoutes *routes, GjPartitions *partitions, Slice slice);
+static void partitions_open(GjPartitions *partitions, EState *estate);
 static int	partitions_place(GjPartitions *partitions, Oid partition);
 static bool partition_is_older(Oid partition, Snapshot snapshot);
-static GjKeySplit *partitions_split(GjPartitions *partitions, MemoryContext context,
-									const int64 *keys, uint64 nkeys);
+static void route_split(Route *route, Slice slice);
 static void partitions_close(GjPartitions *partitions);
 
 /*
- * Open a partitioned table, which must be in the query's range table.  Returns NULL if its
- * partition key cannot be used here.
+ * Open a partitioned table, which must be in the query's range table
  */
-static GjPartitions *
-partitions_open(EState *estate, Oid parent_oid)
+static void
+partitions_open(GjPartitions *partitions, EState *estate)
 {
-	Relation	parent = table_open(parent_oid, AccessShareLock);
+	Relation	parent = table_open(partitions->relid, AccessShareLock);
 	PartitionKey key = RelationGetPartitionKey(parent);
-	GjPartitions *partitions;
 
 	if (key == NULL || key->partnatts != 1 || !is_known_type(key->parttypid[0]))
 	{
 		table_close(parent, NoLock);
-		return NULL;
+		return;
 	}
 
-	partitions = MemoryContextAllocZero(estate->es_query_cxt, sizeof(GjPartitions));
 	partitions->parent = parent;
 	partitions->key = key;
 	partitions->snapshot = estate->es_snapshot;
@@ -166,10 +142,6 @@ partitions_open(EState *estate, Oid parent_oid)
 	 */
 	partitions->directory = CreatePartitionDirectory(estate->es_query_cxt, false);
 	partitions->desc = PartitionDirectoryLookup(partitions->directory, parent);
-	partitions->places = MemoryContextAllocHuge(estate->es_query_cxt,
-												Max(partitions->desc->nparts, 1) * sizeof(Place));
-	note_places(partitions);
-	return partitions;
 }
 
 static bool
@@ -200,37 +172,23 @@ keeps_order(const FmgrInfo *compare)
 	return false;
 }
 
-static void
-note_places(GjPartitions *partitions)
-{
-	int			nparts = partitions->desc->nparts;
-
-	for (int i = 0; i < nparts; i++)
-		partitions->places[i] = (Place) {.partition = partitions->desc->oids[i],.place = i};
-	qsort(partitions->places, nparts, sizeof(Place), partition_compare_places);
-}
-
-static int
-partition_compare_places(const void *a, const void *b)
-{
-	Oid			left = ((const Place *) a)->partition;
-	Oid			right = ((const Place *) b)->partition;
-
-	return (left > right) - (left < right);
-}
-
 /*
- * Return the number of a partition, or -1 if it is not found, or if it may have rows of other keys
- * that are visible to the snapshot
+ * Return the place of a partition in the descriptor, or -1 if it is not found, or if it may have
+ * rows of other keys that are visible to the snapshot.  A plan has most partitions in the order of
+ * the descriptor, so look after the last one first.
  */
 static int
 partitions_place(GjPartitions *partitions, Oid partition)
 {
-	Place		wanted = {.partition = partition};
-	Place	   *found = bsearch(&wanted, partitions->places, partitions->desc->nparts,
-								sizeof(Place), partition_compare_places);
+	PartitionDesc desc = partitions->desc;
 
-	return found != NULL && is_settled(partitions, found->place) ? found->place : -1;
+	for (int i = 0; i < desc->nparts; i++)
+	{
+		if (desc->oids[partitions->last] == partition)
+			return is_settled(partitions, partitions->last) ? partitions->last : -1;
+		partitions->last = (partitions->last + 1) % desc->nparts;
+	}
+	return -1;
 }
 
 /*
@@ -282,35 +240,32 @@ partition_is_older(Oid partition, Snapshot snapshot)
 /*
  * Divide ascending keys among the partitions.  Keys that no partition can have are left out.
  */
-static GjKeySplit *
-partitions_split(GjPartitions *partitions, MemoryContext context, const int64 *keys,
-				 uint64 nkeys)
+static void
+route_split(Route *route, Slice slice)
 {
-	int			nparts = partitions->desc->nparts;
-	GjKeySplit *split = MemoryContextAlloc(context, sizeof(GjKeySplit));
-	int		   *places = MemoryContextAllocHuge(context, Max(nkeys, 1) * sizeof(int));
+	int			nparts = route->partitions->desc->nparts;
+	int		   *places = palloc_extended(Max(slice.nkeys, 1) * sizeof(int), MCXT_ALLOC_HUGE);
 	uint64	   *next;
 
-	split->keys = MemoryContextAllocHuge(context, Max(nkeys, 1) * sizeof(int64));
-	split->starts = MemoryContextAllocZero(context, (nparts + 2) * sizeof(uint64));
-	locate(partitions, keys, nkeys, places);
+	route->keys = palloc_extended(Max(slice.nkeys, 1) * sizeof(int64), MCXT_ALLOC_HUGE);
+	route->starts = palloc0((nparts + 2) * sizeof(uint64));
+	locate(route->partitions, slice.keys, slice.nkeys, places);
 
 	/* starts[i + 2] first counts the keys of partition i; later starts[i + 1] is its next key */
-	next = split->starts + 1;
-	for (uint64 i = 0; i < nkeys; i++)
+	next = route->starts + 1;
+	for (uint64 i = 0; i < slice.nkeys; i++)
 	{
 		if (places[i] >= 0)
 			next[places[i] + 1]++;
 	}
 	for (int i = 1; i <= nparts; i++)
 		next[i] += next[i - 1];
-	for (uint64 i = 0; i < nkeys; i++)
+	for (uint64 i = 0; i < slice.nkeys; i++)
 	{
 		if (places[i] >= 0)
-			split->keys[next[places[i]]++] = keys[i];
+			route->keys[next[places[i]]++] = slice.keys[i];
 	}
 	pfree(places);
-	return split;
 }
 
 /*
@@ -470,8 +425,6 @@ partitions_close(GjPartitions *partitions)
 {
 	DestroyPartitionDirectory(partitions->directory);
 	table_close(partitions->parent, NoLock);
-	pfree(partitions->places);
-	pfree(partitions);
 }
 
 /*-------------------------------------------------------------------------
@@ -551,10 +504,8 @@ GjKeyRouterClose(GjKeyRouter *router)
 
 	foreach(lc, router->parents)
 	{
-		Parent	   *parent = lfirst(lc);
-
-		if (parent->partitions != NULL)
-			partitions_close(parent->partitions);
+		if (((GjPartitions *) lfirst(lc))->parent != NULL)
+			partitions_close(lfirst(lc));
 	}
 	list_free_deep(router->parents);
 	router->parents = NIL;
@@ -571,7 +522,7 @@ find_slice(GjKeyRoutes *routes, List *partitions)
 		Oid			relid = list_nth_oid(partitions, i);
 		Oid			partition = list_nth_oid(partitions, i + 1);
 		GjPartitions *parent;
-		GjKeySplit *split;
+		const Route *route;
 		int			place;
 
 		if (!partition_is_older(partition, routes->router->estate->es_snapshot))
@@ -582,14 +533,12 @@ find_slice(GjKeyRoutes *routes, List *partitions)
 		if (!OidIsValid(relid) || slice.nkeys == 0)
 			continue;
 		parent = open_parent(routes->router, relid);
-		if (parent == NULL)
-			continue;
-		place = partitions_place(parent, partition);
+		place = parent->parent != NULL ? partitions_place(parent, partition) : -1;
 		if (place < 0)
 			continue;
-		split = get_split(routes, parent, slice);
-		slice.keys = split->keys + split->starts[place];
-		slice.nkeys = split->starts[place + 1] - split->starts[place];
+		route = get_route(routes, parent, slice);
+		slice.keys = route->keys + route->starts[place];
+		slice.nkeys = route->starts[place + 1] - route->starts[place];
 	}
 	return slice;
 }
@@ -598,27 +547,27 @@ static GjPartitions *
 open_parent(GjKeyRouter *router, Oid relid)
 {
 	MemoryContext old;
-	Parent	   *parent;
+	GjPartitions *parent;
 	ListCell   *lc;
 
 	foreach(lc, router->parents)
 	{
 		parent = lfirst(lc);
 		if (parent->relid == relid)
-			return parent->partitions;
+			return parent;
 	}
 
 	old = MemoryContextSwitchTo(router->estate->es_query_cxt);
-	parent = palloc(sizeof(Parent));
+	parent = palloc0(sizeof(GjPartitions));
 	parent->relid = relid;
-	parent->partitions = partitions_open(router->estate, relid);
+	partitions_open(parent, router->estate);
 	router->parents = lappend(router->parents, parent);
 	MemoryContextSwitchTo(old);
-	return parent->partitions;
+	return parent;
 }
 
-static GjKeySplit *
-get_split(GjKeyRoutes *routes, GjPartitions *partitions, Slice slice)
+static const Route *
+get_route(GjKeyRoutes *routes, GjPartitions *partitions, Slice slice)
 {
 	MemoryContext old;
 	Route	   *route;
@@ -628,7 +577,7 @@ get_split(GjKeyRoutes *routes, GjPartitions *partitions, Slice slice)
 	{
 		route = lfirst(lc);
 		if (route->partitions == partitions && route->above == slice.keys)
-			return route->split;
+			return route;
 	}
 
 	if (routes->context == NULL)
@@ -638,8 +587,8 @@ get_split(GjKeyRoutes *routes, GjPartitions *partitions, Slice slice)
 	route = palloc(sizeof(Route));
 	route->partitions = partitions;
 	route->above = slice.keys;
-	route->split = partitions_split(partitions, routes->context, slice.keys, slice.nkeys);
+	route_split(route, slice);
 	routes->routes = lappend(routes->routes, route);
 	MemoryContextSwitchTo(old);
-	return route->split;
+	return route;
 }
