@@ -37,7 +37,6 @@ _PG_init(void)
 	GjOptionsInit();
 	GjPlanInit();
 	GjExecScanInit();
-	GjExecAlternativeInit();
 	GjExecJoinInit();
 	GjExecAggInit();
 	GjBuffersInit();

@@ -28,17 +28,17 @@ use File::Basename;
 # narrow pages, which halve an index: a writer, searches of two kinds of pages, plain images, and
 # vector instructions that widen values).
 my %limit = (
-	'plan node types' => 6,
+	'plan node types' => 5,
 	'hooks installed' => 10,
 	'settings' => 24,
 	'structs in shared memory' => 5,
-	'lists in plans' => 16,
+	'lists in plans' => 14,
 	'index formats' => 3,
-	'lines' => 88261,
-	'lines of code' => 61936,
+	'lines' => 87600,
+	'lines of code' => 61458,
 	'global functions' => 895,
 	'used by no other file' => 0,
-	'used across folders' => 474,
+	'used across folders' => 473,
 	'private headers' => 8,
 	'names with two meanings' => 0,
 	'static functions of one name' => 0,

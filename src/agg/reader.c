@@ -300,12 +300,9 @@ static PlanState *
 node_below(GjReader *reader, PlanState *node)
 {
 	AppendState *append = (AppendState *) node;
-	const GjRowMethods *methods = GjNodeRowMethods(node);
 
 	if (IsA(node, SubqueryScanState))
 		return node->qual == NULL ? ((SubqueryScanState *) node)->subplan : NULL;
-	if (methods != NULL && methods->below != NULL)
-		return methods->below(node);
 	if (!IsA(node, AppendState))
 		return NULL;
 

@@ -18,9 +18,6 @@ struct GjRowBatch;
 /* Functions of a node for batch consumers; each may be NULL */
 typedef struct GjRowMethods
 {
-	/* Return the child whose rows are returned without changes */
-	PlanState  *(*below) (PlanState *node);
-
 	/*
 	 * Return the column of a row's partner (GjRowBatch) that is this column of the result, both
 	 * from 0; or -1 if the column is not a partner's.

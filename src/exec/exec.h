@@ -1,7 +1,7 @@
 /*-------------------------------------------------------------------------
  *
  * exec.h
- *	  GpuScan and GpuAlternative, and the scan of a table that GpuJoin uses, too; EXPLAIN.
+ *	  GpuScan, and the scan of a table that GpuJoin uses, too; EXPLAIN.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -283,13 +283,10 @@ extern void GjExplainJoin(CustomScanState *node, List *ancestors, ExplainState *
 						  const GjJoinReport *report);
 extern void GjExplainAgg(CustomScanState *node, List *ancestors, ExplainState *es,
 						 const GjAggReport *report);
-extern void GjExplainAlternative(ExplainState *es, bool is_join, int cpu_keys, int device_keys);
 
 /* scan.c */
 extern void GjExecScanInit(void);
 
-/* alternative.c */
-extern void GjExecAlternativeInit(void);
 
 /*-------------------------------------------------------------------------
  * The state of a running GpuScan, for scan.c, ordered.c and sorter.c only

@@ -669,21 +669,3 @@ explain_groupings(CustomScanState *node, List *ancestors, ExplainState *es, List
 		texts = lappend(texts, deparse_expression(lfirst(lc), context, prefix, false));
 	ExplainPropertyList("Group Key", texts, es);
 }
-
-/*
- * Show the least numbers of keys for which a GpuAlternative uses our scan, or of rows for which it
- * uses our join
- */
-void
-GjExplainAlternative(ExplainState *es, bool is_join, int cpu_keys, int device_keys)
-{
-	if (!es->costs)
-		return;
-	if (is_join)
-	{
-		ExplainPropertyInteger("Minimum Small Rows", NULL, cpu_keys, es);
-		return;
-	}
-	ExplainPropertyInteger("Minimum Keys On CPU", NULL, cpu_keys, es);
-	ExplainPropertyInteger("Minimum Keys On Device", NULL, device_keys, es);
-}

@@ -113,29 +113,6 @@ typedef enum GjScanOrder
 	GJ_ORDER_COUNT
 } GjScanOrder;
 
-/* GpuAlternative -------------------------------------------------------------------- */
-
-/* Name of the node, by which the executor finds its methods */
-#define GJ_ALTERNATIVE_NAME		"GpuAlternative"
-
-/* Maximum number of keys looked up when the plans are compared */
-#define GJ_MAX_ALTERNATIVE_KEYS	(1 << 24)
-
-/*
- * Indexes into the custom_private list of a GpuAlternative plan.  custom_exprs has one item: the
- * key plan's condition, or in place of a join, the list of the arrays whose elements are counted.
- * custom_plans has our plan, then PostgreSQL's.
- */
-typedef enum GjAlternativePrivate
-{
-	GJ_ALTERNATIVE_INDEX_OID,	/* Oid list of one item; of a join: NIL, like the key plan */
-	GJ_ALTERNATIVE_KEY_PLAN,	/* node/keyplan.h */
-	GJ_ALTERNATIVE_CPU_KEYS,	/* Integer; of a join: number of rows */
-	GJ_ALTERNATIVE_DEVICE_KEYS, /* Integer */
-	GJ_ALTERNATIVE_PARTITIONS,	/* like GJ_SCAN_PARTITIONS */
-	GJ_ALTERNATIVE_PRIVATE_COUNT
-} GjAlternativePrivate;
-
 /*
  * Return an expression below casts that change nothing
  */

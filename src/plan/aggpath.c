@@ -75,7 +75,6 @@ static Path *append_parts(PlannerInfo *root, RelOptInfo *rel);
 static List *list_parts(PlannerInfo *root, RelOptInfo *rel);
 static Path *strip_projection(Path *path);
 static bool gives_arrays(Path *path);
-static Path *for_arrays(PlannerInfo *root, CustomPath *path);
 static void show_at_most(Plan *plan, Cost cost);
 static Cost array_cost(Path *path);
 static Cost scan_cost(const GjJoinScan *scan);
@@ -263,7 +262,7 @@ find_input(PlannerInfo *root, RelOptInfo *input)
 	Path	   *append;
 
 	if (offered != NULL)
-		return GjPathWithTarget(root, for_arrays(root, offered), input->reltarget);
+		return GjPathWithTarget(root, &offered->path, input->reltarget);
 	append = append_parts(root, input);
 	if (append != NULL)
 		return append;
@@ -326,17 +325,6 @@ list_parts(PlannerInfo *root, RelOptInfo *rel)
 }
 
 /*
- * If the executor chooses between two paths, make the choice again with the lower cost of our rows
- */
-static Path *
-for_arrays(PlannerInfo *root, CustomPath *path)
-{
-	if (path->methods == &GjAlternativePathMethods && gives_arrays(linitial(path->custom_paths)))
-		path = GjAlternativeForArrays(root, path, cpu_tuple_cost * (1.0 - COLUMN_OPERATIONS));
-	return &path->path;
-}
-
-/*
  * Find an Append among a relation's paths, or among its partial paths
  */
 static AppendPath *
@@ -385,8 +373,7 @@ agg_gives_batches(Path *path)
 		}
 	}
 	return IsA(path, CustomPath) &&
-		(GjPathIsOurs(path) || ((CustomPath *) path)->methods == &GjAggPathMethods ||
-		 ((CustomPath *) path)->methods == &GjAlternativePathMethods);
+		(GjPathIsOurs(path) || ((CustomPath *) path)->methods == &GjAggPathMethods);
 }
 
 /*
@@ -1049,8 +1036,7 @@ cheaper(PlannerInfo *root, Path *path, bool is_partial, bool in_parallel)
 	if (offered == NULL || (in_parallel && !offered->path.parallel_safe) ||
 		(!gj_force && agg_read_cost(&offered->path) >= agg_read_cost(path)))
 		return path;
-	return GjPathWithTarget(root, in_parallel ? &offered->path : for_arrays(root, offered),
-							path->pathtarget);
+	return GjPathWithTarget(root, &offered->path, path->pathtarget);
 }
 
 /*

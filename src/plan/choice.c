@@ -469,8 +469,7 @@ find_leaf(Path *path)
 		children = list_make1(((SubqueryScanPath *) path)->subpath);
 	else if (IsA(path, AppendPath))
 		children = ((AppendPath *) path)->subpaths;
-	else if (IsA(path, CustomPath) && (custom->methods == &GjAggPathMethods ||
-									   custom->methods == &GjAlternativePathMethods))
+	else if (IsA(path, CustomPath) && custom->methods == &GjAggPathMethods)
 		children = custom->custom_paths;
 	foreach(lc, children)
 	{

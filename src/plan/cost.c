@@ -499,15 +499,6 @@ share_of_heap(const GjCostInput *input)
 }
 
 /*
- * Estimate the cost of a match and of fetching the matching rows
- */
-void
-GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *run)
-{
-	GjCostSearchBy(root, input, is_by_device(input), startup, run);
-}
-
-/*
  * Return true if a device is expected to search
  */
 static bool
@@ -531,12 +522,12 @@ asks_device(const IndexOptInfo *index, double nkeys)
 }
 
 /*
- * Estimate the same for a match by a device, or for a match on the CPU
+ * Estimate the cost of a match and of fetching the matching rows
  */
 void
-GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device, Cost *startup,
-			   Cost *run)
+GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *run)
 {
+	bool		device = is_by_device(input);
 	double		nmatches = clamp_row_est(input->nmatches);
 	double		nkeys = input->key_share > 0.0 ? input->nkeys * input->key_share : input->nkeys;
 	double		npassing = clamp_row_est(nmatches * (1.0 - input->filtered));
@@ -674,7 +665,7 @@ cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 	costs->fetch = cpu_tuple_cost + input->quals.per_tuple +
 		heap_share * (random_page + 2.0 * cpu_operator_cost);
 
-	GjCostSearchBy(root, input, device, &startup, &run);
+	GjCostSearch(root, input, &startup, &run);
 	costs->scan = startup + run;
 	costs->sort = GjCostSort(root, input->rel->rows, input->rel->reltarget->width);
 }

@@ -223,7 +223,7 @@ add_join_paths(PlannerInfo *root, RelOptInfo *joinrel, RelOptInfo *outerrel,
 	GjAddJoinPaths(root, joinrel, outerrel, innerrel, jointype, extra);
 	if (GjIsOfGroups(joinrel))
 		return;
-	GjAddJoinAlternative(root, joinrel);
+	GjUndercutLoop(root, joinrel);
 	force_paths(joinrel);
 }
 
@@ -552,8 +552,6 @@ GjOfferFind(const RelOptInfo *rel, bool is_partial)
 static bool
 has_its_index(const RelOptInfo *rel, const CustomPath *path)
 {
-	if (path->methods == &GjAlternativePathMethods)
-		return GjAlternativeIsListed(rel, path);
 	return path->methods != &GjScanPathMethods ||
 		list_member_ptr(rel->indexlist, list_nth(path->custom_private, GJ_SCAN_PATH_INDEX));
 }

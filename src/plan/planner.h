@@ -105,6 +105,7 @@ typedef struct GjCostInput
 	double		lacking;		/* except for this fraction of the TIDs */
 	double		strays;			/* fraction of the TIDs that are fetched to sort them */
 	int			workers;		/* number of workers sharing the fetch, without the leader */
+	Path	   *guessed;		/* PostgreSQL's path, if its cost rests on a guess (guess.c) */
 } GjCostInput;
 
 /* Elements of an array of unknown length: PostgreSQL's assumption, ours for few distinct values */
@@ -288,8 +289,6 @@ extern Cost GjCostLeastMatch(bool again);
 extern Cost GjCostMatch(const IndexOptInfo *index, double nkeys, double nmatches, bool again);
 extern void GjCostSearch(PlannerInfo *root, const GjCostInput *input,
 						 Cost *startup, Cost *run);
-extern void GjCostSearchBy(PlannerInfo *root, const GjCostInput *input, bool device,
-						   Cost *startup, Cost *run);
 extern void GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound,
 						  Size entry_bytes, Cost *startup, Cost *run);
 extern double GjCostReturned(const GjCostInput *input);
@@ -320,13 +319,11 @@ extern Selectivity GjEstimateConditions(PlannerInfo *root, IndexOptInfo *index, 
 extern Selectivity GjKeyShare(PlannerInfo *root, IndexOptInfo *index);
 extern bool GjSourceIsUnknown(const GjSource *source);
 
-/* choosepath.c: GpuAlternative */
-extern const CustomPathMethods GjAlternativePathMethods;
-extern void GjAddAlternativePath(PlannerInfo *root, const GjCostInput *input, List *conditions,
-								 CustomPath *ours, const CustomPath *ordered);
-extern bool GjAlternativeIsListed(const RelOptInfo *rel, const CustomPath *path);
-extern void GjAddJoinAlternative(PlannerInfo *root, RelOptInfo *joinrel);
-extern CustomPath *GjAlternativeForArrays(PlannerInfo *root, const CustomPath *path, Cost saved);
+/* guess.c: arrays of unknown length */
+extern Path *GjFindGuessedPath(const RelOptInfo *rel, List *conditions);
+extern bool GjUndercut(CustomPath *ours, Cost cost, const Path *guessed, double nkeys);
+extern void GjUndercutSorted(PlannerInfo *root, CustomPath *ours, Path *guessed, double nkeys);
+extern void GjUndercutLoop(PlannerInfo *root, RelOptInfo *joinrel);
 extern Path *GjCheapestOther(const RelOptInfo *rel);
 
 /* joinpath.c, joinplan.c: GpuJoin */

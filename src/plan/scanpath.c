@@ -94,6 +94,7 @@ static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *inde
 static double count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses);
 static Cost path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
 								  List *attnos, int workers, Cost alone);
+static void undercut(CustomPath *path, const GjCostInput *input, Cost *startup, Cost *run);
 static CustomPath *make_path(const GjCostInput *input, List *conditions, List *attnos,
 							 int workers);
 static CustomPath *make_ordered_path(PlannerInfo *root, const GjCostInput *input,
@@ -414,8 +415,9 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 		return;
 	}
 	if (!whole)
-		GjAddAlternativePath(root, &input, conditions, make_path(&input, conditions, attnos, 0),
-							 ordered);
+		input.guessed = GjFindGuessedPath(rel, conditions);
+	if (input.guessed != NULL && ordered != NULL)
+		GjUndercutSorted(root, ordered, input.guessed, input.nkeys);
 	alone = path_add_with_workers(root, &input, conditions, attnos, 0, 0.0);
 	if (ordered != NULL)
 		GjAddPath(root, rel, ordered, ordered->path.startup_cost,
@@ -502,6 +504,7 @@ path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 	RelOptInfo *rel = input->rel;
 	Cost		startup;
 	Cost		run;
+	Cost		total;
 
 	input->workers = workers;
 	GjCostSearch(root, input, &startup, &run);
@@ -512,13 +515,35 @@ path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 			(int) (1e6 * GjGenericExcess(root, input, conditions, startup + run));
 	startup += rel->reltarget->cost.startup;
 	run += rel->reltarget->cost.per_tuple * path->path.rows;
+	total = startup + run;
 
 	if (workers > 0)
 		GjAddPartialPath(root, rel, path, startup, run, alone,
 						 GjCostUnit(rel, input->index_only));
 	else
+	{
+		undercut(path, input, &startup, &run);
 		GjAddPath(root, rel, path, startup, run);
-	return startup + run;
+	}
+	return total;
+}
+
+/*
+ * Lower the costs of a path whose array has an unknown length, if that is to be done (guess.c).
+ * They do not depend on the number of rows then.
+ */
+static void
+undercut(CustomPath *path, const GjCostInput *input, Cost *startup, Cost *run)
+{
+	path->path.startup_cost = *startup;
+	path->path.total_cost = *startup + *run;
+	if (input->guessed == NULL ||
+		!GjUndercut(path, path->path.total_cost, input->guessed, input->nkeys))
+		return;
+	*startup = path->path.startup_cost;
+	*run = path->path.total_cost - *startup;
+	intVal(list_nth(path->custom_private, GJ_SCAN_PATH_CHARGED)) = 0;
+	intVal(list_nth(path->custom_private, GJ_SCAN_PATH_EXCESS)) = 0;
 }
 
 /*

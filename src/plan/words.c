@@ -100,8 +100,6 @@ words_find(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind, 
 		return false;
 
 	custom = (CustomPath *) path;
-	if (custom->methods == &GjAlternativePathMethods)
-		return words_find(root, linitial(custom->custom_paths), column, kind, scales);
 	if (custom->methods == &GjScanPathMethods)
 		return boolVal(list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX_ONLY)) &&
 			words_has(root, list_nth(custom->custom_private, GJ_SCAN_PATH_INDEX), path->parent,

@@ -231,36 +231,5 @@ SELECT * FROM searched('SELECT id FROM by_range WHERE key IN (5, 105, 150)');
 
 RESET gpujoin.force;
 
--- GpuAlternative: all keys are counted, but gpujoin scans a table that can contain none of them
-CREATE TABLE two (id int, key int) PARTITION BY RANGE (key);
-CREATE TABLE two_1 PARTITION OF two FOR VALUES FROM (0) TO (20000);
-CREATE TABLE two_2 PARTITION OF two FOR VALUES FROM (20000) TO (40000);
-INSERT INTO two SELECT i, i FROM generate_series(0, 39999) i;
-CREATE INDEX ON two USING gpujoin (key);
-CREATE INDEX ON two (key);
-ANALYZE two;
-CREATE FUNCTION ran(query text) RETURNS TABLE (relation text, node text) LANGUAGE plpgsql AS $$
-DECLARE
-	plan jsonb;
-BEGIN
-	EXECUTE 'EXPLAIN (FORMAT JSON, ANALYZE, TIMING OFF) ' || query INTO plan;
-	RETURN QUERY
-	SELECT alternative ->> 'Relation Name',
-		coalesce(child ->> 'Custom Plan Provider', 'PostgreSQL''s')
-	FROM jsonb_path_query(plan, 'strict $.**?(@."Custom Plan Provider" == "GpuAlternative")')
-			AS alternative,
-		jsonb_path_query(alternative, '$.Plans[*]?(@."Actual Loops" > 0)') child;
-END $$;
-SET plan_cache_mode = force_generic_plan;
-SET max_parallel_workers_per_gather = 0;
-PREPARE chosen(int[]) AS SELECT id FROM two WHERE key = ANY ($1);
-SELECT * FROM ran('EXECUTE chosen(''{5, 10}'')');
-SELECT * FROM ran('EXECUTE chosen(''{5, 20005}'')');
-SELECT * FROM ran('EXECUTE chosen(''{50000}'')');
-SELECT * FROM ran('EXECUTE chosen(''{}'')');
-SELECT format('EXECUTE chosen(''{%s}'')', string_agg(i::text, ',')) AS all_first
-FROM generate_series(0, 9999) i \gset
-SELECT * FROM ran(:'all_first');
-
 SET client_min_messages = warning;
 DROP SCHEMA gj_scan_parts CASCADE;

@@ -587,7 +587,7 @@ sub random_query
 	}
 	my $settings = join(' ', (map { pick(@settings) } 1 .. pick(0, 1, 2)),
 		$how eq 'parallel' ? $parallel : (),
-		($how eq 'generic' || $shape eq 'arrays') && chance(0.7) ? pick(@alternative) : ());
+		($how eq 'generic' || $shape eq 'arrays') && chance(0.7) ? pick(@unknown) : ());
 	return compare_sql($shape, $how, $query, $args, $settings);
 }
 

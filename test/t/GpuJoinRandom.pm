@@ -6,7 +6,7 @@ use warnings;
 
 use Exporter 'import';
 
-our @EXPORT = qw(pick upto chance entry_filter folds compare_sql @settings $parallel @alternative);
+our @EXPORT = qw(pick upto chance entry_filter folds compare_sql @settings $parallel @unknown);
 
 sub pick { return $_[ int(rand(@_)) ]; }
 sub upto { return int(rand($_[0])); }
@@ -83,8 +83,7 @@ our $parallel = "$cheap_parallel max_parallel_workers_per_gather=3 "
   . 'gpujoin.search_cost=0 gpujoin.tid_cost=0 gpujoin.device_setup_cost=0 '
   . 'gpujoin.device_search_cost=0';
 
-# A search costs about what a btree charges for this many keys: the array's length decides which of
-# the two is used (GpuAlternative).
-our @alternative = map { "gpujoin.min_rows=0 gpujoin.setup_cost=$_" } 1, 20, 80;
+# For an array of unknown length, ours is used if it is the cheaper one for as many keys.
+our @unknown = map { "gpujoin.min_rows=0 gpujoin.assumed_keys=$_" } 1, 30, 1000;
 
 1;

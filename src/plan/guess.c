@@ -1,0 +1,232 @@
+/*-------------------------------------------------------------------------
+ *
+ * guess.c
+ *	  Arrays of unknown length: the cost of paths of ours beside PostgreSQL's, which rests on a
+ *	  guess.
+ *
+ * When a generic plan is made, the length of an array parameter is not known; nor is that of an
+ * array which a subquery collects.  PostgreSQL assumes 10 elements, and a look-up of each in a
+ * btree.  With 10,000 elements that takes ten times as long as GpuScan; with one to ten, GpuScan
+ * is as fast, though its formulas charge more.  So if PostgreSQL's path rests on that guess, and
+ * ours is the cheaper one for as many keys as we expect (gpujoin.assumed_keys), we offer it for
+ * slightly less than PostgreSQL's.  Where ours is the dearer one, as beside many rows that are not
+ * sorted yet, it keeps its own cost.
+ *
+ * The plans above see the cost that PostgreSQL's path has, so they are those of PostgreSQL.
+ *
+ * We assume that PostgreSQL's cost is proportional to the number of keys, as its cost of an index
+ * scan for an array nearly is.
+ *
+ * A join with rows that unnest() makes of parameters rests on the same guess.  If PostgreSQL looks
+ * these rows up in an index, one by one, our GpuJoin is offered for slightly less.  The planner
+ * calls our hook for each order of a join's sides, and each time the nested loop may be a cheaper
+ * one.
+ *
+ * Copyright (c) 2026, the gpujoin developers
+ *-------------------------------------------------------------------------
+ */
+#include "postgres.h"
+
+#include "optimizer/cost.h"
+#include "optimizer/pathnode.h"
+#include "optimizer/paths.h"
+#include "parser/parsetree.h"
+#include "utils/fmgroids.h"
+
+#include "base/compat.h"
+#include "base/settings.h"
+#include "node/scanplan.h"
+#include "planner.h"
+
+/* Factor by which a path of ours costs less than the path that it replaces */
+#define TRIFLE					0.9999
+
+static IndexPath *get_index_path(Path *path);
+static bool rests_on_guess(IndexPath *path, List *conditions);
+static bool condition_is_unknown(GjKeyNode *node);
+static bool takes_unknown_arrays(PlannerInfo *root, const RelOptInfo *small);
+static bool is_unknown_array(Node *expr);
+static bool is_loop_over(const Path *path, const RelOptInfo *small);
+
+/*
+ * Return the cheapest path of the table if it is an index scan, index-only scan or bitmap scan for
+ * an array of unknown length, or NULL
+ */
+Path *
+GjFindGuessedPath(const RelOptInfo *rel, List *conditions)
+{
+	Path	   *cheapest = gj_force ? NULL : GjCheapestOther(rel);
+	IndexPath  *index_path = cheapest == NULL ? NULL : get_index_path(cheapest);
+
+	if (index_path == NULL || GjIndexIsOurs(index_path->indexinfo) ||
+		!rests_on_guess(index_path, conditions))
+		return NULL;
+	return cheapest;
+}
+
+/*
+ * Set the costs of a path of ours slightly below those of another one, which rests on the guess, if
+ * ours costs less for as many keys as we expect, or rows of unnest(): so much then.  Returns true
+ * if the total cost has become lower.
+ */
+bool
+GjUndercut(CustomPath *ours, Cost cost, const Path *guessed, double nkeys)
+{
+	Cost		before = ours->path.total_cost;
+
+	if (cost >= guessed->total_cost * nkeys / GJ_FEWEST_ASSUMED_KEYS)
+		return false;
+	ours->path.startup_cost = Min(ours->path.startup_cost, guessed->startup_cost * TRIFLE);
+	ours->path.total_cost = Min(before, guessed->total_cost * TRIFLE);
+	return ours->path.total_cost < before;
+}
+
+/*
+ * Do the same for a path in an order, with the other one below a Sort if it has another order
+ */
+void
+GjUndercutSorted(PlannerInfo *root, CustomPath *ours, Path *guessed, double nkeys)
+{
+	if (!pathkeys_contained_in(ours->path.pathkeys, guessed->pathkeys))
+		guessed = (Path *) create_sort_path(root, ours->path.parent, guessed, ours->path.pathkeys,
+											root->limit_tuples);
+	(void) GjUndercut(ours, ours->path.total_cost, guessed, nkeys);
+}
+
+/*
+ * Return the path of the only index that a path uses; NULL for other kinds of paths
+ */
+static IndexPath *
+get_index_path(Path *path)
+{
+	if (IsA(path, BitmapHeapPath))
+		path = ((BitmapHeapPath *) path)->bitmapqual;
+	return IsA(path, IndexPath) ? (IndexPath *) path : NULL;
+}
+
+static bool
+rests_on_guess(IndexPath *path, List *conditions)
+{
+	ListCell   *lc;
+
+	foreach(lc, path->indexclauses)
+	{
+		RestrictInfo *rinfo = lfirst_node(IndexClause, lc)->rinfo;
+		ListCell   *lc2;
+
+		foreach(lc2, conditions)
+		{
+			GjKeyCondition *condition = lfirst(lc2);
+
+			if (condition->rinfo == rinfo && condition_is_unknown(condition->node))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool
+condition_is_unknown(GjKeyNode *node)
+{
+	return node->step == GJ_STEP_SOURCE && node->source.kind == GJ_SOURCE_ARRAY &&
+		GjSourceIsUnknown(&node->source);
+}
+
+/*
+ * Return the cheapest path of a relation that is not ours, or NULL
+ */
+Path *
+GjCheapestOther(const RelOptInfo *rel)
+{
+	Path	   *cheapest = NULL;
+	ListCell   *lc;
+
+	foreach(lc, rel->pathlist)
+	{
+		Path	   *path = lfirst(lc);
+
+		if (path->param_info == NULL && !GjPathIsOurs(path) &&
+			(cheapest == NULL || GjIsCheaper(path, cheapest)))
+			cheapest = path;
+	}
+	return cheapest;
+}
+
+/*
+ * Offer a GpuJoin that was offered for a relation again, below the cost of the cheapest other path,
+ * if both take rows of unnest() whose number is not known
+ */
+void
+GjUndercutLoop(PlannerInfo *root, RelOptInfo *joinrel)
+{
+	CustomPath *ours = gj_force ? NULL : GjOfferFind(joinrel, false);
+	const Path *stock = GjCheapestOther(joinrel);
+	const GjJoinCandidate *join;
+
+	if (ours == NULL || stock == NULL || ours->methods != &GjJoinPathMethods)
+		return;
+	join = list_nth(ours->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	if (!is_loop_over(stock, join->small) || !takes_unknown_arrays(root, join->small))
+		return;
+	(void) GjUndercut(ours, GjJoinCostOf(root, join, gj_assumed_keys), stock, gj_assumed_keys);
+	GjOfferNote(ours);
+	add_path(joinrel, &ours->path);
+}
+
+/*
+ * Return true if PostgreSQL guesses the lengths of the arrays that make the rows of a join's small
+ * side: parameters that unnest() takes, in FROM, or as columns of a subquery without tables
+ */
+static bool
+takes_unknown_arrays(PlannerInfo *root, const RelOptInfo *small)
+{
+	RangeTblEntry *rte = IS_SIMPLE_REL(small) ? planner_rt_fetch(small->relid, root) : NULL;
+	bool		found = false;
+	ListCell   *lc;
+
+	if (rte == NULL || small->baserestrictinfo != NIL)
+		return false;
+	if (rte->rtekind == RTE_FUNCTION)
+	{
+		foreach(lc, rte->functions)
+			found |= is_unknown_array(lfirst_node(RangeTblFunction, lc)->funcexpr);
+	}
+	else if (rte->rtekind == RTE_SUBQUERY && small->subroot != NULL)
+	{
+		const Query *query = small->subroot->parse;
+
+		foreach(lc, query->rtable)
+		{
+			if (lfirst_node(RangeTblEntry, lc)->rtekind != RTE_RESULT)
+				return false;
+		}
+		foreach(lc, query->targetList)
+			found |= is_unknown_array((Node *) lfirst_node(TargetEntry, lc)->expr);
+	}
+	return found;
+}
+
+static bool
+is_unknown_array(Node *expr)
+{
+	const FuncExpr *function = (const FuncExpr *) expr;
+	Node	   *array;
+
+	if (!IsA(expr, FuncExpr) || function->funcid != F_UNNEST_ANYARRAY)
+		return false;
+	array = GjStripRelabel(linitial(function->args));
+	return IsA(array, Param) && ((Param *) array)->paramkind == PARAM_EXTERN;
+}
+
+/*
+ * Return true if a path is a nested loop whose inner side looks up each row of a relation, perhaps
+ * after duplicates have been removed
+ */
+static bool
+is_loop_over(const Path *path, const RelOptInfo *small)
+{
+	const JoinPath *join = (const JoinPath *) path;
+
+	return IsA(path, NestPath) && bms_equal(join->outerjoinpath->parent->relids, small->relids) &&
+		bms_overlap(PATH_REQ_OUTER(join->innerjoinpath), small->relids);
+}
