@@ -81,7 +81,7 @@ static const GjKeySet *share_keys(GjScanState *scan);
 static void make_keys(GjScanState *scan);
 static GjCursor find_cursor(const EState *estate);
 static bool is_named_portal(const EState *estate);
-static bool is_sorted(const PlanState *node);
+static bool hides_scan(const PlanState *node);
 static bool calls_unknown_in(PlanState *node, void *context);
 static bool calls_unknown(Node *node, void *context);
 static bool is_unknown(Oid function, void *context);
@@ -638,7 +638,7 @@ GjScanMemory(const GjScanState *scan)
  * number of rows, and at that point we follow the last row's chain.  This is too late for a
  * function in the query that uses the position of the row that is being computed.  If the query
  * has a volatile function, or a user-defined one, which may call a volatile function (a domain's
- * constraint may, too), we follow the chain of each row.  That takes ten times as long as returning
+ * constraint may, too), we follow the chain of each row.  That takes 20 times as long as returning
  * the row; clients that read a million rows through a cursor, like postgres_fdw, must not pay for
  * it.
  *
@@ -650,7 +650,8 @@ GjScanMemory(const GjScanState *scan)
  *	- if the portal is that of an EXECUTE of a prepared statement.  It is invisible, and its
  *	  name is made up.  (A function of the query that guesses the name gets the same error);
  *	- in scans that are not part of the portal's own query, as in functions that it calls;
- *	- below a Sort, where PostgreSQL does not look for a scan;
+ *	- below a Sort, or the Material node that a cursor needs to go backwards, where PostgreSQL
+ *	  does not look for a scan;
  *	- on a standby, where a transaction cannot write anything, not even after promotion.
  *-------------------------------------------------------------------------
  */
@@ -661,10 +662,9 @@ GjScanMemory(const GjScanState *scan)
 static GjCursor
 find_cursor(const EState *estate)
 {
-	if (!is_named_portal(estate) || is_sorted(ActivePortal->queryDesc->planstate))
+	if (!is_named_portal(estate) || hides_scan(ActivePortal->queryDesc->planstate))
 		return GJ_CURSOR_NONE;
-	if ((estate->es_top_eflags & EXEC_FLAG_BACKWARD) != 0 ||
-		estate->es_plannedstmt->subplans != NIL ||
+	if (estate->es_plannedstmt->subplans != NIL ||
 		calls_unknown_in(ActivePortal->queryDesc->planstate, NULL))
 		return GJ_CURSOR_RUNS;
 	return GJ_CURSOR_RESTS;
@@ -679,14 +679,16 @@ is_named_portal(const EState *estate)
 }
 
 /*
- * Return true if the rows of a query come from a Sort, so that the cursor is not on a table's row
+ * Return true if the rows of a query come from a node that keeps them, so that the cursor is not on
+ * a table's row.  No scan of ours goes backwards, so there is such a node, though perhaps not on
+ * top, wherever the executor is told that it may have to: it does not shut its nodes down then.
  */
 static bool
-is_sorted(const PlanState *node)
+hides_scan(const PlanState *node)
 {
 	while (IsA(node, LimitState))
 		node = outerPlanState(node);
-	return IsA(node, SortState) || IsA(node, IncrementalSortState);
+	return IsA(node, SortState) || IsA(node, IncrementalSortState) || IsA(node, MaterialState);
 }
 
 /*

@@ -401,6 +401,16 @@ MOVE 599 FROM c;
 SELECT pg_stat_get_xact_blocks_fetched('io_hot'::regclass) - :before < 50 AS few_blocks;
 DELETE FROM io_hot WHERE CURRENT OF c RETURNING t;
 ROLLBACK;
+-- and none if the cursor can go backwards: then it is on a copy of the row
+VACUUM io_hot;
+BEGIN;
+DECLARE c SCROLL CURSOR FOR SELECT id FROM io_hot WHERE k IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9);
+SELECT pg_stat_get_xact_blocks_fetched('io_hot'::regclass) AS before \gset
+MOVE 599 FROM c;
+SELECT pg_stat_get_xact_blocks_fetched('io_hot'::regclass) - :before < 50 AS few_blocks;
+MOVE BACKWARD 100 FROM c;
+DELETE FROM io_hot WHERE CURRENT OF c RETURNING t;
+ROLLBACK;
 
 -- a cursor has left the first partition, so that partition's last row is not the current one any
 -- more
