@@ -121,7 +121,7 @@ match_index(Relation index, const GjKeySet *keys, bool may_be_stale, GjSearchMem
 	GjIndexGetInfo(index, &info);
 	if (!ask)
 		GjMatchStatsFallback(stats, GjKeySetIsList(keys) ? GJ_FALLBACK_PARTIAL :
-							 GJ_FALLBACK_COMPLEMENT);
+							 GJ_FALLBACK_INTERVALS);
 	ask = ask && GjMirrorMayMatch(stats);
 	if (ask && (memo == NULL || !memo->known))
 		GjSearchTails(index, &info, keys, &hits, stats);

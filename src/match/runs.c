@@ -80,7 +80,7 @@ takes_few_seeks(const GjKeySet *keys, const GjRun *run)
 
 	if (GjKeySetIsList(keys))
 		return GjKeySetCount(keys) <= most;
-	if (keys->complement || keys->nintervals > most)
+	if (keys->nintervals > most)
 		return false;
 	for (uint64 i = 0; i < keys->nintervals; i++)
 	{

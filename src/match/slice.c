@@ -71,11 +71,9 @@ skip_unwanted(GjSlices *slices)
 	const GjKeySet *keys = slices->keys;
 	uint64		at = 0;
 
-	if (keys->complement)
-		return true;
 	if (slices->descending)
 		return GjIntervalsSeekBack(keys, slices->high, &slices->high);
-	return GjIntervalsSeek(keys, &at, slices->low, &slices->low);
+	return GjKeySetSeek(keys, &at, slices->low, &slices->low);
 }
 
 /*

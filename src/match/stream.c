@@ -561,7 +561,7 @@ begin_entries(GjEntryStream *stream, uint64 columns, Size limit, bool accept_tid
 		bool		ask = GjKeySetIsList(keys) && GjMirrorMayMatch(stats);
 
 		if (!GjKeySetIsList(keys))
-			GjMatchStatsFallback(stats, GJ_FALLBACK_COMPLEMENT);
+			GjMatchStatsFallback(stats, GJ_FALLBACK_INTERVALS);
 		search_tails(stream, ask);
 		if (ask)
 			ask_for_all(stream);

@@ -11,8 +11,8 @@
  * Sources of tuples restrict further columns, too.  The only step that combines them with other
  * sources is AND, with sources that are no tuples; all of them have the same columns.
  *
- * A set is a list of keys, the complement of one, or intervals, and records separately whether rows
- * with a NULL key are wanted (sets/keyset.h).
+ * A set is a list of keys, or intervals, and records separately whether rows with a NULL key are
+ * wanted (sets/keyset.h).
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

@@ -13,7 +13,7 @@
  *	  x IS TRUE,
  *	  COALESCE(x, false)	is x
  *	  key <> value,
- *	  key <> ALL (array)	is a complement
+ *	  key <> ALL (array)	are the intervals between the values
  *	  key < value			is an interval; rangeops.c has the operators
  *	  key IS NULL			is the set of NULL keys, if the index stores them
  *
@@ -26,7 +26,7 @@
  * the clause must also be tested on each row.  No operand of an OR may be left out.
  *
  * An index may store hashes of its keys.  Then its search also finds other values with a listed
- * hash, which the scan drops by comparing the values themselves.  So there are no complements: they
+ * hash, which the scan drops by comparing the values themselves.  So no values are excluded: that
  * would lose the rows with an unlisted value that has a listed hash.  The values are in one table
  * and are compared by one operator: so all sources of an OR must have the same operator, and of an
  * AND only one operand becomes a source.

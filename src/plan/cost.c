@@ -445,7 +445,7 @@ cost_entries(const GjCostInput *input, double nkeys, double nmatches, bool devic
 
 	nmatches = count_keyed(input, nmatches);
 	if (!device)
-		return nulls + cost_match(index, nkeys, nmatches, input->complement, false, divisor,
+		return nulls + cost_match(index, nkeys, nmatches, input->all, false, divisor,
 								  input->again ? 1.0 : 0.0);
 
 	if (workers > 0 && input->rel->allvisfrac >= 1.0 - GJ_MAX_HEAP_PART)
@@ -536,7 +536,7 @@ GjCostSearch(PlannerInfo *root, const GjCostInput *input, Cost *startup, Cost *r
 		input->quals.per_tuple;
 	Cost		match = input->index_only || input->filtered > 0.0 ?
 		cost_entries(input, nkeys, nmatches, device, input->index_only ? input->workers : 0) :
-		cost_match(input->index, nkeys, count_keyed(input, nmatches), input->complement, device,
+		cost_match(input->index, nkeys, count_keyed(input, nmatches), input->all, device,
 				   1.0, input->again ? 1.0 : 0.0) + cost_nulls(input);
 	Cost		set = cost_set(nkeys);
 	Cost		first;
@@ -658,7 +658,7 @@ cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 	costs->select = nmatches * cpu_operator_cost +
 		costs->matched * input->strays * (random_page + cpu_tuple_cost);
 	costs->again = nmatches * cpu_operator_cost + (device ? 0.0 : costs->match);
-	(void) cost_reading(input->index, nkeys, count_keyed(input, nmatches), input->complement, 0.0,
+	(void) cost_reading(input->index, nkeys, count_keyed(input, nmatches), input->all, 0.0,
 						&npages, &nentries);
 	costs->searched = device ? 0.0 : nentries;
 
@@ -789,7 +789,7 @@ GjCountWorkers(const GjCostInput *input)
 	workers = compute_parallel_worker(rel, heap_pages, -1, max_parallel_workers_per_gather);
 	if (input->index_only)
 	{
-		(void) cost_reading(input->index, input->nkeys, input->nmatches, input->complement, 0.0,
+		(void) cost_reading(input->index, input->nkeys, input->nmatches, input->all, 0.0,
 							&index_pages, &index_entries);
 		workers = Max(workers, compute_parallel_worker(rel, -1, index_pages,
 													   max_parallel_workers_per_gather));

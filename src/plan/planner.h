@@ -96,7 +96,7 @@ typedef struct GjCostInput
 	double		per_row;		/* number of the remaining entries for each result row */
 	bool		sliced;			/* are slices of the keys searched, in their order? */
 	double		per_key;		/* then: number of entries of one key */
-	bool		complement;		/* true for keys not in a list: all runs are read */
+	bool		all;			/* true for keys not in a list: all runs are read */
 	bool		unlisted;		/* true for those, and for ranges: only the CPU can search */
 	bool		again;			/* the cost of one more search, for few keys, which the query around
 								 * it wants for each of its rows */

@@ -71,7 +71,7 @@ typedef enum SetForm
 {
 	SET_LIST,
 	SET_INTERVALS,
-	SET_COMPLEMENT
+	SET_ALL						/* intervals that lack few keys */
 } SetForm;
 
 static const char *consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -371,13 +371,13 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 	/* A partial index holds fewer rows than its table: no more TIDs than entries */
 	input.nmatches = Min(selectivity * rel->tuples, index->tuples);
 	input.nulls = Min(null_share * rel->tuples, input.nmatches);
-	input.complement = true;
+	input.all = true;
 	input.unlisted = true;
 	foreach(lc, conditions)
 	{
 		SetForm		form = node_form(((GjKeyCondition *) lfirst(lc))->node);
 
-		input.complement &= form == SET_COMPLEMENT;
+		input.all &= form == SET_ALL;
 		input.unlisted &= form != SET_LIST;
 	}
 	input.again = input.nkeys <= GJ_FEW_KEYS && !input.unlisted &&
@@ -1033,21 +1033,20 @@ order_columns(IndexOptInfo *index, List *order)
 /*
  * Return the form of the resulting set
  *
- * An intersection with a list is a list, and a union with a complement is a complement.  The
- * intersection of intervals and a complement is intervals.
+ * An intersection with a list is a list, and a union with nearly all keys has nearly all.
  */
 static SetForm
 node_form(GjKeyNode *node)
 {
 	GjSourceKind kind = node->source.kind;
-	SetForm		result = node->step == GJ_STEP_AND ? SET_COMPLEMENT : SET_LIST;
+	SetForm		result = node->step == GJ_STEP_AND ? SET_ALL : SET_LIST;
 	ListCell   *lc;
 
 	if (node->step == GJ_STEP_SOURCE && GjSourceIsRange(kind))
 		return SET_INTERVALS;
 	if (node->step == GJ_STEP_SOURCE)
 		return kind == GJ_SOURCE_NOT_VALUE || kind == GJ_SOURCE_NOT_ARRAY ||
-			kind == GJ_SOURCE_NOT_NULL ? SET_COMPLEMENT : SET_LIST;
+			kind == GJ_SOURCE_NOT_NULL ? SET_ALL : SET_LIST;
 
 	foreach(lc, node->operands)
 	{

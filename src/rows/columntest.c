@@ -208,7 +208,7 @@ run_listed(const GjColumnTest *test, const GjBatchColumn *column, int n,
 		return;
 	}
 	for (int i = 0; i < n; i++)
-		results[i] = GjKeySetLists(test->set, get_key(test->type, column, i)) ? test->yes
+		results[i] = GjKeySetContains(test->set, get_key(test->type, column, i)) ? test->yes
 			: test->no;
 }
 

@@ -435,8 +435,7 @@ partitions_close(GjPartitions *partitions)
  *
  * The part of a table is found from the top down.  At each level whose partitions are determined by
  * the key, keys are divided among all of them at once, and the next level divides the part of one
- * partition.  Complements are divided in the same way: of the keys that are not wanted, those that
- * the table cannot have do not matter.  Below a partition that is newer than the snapshot, the
+ * partition.  Intervals are not divided.  Below a partition that is newer than the snapshot, the
  * division starts over with all keys, because no bound above it applied to its rows.
  *-------------------------------------------------------------------------
  */

@@ -540,7 +540,8 @@ source_add_value(KeyNode *source, GjKeySet *set, Datum value, bool isnull)
 			break;
 		case GJ_SOURCE_NOT_VALUE:
 			GjAddDatumKeys(set, &source->converter, value, isnull, false);
-			set->complement = !isnull;
+			if (!isnull)
+				GjKeySetExclude(set);
 			break;
 		case GJ_SOURCE_NOT_ARRAY:
 			add_except_array(source, set, value, isnull);
@@ -697,7 +698,7 @@ add_except_array(KeyNode *source, GjKeySet *set, Datum value, bool isnull)
 		return;
 
 	GjAddDatumKeys(set, &source->converter, value, false, true);
-	set->complement = true;
+	GjKeySetExclude(set);
 	set->nulls = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)) == 0;
 }
 

@@ -10,8 +10,8 @@
  * Both ends belong to an interval, so that every integer can be one, and nothing is reserved.  To
  * make an interval of key < value, the caller subtracts one, unless there is no smaller integer.
  *
- * A set keeps its excluded keys (keyset.h) as long as nothing else restricts them: with many of
- * them, looking up a key is quicker than bisecting the intervals between them.
+ * NOT IN asks for the intervals between the excluded keys.  The set keeps these, too, as a list that
+ * is looked up in place of many intervals, which would have to be bisected.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -28,20 +28,9 @@
 /* Number of intervals between checks for interrupts */
 #define INTERVALS_PER_CHECK		((uint64) 1 << 16)
 
-/* Intervals that are made from another form of a set, or from two sets */
-typedef struct Intervals
-{
-	GjInterval *items;
-	uint64		n;
-} Intervals;
-
 static bool ascend(const GjKeySet *set);
 static void add_listed(GjKeySet *set);
 static void join_adjacent(GjKeySet *set);
-static void intervals_take(GjKeySet *set, const Intervals *taken);
-static Intervals read_set(const GjKeySet *set, MemoryContext context);
-static Intervals list_gaps(const GjKeySet *set, MemoryContext context, int64 low, int64 high);
-static Intervals intervals_allocate(MemoryContext context, uint64 n);
 
 #define ST_SORT sort_intervals
 #define ST_ELEMENT_TYPE GjInterval
@@ -75,6 +64,40 @@ GjKeySetAddInterval(GjKeySet *set, int64 low, int64 high)
 		set->interval_capacity = capacity;
 	}
 	set->intervals[set->nintervals++] = (GjInterval) {low, high};
+	set->excluded = NULL;
+}
+
+/*
+ * Finish a set of listed keys as the set of all others
+ */
+void
+GjKeySetExclude(GjKeySet *set)
+{
+	GjKeySet   *excluded = GjKeySetCreate(set->context, set->key_width);
+	int64		low = PG_INT64_MIN;
+
+	excluded->listed = set->listed;
+	excluded->nlisted = set->nlisted;
+	excluded->spread = set->spread;
+	GjKeySetFinish(excluded);
+	GjKeySetPrepare(excluded);
+	set->listed = NULL;
+	set->nlisted = set->capacity = 0;
+	for (uint64 i = 0; i < excluded->nlisted; i++)
+	{
+		int64		key = excluded->listed[i];
+
+		if (i % INTERVALS_PER_CHECK == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (low < key)
+			GjKeySetAddInterval(set, low, key - 1);
+		if (key < PG_INT64_MAX)
+			low = key + 1;
+	}
+	if (excluded->nlisted == 0 || excluded->max_key < PG_INT64_MAX)
+		GjKeySetAddInterval(set, low, PG_INT64_MAX);
+	set->excluded = excluded;
+	GjKeySetFinish(set);
 }
 
 /*
@@ -83,7 +106,7 @@ GjKeySetAddInterval(GjKeySet *set, int64 low, int64 high)
 void
 GjIntervalsFinish(GjKeySet *set)
 {
-	Assert(set->nintervals > 0 && !set->complement && set->exact == NULL);
+	Assert(set->nintervals > 0 && set->exact == NULL);
 	if (set->nlisted > 0)
 		add_listed(set);
 	if (!ascend(set))
@@ -208,13 +231,6 @@ GjKeySetBetween(MemoryContext parent, const GjKeySet *set, int64 low, int64 high
 	int64		wanted;
 
 	Assert(!GjKeySetIsList(set) && set->exact == NULL && low <= high);
-	if (set->complement)
-	{
-		Intervals	gaps = list_gaps(set, result->context, low, high);
-
-		intervals_take(result, &gaps);
-		return result;
-	}
 	if (GjIntervalsSeek(set, &at, low, &wanted))
 	{
 		for (; at < set->nintervals && set->intervals[at].low <= high; at++)
@@ -238,148 +254,9 @@ GjIntervalsContain(const GjKeySet *set, int64 key)
 	uint64		at = 0;
 	int64		wanted;
 
-	if (set->nintervals == 1)
-		return key >= set->min_key && key <= set->max_key;
-	return key >= set->min_key && GjIntervalsSeek(set, &at, key, &wanted) && wanted == key;
-}
-
-/*
- * Reduce a set to the keys that another one wants, too.  At least one has intervals, and neither is
- * a list.
- */
-void
-GjIntervalsIntersect(GjKeySet *set, const GjKeySet *other)
-{
-	Intervals	a = read_set(set, set->context);
-	Intervals	b = read_set(other, set->context);
-	Intervals	both = intervals_allocate(set->context, a.n + b.n);
-	uint64		j = 0;
-
-	for (uint64 i = 0; i < a.n && j < b.n;)
-	{
-		GjInterval	common = {Max(a.items[i].low, b.items[j].low),
-		Min(a.items[i].high, b.items[j].high)};
-
-		if ((i + j) % INTERVALS_PER_CHECK == 0)
-			CHECK_FOR_INTERRUPTS();
-		if (common.low <= common.high)
-			both.items[both.n++] = common;
-		if (a.items[i].high < b.items[j].high)
-			i++;
-		else
-			j++;
-	}
-	intervals_take(set, &both);
-	pfree(a.items);
-	pfree(b.items);
-}
-
-/*
- * Extend a set to the keys that another one wants.  At least one has intervals, and neither is a
- * complement.
- */
-void
-GjIntervalsUnite(GjKeySet *set, const GjKeySet *other)
-{
-	Intervals	a = read_set(set, set->context);
-	Intervals	b = read_set(other, set->context);
-	Intervals	all = intervals_allocate(set->context, a.n + b.n);
-
-	for (uint64 i = 0, j = 0; i < a.n || j < b.n;)
-	{
-		if ((i + j) % INTERVALS_PER_CHECK == 0)
-			CHECK_FOR_INTERRUPTS();
-		if (j == b.n || (i < a.n && a.items[i].low <= b.items[j].low))
-			all.items[all.n++] = a.items[i++];
-		else
-			all.items[all.n++] = b.items[j++];
-	}
-	intervals_take(set, &all);
-	pfree(a.items);
-	pfree(b.items);
-}
-
-/*
- * Forget the intervals; the set becomes an empty list
- */
-void
-GjIntervalsForget(GjKeySet *set)
-{
-	if (set->intervals != NULL)
-		pfree(set->intervals);
-	set->intervals = NULL;
-	set->nintervals = set->interval_capacity = 0;
-	set->probe = GJ_PROBE_EMPTY;
-}
-
-/*
- * Replace what the set wants by these intervals, which are its own
- */
-static void
-intervals_take(GjKeySet *set, const Intervals *taken)
-{
-	GjIntervalsForget(set);
-	if (set->listed != NULL)
-		pfree(set->listed);
-	set->listed = NULL;
-	set->nlisted = set->capacity = 0;
-	set->complement = false;
-	set->intervals = taken->items;
-	set->nintervals = taken->n;
-	set->interval_capacity = taken->n + 1;
-	GjKeySetFinish(set);
-}
-
-/*
- * Return what a finished set wants as intervals
- */
-static Intervals
-read_set(const GjKeySet *set, MemoryContext context)
-{
-	Intervals	result;
-
-	if (set->complement && set->key_width == sizeof(int32))
-		return list_gaps(set, context, PG_INT32_MIN, PG_INT32_MAX);
-	if (set->complement)
-		return list_gaps(set, context, PG_INT64_MIN, PG_INT64_MAX);
-	result = intervals_allocate(context, set->nlisted + set->nintervals);
-	for (uint64 i = 0; i < set->nlisted; i++)
-		result.items[result.n++] = (GjInterval) {set->listed[i], set->listed[i]};
-	if (set->nintervals > 0)
-		memcpy(result.items + result.n, set->intervals, set->nintervals * sizeof(GjInterval));
-	result.n += set->nintervals;
-	return result;
-}
-
-/*
- * Return the intervals between the keys that a set excludes, from low to high
- */
-static Intervals
-list_gaps(const GjKeySet *set, MemoryContext context, int64 low, int64 high)
-{
-	uint64		first = GjKeySetLowerBoundIn(set, 0, set->nlisted, low);
-	uint64		end = GjKeySetLowerBoundIn(set, first, set->nlisted, high);
-	Intervals	result = intervals_allocate(context, end - first + 1);
-
-	for (uint64 i = first; i < end; i++)
-	{
-		int64		excluded = set->listed[i];
-
-		if (i % INTERVALS_PER_CHECK == 0)
-			CHECK_FOR_INTERRUPTS();
-		if (low < excluded)
-			result.items[result.n++] = (GjInterval) {low, excluded - 1};
-		low = excluded + 1;
-	}
-	if (end == set->nlisted || set->listed[end] != high)
-		result.items[result.n++] = (GjInterval) {low, high};
-	else if (low < high)
-		result.items[result.n++] = (GjInterval) {low, high - 1};
-	return result;
-}
-
-static Intervals
-intervals_allocate(MemoryContext context, uint64 n)
-{
-	return (Intervals) {MemoryContextAllocHuge(context, (n + 1) * sizeof(GjInterval)), 0};
+	if (key < set->min_key || key > set->max_key)
+		return false;
+	if (set->excluded != NULL)
+		return !GjKeySetContains(set->excluded, key);
+	return set->nintervals == 1 || (GjIntervalsSeek(set, &at, key, &wanted) && wanted == key);
 }

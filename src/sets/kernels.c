@@ -522,10 +522,11 @@ GjKernelMatch(const GjKeySet *set, const void *keys, const uint32 *used, int n_w
 {
 	uint32		any = 0;
 
-	kernel_match_listed(set, keys, used, n_words, hits, ahead != NULL ? ahead : keys);
+	kernel_match_listed(set->excluded != NULL ? set->excluded : set, keys, used, n_words, hits,
+						ahead != NULL ? ahead : keys);
 	for (int word = 0; word < n_words; word++)
 	{
-		if (set->complement)
+		if (set->excluded != NULL)
 			hits[word] = used[word] & ~hits[word];
 		any |= hits[word];
 	}

@@ -92,10 +92,9 @@ static void build_filter(GjKeySet *set);
 static void build_table(GjKeySet *set);
 static void *alloc_huge(GjKeySet *set, Size size);
 static void free_probe(GjKeySet *set);
-static void keep_keys(GjKeySet *set, const GjKeySet *other, bool wanted);
+static void keep_keys(GjKeySet *set, const GjKeySet *other);
 static void take_within(GjKeySet *set, const GjKeySet *other);
-static void take_keys(GjKeySet *set, const GjKeySet *other);
-static void merge_keys(GjKeySet *set, const GjKeySet *other);
+static void intersect_intervals(GjKeySet *set, const GjKeySet *other);
 
 /*
  * Create an empty set in a memory context of its own below parent.
@@ -200,8 +199,8 @@ GjKeySetBuild(const GjKeySet *set)
 
 /*
  * Create a finished set of some of the keys of another one, given in ascending order, for a
- * table that has none of its other keys.  A complement stays a complement.  The exact table is not
- * copied, so the whole must outlive the part.
+ * table that has none of its other keys.  The exact table is not copied, so the whole must outlive
+ * the part.
  */
 GjKeySet *
 GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys, uint64 nkeys)
@@ -215,7 +214,6 @@ GjKeySetPart(MemoryContext parent, const GjKeySet *whole, const int64 *keys, uin
 	}
 	part->nlisted = nkeys;
 	part->capacity = nkeys;
-	part->complement = whole->complement;
 	part->nulls = whole->nulls;
 	part->exact = whole->exact;
 	part->entry_exact = whole->entry_exact;
@@ -248,9 +246,7 @@ GjKeySetLowerBoundIn(const GjKeySet *set, uint64 low, uint64 high, int64 key)
  * is none
  *
  * Searches from position *at on, with increasing steps.  *at becomes the position of that key, or
- * the number of listed keys; of intervals, it is the position of the one that has the key.  A
- * complement has no positions: a key is wanted unless the lookup says otherwise, so it returns the
- * given one.
+ * the number of listed keys; of intervals, it is the position of the one that has the key.
  */
 bool
 GjKeySetSeek(const GjKeySet *set, uint64 *at, int64 key, int64 *wanted)
@@ -258,9 +254,6 @@ GjKeySetSeek(const GjKeySet *set, uint64 *at, int64 key, int64 *wanted)
 	uint64		low = *at;
 	uint64		step = 1;
 
-	*wanted = key;
-	if (set->complement)
-		return true;
 	if (set->nintervals > 0)
 		return GjIntervalsSeek(set, at, key, wanted);
 	while (low + step < set->nlisted && set->listed[low + step] < key)
@@ -372,7 +365,7 @@ order_pairs(const GjKeySet *keys, const GjExactPair *listed, uint32 n, GjExactPa
 		if (i % GJ_KEYS_PER_CHECK == 0)
 			CHECK_FOR_INTERRUPTS();
 		words[nordered] = (((uint64) listed[i].code ^ GJ_SIGN_BIT) & ~numbers) | i;
-		nordered += !keys->narrowed || GjKeySetLists(keys, listed[i].code);
+		nordered += !keys->narrowed || GjKeySetContains(keys, listed[i].code);
 	}
 	words = radix_sort_spread(words, scratch, nordered, number_bits);
 	for (uint64 i = 0; i < nordered; i++)
@@ -593,29 +586,10 @@ free_probe(GjKeySet *set)
 /*-------------------------------------------------------------------------
  * Combinations of sets
  *
- * Intersection and union of key sets of all forms; parts of lists.
+ * Intersection and union of key sets; parts of lists.
  *
- * With A and B for the listed keys and ' for "all others":
- *
- *	  A and B	=  A without the keys not in B			keep_keys
- *	  A and B'	=  A without the keys in B				keep_keys
- *	  A' and B	=  B without the keys in A				take_keys
- *	  A' and B' =  (A plus the keys in B)'				merge_keys
- *
- *	  A' or B'	=  (A without the keys not in B)'		keep_keys
- *	  A' or B	=  (A without the keys in B)'			keep_keys
- *	  A or B'	=  (B without the keys in A)'			take_keys
- *	  A or B	=  A plus the keys in B					merge_keys
- *
- * And with R for intervals, whose keys count as listed in the first two of these:
- *
- *	  A and R	=  A without the keys not in R			keep_keys
- *	  A' or R	=  (A without the keys in R)'			keep_keys
- *	  R and A	=  A without the keys not in R			take_within
- *	  R or A'	=  (A without the keys in R)'			take_keys
- *	  otherwise intervals								intervals.c
- *
- * NULL keys are no part of any of these: they are wanted by both, or by one.
+ * An intersection with a list is a list, a union with intervals is intervals.  NULL keys are no
+ * part of any of these: they are wanted by both, or by one.
  *-------------------------------------------------------------------------
  */
 
@@ -640,15 +614,11 @@ GjKeySetIntersect(GjKeySet *set, GjKeySet *other)
 	set->nulls = set->nulls && other->nulls;
 
 	if (GjKeySetIsList(set))
-		keep_keys(set, other, true);
-	else if (set->nintervals > 0 && GjKeySetIsList(other))
+		keep_keys(set, other);
+	else if (GjKeySetIsList(other))
 		take_within(set, other);
-	else if (set->nintervals > 0 || other->nintervals > 0)
-		GjIntervalsIntersect(set, other);
-	else if (other->complement)
-		merge_keys(set, other);
 	else
-		take_keys(set, other);
+		intersect_intervals(set, other);
 }
 
 /*
@@ -660,14 +630,13 @@ GjKeySetUnite(GjKeySet *set, const GjKeySet *other)
 	Assert(other->exact == NULL && (set->exact == NULL || GjKeySetIsEmpty(other)));
 	set->nulls = set->nulls || other->nulls;
 
-	if (set->complement)
-		keep_keys(set, other, false);
-	else if (other->complement)
-		take_keys(set, other);
-	else if (set->nintervals > 0 || other->nintervals > 0)
-		GjIntervalsUnite(set, other);
-	else
-		merge_keys(set, other);
+	if (GjKeySetIsEmpty(other))
+		return;
+	for (uint64 i = 0; i < other->nlisted; i++)
+		GjKeySetAdd(set, other->listed[i]);
+	for (uint64 i = 0; i < other->nintervals; i++)
+		GjKeySetAddInterval(set, other->intervals[i].low, other->intervals[i].high);
+	GjKeySetFinish(set);
 }
 
 /*
@@ -687,10 +656,10 @@ GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first, uint64 n)
 }
 
 /*
- * Keep the listed keys that other wants, or those that it does not want
+ * Keep the listed keys that other wants
  */
 static void
-keep_keys(GjKeySet *set, const GjKeySet *other, bool wanted)
+keep_keys(GjKeySet *set, const GjKeySet *other)
 {
 	uint64		kept = 0;
 
@@ -698,7 +667,7 @@ keep_keys(GjKeySet *set, const GjKeySet *other, bool wanted)
 	{
 		if (i % GJ_KEYS_PER_CHECK == 0)
 			CHECK_FOR_INTERRUPTS();
-		if (GjKeySetContains(other, set->listed[i]) == wanted)
+		if (GjKeySetContains(other, set->listed[i]))
 			set->listed[kept++] = set->listed[i];
 	}
 	if (kept < set->nlisted)
@@ -722,47 +691,35 @@ take_within(GjKeySet *set, const GjKeySet *other)
 		if (GjIntervalsContain(set, other->listed[i]))
 			GjKeySetAdd(set, other->listed[i]);
 	}
-	GjIntervalsForget(set);
+	set->nintervals = 0;
+	set->excluded = NULL;
 	GjKeySetFinish(set);
 }
 
 /*
- * Replace the listed keys by those that other lists and set does not, nor has in an interval; also
- * invert the complement flag
+ * Keep what is in intervals of both sets
  */
 static void
-take_keys(GjKeySet *set, const GjKeySet *other)
+intersect_intervals(GjKeySet *set, const GjKeySet *other)
 {
-	uint64		capacity = Max(other->nlisted, 1);
-	int64	   *keys = MemoryContextAllocHuge(set->context, capacity * sizeof(int64));
-	uint64		taken = 0;
+	GjInterval *own = set->intervals;
+	uint64		n = set->nintervals;
 
-	for (uint64 i = 0; i < other->nlisted; i++)
+	set->intervals = NULL;
+	set->nintervals = set->interval_capacity = 0;
+	set->excluded = NULL;
+	for (uint64 i = 0, j = 0; i < n && j < other->nintervals;)
 	{
-		if (i % GJ_KEYS_PER_CHECK == 0)
-			CHECK_FOR_INTERRUPTS();
-		if (!GjKeySetLists(set, other->listed[i]))
-			keys[taken++] = other->listed[i];
-	}
-	if (set->listed != NULL)
-		pfree(set->listed);
-	set->listed = keys;
-	set->nlisted = taken;
-	set->capacity = capacity;
-	set->complement = !set->complement;
-	GjIntervalsForget(set);
-	GjKeySetFinish(set);
-}
+		const GjInterval *with = &other->intervals[j];
 
-/*
- * Add the keys that other lists
- */
-static void
-merge_keys(GjKeySet *set, const GjKeySet *other)
-{
-	if (other->nlisted == 0)
-		return;
-	for (uint64 i = 0; i < other->nlisted; i++)
-		GjKeySetAdd(set, other->listed[i]);
+		if ((i + j) % GJ_KEYS_PER_CHECK == 0)
+			CHECK_FOR_INTERRUPTS();
+		GjKeySetAddInterval(set, Max(own[i].low, with->low), Min(own[i].high, with->high));
+		if (own[i].high < with->high)
+			i++;
+		else
+			j++;
+	}
+	pfree(own);
 	GjKeySetFinish(set);
 }

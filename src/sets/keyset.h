@@ -7,9 +7,9 @@
  * Every integer value is a legal key; NULL is never listed.  A value that the index cannot store
  * (out of range for a 4-byte key) is dropped when it is added, because it matches no entry.
  *
- * The wanted keys are the listed ones or, with the complement flag, all others; or, without any
- * listed key, those in the intervals.  Rows with a NULL key are wanted if the nulls flag is set,
- * whatever keys are; the index has no entries for such rows.
+ * The wanted keys are the listed ones or, without any listed key, those in the intervals.  Rows
+ * with a NULL key are wanted if the nulls flag is set, whatever keys are; the index has no entries
+ * for such rows.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -51,13 +51,14 @@ struct GjKeySet
 	GjProbeKind probe;
 	int64		min_key;		/* smallest and largest key */
 	int64		max_key;
-	bool		complement;		/* true if the wanted keys are those not listed */
 	GjInterval *intervals;		/* of wanted keys: ascending and apart, once finished */
 	uint64		nintervals;		/* if this is not 0, then no key is listed */
 	uint64		interval_capacity;
+	GjKeySet   *excluded;		/* list of all other keys, if it tells whether a key is in an
+								 * interval; or NULL */
 	bool		nulls;			/* true if rows with a NULL key are wanted, too */
 	GjExact    *exact;			/* rows with a listed key must also be in this table, unless it
-								 * is NULL, as it is for complements */
+								 * is NULL, as it is for intervals */
 	GjExact    *entry_exact;	/* the table for entries, if they have only some parts of the
 								 * other one's; NULL if it is the same table */
 	bool		spread;			/* do upper bits tell most keys apart, as those of hashes do?  A
@@ -107,7 +108,7 @@ typedef struct GjProofs
 static inline bool
 GjKeySetIsList(const GjKeySet *set)
 {
-	return !set->complement && set->nintervals == 0;
+	return set->nintervals == 0;
 }
 
 /* Return the number of listed keys */
@@ -183,18 +184,16 @@ extern GjKeySet *GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64
 							   uint64 n);
 
 /*
- * intervals.c: sets of intervals.  Intersect and Unite are parts of the functions above.
+ * intervals.c: sets of intervals
  */
 extern void GjKeySetAddInterval(GjKeySet *set, int64 low, int64 high);
+extern void GjKeySetExclude(GjKeySet *set);
 extern GjKeySet *GjKeySetBetween(MemoryContext parent, const GjKeySet *set, int64 low,
 								 int64 high);
 extern void GjIntervalsFinish(GjKeySet *set);
-extern void GjIntervalsForget(GjKeySet *set);
 extern bool GjIntervalsSeek(const GjKeySet *set, uint64 *at, int64 key, int64 *wanted);
 extern bool GjIntervalsSeekBack(const GjKeySet *set, int64 key, int64 *wanted);
 extern bool GjIntervalsContain(const GjKeySet *set, int64 key);
-extern void GjIntervalsIntersect(GjKeySet *set, const GjKeySet *other);
-extern void GjIntervalsUnite(GjKeySet *set, const GjKeySet *other);
 
 /*
  * kernels.c: for each of n_words * 32 keys (int32 or int64, by key_width), set the bit in hits[]
@@ -311,9 +310,9 @@ GjTableContains(const GjKeySet *set, int64 key)
 	}
 }
 
-/* Return true if the key is listed, or in an interval */
+/* Return true if the key is wanted.  For single keys; use GjKernelMatch() for a page of keys. */
 static inline bool
-GjKeySetLists(const GjKeySet *set, int64 key)
+GjKeySetContains(const GjKeySet *set, int64 key)
 {
 	uint64		offset = (uint64) key - (uint64) set->min_key;
 	uint64		i;
@@ -339,13 +338,6 @@ GjKeySetLists(const GjKeySet *set, int64 key)
 			return GjIntervalsContain(set, key);
 	}
 	return false;
-}
-
-/* Return true if the key is wanted.  For single keys; use GjKernelMatch() for a page of keys. */
-static inline bool
-GjKeySetContains(const GjKeySet *set, int64 key)
-{
-	return GjKeySetLists(set, key) != set->complement;
 }
 
 #endif							/* GPUJOIN_SETS_KEYSET_H */

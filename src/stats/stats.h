@@ -31,7 +31,7 @@ typedef enum GjFallback
 	GJ_FALLBACK_BUSY,
 	GJ_FALLBACK_GONE,
 	GJ_FALLBACK_FAILED,
-	GJ_FALLBACK_COMPLEMENT,		/* NOT IN, a range, all keys: a device supports only lists */
+	GJ_FALLBACK_INTERVALS,		/* NOT IN, a range, all keys: a device supports only lists */
 	GJ_FALLBACK_PARTIAL,		/* a bitmap scan that must not see rows of another predicate */
 	GJ_FALLBACK_TOO_MANY,		/* the device's answer was too large */
 	GJ_FALLBACK_VACUUMED,		/* the device's answer was too old */

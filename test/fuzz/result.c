@@ -357,9 +357,9 @@ look_at_groups(const GjReduction *r, const GjKeySet *keys)
 
 		rows += group[2];
 		require(group[1] <= by_columns);
-		require(!by_columns || GjKeySetLists(keys, (int64) group[GJD_GROUP_WORDS]));
+		require(!by_columns || GjKeySetContains(keys, (int64) group[GJD_GROUP_WORDS]));
 		if (r->asked.grouping == GJD_BY_KEY)
-			require(GjKeySetLists(keys, (int64) group[0]));
+			require(GjKeySetContains(keys, (int64) group[0]));
 		if (r->asked.grouping == GJD_BY_VALUE)
 			require(group[1] || group[0] < r->asked.span);
 		for (uint64 k = 0; k < i && !by_columns; k++)

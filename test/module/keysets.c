@@ -19,6 +19,7 @@
 #define SMALL_SPAN				40
 #define WIDE_FACTOR				((int64) 1 << 22)
 
+static void add_all(GjKeySet *set, const GjKeySet *other);
 static GjKeySet *random_set(pg_prng_state *prng, int key_width, int64 factor);
 static int64 random_end(pg_prng_state *prng, int64 factor, int64 outermost);
 static void check_combination(const GjKeySet *a, const GjKeySet *b, const GjKeySet *result,
@@ -27,7 +28,8 @@ static void check_seek(const GjKeySet *set, int64 key);
 static void check_apart(const GjKeySet *set);
 
 /*
- * Intersect and unite small sets, complements of small sets and intervals, in each combination
+ * Intersect and unite small sets, all other keys than those of small sets, and intervals, in each
+ * combination
  */
 void
 GjTestKeySetCombinations(pg_prng_state *prng, int key_width)
@@ -40,13 +42,12 @@ GjTestKeySetCombinations(pg_prng_state *prng, int key_width)
 		bool		is_union = (i % 2 == 0);
 		GjKeySet   *result = GjKeySetCreate(CurrentMemoryContext, key_width);
 
-		for (uint64 k = 0; k < GjKeySetCount(a); k++)
-			GjKeySetAdd(result, GjKeySetAt(a, k));
-		for (uint64 k = 0; k < a->nintervals; k++)
-			GjKeySetAddInterval(result, a->intervals[k].low, a->intervals[k].high);
-		result->complement = a->complement;
+		add_all(result, a->excluded != NULL ? a->excluded : a);
 		result->nulls = a->nulls;
-		GjKeySetFinish(result);
+		if (a->excluded != NULL)
+			GjKeySetExclude(result);
+		else
+			GjKeySetFinish(result);
 
 		if (is_union)
 			GjKeySetUnite(result, b);
@@ -57,6 +58,15 @@ GjTestKeySetCombinations(pg_prng_state *prng, int key_width)
 		GjKeySetFree(b);
 		GjKeySetFree(result);
 	}
+}
+
+static void
+add_all(GjKeySet *set, const GjKeySet *other)
+{
+	for (uint64 k = 0; k < GjKeySetCount(other); k++)
+		GjKeySetAdd(set, GjKeySetAt(other, k));
+	for (uint64 k = 0; k < other->nintervals; k++)
+		GjKeySetAddInterval(set, other->intervals[k].low, other->intervals[k].high);
 }
 
 static GjKeySet *
@@ -73,9 +83,11 @@ random_set(pg_prng_state *prng, int key_width, int64 factor)
 			GjKeySetAddInterval(set, random_end(prng, factor, PG_INT64_MIN),
 								random_end(prng, factor, PG_INT64_MAX));
 	}
-	set->complement = set->nintervals == 0 && pg_prng_uint64(prng) % 2 == 0;
 	set->nulls = pg_prng_uint64(prng) % 2 == 0;
-	GjKeySetFinish(set);
+	if (set->nintervals == 0 && pg_prng_uint64(prng) % 2 == 0)
+		GjKeySetExclude(set);
+	else
+		GjKeySetFinish(set);
 	return set;
 }
 
@@ -122,8 +134,6 @@ check_seek(const GjKeySet *set, int64 key)
 	uint64		at = 0;
 	int64		wanted;
 
-	if (set->complement)
-		return;
 	if (!GjKeySetSeek(set, &at, key, &wanted))
 	{
 		if (GjKeySetContains(set, key) || (!GjKeySetIsEmpty(set) && set->max_key >= key))
@@ -148,6 +158,6 @@ check_apart(const GjKeySet *set)
 			(i > 0 && interval->low - 1 <= set->intervals[i - 1].high))
 			elog(ERROR, "intervals of a key set are not apart");
 	}
-	if (set->nintervals > 0 && (GjKeySetCount(set) > 0 || set->complement))
+	if (set->nintervals > 0 ? GjKeySetCount(set) > 0 : set->excluded != NULL)
 		elog(ERROR, "a key set has intervals and another form");
 }

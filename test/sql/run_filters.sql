@@ -60,7 +60,7 @@ SELECT * FROM search(keys(24));
 SELECT * FROM search('{1, 7, 24, 25}');
 SELECT * FROM search('{2000000000}');
 SELECT * FROM search('{3}');
--- too many keys for filters, and a complement
+-- too many keys for filters, and excluded keys
 SELECT n, same FROM search(ARRAY(SELECT generate_series(1, 5000)));
 SET gpujoin.force = on;
 SELECT count(*), sum(v) FROM run_filters WHERE k <> ALL (keys(1));
