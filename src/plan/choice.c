@@ -89,6 +89,7 @@ static void note_scan(const Planned *planned, Plan *plan, const char *node, Oid 
 					  List *quals, List *ancestors);
 static bool index_is_ours(Oid index);
 static bool scans_answer(Node *clause, IndexOptInfo *index);
+static bool is_key_itself(void *index, Node *expr);
 static bool may_answer_arm(Node *arm, IndexOptInfo *index);
 static const char *refuse_form(RestrictInfo *rinfo, IndexOptInfo *index);
 static const char *shorten(char *text);
@@ -661,8 +662,7 @@ index_is_ours(Oid index)
 static bool
 scans_answer(Node *clause, IndexOptInfo *index)
 {
-	List	   *args = NIL;
-	Oid			opno = InvalidOid;
+	GjComparison comparison;
 	ListCell   *lc;
 
 	if (IsA(clause, RestrictInfo))
@@ -680,19 +680,15 @@ scans_answer(Node *clause, IndexOptInfo *index)
 		}
 		return found;
 	}
-	if (IsA(clause, OpExpr))
-	{
-		args = ((OpExpr *) clause)->args;
-		opno = ((OpExpr *) clause)->opno;
-	}
-	else if (IsA(clause, ScalarArrayOpExpr) && ((ScalarArrayOpExpr *) clause)->useOr)
-	{
-		args = ((ScalarArrayOpExpr *) clause)->args;
-		opno = ((ScalarArrayOpExpr *) clause)->opno;
-	}
-	return list_length(args) == 2 && op_in_opfamily(opno, index->opfamily[0]) &&
-		(match_index_to_operand(linitial(args), 0, index) ||
-		 (IsA(clause, OpExpr) && match_index_to_operand(lsecond(args), 0, index)));
+	return GjReadComparison(clause, is_key_itself, index, &comparison) &&
+		(!comparison.is_array || comparison.is_any) &&
+		op_in_opfamily(comparison.opno, index->opfamily[0]);
+}
+
+static bool
+is_key_itself(void *index, Node *expr)
+{
+	return match_index_to_operand(expr, 0, index);
 }
 
 /*

@@ -118,8 +118,8 @@ static Expr *cast_key(Expr *key, Oid cast);
 static bool is_null_key(Node *test, IndexOptInfo *index);
 static Expr *array_searched_for_null(Node *condition);
 static bool array_is_harmless(PlannerInfo *root, Expr *array, List *siblings);
-static bool cannot_fail(PlannerInfo *root, Node *condition);
-static bool all_cannot_fail(PlannerInfo *root, List *conditions);
+static bool cannot_fail(PlannerInfo *root, void *expr);
+static bool function_may_fail(Oid function, void *context);
 static bool runs_subquery(PlannerInfo *root, const Param *param);
 static GjKeyNode *make_source(const GjSource *source);
 static GjKeyNode *make_and(List *operands);
@@ -1218,7 +1218,7 @@ fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr, List *sibl
 		return make_source(&source);
 	}
 
-	if (!all_cannot_fail(root, conditions))
+	if (!cannot_fail(root, conditions))
 	{
 		foreach(lc, conditions)
 			*must_wait |= has_subquery(lfirst(lc), root) ||
@@ -1287,48 +1287,65 @@ array_is_harmless(PlannerInfo *root, Expr *array, List *siblings)
 		if (IsA(any, ScalarArrayOpExpr) && equal(lsecond(any->args), array))
 			return true;
 	}
-	return cannot_fail(root, (Node *) array);
+	return cannot_fail(root, array);
 }
 
 /*
- * Return true for an expression of parameters and constants that can be evaluated at any time
+ * Return true for an expression that can be evaluated at any time
  */
 static bool
-cannot_fail(PlannerInfo *root, Node *condition)
+cannot_fail(PlannerInfo *root, void *expr)
 {
-	switch (nodeTag(condition))
-	{
-		case T_Const:
-			return true;
-		case T_Param:
-			return !runs_subquery(root, (Param *) condition);
-		case T_RelabelType:
-			return cannot_fail(root, (Node *) ((RelabelType *) condition)->arg);
-		case T_NullTest:
-			return cannot_fail(root, (Node *) ((NullTest *) condition)->arg);
-		case T_BooleanTest:
-			return cannot_fail(root, (Node *) ((BooleanTest *) condition)->arg);
-		case T_BoolExpr:
-			return all_cannot_fail(root, ((BoolExpr *) condition)->args);
-		case T_ArrayExpr:
-			return !((ArrayExpr *) condition)->multidims &&
-				all_cannot_fail(root, ((ArrayExpr *) condition)->elements);
-		default:
-			return false;
-	}
+	return !GjMayFail(expr, root) && !contain_volatile_functions(expr);
 }
 
-static bool
-all_cannot_fail(PlannerInfo *root, List *conditions)
+/*
+ * Return true unless the evaluation of an expression without columns certainly raises no error.
+ * That of a parameter of the executor may run a subquery, unless the root, which may be NULL, tells
+ * otherwise.
+ */
+bool
+GjMayFail(Node *node, void *root)
 {
-	ListCell   *lc;
-
-	foreach(lc, conditions)
+	if (node == NULL)
+		return false;
+	switch (nodeTag(node))
 	{
-		if (!cannot_fail(root, lfirst(lc)))
-			return false;
+		case T_Param:
+			return ((Param *) node)->paramkind == PARAM_EXEC &&
+				(root == NULL || runs_subquery(root, (Param *) node));
+		case T_Const:
+		case T_List:
+		case T_RelabelType:
+		case T_BoolExpr:
+		case T_NullTest:
+		case T_BooleanTest:
+		case T_SQLValueFunction:
+			break;
+		case T_ArrayExpr:
+			if (((ArrayExpr *) node)->multidims)
+				return true;	/* its rows must have the same length */
+			break;
+		case T_FuncExpr:
+		case T_OpExpr:
+		case T_ScalarArrayOpExpr:
+			if (check_functions_in_node(node, function_may_fail, NULL))
+				return true;
+			break;
+		default:
+			return true;
 	}
-	return true;
+	return expression_tree_walker(node, GjMayFail, root);
+}
+
+/*
+ * Return true unless a function is leakproof: such a function does not fail, whatever its
+ * arguments
+ */
+static bool
+function_may_fail(Oid function, void *context)
+{
+	return !get_func_leakproof(function);
 }
 
 /*

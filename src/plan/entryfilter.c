@@ -111,13 +111,10 @@ static bool entry_add_value(Maker *maker, Expr *expr, bool always);
 static void entry_add_step(Maker *maker, int step);
 static bool entry_find_column(Maker *maker, void *expr);
 static bool entry_value_is_usable(Expr *expr, bool always);
-static bool entry_may_fail(Node *node, void *context);
-static bool function_may_fail(Oid function, void *context);
 static bool entry_look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right,
 								   GjFilterOperator *operator);
 static bool entry_find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right,
 								GjFilterOperator *operator);
-static bool types_are_known(Oid left, Oid right);
 static bool has_no_barrier(const RelOptInfo *rel);
 static bool tells_keys(PlannerInfo *root, const IndexOptInfo *index);
 static bool index_has(const IndexOptInfo *index, AttrNumber attno);
@@ -472,54 +469,7 @@ entry_find_column(Maker *maker, void *expr)
 static bool
 entry_value_is_usable(Expr *expr, bool always)
 {
-	return GjIsSameForRows((Node *) expr) && (always || !entry_may_fail((Node *) expr, NULL));
-}
-
-/*
- * Return true unless the evaluation of an expression certainly raises no error.  That of a
- * parameter of the executor may run a subquery.
- */
-static bool
-entry_may_fail(Node *node, void *context)
-{
-	if (node == NULL)
-		return false;
-	switch (nodeTag(node))
-	{
-		case T_Param:
-			return ((Param *) node)->paramkind == PARAM_EXEC;
-		case T_Const:
-		case T_List:
-		case T_RelabelType:
-		case T_BoolExpr:
-		case T_NullTest:
-		case T_BooleanTest:
-		case T_SQLValueFunction:
-			break;
-		case T_ArrayExpr:
-			if (((ArrayExpr *) node)->multidims)
-				return true;	/* its rows must have the same length */
-			break;
-		case T_FuncExpr:
-		case T_OpExpr:
-		case T_ScalarArrayOpExpr:
-			if (check_functions_in_node(node, function_may_fail, NULL))
-				return true;
-			break;
-		default:
-			return true;
-	}
-	return expression_tree_walker(node, entry_may_fail, context);
-}
-
-/*
- * Return true unless a function is leakproof: such a function does not fail, whatever its
- * arguments
- */
-static bool
-function_may_fail(Oid function, void *context)
-{
-	return !get_func_leakproof(function);
+	return GjIsSameForRows((Node *) expr) && (always || !GjMayFail((Node *) expr, NULL));
 }
 
 /*
@@ -548,66 +498,17 @@ entry_look_up_operator(Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOp
 static bool
 entry_find_operator(const Maker *maker, Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
 {
-	static const GjFilterOperator operators[] = {GJ_FILTER_LT, GJ_FILTER_LE, GJ_FILTER_EQ,
-	GJ_FILTER_GE, GJ_FILTER_GT};
 	Oid			function = get_opcode(opno);
-	Oid			equality = InvalidOid;
-	Oid			family;
-	int			strategy;
 
-	op_input_types(opno, left, right);
-	if (!types_are_known(*left, *right) || !OidIsValid(function) ||
+	if (!GjFindOperator(opno, left, right, operator) || !OidIsValid(function) ||
 		!(get_func_leakproof(function) ||
 		  (*left == NUMERICOID && has_no_barrier(maker->index->rel))) ||
 		func_volatile(function) != PROVOLATILE_IMMUTABLE)
 		return false;
 
-	family = lookup_type_cache(*left, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
-	strategy = get_op_opfamily_strategy(opno, family);
-	if (strategy == 0)
-		equality = get_negator(opno);
-	if (OidIsValid(equality) &&
-		get_op_opfamily_strategy(equality, family) == BTEqualStrategyNumber)
-		*operator = GJ_FILTER_NE;
-	else if (strategy != 0)
-		*operator = operators[strategy - 1];
-	else
-		return false;
-
 	/* pairs of words are only tested for equality */
 	return (*left != UUIDOID && *left != TEXTOID && *left != BPCHAROID) ||
 		*operator == GJ_FILTER_EQ || *operator == GJ_FILTER_NE;
-}
-
-/*
- * Return true if we can compare these types: equal types, and different integers or floating-point
- * numbers
- */
-static bool
-types_are_known(Oid left, Oid right)
-{
-	switch (left)
-	{
-		case INT2OID:
-		case INT4OID:
-		case INT8OID:
-			return right == INT2OID || right == INT4OID || right == INT8OID;
-		case FLOAT4OID:
-		case FLOAT8OID:
-			return right == FLOAT4OID || right == FLOAT8OID;
-		case BOOLOID:
-		case OIDOID:
-		case DATEOID:
-		case TIMESTAMPOID:
-		case TIMESTAMPTZOID:
-		case UUIDOID:
-		case NUMERICOID:
-		case TEXTOID:
-		case BPCHAROID:
-			return left == right;
-		default:
-			return false;
-	}
 }
 
 /*

@@ -249,10 +249,12 @@ extern bool GjHashIsHarmless(Oid function);
 extern GjKeyNode *GjMakeWholeNode(const IndexOptInfo *index, bool nulls);
 extern bool GjIndexIsHarmless(const IndexOptInfo *index);
 extern Node *GjReadCast(Node *expr, Oid *cast);
+extern bool GjMayFail(Node *node, void *root);
 
 extern Expr *GjMakeArray(Oid type, List *values);
 
-/* rangeops.c: ranges of keys */
+/* rangeops.c: comparisons, and ranges of keys */
+extern bool GjFindOperator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator);
 extern bool GjFindRange(const IndexOptInfo *index, Oid opno, GjSource *source, const char **why);
 
 /* whole.c: all keys of an index */

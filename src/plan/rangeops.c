@@ -22,45 +22,21 @@
  */
 #include "postgres.h"
 
+#include "access/stratnum.h"
+#include "access/transam.h"
 #include "catalog/pg_type_d.h"
 #include "utils/fmgroids.h"
 #include "utils/lsyscache.h"
+#include "utils/typcache.h"
 
 #include "pages/pages.h"
 #include "planner.h"
 
-/* Comparison functions of two types */
-typedef struct RangeFunctions
-{
-	Oid			left;
-	Oid			right;
-	Oid			functions[4];	/* in the order of kinds[] */
-} RangeFunctions;
-
-static const GjSourceKind kinds[] = {
-	GJ_SOURCE_BELOW, GJ_SOURCE_AT_MOST, GJ_SOURCE_AT_LEAST, GJ_SOURCE_ABOVE
-};
-
-static const RangeFunctions range_functions[] = {
-	{INT2OID, INT2OID, {F_INT2LT, F_INT2LE, F_INT2GE, F_INT2GT}},
-	{INT2OID, INT4OID, {F_INT24LT, F_INT24LE, F_INT24GE, F_INT24GT}},
-	{INT2OID, INT8OID, {F_INT28LT, F_INT28LE, F_INT28GE, F_INT28GT}},
-	{INT4OID, INT2OID, {F_INT42LT, F_INT42LE, F_INT42GE, F_INT42GT}},
-	{INT4OID, INT4OID, {F_INT4LT, F_INT4LE, F_INT4GE, F_INT4GT}},
-	{INT4OID, INT8OID, {F_INT48LT, F_INT48LE, F_INT48GE, F_INT48GT}},
-	{INT8OID, INT2OID, {F_INT82LT, F_INT82LE, F_INT82GE, F_INT82GT}},
-	{INT8OID, INT4OID, {F_INT84LT, F_INT84LE, F_INT84GE, F_INT84GT}},
-	{INT8OID, INT8OID, {F_INT8LT, F_INT8LE, F_INT8GE, F_INT8GT}},
-	{DATEOID, DATEOID, {F_DATE_LT, F_DATE_LE, F_DATE_GE, F_DATE_GT}},
-	{TIMESTAMPOID, TIMESTAMPOID,
-	{F_TIMESTAMP_LT, F_TIMESTAMP_LE, F_TIMESTAMP_GE, F_TIMESTAMP_GT}},
-	{TIMESTAMPTZOID, TIMESTAMPTZOID,
-	{F_TIMESTAMPTZ_LT, F_TIMESTAMPTZ_LE, F_TIMESTAMPTZ_GE, F_TIMESTAMPTZ_GT}},
-};
-
+static bool types_are_known(Oid left, Oid right);
 static bool cast_keeps_key(Oid key_type, Oid cast, Oid left);
 static bool has_values_as_codes(const IndexOptInfo *index, Oid type);
 static bool is_ordering(Oid opno);
+static bool has_range(Oid type);
 static bool range_is_time(Oid type);
 
 /*
@@ -72,28 +48,26 @@ static bool range_is_time(Oid type);
 bool
 GjFindRange(const IndexOptInfo *index, Oid opno, GjSource *source, const char **why)
 {
+	static const GjSourceKind kinds[] = {
+		[GJ_FILTER_LT] = GJ_SOURCE_BELOW,[GJ_FILTER_LE] = GJ_SOURCE_AT_MOST,
+		[GJ_FILTER_GE] = GJ_SOURCE_AT_LEAST,[GJ_FILTER_GT] = GJ_SOURCE_ABOVE
+	};
 	Oid			key_type = index->opcintype[0];
-	Oid			function = get_opcode(opno);
+	GjFilterOperator operator;
 	Oid			left;
 	Oid			right;
 
-	for (int i = 0; i < lengthof(range_functions); i++)
+	if (opno < FirstNormalObjectId && GjFindOperator(opno, &left, &right, &operator) &&
+		operator != GJ_FILTER_EQ && operator != GJ_FILTER_NE && has_range(left) &&
+		cast_keeps_key(key_type, source->cast, left) &&
+		has_values_as_codes(index, key_type) && has_values_as_codes(index, right))
 	{
-		const RangeFunctions *types = &range_functions[i];
-
-		for (int k = 0; k < lengthof(kinds); k++)
-		{
-			if (types->functions[k] != function ||
-				!cast_keeps_key(key_type, source->cast, types->left) ||
-				!has_values_as_codes(index, key_type) || !has_values_as_codes(index, types->right))
-				continue;
-			source->kind = kinds[k];
-			source->conversion = GJ_CONVERT_CODEC;
-			source->value_type = types->right;
-			source->family = index->opfamily[0];
-			source->collation = index->indexcollations[0];
-			return true;
-		}
+		source->kind = kinds[operator];
+		source->conversion = GJ_CONVERT_CODEC;
+		source->value_type = right;
+		source->family = index->opfamily[0];
+		source->collation = index->indexcollations[0];
+		return true;
 	}
 
 	if (!GjChoiceIsNoted() || !is_ordering(opno))
@@ -106,6 +80,67 @@ GjFindRange(const IndexOptInfo *index, Oid opno, GjSource *source, const char **
 	else
 		*why = "is a range, and the index does not keep the order of the key's type";
 	return false;
+}
+
+/*
+ * Determine the comparison and the types of an operator, by its place in the btree operator family
+ * of the left type.  Returns false if it is not one of those that we know.
+ */
+bool
+GjFindOperator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator)
+{
+	static const GjFilterOperator operators[] = {GJ_FILTER_LT, GJ_FILTER_LE, GJ_FILTER_EQ,
+	GJ_FILTER_GE, GJ_FILTER_GT};
+	Oid			equality = InvalidOid;
+	Oid			family;
+	int			strategy;
+
+	op_input_types(opno, left, right);
+	if (!types_are_known(*left, *right))
+		return false;
+	family = lookup_type_cache(*left, TYPECACHE_BTREE_OPFAMILY)->btree_opf;
+	strategy = get_op_opfamily_strategy(opno, family);
+	if (strategy == 0)
+		equality = get_negator(opno);
+	if (OidIsValid(equality) &&
+		get_op_opfamily_strategy(equality, family) == BTEqualStrategyNumber)
+		*operator = GJ_FILTER_NE;
+	else if (strategy != 0)
+		*operator = operators[strategy - 1];
+	else
+		return false;
+	return true;
+}
+
+/*
+ * Return true if we can compare these types: equal types, and different integers or floating-point
+ * numbers
+ */
+static bool
+types_are_known(Oid left, Oid right)
+{
+	switch (left)
+	{
+		case INT2OID:
+		case INT4OID:
+		case INT8OID:
+			return right == INT2OID || right == INT4OID || right == INT8OID;
+		case FLOAT4OID:
+		case FLOAT8OID:
+			return right == FLOAT4OID || right == FLOAT8OID;
+		case BOOLOID:
+		case OIDOID:
+		case DATEOID:
+		case TIMESTAMPOID:
+		case TIMESTAMPTZOID:
+		case UUIDOID:
+		case NUMERICOID:
+		case TEXTOID:
+		case BPCHAROID:
+			return left == right;
+		default:
+			return false;
+	}
 }
 
 /*
@@ -150,6 +185,12 @@ is_ordering(Oid opno)
 
 	return estimator == F_SCALARLTSEL || estimator == F_SCALARLESEL ||
 		estimator == F_SCALARGESEL || estimator == F_SCALARGTSEL;
+}
+
+static bool
+has_range(Oid type)
+{
+	return type == INT2OID || type == INT4OID || type == INT8OID || range_is_time(type);
 }
 
 static bool

@@ -34,6 +34,13 @@ PREPARE array_fails(int) AS SELECT count(*) FROM big
 	WHERE k = ANY ('{1,2}') OR (k IS NULL AND array_position(ARRAY[1 / $1], NULL) IS NOT NULL);
 EXECUTE array_fails(0);
 
+-- Comparisons of integers cannot fail, but divisions can
+PREPARE cannot_fail(int) AS SELECT count(*) FROM big WHERE k = 7 OR (k IS NULL AND $1 = 5);
+EXPLAIN (COSTS OFF) EXECUTE cannot_fail(5);
+EXECUTE cannot_fail(5);
+PREPARE may_fail(int) AS SELECT count(*) FROM big WHERE k = 7 OR (k IS NULL AND 5 / $1 = 5);
+EXECUTE may_fail(0);
+
 -- These have been evaluated already, or will be anyway
 PREPARE array_is_there(text) AS SELECT count(*) FROM big
 	WHERE k = ANY ($1::int[]) OR (k IS NULL AND array_position($1::int[], NULL) IS NOT NULL);
