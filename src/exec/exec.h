@@ -307,7 +307,6 @@ typedef struct GjScanState
 {
 	GjTableScan table;			/* must be first */
 	GjKeyProgram *program;		/* conditions on the key */
-	GjKeyUser	key_user;		/* shared keys; the table's keys are a subset */
 	const GjRowShape *direct;	/* from entries of the current batch to the result slot; or NULL */
 	bool		fills_slots;	/* may result slots be filled from tuples, as far as is known? */
 	bool		knows_arrays;	/* has the table's array_shape been determined? */

@@ -77,7 +77,6 @@ static void scan_rescan(CustomScanState *node);
 static void shutdown_scan(CustomScanState *node);
 static void end_scan(CustomScanState *node);
 static void explain_scan(CustomScanState *node, List *ancestors, ExplainState *es);
-static const GjKeySet *share_keys(GjScanState *scan);
 static void make_keys(GjScanState *scan);
 static GjCursor find_cursor(const EState *estate);
 static bool is_named_portal(const EState *estate);
@@ -499,7 +498,7 @@ drop_results(CustomScanState *node)
 	table->keys = NULL;
 	table->all_tids = false;
 	MemoryContextReset(table->context);
-	GjKeysForget(&scan->key_user, scan->program);
+	GjKeysForget(scan->program);
 }
 
 /*
@@ -547,7 +546,7 @@ end_scan(CustomScanState *node)
 	if (scan->ordered != NULL)
 		GjOrderedReset(scan->ordered);
 	GjTableScanEnd(&scan->table);
-	GjKeysEnd(&scan->key_user);
+	GjKeysEnd(scan->program);
 }
 
 static void
@@ -590,29 +589,14 @@ make_keys(GjScanState *scan)
 
 	INSTR_TIME_SET_CURRENT(start);
 	if (table->css.ss.ps.state->es_epq_active != NULL)
-		table->keys = GjKeyProgramRun(scan->program, table->css.ss.ps.ps_ExprContext,
-									  table->context, GjIndexKeyWidth(table->index));
+		table->keys = GjKeyProgramRun(scan->program, table->context);
 	else
-		table->keys = share_keys(scan);
+		table->keys = GjKeysTake(scan->program, GjTableScanGetPrivate(table, GJ_SCAN_PARTITIONS),
+								 table->context);
 	GjEntryFilterSetExact(table->entry_filter, table->keys, table->keys->entry_exact != NULL ?
 						  table->keys->entry_exact : table->keys->exact);
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_ACCUM_DIFF(table->stats.set_elapsed, end, start);
-}
-
-static const GjKeySet *
-share_keys(GjScanState *scan)
-{
-	GjTableScan *table = &scan->table;
-	GjKeyRequest request = {
-		.program = scan->program,
-		.econtext = table->css.ss.ps.ps_ExprContext,
-		.key_width = GjIndexKeyWidth(table->index),
-	};
-
-	GjKeysTake(&scan->key_user, table->css.ss.ps.state, &request);
-	return GjKeyRoutesTake(scan->key_user.routes,
-						   GjTableScanGetPrivate(table, GJ_SCAN_PARTITIONS), table->context);
 }
 
 /*

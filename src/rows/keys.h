@@ -30,28 +30,12 @@ extern GjKeyProgram *GjKeyProgramInit(List *key_plan, Expr *condition, PlanState
 									  Relation index, const GjCodec *codec);
 extern Bitmapset *GjKeyProgramParams(const GjKeyProgram *program);
 extern bool GjKeyProgramHasRests(const GjKeyProgram *program);
-extern GjKeySet *GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext,
-								 MemoryContext context, int key_width);
+extern GjKeySet *GjKeyProgramRun(GjKeyProgram *program, MemoryContext context);
 
-/* A node that uses a set of keys that scans of one query share; initially all zeros */
-typedef struct GjKeyUser
-{
-	struct GjKeyShare *share;	/* of its query, in this process */
-	struct GjSharedKeys *keys;	/* the set; it is freed with its last user */
-	struct GjKeyRoutes *routes; /* the division of the set among partitions */
-} GjKeyUser;
-
-/* The keys that a scan asks for.  The program lives as long as the query. */
-typedef struct GjKeyRequest
-{
-	GjKeyProgram *program;
-	ExprContext *econtext;
-	int			key_width;		/* of the index */
-} GjKeyRequest;
-
-extern const GjKeySet *GjKeysTake(GjKeyUser *user, EState *estate, const GjKeyRequest *request);
-extern void GjKeysForget(GjKeyUser *user, const GjKeyProgram *program);
-extern void GjKeysEnd(GjKeyUser *user);
+/* The same set, shared by the scans of a query */
+extern const GjKeySet *GjKeysTake(GjKeyProgram *program, List *partitions, MemoryContext context);
+extern void GjKeysForget(GjKeyProgram *program);
+extern void GjKeysEnd(GjKeyProgram *program);
 
 /*-------------------------------------------------------------------------
  * The part of a set that the rows of a partition can have: partition.c

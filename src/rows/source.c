@@ -64,6 +64,8 @@ typedef struct ParamValue
 
 struct GjKeyProgram
 {
+	PlanState  *parent;
+	int			key_width;		/* of the index */
 	List	   *key_plan;
 	List	   *values;			/* expressions of the sources' values, in the order of the steps */
 	KeyNode    *root;
@@ -76,26 +78,20 @@ struct GjKeyProgram
 	ParamValue *param_types;	/* their types; typlen is 0 before the first search */
 	bool		is_one_value;	/* only "key = value", and nothing but the code proves it */
 	Bitmapset  *param_ids;		/* their IDs */
+
+	/* Of the node */
+	struct GjKeyShare *share;	/* sets of its query, in this process; NULL before the first one */
+	struct GjSharedKeys *keys;	/* its set, which is freed with the last user; or NULL */
 };
 
 /* State of reading a key plan */
 typedef struct KeyReader
 {
 	GjKeyProgram *program;
-	PlanState  *parent;
 	Relation	index;			/* or NULL */
 	const GjCodec *codec;		/* of the index */
 	GjStepReader steps;
 } KeyReader;
-
-/* Evaluation of the tree */
-typedef struct Run
-{
-	GjKeyProgram *program;
-	ExprContext *econtext;
-	MemoryContext context;		/* for the sets */
-	int			key_width;
-} Run;
 
 /* The elements of an array of tuples' values */
 typedef struct Elements
@@ -121,7 +117,6 @@ typedef struct GjSharedKeys
 	MemoryContext context;
 	int			users;
 	GjKeyProgram *program;		/* of the scan for which the set was made */
-	int			key_width;
 	int			nparams;
 	ParamValue *params;
 	GjKeySet   *set;
@@ -140,49 +135,48 @@ static void init_arrays(KeyReader *reader, KeyNode *source, List *arrays);
 static void init_parts(GjKeyProgram *program, List *key_plan);
 static bool adds_keys(GjSourceKind kind);
 static bool source_collect_params(Node *node, void *arg);
-static GjKeySet *run_node(Run *run, KeyNode *node);
-static GjKeySet *run_and(Run *run, List *operands);
-static GjKeySet *run_or(Run *run, List *operands);
-static GjKeySet *create_set(Run *run);
-static void add_source(Run *run, KeyNode *source, GjKeySet *set);
+static GjKeySet *run_node(GjKeyProgram *program, KeyNode *node, MemoryContext context);
+static GjKeySet *run_and(GjKeyProgram *program, List *operands, MemoryContext context);
+static GjKeySet *run_or(GjKeyProgram *program, List *operands, MemoryContext context);
+static void add_source(GjKeyProgram *program, KeyNode *source, GjKeySet *set);
 static void source_add_value(KeyNode *source, GjKeySet *set, Datum value, bool isnull);
 static void source_add_range(GjSourceKind kind, GjKeySet *set, int64 bound);
-static void add_tuples(Run *run, KeyNode *source, GjKeySet *set);
+static void add_tuples(GjKeyProgram *program, KeyNode *source, GjKeySet *set);
 static bool read_elements(KeyNode *source, ExprContext *econtext, Elements *arrays);
 static void add_tuple(GjKeyProgram *program, KeyNode *source, GjKeySet *set,
 					  const Elements *arrays, const int *positions);
 static void add_except_array(KeyNode *source, GjKeySet *set, Datum value, bool isnull);
 static bool may_contain_nulls(ArrayType *array);
-static void keys_release(GjKeyUser *user);
+static void keys_release(GjKeyProgram *program);
 static GjKeyShare *attach(EState *estate);
 static void forget_share(void *share);
-static int	read_params(const GjKeyRequest *request, ParamValue **values);
+static int	read_params(const GjKeyProgram *program, ParamValue **values);
 static void read_param(const Param *param, ExprContext *econtext, ParamValue *type,
 					   ParamValue *value);
-static bool replace_value(GjKeyUser *user, const GjKeyRequest *request,
-						  const ParamValue *params, int nparams);
-static GjSharedKeys *find_keys(GjKeyShare *share, const GjKeyRequest *request,
-							   const ParamValue *params, int nparams);
-static bool is_asked_for(const GjSharedKeys *keys, const GjKeyRequest *request,
+static bool replace_value(GjKeyProgram *program, const ParamValue *params, int nparams);
+static GjSharedKeys *find_keys(const GjKeyProgram *program, const ParamValue *params, int nparams);
+static bool is_asked_for(const GjSharedKeys *keys, const GjKeyProgram *program,
 						 const ParamValue *params, int nparams);
 static bool is_same_value(const ParamValue *had, const ParamValue *has);
-static GjSharedKeys *create_keys(GjKeyShare *share, const GjKeyRequest *request);
-static void note_params(GjSharedKeys *keys, const GjKeyRequest *request);
+static GjSharedKeys *create_keys(GjKeyProgram *program);
+static void note_params(GjSharedKeys *keys, const GjKeyProgram *program);
 
 static dlist_head shares = DLIST_STATIC_INIT(shares);
 
 /*
- * Prepare a key plan and its condition.  The index and its codec, which may be NULL, save look-ups.
+ * Prepare a key plan and its condition for an index, which is NULL for EXPLAIN, with this codec
  */
 GjKeyProgram *
 GjKeyProgramInit(List *key_plan, Expr *condition, PlanState *parent, Relation index,
 				 const GjCodec *codec)
 {
 	GjKeyProgram *program = palloc0_object(GjKeyProgram);
-	KeyReader	reader = {.program = program,.parent = parent,.index = index,.codec = codec,
+	KeyReader	reader = {.program = program,.index = index,.codec = codec,
 	.steps = {get_part(key_plan, GJ_KEY_PLAN_STEPS)}};
 	KeyNode    *root;
 
+	program->parent = parent;
+	program->key_width = index != NULL ? GjIndexKeyWidth(index) : 0;
 	program->key_plan = key_plan;
 	program->root = root = read_node(&reader, condition);
 	Assert(reader.steps.next == list_length(reader.steps.steps));
@@ -238,7 +232,7 @@ read_source(KeyReader *reader, KeyNode *source, Expr *condition)
 	}
 	else
 	{
-		source->value = ExecInitExpr((Expr *) value, reader->parent);
+		source->value = ExecInitExpr((Expr *) value, program->parent);
 		source->converter.values_last = lives_as_long(value);
 		program->values = lappend(program->values, value);
 	}
@@ -285,7 +279,7 @@ init_arrays(KeyReader *reader, KeyNode *source, List *arrays)
 
 	source->arrays = palloc_array(ExprState *, list_length(arrays));
 	foreach(lc, arrays)
-		source->arrays[source->narrays++] = ExecInitExpr(lfirst(lc), reader->parent);
+		source->arrays[source->narrays++] = ExecInitExpr(lfirst(lc), program->parent);
 	program->key_is_part = source->narrays ==
 		list_length(get_part(program->key_plan, GJ_KEY_PLAN_PART_OPERATORS));
 	program->values = lappend(program->values, arrays);
@@ -416,40 +410,36 @@ source_collect_params(Node *node, void *arg)
  * below the given one.
  */
 GjKeySet *
-GjKeyProgramRun(GjKeyProgram *program, ExprContext *econtext, MemoryContext context,
-				int key_width)
+GjKeyProgramRun(GjKeyProgram *program, MemoryContext context)
 {
-	Run			run = {.program = program,.econtext = econtext,.context = context,
-	.key_width = key_width};
-
-	return run_node(&run, program->root);
+	return run_node(program, program->root, context);
 }
 
 static GjKeySet *
-run_node(Run *run, KeyNode *node)
+run_node(GjKeyProgram *program, KeyNode *node, MemoryContext context)
 {
 	GjKeySet   *set;
 
 	check_stack_depth();
 	if (node->step == GJ_STEP_AND)
-		return run_and(run, node->operands);
+		return run_and(program, node->operands, context);
 	if (node->step == GJ_STEP_OR)
-		return run_or(run, node->operands);
-	set = create_set(run);
-	add_source(run, node, set);
+		return run_or(program, node->operands, context);
+	set = GjKeySetCreate(context, program->key_width);
+	add_source(program, node, set);
 	GjKeySetFinish(set);
 	return set;
 }
 
 static GjKeySet *
-run_and(Run *run, List *operands)
+run_and(GjKeyProgram *program, List *operands, MemoryContext context)
 {
-	GjKeySet   *set = run_node(run, linitial(operands));
+	GjKeySet   *set = run_node(program, linitial(operands), context);
 	ListCell   *lc;
 
 	for_each_from(lc, operands, 1)
 	{
-		GjKeySet   *other = run_node(run, lfirst(lc));
+		GjKeySet   *other = run_node(program, lfirst(lc), context);
 
 		GjKeySetIntersect(set, other);
 		GjKeySetFree(other);
@@ -462,9 +452,9 @@ run_and(Run *run, List *operands)
  * set.
  */
 static GjKeySet *
-run_or(Run *run, List *operands)
+run_or(GjKeyProgram *program, List *operands, MemoryContext context)
 {
-	GjKeySet   *set = create_set(run);
+	GjKeySet   *set = GjKeySetCreate(context, program->key_width);
 	List	   *others = NIL;
 	ListCell   *lc;
 
@@ -473,9 +463,9 @@ run_or(Run *run, List *operands)
 		KeyNode    *node = lfirst(lc);
 
 		if (node->step == GJ_STEP_SOURCE && adds_keys(node->kind))
-			add_source(run, node, set);
+			add_source(program, node, set);
 		else
-			others = lappend(others, run_node(run, node));
+			others = lappend(others, run_node(program, node, context));
 	}
 	GjKeySetFinish(set);
 
@@ -498,33 +488,28 @@ adds_keys(GjSourceKind kind)
 		kind == GJ_SOURCE_PRODUCT || GjSourceIsRange(kind);
 }
 
-static GjKeySet *
-create_set(Run *run)
-{
-	return GjKeySetCreate(run->context, run->key_width);
-}
-
 /*
  * Evaluate a source.  Its value and the detoasted copy of it are in the per-tuple memory, which is
  * reset when the keys have been copied.
  */
 static void
-add_source(Run *run, KeyNode *source, GjKeySet *set)
+add_source(GjKeyProgram *program, KeyNode *source, GjKeySet *set)
 {
-	MemoryContext old = MemoryContextSwitchTo(run->econtext->ecxt_per_tuple_memory);
+	ExprContext *econtext = program->parent->ps_ExprContext;
+	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 	Datum		value;
 	bool		isnull = false;
 
 	if (source->arrays != NULL)
-		add_tuples(run, source, set);
+		add_tuples(program, source, set);
 	else
 	{
 		value = source->value == NULL ? BoolGetDatum(true) :
-			ExecEvalExpr(source->value, run->econtext, &isnull);
+			ExecEvalExpr(source->value, econtext, &isnull);
 		source_add_value(source, set, value, isnull);
 	}
 	MemoryContextSwitchTo(old);
-	ResetExprContext(run->econtext);
+	ResetExprContext(econtext);
 }
 
 static void
@@ -607,9 +592,8 @@ source_add_range(GjSourceKind kind, GjKeySet *set, int64 bound)
  * single element; see plan/tuples.c.
  */
 static void
-add_tuples(Run *run, KeyNode *source, GjKeySet *set)
+add_tuples(GjKeyProgram *program, KeyNode *source, GjKeySet *set)
 {
-	GjKeyProgram *program = run->program;
 	Elements	arrays[INDEX_MAX_KEYS];
 	int			positions[INDEX_MAX_KEYS] = {0};
 	int			n = 0;
@@ -621,7 +605,7 @@ add_tuples(Run *run, KeyNode *source, GjKeySet *set)
 	if (set->entry_exact == NULL && program->tests_entries)
 		set->entry_exact = GjExactCreate(set->context, program->nparts - 1, program->parts + 1,
 										 false, 0);
-	if (!read_elements(source, run->econtext, arrays))
+	if (!read_elements(source, program->parent->ps_ExprContext, arrays))
 		return;
 
 	for (int i = 0; i < source->narrays; i++)
@@ -735,39 +719,35 @@ may_contain_nulls(ArrayType *array)
  */
 
 /*
- * Return the requested set as a whole.  It and its parts are valid until the user releases it or
- * takes another set.
+ * Return the set, or the part of it that the table at the end of this path of partitions can have,
+ * in the given memory.  Both are valid until the program forgets its set or takes another one.
  */
 const GjKeySet *
-GjKeysTake(GjKeyUser *user, EState *estate, const GjKeyRequest *request)
+GjKeysTake(GjKeyProgram *program, List *partitions, MemoryContext context)
 {
 	ParamValue *params;
-	int			nparams = read_params(request, &params);
+	int			nparams = read_params(program, &params);
 
-	if (user->keys != NULL && replace_value(user, request, params, nparams))
+	if (program->keys == NULL || !replace_value(program, params, nparams))
 	{
-		ResetExprContext(request->econtext);
-		return user->keys->set;
+		keys_release(program);
+		if (program->share == NULL)
+			program->share = attach(program->parent->state);
+		program->keys = find_keys(program, params, nparams);
+		if (program->keys == NULL)
+			program->keys = create_keys(program);
+		program->keys->users++;
 	}
-	keys_release(user);
-	if (user->share == NULL)
-		user->share = attach(estate);
-	user->keys = find_keys(user->share, request, params, nparams);
-	if (user->keys == NULL)
-		user->keys = create_keys(user->share, request);
-	user->keys->users++;
-	user->routes = user->keys->routes;
-	ResetExprContext(request->econtext);
-	return user->keys->set;
+	ResetExprContext(program->parent->ps_ExprContext);
+	return GjKeyRoutesTake(program->keys->routes, partitions, context);
 }
 
 static void
-keys_release(GjKeyUser *user)
+keys_release(GjKeyProgram *program)
 {
-	GjSharedKeys *keys = user->keys;
+	GjSharedKeys *keys = program->keys;
 
-	user->keys = NULL;
-	user->routes = NULL;
+	program->keys = NULL;
 	if (keys == NULL || --keys->users > 0)
 		return;
 	keys->share->sets = list_delete_ptr(keys->share->sets, keys);
@@ -778,10 +758,10 @@ keys_release(GjKeyUser *user)
  * Release the set, unless its next value will take the place of the one that it has
  */
 void
-GjKeysForget(GjKeyUser *user, const GjKeyProgram *program)
+GjKeysForget(GjKeyProgram *program)
 {
-	if (!program->is_one_value || user->keys == NULL || user->keys->users > 1)
-		keys_release(user);
+	if (!program->is_one_value || program->keys == NULL || program->keys->users > 1)
+		keys_release(program);
 }
 
 /*
@@ -790,11 +770,9 @@ GjKeysForget(GjKeyUser *user, const GjKeyProgram *program)
  * table.  Returns false if the set has to be made anew.
  */
 static bool
-replace_value(GjKeyUser *user, const GjKeyRequest *request, const ParamValue *params, int nparams)
+replace_value(GjKeyProgram *program, const ParamValue *params, int nparams)
 {
-	GjSharedKeys *keys = user->keys;
-	GjKeyProgram *program = request->program;
-	Run			run = {.program = program,.econtext = request->econtext};
+	GjSharedKeys *keys = program->keys;
 
 	if (!program->is_one_value || keys->users > 1 || keys->nparams != nparams ||
 		keys->program != program || GjKeyRoutesAreUsed(keys->routes))
@@ -807,7 +785,7 @@ replace_value(GjKeyUser *user, const GjKeyRequest *request, const ParamValue *pa
 	for (int i = 0; i < nparams; i++)
 		keys->params[i] = params[i];
 	GjKeySetRestart(keys->set);
-	add_source(&run, program->root, keys->set);
+	add_source(program, program->root, keys->set);
 	GjKeySetFinish(keys->set);
 	return true;
 }
@@ -816,12 +794,12 @@ replace_value(GjKeyUser *user, const GjKeyRequest *request, const ParamValue *pa
  * Stop using sets of this query.  The last user closes the partitioned tables.
  */
 void
-GjKeysEnd(GjKeyUser *user)
+GjKeysEnd(GjKeyProgram *program)
 {
-	GjKeyShare *share = user->share;
+	GjKeyShare *share = program->share;
 
-	keys_release(user);
-	user->share = NULL;
+	keys_release(program);
+	program->share = NULL;
 	if (share == NULL || --share->users > 0)
 		return;
 
@@ -868,18 +846,17 @@ forget_share(void *share)
  * Read the values of the executor's parameters, in the per-tuple memory
  */
 static int
-read_params(const GjKeyRequest *request, ParamValue **values)
+read_params(const GjKeyProgram *program, ParamValue **values)
 {
-	List	   *params = request->program->params;
-	ParamValue *types = request->program->param_types;
-	MemoryContext old = MemoryContextSwitchTo(request->econtext->ecxt_per_tuple_memory);
+	ExprContext *econtext = program->parent->ps_ExprContext;
+	MemoryContext old = MemoryContextSwitchTo(econtext->ecxt_per_tuple_memory);
 	int			nparams = 0;
 	ListCell   *lc;
 
-	*values = palloc_array(ParamValue, list_length(params));
-	foreach(lc, params)
+	*values = palloc_array(ParamValue, list_length(program->params));
+	foreach(lc, program->params)
 	{
-		read_param(lfirst(lc), request->econtext, &types[nparams], &(*values)[nparams]);
+		read_param(lfirst(lc), econtext, &program->param_types[nparams], &(*values)[nparams]);
 		nparams++;
 	}
 	MemoryContextSwitchTo(old);
@@ -902,25 +879,25 @@ read_param(const Param *param, ExprContext *econtext, ParamValue *type, ParamVal
 }
 
 static GjSharedKeys *
-find_keys(GjKeyShare *share, const GjKeyRequest *request, const ParamValue *params, int nparams)
+find_keys(const GjKeyProgram *program, const ParamValue *params, int nparams)
 {
 	ListCell   *lc;
 
-	foreach(lc, share->sets)
+	foreach(lc, program->share->sets)
 	{
-		if (is_asked_for(lfirst(lc), request, params, nparams))
+		if (is_asked_for(lfirst(lc), program, params, nparams))
 			return lfirst(lc);
 	}
 	return NULL;
 }
 
 static bool
-is_asked_for(const GjSharedKeys *keys, const GjKeyRequest *request, const ParamValue *params,
+is_asked_for(const GjSharedKeys *keys, const GjKeyProgram *program, const ParamValue *params,
 			 int nparams)
 {
-	if (keys->key_width != request->key_width || keys->nparams != nparams ||
-		!equal(keys->program->key_plan, request->program->key_plan) ||
-		!equal(keys->program->values, request->program->values))
+	if (keys->program->key_width != program->key_width || keys->nparams != nparams ||
+		!equal(keys->program->key_plan, program->key_plan) ||
+		!equal(keys->program->values, program->values))
 		return false;
 
 	for (int i = 0; i < nparams; i++)
@@ -945,21 +922,20 @@ is_same_value(const ParamValue *had, const ParamValue *has)
 }
 
 static GjSharedKeys *
-create_keys(GjKeyShare *share, const GjKeyRequest *request)
+create_keys(GjKeyProgram *program)
 {
+	GjKeyShare *share = program->share;
 	MemoryContext query = share->router.estate->es_query_cxt;
-	GjKeySet   *set = GjKeyProgramRun(request->program, request->econtext, query,
-									  request->key_width);
+	GjKeySet   *set = GjKeyProgramRun(program, query);
 	MemoryContext old = MemoryContextSwitchTo(set->context);
 	GjSharedKeys *keys = palloc0(sizeof(GjSharedKeys));
 
 	keys->share = share;
 	keys->context = set->context;	/* its own memory, too */
 	keys->set = set;
-	keys->program = request->program;
-	keys->key_width = request->key_width;
+	keys->program = program;
 	keys->routes = GjKeyRoutesCreate(&share->router, set->context, set);
-	note_params(keys, request);
+	note_params(keys, program);
 
 	MemoryContextSwitchTo(query);
 	share->sets = lappend(share->sets, keys);
@@ -971,11 +947,11 @@ create_keys(GjKeyShare *share, const GjKeyRequest *request)
  * Record the values that the set was built from, after all subqueries that it needed have run
  */
 static void
-note_params(GjSharedKeys *keys, const GjKeyRequest *request)
+note_params(GjSharedKeys *keys, const GjKeyProgram *program)
 {
 	ParamValue *params;
 
-	keys->nparams = read_params(request, &params);
+	keys->nparams = read_params(program, &params);
 	keys->params = palloc_array(ParamValue, keys->nparams);
 	for (int i = 0; i < keys->nparams; i++)
 	{
