@@ -53,6 +53,8 @@ EXPLAIN (COSTS OFF) SELECT a, b FROM big WHERE (a, b) IN ((1, 2), (3000000000, 4
 SELECT compare('SELECT * FROM big WHERE (a, b) IN ((1, 2), (3000000000, 4), (3, 4), (5, 3000000000))');
 SELECT compare('SELECT * FROM big WHERE (a, b) IN ((1, 2), (3, 4.0), (3, 4.5))');
 SELECT compare('SELECT * FROM big WHERE (a = 1::int2 AND b = 2::int8) OR (a = 3::int8 AND b = 4::int2) OR (a = 5 AND 6 = b)');
+EXPLAIN (COSTS OFF) SELECT a, b FROM big WHERE (1 = a AND 2::int8 = b) OR (3::int2 = a AND 4 = b);
+SELECT compare('SELECT * FROM big WHERE (1 = a AND 2::int8 = b) OR (3::int2 = a AND 4 = b)');
 -- NULL: neither in the list nor in a row
 SELECT compare('SELECT * FROM big WHERE (a, b) IN ((1, NULL), (NULL, 2), (3, 4))');
 SELECT compare('SELECT * FROM big WHERE (a = 1 AND b IS NULL) OR (a = 3 AND b = 4)');
