@@ -14,7 +14,7 @@
  *	  COALESCE(x, false)	is x
  *	  key <> value,
  *	  key <> ALL (array)	are the intervals between the values
- *	  key < value			is an interval; rangeops.c has the operators
+ *	  key < value			is an interval; comparison.c has the operators
  *	  key IS NULL			is the set of NULL keys, if the index stores them
  *
  * We never negate one of these: PostgreSQL has already pushed NOT down to the comparisons, and we
@@ -468,49 +468,6 @@ fold_coalesce(Fold *cx, CoalesceExpr *expr)
 			return NULL;
 	}
 	return fold(cx, linitial(expr->args));
-}
-
-/*
- * Read a clause as a comparison of a column with a value, in either order, or with an array
- *
- * The caller decides what a column is, and asks the left side first.
- */
-bool
-GjReadComparison(Node *clause, GjIsColumn is_column, void *reader, GjComparison *comparison)
-{
-	List	   *args;
-
-	if (IsA(clause, OpExpr))
-	{
-		const OpExpr *op = (const OpExpr *) clause;
-
-		args = op->args;
-		*comparison = (GjComparison) {.opno = op->opno,.collation = op->inputcollid};
-	}
-	else if (IsA(clause, ScalarArrayOpExpr))
-	{
-		const ScalarArrayOpExpr *op = (const ScalarArrayOpExpr *) clause;
-
-		args = op->args;
-		*comparison = (GjComparison) {.opno = op->opno,.collation = op->inputcollid,
-		.is_array = true,.is_any = op->useOr};
-	}
-	else
-		return false;
-
-	if (list_length(args) != 2)
-		return false;
-	comparison->column = linitial(args);
-	comparison->value = lsecond(args);
-	if (is_column(reader, linitial(args)))
-		return true;
-	if (comparison->is_array || !is_column(reader, lsecond(args)))
-		return false;
-	comparison->column = lsecond(args);
-	comparison->value = linitial(args);
-	comparison->opno = get_commutator(comparison->opno);
-	comparison->is_turned = true;
-	return OidIsValid(comparison->opno);
 }
 
 /*

@@ -22,9 +22,6 @@
  * c = 1 / x", the value 1 / x is not evaluated if x is 0.  So a value that can fail is accepted
  * only if the clause evaluates it for each row.
  *
- * We recognize operators by their place in the btree operator family of the column's type, not by
- * their names.
- *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
  */

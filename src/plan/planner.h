@@ -233,11 +233,7 @@ extern bool GjFindInParent(PlannerInfo *root, Index *relid, AttrNumber *attno);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
 
-typedef bool (*GjIsColumn) (void *reader, Node *expr);
-
 /* conditions.c: conditions on the key */
-extern bool GjReadComparison(Node *clause, GjIsColumn is_column, void *reader,
-							 GjComparison *comparison);
 extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 									RestrictInfo *rinfo, const char **refused);
 extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -253,7 +249,9 @@ extern bool GjMayFail(Node *node, void *root);
 
 extern Expr *GjMakeArray(Oid type, List *values);
 
-/* rangeops.c: comparisons, and ranges of keys */
+/* comparison.c: comparisons, and ranges of keys */
+extern bool GjReadComparison(Node *clause, bool (*is_column) (void *reader, Node *expr),
+							 void *reader, GjComparison *comparison);
 extern bool GjFindOperator(Oid opno, Oid *left, Oid *right, GjFilterOperator *operator);
 extern bool GjFindRange(const IndexOptInfo *index, Oid opno, GjSource *source, const char **why);
 

@@ -1,7 +1,11 @@
 /*-------------------------------------------------------------------------
  *
- * rangeops.c
- *	  Which comparisons of the key ask for a range of its codes.
+ * comparison.c
+ *	  Comparisons of a column with a value: which side is the column, what the operator means, and
+ *	  whether it asks for a range of an index's codes.
+ *
+ * Operators are recognized by their place in the btree operator family of the column's type, not by
+ * their names.
  *
  * An index has codes, and a range of values is a range of codes only if both have the same order.
  * An operator family tells which values are equal, not their order: codes of oids and enums are not
@@ -40,46 +44,47 @@ static bool has_range(Oid type);
 static bool range_is_time(Oid type);
 
 /*
- * Return true if an operator, with the key or a cast of it on the left, asks for a range that the
- * index answers; then fill in the comparison and the conversion of its right side to a key
+ * Read a clause as a comparison of a column with a value, in either order, or with an array
  *
- * If it is another comparison of order, *why becomes the reason why it is not answered.
+ * The caller decides what a column is, and asks the left side first.
  */
 bool
-GjFindRange(const IndexOptInfo *index, Oid opno, GjSource *source, const char **why)
+GjReadComparison(Node *clause, bool (*is_column) (void *reader, Node *expr), void *reader,
+				 GjComparison *comparison)
 {
-	static const GjSourceKind kinds[] = {
-		[GJ_FILTER_LT] = GJ_SOURCE_BELOW,[GJ_FILTER_LE] = GJ_SOURCE_AT_MOST,
-		[GJ_FILTER_GE] = GJ_SOURCE_AT_LEAST,[GJ_FILTER_GT] = GJ_SOURCE_ABOVE
-	};
-	Oid			key_type = index->opcintype[0];
-	GjFilterOperator operator;
-	Oid			left;
-	Oid			right;
+	List	   *args;
 
-	if (opno < FirstNormalObjectId && GjFindOperator(opno, &left, &right, &operator) &&
-		operator != GJ_FILTER_EQ && operator != GJ_FILTER_NE && has_range(left) &&
-		cast_keeps_key(key_type, source->cast, left) &&
-		has_values_as_codes(index, key_type) && has_values_as_codes(index, right))
+	if (IsA(clause, OpExpr))
 	{
-		source->kind = kinds[operator];
-		source->conversion = GJ_CONVERT_CODEC;
-		source->value_type = right;
-		source->family = index->opfamily[0];
-		source->collation = index->indexcollations[0];
-		return true;
-	}
+		const OpExpr *op = (const OpExpr *) clause;
 
-	if (!GjChoiceIsNoted() || !is_ordering(opno))
-		return false;
-	op_input_types(opno, &left, &right);
-	if (range_is_time(left) && range_is_time(right) && left != right)
-		*why = "compares the key with a time of another unit or zone";
-	else if (OidIsValid(source->cast))
-		*why = "casts the key, and is a range";
+		args = op->args;
+		*comparison = (GjComparison) {.opno = op->opno,.collation = op->inputcollid};
+	}
+	else if (IsA(clause, ScalarArrayOpExpr))
+	{
+		const ScalarArrayOpExpr *op = (const ScalarArrayOpExpr *) clause;
+
+		args = op->args;
+		*comparison = (GjComparison) {.opno = op->opno,.collation = op->inputcollid,
+		.is_array = true,.is_any = op->useOr};
+	}
 	else
-		*why = "is a range, and the index does not keep the order of the key's type";
-	return false;
+		return false;
+
+	if (list_length(args) != 2)
+		return false;
+	comparison->column = linitial(args);
+	comparison->value = lsecond(args);
+	if (is_column(reader, linitial(args)))
+		return true;
+	if (comparison->is_array || !is_column(reader, lsecond(args)))
+		return false;
+	comparison->column = lsecond(args);
+	comparison->value = linitial(args);
+	comparison->opno = get_commutator(comparison->opno);
+	comparison->is_turned = true;
+	return OidIsValid(comparison->opno);
 }
 
 /*
@@ -141,6 +146,49 @@ types_are_known(Oid left, Oid right)
 		default:
 			return false;
 	}
+}
+
+/*
+ * Return true if an operator, with the key or a cast of it on the left, asks for a range that the
+ * index answers; then fill in the comparison and the conversion of its right side to a key
+ *
+ * If it is another comparison of order, *why becomes the reason why it is not answered.
+ */
+bool
+GjFindRange(const IndexOptInfo *index, Oid opno, GjSource *source, const char **why)
+{
+	static const GjSourceKind kinds[] = {
+		[GJ_FILTER_LT] = GJ_SOURCE_BELOW,[GJ_FILTER_LE] = GJ_SOURCE_AT_MOST,
+		[GJ_FILTER_GE] = GJ_SOURCE_AT_LEAST,[GJ_FILTER_GT] = GJ_SOURCE_ABOVE
+	};
+	Oid			key_type = index->opcintype[0];
+	GjFilterOperator operator;
+	Oid			left;
+	Oid			right;
+
+	if (opno < FirstNormalObjectId && GjFindOperator(opno, &left, &right, &operator) &&
+		operator != GJ_FILTER_EQ && operator != GJ_FILTER_NE && has_range(left) &&
+		cast_keeps_key(key_type, source->cast, left) &&
+		has_values_as_codes(index, key_type) && has_values_as_codes(index, right))
+	{
+		source->kind = kinds[operator];
+		source->conversion = GJ_CONVERT_CODEC;
+		source->value_type = right;
+		source->family = index->opfamily[0];
+		source->collation = index->indexcollations[0];
+		return true;
+	}
+
+	if (!GjChoiceIsNoted() || !is_ordering(opno))
+		return false;
+	op_input_types(opno, &left, &right);
+	if (range_is_time(left) && range_is_time(right) && left != right)
+		*why = "compares the key with a time of another unit or zone";
+	else if (OidIsValid(source->cast))
+		*why = "casts the key, and is a range";
+	else
+		*why = "is a range, and the index does not keep the order of the key's type";
+	return false;
 }
 
 /*
