@@ -174,8 +174,6 @@ GjFindRange(const IndexOptInfo *index, Oid opno, GjSource *source, const char **
 		source->kind = kinds[operator];
 		source->conversion = GJ_CONVERT_CODEC;
 		source->value_type = right;
-		source->family = index->opfamily[0];
-		source->collation = index->indexcollations[0];
 		return true;
 	}
 

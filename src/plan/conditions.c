@@ -110,7 +110,7 @@ static bool value_is_usable(Fold *cx, Node *value);
 static GjKeyNode *make_node(GjStep step, List *operands);
 static List *key_merge_values(List *operands);
 static GjKeyNode *make_array_source(List *nodes);
-static Expr *add_step(GjKeyNode *node, Expr *key, List **lists);
+static Expr *add_step(GjKeyNode *node, Expr *key, List **steps);
 static Expr *tuples_clause(const GjSource *source, Expr *key);
 static Expr *make_any(Oid opno, Expr *left, Expr *array, bool is_any);
 static Expr *make_null_test(Expr *arg, NullTestType type);
@@ -123,7 +123,7 @@ static bool function_may_fail(Oid function, void *context);
 static bool runs_subquery(PlannerInfo *root, const Param *param);
 static GjKeyNode *make_source(const GjSource *source);
 static GjKeyNode *make_and(List *operands);
-static GjKeyNode *make_null_node(const IndexOptInfo *index, GjSourceKind kind);
+static GjKeyNode *make_null_node(GjSourceKind kind);
 static GjKeyNode *fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr,
 								List *siblings, bool *exact, bool *must_wait);
 static bool has_subquery(Node *node, void *root);
@@ -179,7 +179,7 @@ GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, Restri
 	if (may_go_first(rel, index, rinfo))
 		node = fold_clause(&cx, (Node *) rinfo->clause);
 	if (node != NULL && node->source.conversion == GJ_CONVERT_TEXT_UUID &&
-		!OidIsValid(node->source.rest_proc))
+		!OidIsValid(GjIndexRestProc(index)))
 		node = NULL;			/* the converted uuid would have to be kept */
 	if (node == NULL || node->source.kind != GJ_SOURCE_VALUE)
 	{
@@ -363,19 +363,19 @@ fold_null_test(Fold *cx, NullTest *test)
 {
 	if (!is_null_key((Node *) test, cx->index) || !GjIndexHasNulls(cx->index))
 		return NULL;
-	return make_null_node(cx->index, GJ_SOURCE_NULL);
+	return make_null_node(GJ_SOURCE_NULL);
 }
 
 /*
  * Make a node of all keys, also of NULL keys if these are wanted
  */
 GjKeyNode *
-GjMakeWholeNode(const IndexOptInfo *index, bool nulls)
+GjMakeWholeNode(bool nulls)
 {
-	List	   *nodes = list_make1(make_null_node(index, GJ_SOURCE_NOT_NULL));
+	List	   *nodes = list_make1(make_null_node(GJ_SOURCE_NOT_NULL));
 
 	if (nulls)
-		nodes = lappend(nodes, make_null_node(index, GJ_SOURCE_NULL));
+		nodes = lappend(nodes, make_null_node(GJ_SOURCE_NULL));
 	return make_node(GJ_STEP_OR, nodes);
 }
 
@@ -383,15 +383,9 @@ GjMakeWholeNode(const IndexOptInfo *index, bool nulls)
  * Make a node of all NULL keys, or of all that are not NULL
  */
 static GjKeyNode *
-make_null_node(const IndexOptInfo *index, GjSourceKind kind)
+make_null_node(GjSourceKind kind)
 {
-	GjSource	source = {
-		.kind = kind,
-		.conversion = GJ_CONVERT_CODEC,
-		.family = index->opfamily[0],
-		.collation = index->indexcollations[0],
-		.rest_proc = GjIndexRestProc(index)
-	};
+	GjSource	source = {.kind = kind};
 
 	return make_source(&source);
 }
@@ -639,9 +633,6 @@ look_up_operator(Fold *cx, Oid equality, Oid collation, GjSource *source)
 	}
 	source->conversion = cx->answer.conversion;
 	source->value_type = cx->answer.value_type;
-	source->family = cx->answer.family;
-	source->collation = cx->answer.collation;
-	source->rest_proc = cx->answer.rest_proc;
 	return cx->is_answered;
 }
 
@@ -659,9 +650,6 @@ find_operator(Fold *cx, Oid equality, Oid collation, GjSource *source)
 		get_op_opfamily_properties(equality, family, false, &strategy, &left_type,
 								   &source->value_type);
 		source->conversion = GJ_CONVERT_CODEC;
-		source->family = family;
-		source->collation = cx->index->indexcollations[0];
-		source->rest_proc = GjIndexRestProc(cx->index);
 		return collation_fits(cx, equality, collation) &&
 			codec_fits(cx, equality, source->value_type);
 	}
@@ -703,9 +691,6 @@ find_text_conversion(Fold *cx, Oid equality, Oid collation, GjSource *source)
 	}
 
 	source->value_type = TEXTOID;
-	source->family = cx->index->opfamily[0];
-	source->collation = own;
-	source->rest_proc = GjIndexRestProc(cx->index);
 	switch (source->cast)
 	{
 		case F_TEXT_BPCHAR:
@@ -973,7 +958,9 @@ GjMakeKeyPlan(List *conditions, const IndexOptInfo *index, Expr **condition)
 		nodes = lappend(nodes, ((GjKeyCondition *) lfirst(lc))->node);
 
 	*condition = add_step(make_and(nodes), linitial_node(TargetEntry, index->indextlist)->expr,
-						  lists);
+						  &lists[GJ_KEY_PLAN_STEPS]);
+	lists[GJ_KEY_PLAN_CODEC] = list_make3_oid(index->opfamily[0], index->indexcollations[0],
+											  GjIndexRestProc(index));
 	foreach(lc, conditions)
 	{
 		const GjTuples *tuples = ((GjKeyCondition *) lfirst(lc))->tuples;
@@ -993,10 +980,9 @@ GjMakeKeyPlan(List *conditions, const IndexOptInfo *index, Expr **condition)
  * Add the steps of a node, and return the condition that they belong to
  */
 static Expr *
-add_step(GjKeyNode *node, Expr *key, List **lists)
+add_step(GjKeyNode *node, Expr *key, List **steps)
 {
 	const GjSource *source = &node->source;
-	List	  **steps = &lists[GJ_KEY_PLAN_STEPS];
 	List	   *operands = NIL;
 	ListCell   *lc;
 
@@ -1005,13 +991,10 @@ add_step(GjKeyNode *node, Expr *key, List **lists)
 	{
 		*steps = lappend_int(lappend_int(*steps, source->kind), source->conversion);
 		*steps = lappend_int(lappend_int(*steps, source->value_type), source->opno);
-		if (OidIsValid(source->family))
-			lists[GJ_KEY_PLAN_CODEC] = list_make3_oid(source->family, source->collation,
-													  source->rest_proc);
 		return GjSourceClause(source, key);
 	}
 	foreach(lc, node->operands)
-		operands = lappend(operands, add_step(lfirst(lc), key, lists));
+		operands = lappend(operands, add_step(lfirst(lc), key, steps));
 	return makeBoolExpr(node->step == GJ_STEP_AND ? AND_EXPR : OR_EXPR, operands, -1);
 }
 

@@ -118,7 +118,9 @@ static bool is_eligible(const IndexOptInfo *index);
 static bool add_members(PlannerInfo *root, RelOptInfo *rel, List **tables);
 static void keep_smaller(GjJoinScan **scan, RelOptInfo *table, IndexOptInfo *index,
 						 const GjSource *key);
-static bool is_same_key(const GjSource *a, const GjSource *b);
+static bool is_same_key(const GjSource *a, const IndexOptInfo *of_a, const GjSource *b,
+						const IndexOptInfo *of_b);
+static bool has_same_class(const IndexOptInfo *a, const IndexOptInfo *b);
 static bool scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index,
 						 RelOptInfo *table, GjSource *key);
 static bool is_like_first(PlannerInfo *root, const GjJoinCandidate *cand,
@@ -779,7 +781,7 @@ choose_scan(PlannerInfo *root, const GjJoinCandidate *cand, RelOptInfo *table)
 	covering->index_only = true;
 	if (covering->index == scan->index)
 		return covering;
-	if (is_same_key(&covering->key, &scan->key))
+	if (is_same_key(&covering->key, covering->index, &scan->key, scan->index))
 		scan->other = covering;
 	return scan;
 }
@@ -814,7 +816,8 @@ scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOptInfo *index
 							GjJoinClauseOf(root, cand->rinfo, table, cand->big),
 							cand->small->relids, key, &refused) &&
 		!(GjJoinMarksSmall(cand->kind) && key->cast == F_FLOAT8_INT8) &&
-		(cand->scans == NIL || is_same_key(&cand->key, key));
+		(cand->scans == NIL ||
+		 is_same_key(&cand->key, ((GjJoinScan *) linitial(cand->scans))->index, key, index));
 }
 
 /*
@@ -830,10 +833,7 @@ is_like_first(PlannerInfo *root, const GjJoinCandidate *cand, const IndexOptInfo
 
 	return first != NULL && column != InvalidAttrNumber &&
 		column == column_of_big(root, cand, first->index, first->table) &&
-		index->opfamily[0] == first->index->opfamily[0] &&
-		index->opcintype[0] == first->index->opcintype[0] &&
-		index->indexcollations[0] == first->index->indexcollations[0] &&
-		!GjPassesBarrier(cand->rinfo, table) && !GjIndexIsHashed(index);
+		has_same_class(index, first->index) && !GjPassesBarrier(cand->rinfo, table) && !GjIndexIsHashed(index);
 }
 
 /*
@@ -852,11 +852,19 @@ column_of_big(PlannerInfo *root, const GjJoinCandidate *cand, const IndexOptInfo
 }
 
 static bool
-is_same_key(const GjSource *a, const GjSource *b)
+is_same_key(const GjSource *a, const IndexOptInfo *of_a, const GjSource *b,
+			const IndexOptInfo *of_b)
 {
-	return a->opno == b->opno && a->family == b->family && a->value_type == b->value_type &&
-		a->conversion == b->conversion && a->cast == b->cast &&
-		a->collation == b->collation && a->rest_proc == b->rest_proc;
+	return a->opno == b->opno && a->value_type == b->value_type &&
+		a->conversion == b->conversion && a->cast == b->cast && has_same_class(of_a, of_b) &&
+		GjIndexRestProc(of_a) == GjIndexRestProc(of_b);
+}
+
+static bool
+has_same_class(const IndexOptInfo *a, const IndexOptInfo *b)
+{
+	return a->opfamily[0] == b->opfamily[0] && a->opcintype[0] == b->opcintype[0] &&
+		a->indexcollations[0] == b->indexcollations[0];
 }
 
 /*-------------------------------------------------------------------------

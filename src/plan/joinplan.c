@@ -158,10 +158,10 @@ plan_codec(const GjJoinCandidate *cand)
 {
 	const IndexOptInfo *index = ((GjJoinScan *) linitial(cand->scans))->index;
 
-	if (cand->key.conversion == GJ_CONVERT_CODEC)
-		return list_make4_oid(cand->key.family, cand->key.value_type, cand->key.collation,
-							  cand->key.rest_proc);
-	return list_make4_oid(index->opfamily[0], index->opcintype[0], index->indexcollations[0],
+	Oid			type = cand->key.conversion == GJ_CONVERT_CODEC ? cand->key.value_type :
+		index->opcintype[0];
+
+	return list_make4_oid(index->opfamily[0], type, index->indexcollations[0],
 						  GjIndexRestProc(index));
 }
 

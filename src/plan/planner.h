@@ -60,9 +60,6 @@ typedef struct GjSource
 	Oid			cast;			/* function that casts the key, or its output function if it is
 								 * cast to text; or InvalidOid */
 	Oid			value_type;		/* type of the value, or of the array's elements */
-	Oid			family;			/* if values are converted by a codec: the operator family */
-	Oid			collation;		/* and collation, */
-	Oid			rest_proc;		/* the support function of rests, if the index has any */
 	const GjTuples *tuples;		/* GJ_SOURCE_TUPLES, GJ_SOURCE_PRODUCT: value is the key's array */
 } GjSource;
 
@@ -242,7 +239,7 @@ extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *i
 extern List *GjMakeKeyPlan(List *conditions, const IndexOptInfo *index, Expr **condition);
 extern Expr *GjSourceClause(const GjSource *source, Expr *key);
 extern bool GjHashIsHarmless(Oid function);
-extern GjKeyNode *GjMakeWholeNode(const IndexOptInfo *index, bool nulls);
+extern GjKeyNode *GjMakeWholeNode(bool nulls);
 extern bool GjIndexIsHarmless(const IndexOptInfo *index);
 extern Node *GjReadCast(Node *expr, Oid *cast);
 extern bool GjMayFail(Node *node, void *root);

@@ -121,7 +121,7 @@ GjFoldWhole(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, const char 
 	condition = palloc0(sizeof(GjKeyCondition));
 	condition->rinfo = rinfo;
 	condition->exact = true;
-	condition->node = GjMakeWholeNode(index, nulls);
+	condition->node = GjMakeWholeNode(nulls);
 	return list_make1(condition);
 }
 

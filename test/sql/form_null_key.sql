@@ -88,6 +88,15 @@ PREPARE beside(bool) AS SELECT count(*) FROM big WHERE COALESCE((k IS NULL AND $
 EXPLAIN (COSTS OFF) EXECUTE beside(false);
 EXECUTE beside(false);
 EXECUTE beside(true);
+-- Of an index whose codes have rests
+CREATE TABLE ids AS
+	SELECT CASE WHEN i % 10 > 0 THEN md5(i::text)::uuid END AS k FROM generate_series(1, 2000) i;
+CREATE INDEX ids_k ON ids USING gpujoin (k);
+ANALYZE ids;
+PREPARE alone_uuid(bool) AS SELECT count(*) FROM ids WHERE COALESCE(k IS NULL AND $1, false);
+EXPLAIN (COSTS OFF) EXECUTE alone_uuid(true);
+EXECUTE alone_uuid(true);
+EXECUTE alone_uuid(false);
 RESET gpujoin.aggregate;
 
 DROP SCHEMA form_null_key CASCADE;
