@@ -138,7 +138,7 @@ gjd_shape_is_valid(const gjd_shape *shape)
 }
 
 /*
- * A device keeps the bounds of the keys of each strip of a page: of so many rows, or fewer in the
+ * A device keeps the bounds of the keys of each strip of a page: of this many rows, or fewer in the
  * last one. A search of a few keys in an ordered column reads little more than their tiles, however
  * many slots pages have.
  */
@@ -166,7 +166,7 @@ gjd_shape_page_bytes(const gjd_shape *shape)
 #define GJD_EXTENT_BYTES ((uint64_t) 16 << 20) /* device memory is given to columns in these */
 
 /*
- * An extent holds whole pages, and a multiple of so many rows: kernels divide it into whole tiles,
+ * An extent holds whole pages, and a multiple of this many rows: kernels divide it into whole tiles,
  * and need no code for partial ones.
  */
 #define GJD_EXTENT_ROWS 4096u

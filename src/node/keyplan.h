@@ -64,8 +64,8 @@ typedef enum GjConversion
 /*
  * A step of a condition on the key, or of a filter of entries (node/scanplan.h)
  *
- * The condition itself is an expression of PostgreSQL's, among those that the planner adjusts.  Each
- * step says what one of its subexpressions means to us, in prefix order; integers may follow.
+ * The condition itself is an expression of PostgreSQL's, among those that the planner adjusts.
+ * Each step says what one of its subexpressions means to us, in prefix order; integers may follow.
  * Columns are those of the index, from 0: the key, then the INCLUDE columns.
  */
 typedef enum GjStep

@@ -359,8 +359,8 @@ get_cast(Node *expr)
 }
 
 /*
- * Return true if the words of the column tell whether values of this type are equal.  Those of texts
- * do not if the collation treats different bytes as equal.
+ * Return true if the words of the column tell whether values of this type are equal.  Those of
+ * texts do not if the collation treats different bytes as equal.
  */
 static bool
 has_values(const Maker *maker, Node *compared, Oid type, Oid collation)

@@ -335,7 +335,7 @@ extern List *GjBareClauses(List *rinfos);
 extern bool GjClauseJoinsSides(const GjJoinCandidate *cand, RestrictInfo *rinfo);
 extern Node *GjMatchColumns(Node *node, List *columns);
 
-/* joinpart.c: the parts of a join's key: a Var of the big side, equal to a value of the small one */
+/* joinpart.c: the parts of a join's key: a Var of the big side, equal to a value of the small */
 extern List *GjFindJoinParts(PlannerInfo *root, const GjJoinCandidate *cand);
 extern bool GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjComparison *part);
 extern void GjFindJoinTuples(PlannerInfo *root, const GjJoinCandidate *cand, GjJoinScan *scan);

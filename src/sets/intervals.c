@@ -10,8 +10,8 @@
  * Both ends belong to an interval, so that every integer can be one, and nothing is reserved.  To
  * make an interval of key < value, the caller subtracts one, unless there is no smaller integer.
  *
- * NOT IN asks for the intervals between the excluded keys.  The set keeps these, too, as a list that
- * is looked up in place of many intervals, which would have to be bisected.
+ * NOT IN asks for the intervals between the excluded keys.  The set keeps these, too, as a list
+ * that is looked up in place of many intervals, which would have to be bisected.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------

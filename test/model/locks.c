@@ -93,7 +93,7 @@ do_conflict(int a, int b)
 	return a != NO && b != NO && (a == EXCLUSIVE || b == EXCLUSIVE || (a == UPDATE && b == UPDATE));
 }
 
-/* Does a mode conflict with what others have, or await in the first n places of the queue? */
+/* Return true if a mode conflicts with one that others have, or await in the first n places */
 static bool
 is_blocked(const Lock *lock, int p, int mode, int n)
 {

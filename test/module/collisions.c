@@ -24,7 +24,7 @@
 #define SAME_HASH				UINT64CONST(0x1234)
 #define GOLDEN					UINT64CONST(0x9E3779B97F4A7C15)
 
-/* What a test does with the keys */
+/* The use of the keys in a test */
 typedef enum CollisionKind
 {
 	COLLIDE_GROUPS,				/* they form groups, */

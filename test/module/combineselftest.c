@@ -29,7 +29,7 @@
 
 PG_FUNCTION_INFO_V1(gpujoin_combine_selftest);
 
-/* What a plain loop has found */
+/* The results of a plain loop */
 typedef struct Totals
 {
 	uint64		rows[KEYS];
