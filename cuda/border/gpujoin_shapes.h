@@ -166,8 +166,8 @@ gjd_shape_page_bytes(const gjd_shape *shape)
 #define GJD_EXTENT_BYTES ((uint64_t) 16 << 20) /* device memory is given to columns in these */
 
 /*
- * An extent holds whole pages, and a multiple of this many rows: kernels divide it into whole tiles,
- * and need no code for partial ones.
+ * An extent holds whole pages, and a multiple of this many rows: kernels divide it into whole
+ * tiles, and need no code for partial ones.
  */
 #define GJD_EXTENT_ROWS 4096u
 
