@@ -9,13 +9,8 @@
  * btree.  With 10,000 elements that takes ten times as long as GpuScan; with one to ten, GpuScan
  * is as fast, though its formulas charge more.  So if PostgreSQL's path rests on that guess, and
  * ours is the cheaper one for as many keys as we expect (gpujoin.assumed_keys), we offer it for
- * slightly less than PostgreSQL's.  Where ours is the dearer one, as beside many rows that are not
- * sorted yet, it keeps its own cost.
- *
- * The plans above see the cost that PostgreSQL's path has, so they are those of PostgreSQL.
- *
- * We assume that PostgreSQL's cost is proportional to the number of keys, as its cost of an index
- * scan for an array nearly is.
+ * slightly less than PostgreSQL's, whose cost we assume to be proportional to the number of keys.
+ * Where ours is the dearer one, as beside many rows that are not sorted yet, it keeps its own cost.
  *
  * A join with rows that unnest() makes of parameters rests on the same guess.  If PostgreSQL looks
  * these rows up in an index, one by one, our GpuJoin is offered for slightly less.  The planner
@@ -38,8 +33,8 @@
 #include "node/scanplan.h"
 #include "planner.h"
 
-/* Factor by which a path of ours costs less than the path that it replaces */
-#define TRIFLE					0.9999
+/* Factor by which ours costs less than PostgreSQL's: add_path() takes costs as equal up to 1 % */
+#define TRIFLE					0.98
 
 static IndexPath *get_index_path(Path *path);
 static bool rests_on_guess(IndexPath *path, List *conditions);
@@ -58,27 +53,27 @@ GjFindGuessedPath(const RelOptInfo *rel, List *conditions)
 	Path	   *cheapest = gj_force ? NULL : GjCheapestOther(rel);
 	IndexPath  *index_path = cheapest == NULL ? NULL : get_index_path(cheapest);
 
-	if (index_path == NULL || GjIndexIsOurs(index_path->indexinfo) ||
-		!rests_on_guess(index_path, conditions))
-		return NULL;
-	return cheapest;
+	return index_path != NULL && !GjIndexIsOurs(index_path->indexinfo) &&
+		rests_on_guess(index_path, conditions) ? cheapest : NULL;
 }
 
 /*
  * Set the costs of a path of ours slightly below those of another one, which rests on the guess, if
- * ours costs less for as many keys as we expect, or rows of unnest(): so much then.  Returns true
- * if the total cost has become lower.
+ * ours costs less for as many keys as we expect, or rows of unnest(): so much then.  The share of
+ * the cost before the first row remains: for LIMIT, looking up one key after another is often
+ * better than a search of all.  Returns true if they were set.
  */
 bool
 GjUndercut(CustomPath *ours, Cost cost, const Path *guessed, double nkeys)
 {
-	Cost		before = ours->path.total_cost;
+	Cost		total = guessed->total_cost * TRIFLE;
 
-	if (cost >= guessed->total_cost * nkeys / GJ_FEWEST_ASSUMED_KEYS)
+	if (ours->path.total_cost <= total ||
+		cost >= guessed->total_cost * nkeys / GJ_FEWEST_ASSUMED_KEYS)
 		return false;
-	ours->path.startup_cost = Min(ours->path.startup_cost, guessed->startup_cost * TRIFLE);
-	ours->path.total_cost = Min(before, guessed->total_cost * TRIFLE);
-	return ours->path.total_cost < before;
+	ours->path.startup_cost *= total / ours->path.total_cost;
+	ours->path.total_cost = total;
+	return true;
 }
 
 /*
@@ -168,7 +163,8 @@ GjUndercutLoop(PlannerInfo *root, RelOptInfo *joinrel)
 	join = list_nth(ours->custom_private, GJ_JOIN_PATH_CANDIDATE);
 	if (!is_loop_over(stock, join->small) || !takes_unknown_arrays(root, join->small))
 		return;
-	(void) GjUndercut(ours, GjJoinCostOf(root, join, gj_assumed_keys), stock, gj_assumed_keys);
+	if (!GjUndercut(ours, GjJoinCostOf(root, join, gj_assumed_keys), stock, gj_assumed_keys))
+		return;
 	GjOfferNote(ours);
 	add_path(joinrel, &ours->path);
 }

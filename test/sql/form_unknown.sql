@@ -89,7 +89,7 @@ BEGIN
 END $$;
 CREATE TABLE costs AS SELECT cost('EXECUTE listed(''{1}'')') AS ours;
 SET gpujoin.enabled = off;
-SELECT ours / cost('EXECUTE listed(''{1}'')') BETWEEN 0.99 AND 1 AS slightly_less FROM costs;
+SELECT ours / cost('EXECUTE listed(''{1}'')') BETWEEN 0.9 AND 0.99 AS slightly_less FROM costs;
 RESET gpujoin.enabled;
 -- Aggregates read it as arrays
 PREPARE summed(int[]) AS SELECT count(*), sum(v) FROM facts WHERE k = ANY ($1);
