@@ -78,8 +78,7 @@ typedef enum GjStep
 	GJ_STEP_TRUTH,				/* a BooleanTest */
 	GJ_STEP_COMPARE,			/* column, its type, type of the value, which operand the value is,
 								 * GjFilterOperator */
-	GJ_STEP_ANY,				/* column, its type, type of the elements: is it equal to any of the
-								 * array, which is operand 1? */
+	GJ_STEP_ANY,				/* the same: is the column equal to any of the array? */
 	GJ_STEP_NULL,				/* column: is it NULL? */
 	GJ_STEP_COLUMN,				/* column, a boolean: its value */
 	GJ_STEP_VALUE				/* the expression, a boolean, is a value */
@@ -96,6 +95,25 @@ static inline int
 GjNextStep(GjStepReader *reader)
 {
 	return list_nth_int(reader->steps, reader->next++);
+}
+
+/*
+ * Return the operands of an expression; NIL for a test for NULL, which has no value
+ */
+static inline List *
+GjOperandsOf(Expr *expr)
+{
+	switch (nodeTag(expr))
+	{
+		case T_OpExpr:
+			return ((OpExpr *) expr)->args;
+		case T_ScalarArrayOpExpr:
+			return ((ScalarArrayOpExpr *) expr)->args;
+		case T_BoolExpr:
+			return ((BoolExpr *) expr)->args;
+		default:
+			return NIL;
+	}
 }
 
 /*

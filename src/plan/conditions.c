@@ -264,13 +264,9 @@ say_why(Fold *cx, RestrictInfo *rinfo, const char **refused)
 static bool
 has_key_as_side(Fold *cx, Expr *clause)
 {
-	List	   *args;
+	List	   *args = GjOperandsOf(clause);
 
-	if (IsA(clause, OpExpr))
-		args = ((OpExpr *) clause)->args;
-	else if (IsA(clause, ScalarArrayOpExpr))
-		args = ((ScalarArrayOpExpr *) clause)->args;
-	else
+	if (!IsA(clause, OpExpr) && !IsA(clause, ScalarArrayOpExpr))
 		return true;
 	return match_key(cx, linitial(args)) || match_key(cx, llast(args));
 }

@@ -324,11 +324,8 @@ add_comparison(Maker *maker, Expr *clause, bool always)
 	entry_add_step(maker, maker->column);
 	entry_add_step(maker, left);
 	entry_add_step(maker, right);
-	if (!comparison.is_array)
-	{
-		entry_add_step(maker, comparison.is_turned ? 0 : 1);
-		entry_add_step(maker, operator);
-	}
+	entry_add_step(maker, comparison.is_turned ? 0 : 1);
+	entry_add_step(maker, operator);
 	maker->cost += test_cost(get_typlen(left),
 							 comparison.is_array ? count_elements(comparison.value) : 1.0);
 	maker->ncolumns++;

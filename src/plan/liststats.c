@@ -85,7 +85,6 @@ static bool is_key_of_ours(const RelOptInfo *rel, AttrNumber attno);
 static RestrictInfo *find_list(const RelOptInfo *rel, AttrNumber attno);
 static bool asks_alone(const RestrictInfo *list, const RelOptInfo *rel, AttrNumber attno);
 static bool is_long_list(const RestrictInfo *clause, AttrNumber attno);
-static const Var *get_column(const ScalarArrayOpExpr *list);
 static double condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel);
 static double mean_selectivity(VariableStatData *vardata, const ScalarArrayOpExpr *list,
 							   Comparison *comparison);
@@ -294,21 +293,12 @@ is_long_list(const RestrictInfo *clause, AttrNumber attno)
 
 	if (clause->norm_selec >= 0 || !IsA(list, ScalarArrayOpExpr) || !list->useOr)
 		return false;
-	column = get_column(list);
+	column = GjStripRelabel(linitial(list->args));
 	if (!IsA(column, Var) || column->varattno != attno)
 		return false;
 
 	array = lsecond(list->args);
 	return IsA(array, Const) && GjEstimateArrayLength(NULL, array) >= MIN_CONSTANTS;
-}
-
-/*
- * Return what a list's values are compared with, without a cast that changes nothing
- */
-static const Var *
-get_column(const ScalarArrayOpExpr *list)
-{
-	return GjStripRelabel(linitial(list->args));
 }
 
 /*
@@ -322,7 +312,7 @@ get_column(const ScalarArrayOpExpr *list)
 static double
 condense(HeapTuple stats, const ScalarArrayOpExpr *list, RelOptInfo *rel)
 {
-	const Var  *column = get_column(list);
+	const Var  *column = GjStripRelabel(linitial(list->args));
 	TypeCacheEntry *type = lookup_type_cache(column->vartype, TYPECACHE_EQ_OPR_FINFO |
 											 TYPECACHE_HASH_PROC_FINFO);
 	VariableStatData own = {0};

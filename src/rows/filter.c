@@ -199,31 +199,25 @@ read_condition(Reader *reader, Condition *condition, Expr *expr)
 	{
 		case GJ_STEP_AND:
 		case GJ_STEP_OR:
-			read_operands(reader, condition, castNode(BoolExpr, expr)->args);
+			read_operands(reader, condition, GjOperandsOf(expr));
 			break;
 		case GJ_STEP_TRUTH:
 			condition->truth = castNode(BooleanTest, expr)->booltesttype;
 			read_operands(reader, condition, list_make1(((BooleanTest *) expr)->arg));
 			break;
 		case GJ_STEP_NOT:
-			read_operands(reader, condition, is_notclause(expr) ? ((BoolExpr *) expr)->args :
+			read_operands(reader, condition, is_notclause(expr) ? GjOperandsOf(expr) :
 						  list_make1(expr));
 			break;
 		case GJ_STEP_COMPARE:
-			read_column(reader, condition);
-			condition->type = GjNextStep(&reader->steps);
-			condition->value_type = GjNextStep(&reader->steps);
-			expr = list_nth(castNode(OpExpr, expr)->args, GjNextStep(&reader->steps));
-			condition->operator = GjNextStep(&reader->steps);
-			note_words(reader, condition);
-			read_value(reader, condition, expr);
-			break;
 		case GJ_STEP_ANY:
 			read_column(reader, condition);
 			condition->type = GjNextStep(&reader->steps);
 			condition->value_type = GjNextStep(&reader->steps);
+			expr = list_nth(GjOperandsOf(expr), GjNextStep(&reader->steps));
+			condition->operator = GjNextStep(&reader->steps);
 			note_words(reader, condition);
-			read_value(reader, condition, lsecond(castNode(ScalarArrayOpExpr, expr)->args));
+			read_value(reader, condition, expr);
 			break;
 		case GJ_STEP_NULL:
 		case GJ_STEP_COLUMN:

@@ -127,7 +127,6 @@ static List *get_part(List *key_plan, GjKeyPlanPart part);
 static bool lives_as_long(Node *value);
 static KeyNode *read_node(KeyReader *reader, Expr *condition);
 static void read_source(KeyReader *reader, KeyNode *source, Expr *condition);
-static List *operands_of(Expr *condition);
 static void init_codec(KeyReader *reader, GjConverter *converter, Oid type, Oid equality);
 static bool codec_has_rests(List *codec);
 static GjExactPart *make_part(Oid family, Oid equality, Oid collation, bool has_rests);
@@ -145,7 +144,7 @@ static void add_tuples(GjKeyProgram *program, KeyNode *source, GjKeySet *set);
 static bool read_elements(KeyNode *source, ExprContext *econtext, Elements *arrays);
 static void add_tuple(GjKeyProgram *program, KeyNode *source, GjKeySet *set,
 					  const Elements *arrays, const int *positions);
-static void add_except_array(KeyNode *source, GjKeySet *set, Datum value, bool isnull);
+static void add_others(KeyNode *source, GjKeySet *set, Datum value);
 static bool may_contain_nulls(ArrayType *array);
 static void keys_release(GjKeyProgram *program);
 static GjKeyShare *attach(EState *estate);
@@ -210,7 +209,7 @@ static void
 read_source(KeyReader *reader, KeyNode *source, Expr *condition)
 {
 	GjKeyProgram *program = reader->program;
-	List	   *operands = operands_of(condition);
+	List	   *operands = GjOperandsOf(condition);
 	Node	   *value = operands != NIL ? llast(operands) : NULL;
 	Oid			type;
 	Oid			opno;
@@ -227,7 +226,7 @@ read_source(KeyReader *reader, KeyNode *source, Expr *condition)
 		ListCell   *lc;
 
 		foreach(lc, operands)
-			arrays = lappend(arrays, llast(operands_of(lfirst(lc))));
+			arrays = lappend(arrays, llast(GjOperandsOf(lfirst(lc))));
 		init_arrays(reader, source, arrays);
 	}
 	else
@@ -238,25 +237,6 @@ read_source(KeyReader *reader, KeyNode *source, Expr *condition)
 	}
 	if (OidIsValid(type))
 		init_codec(reader, &source->converter, type, opno);
-}
-
-/*
- * Return the operands of a source's condition; NIL for a test for NULL, which has no value
- */
-static List *
-operands_of(Expr *condition)
-{
-	switch (nodeTag(condition))
-	{
-		case T_OpExpr:
-			return ((OpExpr *) condition)->args;
-		case T_ScalarArrayOpExpr:
-			return ((ScalarArrayOpExpr *) condition)->args;
-		case T_BoolExpr:
-			return ((BoolExpr *) condition)->args;
-		default:
-			return NIL;
-	}
 }
 
 /*
@@ -518,18 +498,13 @@ source_add_value(KeyNode *source, GjKeySet *set, Datum value, bool isnull)
 	switch (source->kind)
 	{
 		case GJ_SOURCE_VALUE:
-			GjAddDatumKeys(set, &source->converter, value, isnull, false);
-			break;
 		case GJ_SOURCE_ARRAY:
-			GjAddDatumKeys(set, &source->converter, value, isnull, true);
+			GjAddDatumKeys(set, &source->converter, value, isnull, source->kind == GJ_SOURCE_ARRAY);
 			break;
 		case GJ_SOURCE_NOT_VALUE:
-			GjAddDatumKeys(set, &source->converter, value, isnull, false);
-			if (!isnull)
-				GjKeySetExclude(set);
-			break;
 		case GJ_SOURCE_NOT_ARRAY:
-			add_except_array(source, set, value, isnull);
+			if (!isnull)
+				add_others(source, set, value);
 			break;
 		case GJ_SOURCE_NULL:
 			set->nulls = !isnull && DatumGetBool(value);
@@ -560,25 +535,14 @@ source_add_value(KeyNode *source, GjKeySet *set, Datum value, bool isnull)
 static void
 source_add_range(GjSourceKind kind, GjKeySet *set, int64 bound)
 {
-	switch (kind)
-	{
-		case GJ_SOURCE_BELOW:
-			if (bound > PG_INT64_MIN)
-				GjKeySetAddInterval(set, PG_INT64_MIN, bound - 1);
-			break;
-		case GJ_SOURCE_AT_MOST:
-			GjKeySetAddInterval(set, PG_INT64_MIN, bound);
-			break;
-		case GJ_SOURCE_AT_LEAST:
-			GjKeySetAddInterval(set, bound, PG_INT64_MAX);
-			break;
-		case GJ_SOURCE_ABOVE:
-			if (bound < PG_INT64_MAX)
-				GjKeySetAddInterval(set, bound + 1, PG_INT64_MAX);
-			break;
-		default:
-			Assert(false);
-	}
+	bool		is_upper = kind == GJ_SOURCE_BELOW || kind == GJ_SOURCE_AT_MOST;
+	bool		is_strict = kind == GJ_SOURCE_BELOW || kind == GJ_SOURCE_ABOVE;
+
+	if (is_strict && bound == (is_upper ? PG_INT64_MIN : PG_INT64_MAX))
+		return;
+	if (is_strict)
+		bound += is_upper ? -1 : 1;
+	GjKeySetAddInterval(set, is_upper ? PG_INT64_MIN : bound, is_upper ? bound : PG_INT64_MAX);
 }
 
 /*
@@ -668,22 +632,19 @@ add_tuple(GjKeyProgram *program, KeyNode *source, GjKeySet *set, const Elements 
 }
 
 /*
- * Add all keys except those of the array
+ * Add all keys except the value, or those of the array
  */
 static void
-add_except_array(KeyNode *source, GjKeySet *set, Datum value, bool isnull)
+add_others(KeyNode *source, GjKeySet *set, Datum value)
 {
-	ArrayType  *array;
+	bool		is_array = source->kind == GJ_SOURCE_NOT_ARRAY;
+	ArrayType  *array = is_array ? DatumGetArrayTypeP(value) : NULL;
 
-	if (isnull)
+	if (is_array && array_contains_nulls(array))
 		return;
-	array = DatumGetArrayTypeP(value);
-	if (array_contains_nulls(array))
-		return;
-
-	GjAddDatumKeys(set, &source->converter, value, false, true);
+	GjAddDatumKeys(set, &source->converter, value, false, is_array);
 	GjKeySetExclude(set);
-	set->nulls = ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)) == 0;
+	set->nulls = is_array && ArrayGetNItems(ARR_NDIM(array), ARR_DIMS(array)) == 0;
 }
 
 /*
