@@ -287,7 +287,6 @@ extern void GjExplainAgg(CustomScanState *node, List *ancestors, ExplainState *e
 /* scan.c */
 extern void GjExecScanInit(void);
 
-
 /*-------------------------------------------------------------------------
  * The state of a running GpuScan, for scan.c, ordered.c and sorter.c only
  *-------------------------------------------------------------------------

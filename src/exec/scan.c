@@ -664,8 +664,9 @@ is_named_portal(const EState *estate)
 
 /*
  * Return true if the rows of a query come from a node that keeps them, so that the cursor is not on
- * a table's row.  No scan of ours goes backwards, so there is such a node, though perhaps not on
- * top, wherever the executor is told that it may have to: it does not shut its nodes down then.
+ * a table's row.  Wherever the executor may have to go backwards, a node keeps the rows of our
+ * scans, none of which does, though it need not be the topmost one; and the executor does not shut
+ * nodes down at the end of a FETCH.
  */
 static bool
 hides_scan(const PlanState *node)

@@ -73,7 +73,7 @@ typedef enum GjStep
 	GJ_STEP_AND,
 	GJ_STEP_OR,
 	GJ_STEP_SOURCE,				/* GjSourceKind, GjConversion, type of the value or of the array's
-								 * elements, or invalid, operator, or invalid */
+								 * elements, operator; either may be invalid */
 	GJ_STEP_NOT,				/* of the operand; or of the next step, for the same expression */
 	GJ_STEP_TRUTH,				/* a BooleanTest */
 	GJ_STEP_COMPARE,			/* column, its type, type of the value, which operand the value is,

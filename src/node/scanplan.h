@@ -4,8 +4,7 @@
  *	  Nodes that scan a table by an index: the interface between their planner and executor parts.
  *
  * The first part is common to the plans of GpuScan and of the scans of a GpuJoin.  Then come the
- * filters of their entries, what only a GpuScan has, and GpuAlternative, which has a scan or a
- * join as one of its children.
+ * filters of their entries, and what only a GpuScan has.
  *
  * Copyright (c) 2026, the gpujoin developers
  *-------------------------------------------------------------------------
@@ -37,11 +36,9 @@ typedef enum GjTableExprs
 } GjTableExprs;
 
 /*
- * A filter of index entries: clauses that can be evaluated on the columns of an entry.  The values
- * that columns are compared with do not depend on the row.
+ * Comparisons of a column with a value, in a filter of index entries: clauses that can be evaluated
+ * on the columns of an entry.  The values do not depend on the row.
  */
-
-/* Comparisons of a column with a value */
 typedef enum GjFilterOperator
 {
 	GJ_FILTER_LT,

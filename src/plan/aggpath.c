@@ -3,10 +3,10 @@
  * aggpath.c
  *	  GpuAgg paths: GROUP BY, aggregates and SELECT DISTINCT over paths of ours.
  *
- * A GpuAgg reads the rows of a GpuScan, GpuJoin or GpuAlternative in batches if they come from
- * index entries or if nothing remains to be done to a tuple, and one by one otherwise.  We offer
- * it wherever one of these was offered for its input, if it can compute everything that the query
- * asks for (aggquery.c).
+ * A GpuAgg reads the rows of a GpuScan or GpuJoin in batches if they come from index entries or if
+ * nothing remains to be done to a tuple, and one by one otherwise.  We offer it wherever one of
+ * these was offered for its input, if it can compute everything that the query asks for
+ * (aggquery.c).
  *
  * Costs: PostgreSQL charges a row cpu_tuple_cost for the node that returns it, and
  * cpu_operator_cost for each column that is hashed and for each aggregate.  Rows that are read in

@@ -6,8 +6,8 @@
  * An array of unknown length is assumed to have gpujoin.assumed_keys elements, so that a plan is
  * chosen that serves long lists, too.  The plan cache compares its cost with the costs of custom
  * plans, which are for the arrays that were sent.  If those were shorter, it would plan every
- * execution, though the generic plan is the same plan: it counts the elements when it is executed.
- * Planning a list of ten keys takes as long as executing it.
+ * execution, though the generic plan is the same plan.  Planning a list of ten keys takes as long
+ * as executing it.
  *
  * So the cost of a generic plan is lowered after it has been chosen, to that for the ten elements
  * that PostgreSQL assumes.  The plan cache keeps it if the custom plans cost more than that, as it

@@ -7,10 +7,11 @@
  * When a generic plan is made, the length of an array parameter is not known; nor is that of an
  * array which a subquery collects.  PostgreSQL assumes 10 elements, and a look-up of each in a
  * btree.  With 10,000 elements that takes ten times as long as GpuScan; with one to ten, GpuScan
- * is as fast, though its formulas charge more.  So if PostgreSQL's path rests on that guess, and
+ * is as fast, though its formulas charge more; only beside many rows that are not sorted yet do the
+ * first statements of a session take longer.  So if PostgreSQL's path rests on that guess, and
  * ours is the cheaper one for as many keys as we expect (gpujoin.assumed_keys), we offer it for
  * slightly less than PostgreSQL's, whose cost we assume to be proportional to the number of keys.
- * Where ours is the dearer one, as beside many rows that are not sorted yet, it keeps its own cost.
+ * Where ours is the dearer one for so many keys, it keeps its own cost.
  *
  * A join with rows that unnest() makes of parameters rests on the same guess.  If PostgreSQL looks
  * these rows up in an index, one by one, our GpuJoin is offered for slightly less.  The planner
@@ -33,43 +34,53 @@
 #include "node/scanplan.h"
 #include "planner.h"
 
-/* Factor by which ours costs less than PostgreSQL's: add_path() takes costs as equal up to 1 % */
-#define TRIFLE					0.98
+/* The least part of PostgreSQL's cost for which ours is offered; add_path() ignores 1 % */
+#define LEAST_PART				0.9
 
 static IndexPath *get_index_path(Path *path);
-static bool rests_on_guess(IndexPath *path, List *conditions);
 static bool condition_is_unknown(GjKeyNode *node);
 static bool takes_unknown_arrays(PlannerInfo *root, const RelOptInfo *small);
 static bool is_unknown_array(Node *expr);
 static bool is_loop_over(const Path *path, const RelOptInfo *small);
 
 /*
- * Return the cheapest path of the table if it is an index scan, index-only scan or bitmap scan for
- * an array of unknown length, or NULL
+ * Return a copy of the cheapest path of a table that is not ours, if it scans a single index, so
+ * that its cost may rest on the guess; otherwise NULL
+ *
+ * add_path() may free the path when the first of our indexes is considered.
  */
 Path *
-GjFindGuessedPath(const RelOptInfo *rel, List *conditions)
+GjKeepIndexPath(const RelOptInfo *rel)
 {
 	Path	   *cheapest = gj_force ? NULL : GjCheapestOther(rel);
-	IndexPath  *index_path = cheapest == NULL ? NULL : get_index_path(cheapest);
+	Path	   *copy = NULL;
 
-	return index_path != NULL && !GjIndexIsOurs(index_path->indexinfo) &&
-		rests_on_guess(index_path, conditions) ? cheapest : NULL;
+	if (cheapest != NULL && get_index_path(cheapest) != NULL)
+	{
+		Size		size = IsA(cheapest, IndexPath) ? sizeof(IndexPath) : sizeof(BitmapHeapPath);
+
+		copy = palloc(size);
+		memcpy(copy, cheapest, size);
+	}
+	return copy;
 }
 
 /*
  * Set the costs of a path of ours slightly below those of another one, which rests on the guess, if
- * ours costs less for as many keys as we expect, or rows of unnest(): so much then.  The share of
- * the cost before the first row remains: for LIMIT, looking up one key after another is often
- * better than a search of all.  Returns true if they were set.
+ * ours costs less for as many keys as we expect, or rows of unnest(): so much then.  Returns true
+ * if they were set.
+ *
+ * The cheaper path of two of ours remains the cheaper one.  The share of the cost before the first
+ * row remains, too: for LIMIT, looking up one key after another is often better than a search of
+ * all.
  */
 bool
 GjUndercut(CustomPath *ours, Cost cost, const Path *guessed, double nkeys)
 {
-	Cost		total = guessed->total_cost * TRIFLE;
+	double		part = cost / (guessed->total_cost * nkeys / GJ_FEWEST_ASSUMED_KEYS);
+	Cost		total = guessed->total_cost * (LEAST_PART + (1.0 - LEAST_PART) * part);
 
-	if (ours->path.total_cost <= total ||
-		cost >= guessed->total_cost * nkeys / GJ_FEWEST_ASSUMED_KEYS)
+	if (part >= 1.0 || ours->path.total_cost <= total)
 		return false;
 	ours->path.startup_cost *= total / ours->path.total_cost;
 	ours->path.total_cost = total;
@@ -99,12 +110,15 @@ get_index_path(Path *path)
 	return IsA(path, IndexPath) ? (IndexPath *) path : NULL;
 }
 
-static bool
-rests_on_guess(IndexPath *path, List *conditions)
+/*
+ * Return true if a path looks up an array of unknown length that is among the conditions
+ */
+bool
+GjRestsOnGuess(Path *path, List *conditions)
 {
 	ListCell   *lc;
 
-	foreach(lc, path->indexclauses)
+	foreach(lc, get_index_path(path)->indexclauses)
 	{
 		RestrictInfo *rinfo = lfirst_node(IndexClause, lc)->rinfo;
 		ListCell   *lc2;
@@ -128,7 +142,7 @@ condition_is_unknown(GjKeyNode *node)
 }
 
 /*
- * Return the cheapest path of a relation that is not ours, or NULL
+ * Return the cheapest path of a relation that is not ours, nor a scan of our index, or NULL
  */
 Path *
 GjCheapestOther(const RelOptInfo *rel)
@@ -139,8 +153,10 @@ GjCheapestOther(const RelOptInfo *rel)
 	foreach(lc, rel->pathlist)
 	{
 		Path	   *path = lfirst(lc);
+		IndexPath  *scan = get_index_path(path);
 
 		if (path->param_info == NULL && !GjPathIsOurs(path) &&
+			(scan == NULL || !GjIndexIsOurs(scan->indexinfo)) &&
 			(cheapest == NULL || GjIsCheaper(path, cheapest)))
 			cheapest = path;
 	}
@@ -158,7 +174,8 @@ GjUndercutLoop(PlannerInfo *root, RelOptInfo *joinrel)
 	const Path *stock = GjCheapestOther(joinrel);
 	const GjJoinCandidate *join;
 
-	if (ours == NULL || stock == NULL || ours->methods != &GjJoinPathMethods)
+	if (ours == NULL || stock == NULL || ours->methods != &GjJoinPathMethods ||
+		!(enable_nestloop || enable_hashjoin || enable_mergejoin))
 		return;
 	join = list_nth(ours->custom_private, GJ_JOIN_PATH_CANDIDATE);
 	if (!is_loop_over(stock, join->small) || !takes_unknown_arrays(root, join->small))

@@ -833,7 +833,8 @@ is_like_first(PlannerInfo *root, const GjJoinCandidate *cand, const IndexOptInfo
 
 	return first != NULL && column != InvalidAttrNumber &&
 		column == column_of_big(root, cand, first->index, first->table) &&
-		has_same_class(index, first->index) && !GjPassesBarrier(cand->rinfo, table) && !GjIndexIsHashed(index);
+		has_same_class(index, first->index) && !GjPassesBarrier(cand->rinfo, table) &&
+		!GjIndexIsHashed(index);
 }
 
 /*

@@ -317,7 +317,8 @@ extern Selectivity GjKeyShare(PlannerInfo *root, IndexOptInfo *index);
 extern bool GjSourceIsUnknown(const GjSource *source);
 
 /* guess.c: arrays of unknown length */
-extern Path *GjFindGuessedPath(const RelOptInfo *rel, List *conditions);
+extern Path *GjKeepIndexPath(const RelOptInfo *rel);
+extern bool GjRestsOnGuess(Path *path, List *conditions);
 extern bool GjUndercut(CustomPath *ours, Cost cost, const Path *guessed, double nkeys);
 extern void GjUndercutSorted(PlannerInfo *root, CustomPath *ours, Path *guessed, double nkeys);
 extern void GjUndercutLoop(PlannerInfo *root, RelOptInfo *joinrel);

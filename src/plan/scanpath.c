@@ -75,11 +75,11 @@ typedef enum SetForm
 } SetForm;
 
 static const char *consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-								  WholeUse use);
+								  WholeUse use, Path *stock);
 static bool whole_may_do(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, WholeUse use,
 						 const char **refused);
 static bool is_hopeless(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
-static bool has_array_to_count(List *rinfos);
+static bool has_unknown_array(List *rinfos);
 static bool is_run_again(const PlannerInfo *root, const Param *param);
 static bool has_outer_value(Node *node, void *root);
 static List *fold_clauses(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
@@ -90,7 +90,7 @@ static void charge_tuples(PlannerInfo *root, GjCostInput *input, GjKeyCondition 
 						  Selectivity selectivity);
 static List *get_rinfos(List *conditions, bool exact_only);
 static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
-						  List *conditions);
+						  List *conditions, Path *stock);
 static double count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses);
 static Cost path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
 								  List *attnos, int workers, Cost alone);
@@ -135,6 +135,7 @@ GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 	const char *table_refused = NULL;
 	bool		has_index = false;
 	WholeUse	use = USE_NONE;
+	Path	   *stock = NULL;
 	ListCell   *lc;
 
 	if (wants_few(root))
@@ -155,10 +156,13 @@ GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
 			 !whole_may_do(root, rel, index, use, &refused)))
 			continue;
 		if (!has_index)
+		{
 			table_refused = GjRefuseTable(root, rel, rte, gj_force ? 0 : gj_min_rows);
+			stock = GjKeepIndexPath(rel);
+		}
 		has_index = true;
 		refused = table_refused ? table_refused :
-			consider_index(root, rel, index, use);
+			consider_index(root, rel, index, use, stock);
 		if (refused != NULL)
 			GjChoiceRefused(rte->relid, index->indexoid, refused);
 	}
@@ -170,7 +174,8 @@ GjAddScanPaths(PlannerInfo *root, RelOptInfo *rel, Index rti, RangeTblEntry *rte
  * Offer a scan through an index, or return the reason why not
  */
 static const char *
-consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, WholeUse use)
+consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, WholeUse use,
+			   Path *stock)
 {
 	const char *refused = GjRefuseIndex(index);
 	List	   *conditions;
@@ -186,7 +191,7 @@ consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, WholeUse
 		conditions = GjFoldWhole(root, rel, index, &refused);
 	if (conditions == NIL)
 		return refused;
-	add_scan_path(root, rel, index, conditions);
+	add_scan_path(root, rel, index, conditions, stock);
 	return NULL;
 }
 
@@ -213,7 +218,7 @@ whole_may_do(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, WholeUse u
  * Return true if a search for one key costs more than some existing path
  *
  * That is the case if a btree finds the wanted row, and such queries are planned more often than
- * any others.  Return false if both paths may be combined in a GpuAlternative.
+ * any others.  Return false if there is an array of unknown length (guess.c).
  */
 static bool
 is_hopeless(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
@@ -222,7 +227,7 @@ is_hopeless(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
 	Cost		least = DBL_MAX;
 	ListCell   *lc;
 
-	if (gj_force || GjChoiceIsNoted() || has_array_to_count(rel->baserestrictinfo))
+	if (gj_force || GjChoiceIsNoted() || has_unknown_array(rel->baserestrictinfo))
 		return false;
 
 	foreach(lc, rel->pathlist)
@@ -237,7 +242,7 @@ is_hopeless(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
 }
 
 static bool
-has_array_to_count(List *rinfos)
+has_unknown_array(List *rinfos)
 {
 	ListCell   *lc;
 
@@ -348,7 +353,8 @@ get_rinfos(List *conditions, bool exact_only)
 }
 
 static void
-add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions)
+add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *conditions,
+			  Path *stock)
 {
 	GjCostInput input = {.rel = rel,.index = index};
 	/* from baserestrictinfo, even for a partial index: see GjRefuseIndex() */
@@ -414,8 +420,8 @@ add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, List *con
 				  ordered->path.total_cost - ordered->path.startup_cost);
 		return;
 	}
-	if (!whole)
-		input.guessed = GjFindGuessedPath(rel, conditions);
+	if (stock != NULL && !whole && GjRestsOnGuess(stock, conditions))
+		input.guessed = stock;
 	if (input.guessed != NULL && ordered != NULL)
 		GjUndercutSorted(root, ordered, input.guessed, input.nkeys);
 	alone = path_add_with_workers(root, &input, conditions, attnos, 0, 0.0);

@@ -91,6 +91,18 @@ CREATE TABLE costs AS SELECT cost('EXECUTE listed(''{1}'')') AS ours;
 SET gpujoin.enabled = off;
 SELECT ours / cost('EXECUTE listed(''{1}'')') BETWEEN 0.9 AND 0.99 AS slightly_less FROM costs;
 RESET gpujoin.enabled;
+-- For the first rows, in no order or the btree's, PostgreSQL's path remains; in another order ours is used
+PREPARE few(int[]) AS SELECT k, v FROM facts WHERE k = ANY ($1) LIMIT 3;
+SELECT ran('EXECUTE few(''{1}'')');
+PREPARE first_key(int[]) AS SELECT k FROM facts WHERE k = ANY ($1) ORDER BY k LIMIT 1;
+SELECT ran('EXECUTE first_key(''{1}'')');
+SELECT ran('SELECT id FROM sets WHERE EXISTS (SELECT FROM facts WHERE k = ANY (sets.wanted) OFFSET 0)');
+SELECT ran('SELECT id, (SELECT v FROM facts WHERE k = ANY (sets.wanted) LIMIT 1) FROM sets WHERE id <> 3');
+-- The best of several gpujoin indexes is used, whichever is the newest
+CREATE INDEX facts_newest ON facts USING gpujoin (k);
+PREPARE values(int[]) AS SELECT v FROM facts WHERE k = ANY ($1);
+EXPLAIN (COSTS OFF) EXECUTE values('{1}');
+DROP INDEX facts_newest;
 -- Aggregates read it as arrays
 PREPARE summed(int[]) AS SELECT count(*), sum(v) FROM facts WHERE k = ANY ($1);
 EXPLAIN (COSTS OFF) EXECUTE summed('{1}');
