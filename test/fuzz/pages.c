@@ -274,7 +274,8 @@ make_keys(uint8_t which)
 		GjKeySetAdd(set, (int64) i * (which & 0x10 ? 1000003 : which & 0x20 ? 1 : 7));
 	GjKeySetFinish(set);
 	/* searches never have an empty set */
-	set->complement = (which & 0x40) != 0 || n == 0;
+	if ((which & 0x40) != 0 || n == 0)
+		GjKeySetExclude(set);
 	return set;
 }
 
