@@ -148,11 +148,13 @@ sub settled
 }
 
 # This machine may or may not have a GPU: either it is used, or its absence is no fault unless it
-# was requested. (A card that exists but cannot be used is a fault.)
+# was requested. (A card that exists but cannot be used is a fault.) The log may say that the shared
+# session ends.
+$node->stop;
 $from = -s $node->logfile;
 $node->adjust_conf('postgresql.conf', 'gpujoin.device', "'auto'");
 $node->adjust_conf('postgresql.conf', 'gpujoin.gpu', "''");
-$node->restart;
+$node->start;
 my $state = settled();
 note("auto: $state: " . service($node, 'reason') . service($node, 'device'));
 is(run_service($node, '20, nkeys => 500, requests => 5'),
