@@ -236,14 +236,15 @@ extern GjKeyCondition *GjFoldClause(PlannerInfo *root, RelOptInfo *rel, IndexOpt
 extern bool GjFoldJoinClause(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 							 RestrictInfo *rinfo, Relids small, GjSource *key,
 							 const char **refused);
-extern List *GjMakeKeyPlan(List *conditions, const IndexOptInfo *index, Expr **condition);
-extern Expr *GjSourceClause(const GjSource *source, Expr *key);
 extern bool GjHashIsHarmless(Oid function);
 extern GjKeyNode *GjMakeWholeNode(bool nulls);
 extern bool GjIndexIsHarmless(const IndexOptInfo *index);
 extern Node *GjReadCast(Node *expr, Oid *cast);
 extern bool GjMayFail(Node *node, void *root);
 
+/* keyclause.c: conditions in plans */
+extern List *GjMakeKeyPlan(List *conditions, const IndexOptInfo *index, Expr **condition);
+extern Expr *GjSourceClause(const GjSource *source, Expr *key);
 extern Expr *GjMakeArray(Oid type, List *values);
 
 /* comparison.c: comparisons, and ranges of keys */
