@@ -62,8 +62,8 @@ GjSlicesBegin(GjSlices *slices, Relation index, const GjKeySet *keys, bool desce
 }
 
 /*
- * Move the first end of the keys that are left to the first wanted key; returns false if there is
- * none
+ * Move the first end of the keys that are left to the first wanted key; returns false if none of
+ * them is wanted
  */
 static bool
 skip_unwanted(GjSlices *slices)

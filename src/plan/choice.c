@@ -529,8 +529,8 @@ cheapest_other(PlannerInfo *root, RelOptInfo *rel)
 /*-------------------------------------------------------------------------
  * Scans of PostgreSQL's own
  *
- * PostgreSQL itself scans our indexes for nested loops, and for what it combines with other indexes
- * (plan/hooks.c).  Which of these paths wins is known when the plan is finished.
+ * PostgreSQL itself scans our indexes for nested loops, and for bitmaps that it combines with those
+ * of other indexes (plan/hooks.c).  Which of these paths wins is known when the plan is finished.
  *-------------------------------------------------------------------------
  */
 

@@ -10,15 +10,15 @@
  * An index has codes, and a range of values is a range of codes only if both have the same order.
  * An operator family tells which values are equal, not their order: codes of oids and enums are not
  * in that of their types, codes of uuids are mixed, those of texts and numerics are images or
- * hashes, and anybody can make an operator class with a key function of their own.  So we accept
- * nothing but PostgreSQL's own comparison functions, of types whose codes are made by our own
- * functions and are the values themselves.
+ * hashes, and a user's operator class may have a key function of its own.  So we accept nothing but
+ * PostgreSQL's own comparison functions, of types whose codes are made by our own functions and are
+ * the values themselves.
  *
  * A date counts days, a timestamp microseconds, and a timestamp with time zone those of another
  * zone.  So comparisons between these are refused, although PostgreSQL's btrees have them.
  *
  * Integers of different sizes have the same codes.  A cast of the key to a longer integer does not
- * change it, either; other casts are refused.  A bound may be outside of what the key can hold
+ * change it, either; other casts are refused.  A bound may be outside of the key's type
  * (rows/source.c).
  *
  * Copyright (c) 2026, the gpujoin developers
