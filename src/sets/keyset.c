@@ -622,20 +622,30 @@ GjKeySetIntersect(GjKeySet *set, GjKeySet *other)
 }
 
 /*
- * Extend the set to the keys that at least one of the sets wants
+ * Extend the set to the keys that at least one of the sets wants.  The list of excluded keys, which
+ * is looked up faster than many intervals, is kept if only one of the sets wants any key.
  */
 void
-GjKeySetUnite(GjKeySet *set, const GjKeySet *other)
+GjKeySetUnite(GjKeySet *set, GjKeySet *other)
 {
+	GjKeySet   *excluded = NULL;
+
 	Assert(other->exact == NULL && (set->exact == NULL || GjKeySetIsEmpty(other)));
 	set->nulls = set->nulls || other->nulls;
 
 	if (GjKeySetIsEmpty(other))
 		return;
+	if (GjKeySetIsEmpty(set) && other->excluded != NULL)
+	{
+		excluded = other->excluded;
+		MemoryContextSetParent(excluded->context, set->context);
+		other->excluded = NULL;
+	}
 	for (uint64 i = 0; i < other->nlisted; i++)
 		GjKeySetAdd(set, other->listed[i]);
 	for (uint64 i = 0; i < other->nintervals; i++)
 		GjKeySetAddInterval(set, other->intervals[i].low, other->intervals[i].high);
+	set->excluded = excluded;
 	GjKeySetFinish(set);
 }
 

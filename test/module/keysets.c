@@ -24,6 +24,7 @@ static GjKeySet *random_set(pg_prng_state *prng, int key_width, int64 factor);
 static int64 random_end(pg_prng_state *prng, int64 factor, int64 outermost);
 static void check_combination(const GjKeySet *a, const GjKeySet *b, const GjKeySet *result,
 							  bool is_union, int64 factor);
+static void check_null_or_excluded(void);
 static void check_seek(const GjKeySet *set, int64 key);
 static void check_apart(const GjKeySet *set);
 
@@ -34,6 +35,7 @@ static void check_apart(const GjKeySet *set);
 void
 GjTestKeySetCombinations(pg_prng_state *prng, int key_width)
 {
+	check_null_or_excluded();
 	for (int i = 0; i < COMBINATIONS; i++)
 	{
 		int64		factor = (i % 4 < 2) ? 1 : WIDE_FACTOR;
@@ -123,6 +125,32 @@ check_combination(const GjKeySet *a, const GjKeySet *b, const GjKeySet *result, 
 		}
 	}
 	check_apart(result);
+}
+
+/*
+ * A union of NOT IN with IS NULL must have the list of excluded keys, whichever comes first
+ */
+static void
+check_null_or_excluded(void)
+{
+	for (int first = 0; first <= 1; first++)
+	{
+		GjKeySet   *sets[2];
+
+		for (int i = 0; i < 2; i++)
+			sets[i] = GjKeySetCreate(CurrentMemoryContext, sizeof(int64));
+		GjKeySetAdd(sets[first], 5);
+		GjKeySetAdd(sets[first], 7);
+		GjKeySetExclude(sets[first]);
+		sets[1 - first]->nulls = true;
+		GjKeySetFinish(sets[1 - first]);
+		GjKeySetUnite(sets[0], sets[1]);
+		GjKeySetFree(sets[1]);
+		if (!sets[0]->nulls || sets[0]->excluded == NULL || sets[0]->nintervals != 3 ||
+			GjKeySetContains(sets[0], 7) || !GjKeySetContains(sets[0], 6))
+			elog(ERROR, "union of NOT IN with IS NULL is wrong, or not looked up by its list");
+		GjKeySetFree(sets[0]);
+	}
 }
 
 /*
