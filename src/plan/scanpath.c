@@ -94,7 +94,7 @@ static void add_scan_path(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *inde
 static double count_per_row(PlannerInfo *root, const GjCostInput *input, List *clauses);
 static Cost path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions,
 								  List *attnos, int workers, Cost alone);
-static void undercut(CustomPath *path, const GjCostInput *input, Cost *startup, Cost *run);
+static bool undercut(CustomPath *path, const GjCostInput *input, Cost *startup, Cost *run);
 static CustomPath *make_path(const GjCostInput *input, List *conditions, List *attnos,
 							 int workers);
 static CustomPath *make_ordered_path(PlannerInfo *root, const GjCostInput *input,
@@ -510,15 +510,14 @@ path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 	RelOptInfo *rel = input->rel;
 	Cost		startup;
 	Cost		run;
+	Cost		searched;
 	Cost		total;
 
 	input->workers = workers;
 	GjCostSearch(root, input, &startup, &run);
 	intVal(list_nth(path->custom_private, GJ_SCAN_PATH_CHARGED)) =
 		(int) Min(GjCostReturned(input) * (1.0 - input->lacking), INT_MAX);
-	if (workers == 0)
-		intVal(list_nth(path->custom_private, GJ_SCAN_PATH_EXCESS)) =
-			(int) (1e6 * GjGenericExcess(root, input, conditions, startup + run));
+	searched = startup + run;
 	startup += rel->reltarget->cost.startup;
 	run += rel->reltarget->cost.per_tuple * path->path.rows;
 	total = startup + run;
@@ -528,7 +527,9 @@ path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 						 GjCostUnit(rel, input->index_only));
 	else
 	{
-		undercut(path, input, &startup, &run);
+		if (!undercut(path, input, &startup, &run))
+			intVal(list_nth(path->custom_private, GJ_SCAN_PATH_EXCESS)) =
+				(int) (1e6 * GjGenericExcess(root, input, conditions, searched));
 		GjAddPath(root, rel, path, startup, run);
 	}
 	return total;
@@ -536,20 +537,20 @@ path_add_with_workers(PlannerInfo *root, GjCostInput *input, List *conditions, L
 
 /*
  * Lower the costs of a path whose array has an unknown length, if that is to be done (guess.c).
- * They do not depend on the number of rows then.
+ * They do not depend on the number of rows then.  Returns true if it was done.
  */
-static void
+static bool
 undercut(CustomPath *path, const GjCostInput *input, Cost *startup, Cost *run)
 {
 	path->path.startup_cost = *startup;
 	path->path.total_cost = *startup + *run;
 	if (input->guessed == NULL ||
 		!GjUndercut(path, path->path.total_cost, input->guessed, input->nkeys))
-		return;
+		return false;
 	*startup = path->path.startup_cost;
 	*run = path->path.total_cost - *startup;
 	intVal(list_nth(path->custom_private, GJ_SCAN_PATH_CHARGED)) = 0;
-	intVal(list_nth(path->custom_private, GJ_SCAN_PATH_EXCESS)) = 0;
+	return true;
 }
 
 /*
