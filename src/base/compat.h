@@ -461,12 +461,6 @@ GjJoinMayBeHere(PlannerInfo *root, RelOptInfo *joinrel)
 #define GjGatherIsWanted(root, rel)		false
 #endif
 
-/* Where an extension keeps what it knows of a relation: 19 has a place for that --------- */
-
-#if PG_VERSION_NUM >= 190000
-#define GJ_HAVE_RELATION_STATE	1
-#endif
-
 /* Background workers: 19 can end those of a database that is dropped, renamed or copied - */
 
 #if PG_VERSION_NUM >= 190000

@@ -61,11 +61,7 @@ typedef struct KeyUse
 /* Number of arms "key = value" from which one set is certainly better than bitmaps */
 #define LONG_CHAIN				32
 
-#ifdef GJ_HAVE_RELATION_STATE
-static int	offers;				/* our number among the extensions of the planner */
-#else
 static HTAB *offers = NULL;
-#endif
 
 static set_rel_pathlist_hook_type prev_set_rel_pathlist_hook = NULL;
 static set_join_pathlist_hook_type prev_set_join_pathlist_hook = NULL;
@@ -97,10 +93,7 @@ static bool waits_for_all(const WindowClause *window, const List *functions);
 static bool has_index_of_ours(PlannerInfo *root);
 static Offers *get_offers(RelOptInfo *rel, MemoryContext context);
 static Offers *find_offers(const RelOptInfo *rel);
-#ifndef GJ_HAVE_RELATION_STATE
-static void hook_create_table(void);
 static void forget_offers(void *rel);
-#endif
 static bool has_its_index(const RelOptInfo *rel, const CustomPath *path);
 
 GJ_TABLE_HOOK(install_table_hook, hide_indexes)
@@ -114,9 +107,6 @@ GjPlanInit(void)
 	if (process_shared_preload_libraries_in_progress)
 		require_citus_first();
 
-#ifdef GJ_HAVE_RELATION_STATE
-	offers = GetPlannerExtensionId(GJ_NAME);
-#endif
 	install_table_hook();
 	prev_set_rel_pathlist_hook = set_rel_pathlist_hook;
 	set_rel_pathlist_hook = add_scan_paths;
@@ -424,10 +414,9 @@ GjPathIsOurs(const Path *path)
  * the cheapest of their relations, which remain.
  *
  * The copies live as long as their relation: they are allocated in its memory context, which may
- * be short-lived (GEQO tries joins in contexts of their own).  Where PostgreSQL has no place for
- * them in the relation, they are found through a hash table that is keyed by the relation's
- * address, because we look up each of possibly a thousand partitions; a reset callback of the
- * context removes the relation from it.
+ * be short-lived (GEQO tries joins in contexts of their own).  They are found through a hash table
+ * that is keyed by the relation's address, because we look up each of possibly a thousand
+ * partitions; a reset callback of the context removes the relation from it.
  *-------------------------------------------------------------------------
  */
 
@@ -444,36 +433,15 @@ GjOfferNote(const CustomPath *path)
 	dlist_push_tail(&get_offers(path->path.parent, context)->paths, &offer->node);
 }
 
-#ifdef GJ_HAVE_RELATION_STATE
 static Offers *
 get_offers(RelOptInfo *rel, MemoryContext context)
 {
-	Offers	   *of_rel = find_offers(rel);
-
-	if (of_rel != NULL)
-		return of_rel;
-
-	of_rel = MemoryContextAlloc(context, sizeof(Offers));
-	of_rel->rel = rel;
-	dlist_init(&of_rel->paths);
-	SetRelOptInfoExtensionState(rel, offers, of_rel);
-	return of_rel;
-}
-
-static Offers *
-find_offers(const RelOptInfo *rel)
-{
-	return GetRelOptInfoExtensionState(unconstify(RelOptInfo *, rel), offers);
-}
-#else
-static Offers *
-get_offers(RelOptInfo *rel, MemoryContext context)
-{
+	HASHCTL		info = {.keysize = sizeof(const RelOptInfo *),.entrysize = sizeof(Offers)};
 	MemoryContextCallback *forget;
 	Offers	   *of_rel;
 
 	if (offers == NULL)
-		hook_create_table();
+		offers = hash_create("gpujoin offers", 64, &info, HASH_ELEM | HASH_BLOBS);
 	of_rel = find_offers(rel);
 	if (of_rel != NULL)
 		return of_rel;
@@ -488,16 +456,6 @@ get_offers(RelOptInfo *rel, MemoryContext context)
 	return of_rel;
 }
 
-static void
-hook_create_table(void)
-{
-	HASHCTL		info = {
-		.keysize = sizeof(const RelOptInfo *),.entrysize = sizeof(Offers)
-	};
-
-	offers = hash_create("gpujoin offers", 64, &info, HASH_ELEM | HASH_BLOBS);
-}
-
 static Offers *
 find_offers(const RelOptInfo *rel)
 {
@@ -509,7 +467,6 @@ forget_offers(void *rel)
 {
 	hash_search(offers, &rel, HASH_REMOVE, NULL);
 }
-#endif
 
 /*
  * Find the cheapest path that was offered for a relation: for one process or, if is_partial,
