@@ -111,15 +111,13 @@ static List *key_merge_values(List *operands);
 static GjKeyNode *make_array_source(List *nodes);
 static bool is_null_key(Node *test, IndexOptInfo *index);
 static Expr *array_searched_for_null(Node *condition);
-static bool array_is_harmless(PlannerInfo *root, Expr *array, List *siblings);
+static bool array_is_harmless(Fold *cx, Expr *array);
 static bool cannot_fail(PlannerInfo *root, void *expr);
 static bool function_may_fail(Oid function, void *context);
 static bool runs_subquery(PlannerInfo *root, const Param *param);
 static GjKeyNode *make_source(const GjSource *source);
-static GjKeyNode *make_and(List *operands);
 static GjKeyNode *make_null_node(GjSourceKind kind);
-static GjKeyNode *fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr,
-								List *siblings, bool *exact, bool *must_wait);
+static GjKeyNode *fold_null_key(Fold *cx, BoolExpr *expr, bool *must_wait);
 static bool has_subquery(Node *node, void *root);
 
 /*
@@ -416,8 +414,7 @@ static GjKeyNode *
 fold_and(Fold *cx, BoolExpr *expr)
 {
 	bool		must_wait = false;
-	GjKeyNode  *null_key = fold_null_key(cx->root, cx->index, expr, cx->siblings,
-										 &cx->exact, &must_wait);
+	GjKeyNode  *null_key = fold_null_key(cx, expr, &must_wait);
 	List	   *operands = NIL;
 	ListCell   *lc;
 
@@ -433,7 +430,7 @@ fold_and(Fold *cx, BoolExpr *expr)
 		else
 			cx->exact = false;
 	}
-	return operands == NIL ? NULL : make_and(operands);
+	return operands == NIL ? NULL : make_node(GJ_STEP_AND, operands);
 }
 
 /*
@@ -814,12 +811,6 @@ make_node(GjStep step, List *operands)
 	return node;
 }
 
-static GjKeyNode *
-make_and(List *operands)
-{
-	return make_node(GJ_STEP_AND, operands);
-}
-
 /*
  * Return true if all sources that compare the key do so by the same operator
  */
@@ -911,13 +902,11 @@ make_array_source(List *nodes)
  * Fold an AND that combines "key IS NULL" with conditions that are the same for each row; returns
  * NULL if it is something else, or if these must not be evaluated before the scan
  *
- * siblings are the operands of the OR that contains it.  *exact becomes false if the clause must
- * also be tested on each row.  *must_wait becomes true if a condition must not be evaluated before
- * a NULL key has been found, which is not known as early as the scan tests its entries.
+ * *must_wait becomes true if a condition must not be evaluated before a NULL key has been found,
+ * which is not known as early as the scan tests its entries.
  */
 static GjKeyNode *
-fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr, List *siblings,
-			  bool *exact, bool *must_wait)
+fold_null_key(Fold *cx, BoolExpr *expr, bool *must_wait)
 {
 	GjSource	source = {.kind = GJ_SOURCE_NULL};
 	List	   *conditions = NIL;
@@ -925,7 +914,7 @@ fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr, List *sibl
 
 	foreach(lc, expr->args)
 	{
-		if (!is_null_key(lfirst(lc), index))
+		if (!is_null_key(lfirst(lc), cx->index))
 			conditions = lappend(conditions, lfirst(lc));
 	}
 	if (conditions == NIL || list_length(conditions) == list_length(expr->args))
@@ -933,18 +922,18 @@ fold_null_key(PlannerInfo *root, IndexOptInfo *index, BoolExpr *expr, List *sibl
 
 	source.value = list_length(conditions) == 1 ?
 		array_searched_for_null(linitial(conditions)) : NULL;
-	if (source.value != NULL && array_is_harmless(root, source.value, siblings))
+	if (source.value != NULL && array_is_harmless(cx, source.value))
 	{
 		source.kind = GJ_SOURCE_NULL_IN_ARRAY;
-		*exact = false;
+		cx->exact = false;
 		return make_source(&source);
 	}
 
-	if (!cannot_fail(root, conditions))
+	if (!cannot_fail(cx->root, conditions))
 	{
 		foreach(lc, conditions)
-			*must_wait |= has_subquery(lfirst(lc), root) ||
-				(!contain_var_clause(lfirst(lc)) && !cannot_fail(root, lfirst(lc)));
+			*must_wait |= has_subquery(lfirst(lc), cx->root) ||
+				(!contain_var_clause(lfirst(lc)) && !cannot_fail(cx->root, lfirst(lc)));
 		return NULL;
 	}
 	source.value = make_ands_explicit(conditions);
@@ -998,18 +987,18 @@ array_searched_for_null(Node *condition)
  * Return true if an array cannot fail, or if keys are taken from it anyway
  */
 static bool
-array_is_harmless(PlannerInfo *root, Expr *array, List *siblings)
+array_is_harmless(Fold *cx, Expr *array)
 {
 	ListCell   *lc;
 
-	foreach(lc, siblings)
+	foreach(lc, cx->siblings)
 	{
 		ScalarArrayOpExpr *any = lfirst(lc);
 
 		if (IsA(any, ScalarArrayOpExpr) && equal(lsecond(any->args), array))
 			return true;
 	}
-	return cannot_fail(root, array);
+	return cannot_fail(cx->root, array);
 }
 
 /*

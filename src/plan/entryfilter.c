@@ -114,7 +114,6 @@ static bool entry_find_operator(const Maker *maker, Oid opno, Oid *left, Oid *ri
 								GjFilterOperator *operator);
 static bool has_no_barrier(const RelOptInfo *rel);
 static bool tells_keys(PlannerInfo *root, const IndexOptInfo *index);
-static bool index_has(const IndexOptInfo *index, AttrNumber attno);
 static int	index_column(const IndexOptInfo *index, AttrNumber attno);
 static List *make_filter_plan(const IndexOptInfo *index, Index varno, List **quals,
 							  List *parts, List **filters);
@@ -614,7 +613,7 @@ GjIndexOnlyHas(IndexOptInfo *index, Index varno, List *exprs, List **attnos)
 	{
 		AttrNumber	attno = member + FirstLowInvalidHeapAttributeNumber;
 
-		if (attno <= 0 || !index_has(index, attno))
+		if (attno <= 0 || index_column(index, attno) < 0)
 			return false;
 		*attnos = lappend_int(*attnos, attno);
 	}
@@ -663,12 +662,6 @@ GjFilterParts(const IndexOptInfo *index, const GjTuples *tuples)
 		result = lappend_int(result, position);
 	}
 	return result;
-}
-
-static bool
-index_has(const IndexOptInfo *index, AttrNumber attno)
-{
-	return index_column(index, attno) >= 0;
 }
 
 /*
