@@ -92,7 +92,6 @@ static bool is_reducible(const GjAggQuery *query, const Aggref *aggref, Index ta
 static Cost compute_cost(PlannerInfo *root, const GjAggQuery *query);
 static Cost spill_cost(double rows, double row_bytes, double group_bytes);
 static void cost_path(PlannerInfo *root, GjAggQuery *query, Path *input, CustomPath *path);
-static void force(Path *path, double gathered);
 static Path *find_divided_input(PlannerInfo *root, RelOptInfo *input);
 static Path *append_divided_parts(PlannerInfo *root, RelOptInfo *rel);
 static bool list_divided_parts(PlannerInfo *root, RelOptInfo *rel, Parts *parts);
@@ -243,7 +242,6 @@ agg_make_path(PlannerInfo *root, GjAggQuery *query, RelOptInfo *output, PathTarg
 	path->methods = query->is_partial ? &GjPartialAggPathMethods : &GjAggPathMethods;
 	path->custom_paths = list_make1(child);
 	path->custom_private = list_make1(query);
-	Assert(list_length(path->custom_private) == GJ_AGG_PATH_COUNT);
 	GjPathInheritDisabled(&path->path, child);
 	cost_path(root, query, child, path);
 	return path;
@@ -397,7 +395,7 @@ gives_arrays(Path *path)
 							 GjScanPathFilters(custom));
 	if (custom->methods != &GjJoinPathMethods)
 		return false;
-	cand = list_nth(custom->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	cand = linitial(custom->custom_private);
 	foreach(lc, cand->scans)
 	{
 		const GjJoinScan *scan = lfirst(lc);
@@ -491,8 +489,7 @@ array_cost(Path *path)
 	cost = rows_charged(custom) * cpu_tuple_cost;
 	if (custom->methods == &GjScanPathMethods)
 		return cost;
-	foreach(lc, ((GjJoinCandidate *) list_nth(custom->custom_private,
-											  GJ_JOIN_PATH_CANDIDATE))->scans)
+	foreach(lc, ((GjJoinCandidate *) linitial(custom->custom_private))->scans)
 		cost += scan_cost(lfirst(lc));
 	return cost;
 }
@@ -699,7 +696,7 @@ static const GjJoinCandidate *
 candidate_of(const CustomPath *path)
 {
 	return path->methods == &GjScanPathMethods ? NULL :
-		list_nth(path->custom_private, GJ_JOIN_PATH_CANDIDATE);
+		linitial(path->custom_private);
 }
 
 /*
@@ -877,21 +874,15 @@ add_parallel_agg_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 	gather = (Path *) create_gather_path(root, output, &path->path, states, NULL, &rows);
 	finished = finish(root, query, input, output, target, gather);
 	if (gj_force)
-		force(finished, rows);
+	{
+		/* scale all costs down except the additional cost of being parallel */
+		Cost		cost = parallel_setup_cost + parallel_tuple_cost * rows;
+
+		finished->startup_cost = finished->startup_cost * GJ_FORCED_COST_SCALE + cost;
+		finished->total_cost = finished->total_cost * GJ_FORCED_COST_SCALE + cost;
+	}
 	GjChoiceAggregate(node, child, finished, output, NULL);
 	add_path(output, finished);
-}
-
-/*
- * Under gpujoin.force, scale all costs down except the additional cost of being parallel
- */
-static void
-force(Path *path, double gathered)
-{
-	Cost		cost = parallel_setup_cost + parallel_tuple_cost * gathered;
-
-	path->startup_cost = path->startup_cost * GJ_FORCED_COST_SCALE + cost;
-	path->total_cost = path->total_cost * GJ_FORCED_COST_SCALE + cost;
 }
 
 /* The input ------------------------------------------------------------------------ */

@@ -389,7 +389,7 @@ encodes(PlannerInfo *root, const GjAggQuery *query, Path *child)
 	while (IsA(child, ProjectionPath))
 		child = ((ProjectionPath *) child)->subpath;
 	if (IsA(child, CustomPath) && ((const CustomPath *) child)->methods == &GjJoinPathMethods)
-		cand = list_nth(((const CustomPath *) child)->custom_private, GJ_JOIN_PATH_CANDIDATE);
+		cand = linitial(((const CustomPath *) child)->custom_private);
 	foreach(lc, query->coded)
 	{
 		bool		has_word = first_part(&building, lfirst(lc)) != GJ_WHOLE;
@@ -784,7 +784,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 		 List *custom_plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	GjAggQuery *query = list_nth(path->custom_private, GJ_AGG_PATH_QUERY);
+	GjAggQuery *query = linitial(path->custom_private);
 	Building	building = {
 		.root = root,
 		.child = linitial(path->custom_paths),

@@ -491,7 +491,7 @@ path_index(CustomPath *path)
 	if (path->methods == &GjScanPathMethods)
 		return ((IndexOptInfo *) list_nth(path->custom_private, GJ_SCAN_PATH_INDEX))->indexoid;
 
-	join = list_nth(path->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	join = linitial(path->custom_private);
 	return ((GjJoinScan *) linitial(join->scans))->index->indexoid;
 }
 

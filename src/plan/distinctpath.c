@@ -54,12 +54,9 @@ static bool parts_have_keys(PlannerInfo *root, const RelOptInfo *table, const Re
 static bool parts_differ(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *whole);
 static bool distinct_is_key(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part,
 							const IndexOptInfo *index);
-static TransactionId index_since(Oid index_oid);
-static TransactionId table_since(Oid table_oid);
+static TransactionId row_since(int cache, Oid oid);
 static bool tells_apart(PlannerInfo *root, const RelOptInfo *table, AttrNumber attno,
 						Oid opfamily, int equality, Oid collation);
-static AttrNumber column_of(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part,
-							AttrNumber attno);
 static bool collations_agree(Oid one, Oid other);
 
 /*
@@ -150,7 +147,7 @@ find_table(PlannerInfo *root, RelOptInfo *input, const CustomPath *path)
 		return input;
 	if (path->methods != &GjJoinPathMethods)
 		return NULL;
-	cand = list_nth(path->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	cand = linitial(path->custom_private);
 	return cand->kind == GJ_JOIN_INNER || cand->kind == GJ_JOIN_SEMI ? cand->big : NULL;
 }
 
@@ -161,7 +158,7 @@ find_table(PlannerInfo *root, RelOptInfo *input, const CustomPath *path)
 static bool
 as_semijoin(PlannerInfo *root, RelOptInfo *input, CustomPath *path)
 {
-	const GjJoinCandidate *cand = list_nth(path->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	const GjJoinCandidate *cand = linitial(path->custom_private);
 	GjJoinCandidate *semi;
 	double		rows = 0.0;
 	ListCell   *lc;
@@ -177,7 +174,6 @@ as_semijoin(PlannerInfo *root, RelOptInfo *input, CustomPath *path)
 	*semi = *cand;
 	semi->kind = GJ_JOIN_SEMI;
 	path->custom_private = list_make1(semi);
-	Assert(list_length(path->custom_private) == GJ_JOIN_PATH_COUNT);
 	foreach(lc, cand->scans)
 		rows += ((GjJoinScan *) lfirst(lc))->rows;
 	path->path.rows = Min(path->path.rows, rows);
@@ -219,7 +215,8 @@ parts_have_keys(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *wh
 
 		if (part == NULL || IS_DUMMY_REL(part))
 			continue;
-		if (!GjIsOlderThanSnapshots(table_since(planner_rt_fetch(part->relid, root)->relid)) ||
+		/* the row of pg_class changes with the partition bound */
+		if (!GjIsOlderThanSnapshots(row_since(RELOID, planner_rt_fetch(part->relid, root)->relid)) ||
 			!has_key(root, table, part))
 			return false;
 	}
@@ -242,7 +239,7 @@ parts_differ(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *whole
 		Var		   *var = linitial(whole->partexprs[i]);
 
 		if (!IsA(var, Var) || var->varattno <= 0 ||
-			!tells_apart(root, table, column_of(root, table, whole, var->varattno),
+			!tells_apart(root, table, GjColumnOfParent(root, table, whole, var->varattno),
 						 scheme->partopfamily[i], equality, scheme->partcollation[i]))
 			return false;
 	}
@@ -261,42 +258,27 @@ distinct_is_key(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *pa
 	for (int i = 0; i < index->nkeycolumns; i++)
 	{
 		if (index->indexkeys[i] <= 0 ||
-			!tells_apart(root, table, column_of(root, table, part, index->indexkeys[i]),
+			!tells_apart(root, table, GjColumnOfParent(root, table, part, index->indexkeys[i]),
 						 index->opfamily[i], BTEqualStrategyNumber,
 						 index->indexcollations[i]) ||
 			!GjColumnIsNeverNull(relid, index->indexkeys[i]))
 			return false;
 	}
-	return GjIsOlderThanSnapshots(index_since(index->indexoid));
+	return GjIsOlderThanSnapshots(row_since(INDEXRELID, index->indexoid));
 }
 
 /*
- * Return the transaction that created the index; the planner holds a lock on its table
+ * Return the transaction that last changed the row of a relation in pg_class, or of an index in
+ * pg_index; the planner holds a lock on the table
  */
 static TransactionId
-index_since(Oid index_oid)
+row_since(int cache, Oid oid)
 {
-	Relation	index = RelationIdGetRelation(index_oid);
-	TransactionId since;
-
-	if (!RelationIsValid(index))
-		elog(ERROR, "could not open index with OID %u", index_oid);
-	since = HeapTupleHeaderGetXmin(index->rd_indextuple->t_data);
-	RelationClose(index);
-	return since;
-}
-
-/*
- * Return the transaction that last changed the table's description, such as its partition bound
- */
-static TransactionId
-table_since(Oid table_oid)
-{
-	HeapTuple	row = SearchSysCache1(RELOID, ObjectIdGetDatum(table_oid));
+	HeapTuple	row = SearchSysCache1(cache, ObjectIdGetDatum(oid));
 	TransactionId since;
 
 	if (!HeapTupleIsValid(row))
-		elog(ERROR, "cache lookup failed for relation %u", table_oid);
+		elog(ERROR, "cache lookup failed for relation %u", oid);
 	since = HeapTupleHeaderGetXmin(row->t_data);
 	ReleaseSysCache(row);
 	return since;
@@ -324,24 +306,6 @@ tells_apart(PlannerInfo *root, const RelOptInfo *table, AttrNumber attno, Oid op
 			return true;
 	}
 	return false;
-}
-
-/*
- * Return the number in the table of a part's column, or 0
- */
-static AttrNumber
-column_of(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *part, AttrNumber attno)
-{
-	Index		relid = part->relid;
-
-	while (relid != table->relid && attno > 0)
-	{
-		const AppendRelInfo *parent = root->append_rel_array[relid];
-
-		attno = attno <= parent->num_child_cols ? parent->parent_colnos[attno - 1] : 0;
-		relid = parent->parent_relid;
-	}
-	return attno;
 }
 
 static bool

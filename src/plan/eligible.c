@@ -290,6 +290,21 @@ GjFindInParent(PlannerInfo *root, Index *relid, AttrNumber *attno)
 	return true;
 }
 
+/*
+ * Return the number in a table of a column of it, or of a partition or child of it; 0 for an
+ * expression, which is column 0, and in a UNION ALL
+ */
+AttrNumber
+GjColumnOfParent(PlannerInfo *root, const RelOptInfo *parent, const RelOptInfo *rel,
+				 AttrNumber attno)
+{
+	Index		relid = rel->relid;
+
+	while (relid != parent->relid && GjFindInParent(root, &relid, &attno))
+		continue;
+	return relid == parent->relid ? attno : InvalidAttrNumber;
+}
+
 static bool
 is_partitioned_by(const RelOptInfo *parent, AttrNumber attno)
 {

@@ -177,7 +177,7 @@ GjUndercutLoop(PlannerInfo *root, RelOptInfo *joinrel)
 	if (ours == NULL || stock == NULL || ours->methods != &GjJoinPathMethods ||
 		!(enable_nestloop || enable_hashjoin || enable_mergejoin))
 		return;
-	join = list_nth(ours->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	join = linitial(ours->custom_private);
 	if (!is_loop_over(stock, join->small) || !takes_unknown_arrays(root, join->small))
 		return;
 	if (!GjUndercut(ours, GjJoinCostOf(root, join, gj_assumed_keys), stock, gj_assumed_keys))

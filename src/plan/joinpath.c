@@ -125,8 +125,6 @@ static bool scan_answers(PlannerInfo *root, const GjJoinCandidate *cand, IndexOp
 						 RelOptInfo *table, GjSource *key);
 static bool is_like_first(PlannerInfo *root, const GjJoinCandidate *cand,
 						  const IndexOptInfo *index, const RelOptInfo *table);
-static AttrNumber column_of_big(PlannerInfo *root, const GjJoinCandidate *cand,
-								const IndexOptInfo *index, const RelOptInfo *table);
 static List *joinpath_list_tables(PlannerInfo *root, RelOptInfo *big);
 static bool is_by_key(PlannerInfo *root, const GjJoinCandidate *cand);
 static GjJoinScan *choose_scan(PlannerInfo *root, const GjJoinCandidate *cand,
@@ -570,7 +568,6 @@ add_path_with_workers(PlannerInfo *root, GjJoinCandidate *cand, Cost alone)
 		GjPathDisable(&path->path, &startup);
 	*kept = *cand;
 	path->custom_private = list_make1(kept);
-	Assert(list_length(path->custom_private) == GJ_JOIN_PATH_COUNT);
 
 	if (cand->workers > 0)
 		GjAddPartialPath(root, joinrel, path, startup, run, alone, cost_unit(cand));
@@ -829,27 +826,12 @@ is_like_first(PlannerInfo *root, const GjJoinCandidate *cand, const IndexOptInfo
 			  const RelOptInfo *table)
 {
 	const GjJoinScan *first = cand->scans == NIL ? NULL : linitial(cand->scans);
-	AttrNumber	column = column_of_big(root, cand, index, table);
+	AttrNumber	column = GjColumnOfParent(root, cand->big, table, index->indexkeys[0]);
 
 	return first != NULL && column != InvalidAttrNumber &&
-		column == column_of_big(root, cand, first->index, first->table) &&
+		column == GjColumnOfParent(root, cand->big, first->table, first->index->indexkeys[0]) &&
 		has_same_class(index, first->index) && !GjPassesBarrier(cand->rinfo, table) &&
 		!GjIndexIsHashed(index);
-}
-
-/*
- * Return the big side's column that is an index's key; 0 for expressions, and in a UNION ALL
- */
-static AttrNumber
-column_of_big(PlannerInfo *root, const GjJoinCandidate *cand, const IndexOptInfo *index,
-			  const RelOptInfo *table)
-{
-	Index		relid = table->relid;
-	AttrNumber	attno = index->indexkeys[0];
-
-	while (relid != cand->big->relid && GjFindInParent(root, &relid, &attno))
-		continue;
-	return relid == cand->big->relid ? attno : InvalidAttrNumber;
 }
 
 static bool

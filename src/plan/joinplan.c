@@ -73,7 +73,7 @@ plan_join(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist,
 		  List *clauses, List *custom_plans)
 {
 	CustomScan *scan = makeNode(CustomScan);
-	GjJoinCandidate *cand = list_nth(path->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	GjJoinCandidate *cand = linitial(path->custom_private);
 	List	   *columns;
 	List	   *scan_columns;
 	List	   *exprs;

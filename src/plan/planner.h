@@ -127,7 +127,7 @@ typedef enum GjScanPathPrivate
 	GJ_SCAN_PATH_COUNT
 } GjScanPathPrivate;
 
-/* Contents of a GpuJoin path */
+/* The only item of a GpuJoin path's custom_private; not a Node */
 typedef struct GjJoinCandidate
 {
 	RelOptInfo *joinrel;
@@ -173,14 +173,7 @@ typedef struct GjJoinScan
 	Cost		run;
 } GjJoinScan;
 
-/* Indexes into the custom_private list of a GpuJoin path */
-typedef enum GjJoinPathPrivate
-{
-	GJ_JOIN_PATH_CANDIDATE,		/* GjJoinCandidate, not a Node */
-	GJ_JOIN_PATH_COUNT
-} GjJoinPathPrivate;
-
-/* Computations of a GpuAgg.  Lives in the planner's memory; not a Node. */
+/* Computations of a GpuAgg: the only item of its path's custom_private; not a Node */
 typedef struct GjAggQuery
 {
 	List	   *groupings;		/* Expr: grouping expressions */
@@ -194,13 +187,6 @@ typedef struct GjAggQuery
 	List	   *coded;			/* Var: columns whose values are replaced by numbers */
 	const char *refused;		/* reason why we cannot compute this, or NULL */
 } GjAggQuery;
-
-/* Indexes into the custom_private list of a GpuAgg path */
-typedef enum GjAggPathPrivate
-{
-	GJ_AGG_PATH_QUERY,			/* GjAggQuery, not a Node */
-	GJ_AGG_PATH_COUNT
-} GjAggPathPrivate;
 
 /*
  * hooks.c: our versions of add_path() and add_partial_path().  They set the path's costs, which
@@ -227,6 +213,8 @@ extern Oid	GjIndexRestProc(const IndexOptInfo *index);
 extern bool GjIsOlderThanSnapshots(TransactionId xid);
 extern bool GjColumnIsNeverNull(Oid relid, AttrNumber attno);
 extern bool GjFindInParent(PlannerInfo *root, Index *relid, AttrNumber *attno);
+extern AttrNumber GjColumnOfParent(PlannerInfo *root, const RelOptInfo *parent,
+								   const RelOptInfo *rel, AttrNumber attno);
 extern List *GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index,
 							  double *share);
 

@@ -106,7 +106,7 @@ words_find(PlannerInfo *root, Path *path, const Var *column, GjColumnKind kind, 
 					  column, kind, scales);
 	if (custom->methods != &GjJoinPathMethods)
 		return false;
-	cand = list_nth(custom->custom_private, GJ_JOIN_PATH_CANDIDATE);
+	cand = linitial(custom->custom_private);
 	if (bms_is_member(column->varno, cand->small->relids))
 		return false;
 	foreach(lc, cand->scans)
