@@ -69,8 +69,8 @@ struct GjDistinct
 static void clear(GjDistinct *set);
 static bool values_grow(GjDistinct *set);
 static void grow_to(GjDistinct *set, uint64 nslots);
-static void add_pairs(GjDistinct *set, const GjAggInput *input, int64 *counts);
-static int	find_at_once(const GjDistinct *set, int nrows, uint16 *missed);
+static void add_new(GjDistinct *set, const uint32 *groups, int nrows, int64 *counts,
+					const int nwords);
 static bool leave_bits(GjDistinct *set, int nrows);
 static int	add_from(GjDistinct *set, const GjAggInput *input, int row, int64 *count);
 static void values_find_range(const GjDistinct *set, const GjAggInput *input, int64 *low,
@@ -208,82 +208,78 @@ distinct_fill(GjDistinct *set, Size room)
 		elog(ERROR, "cannot divide values by hash any further");
 }
 
-static inline uint64
-hash_entry(const GjDistinct *set, uint64 value, uint64 group)
-{
-	uint64		hash = GjHashStep(set->seed.value, value);
+/*
+ * The functions of entries are made for each number of words, which is constant in their loops
+ */
+#define BY_WORDS(set, call) \
+	((set)->nwords == 1 ? call(1) : (set)->nwords == 2 ? call(2) : call(3))
 
-	return GjHashFinish(group != 0 ? GjHashStep(hash, group) : hash);
+static pg_attribute_always_inline uint64
+hash_entry(const GjDistinct *set, const uint64 *entry, const int nwords)
+{
+	uint64		hash = set->seed.value;
+
+	for (int word = 0; word < nwords; word++)
+		hash = GjHashStep(hash, entry[word]);
+	return GjHashFinish(hash);
+}
+
+static pg_attribute_always_inline bool
+entries_differ(const uint64 *a, const uint64 *b, const int nwords)
+{
+	uint64		difference = 0;
+
+	for (int word = 0; word < nwords; word++)
+		difference |= a[word] ^ b[word];
+	return difference != 0;
 }
 
 /* Enter an entry, unless it exists.  Returns 1 if it was added, else 0. */
-static inline int
-add_narrow(GjDistinct *set, uint64 entry, uint64 hash)
+static pg_attribute_always_inline int
+put_entry(GjDistinct *set, const uint64 *entry, uint64 hash, const int nwords)
 {
 	uint64	   *slots = (uint64 *) set->slots.start;
 	uint64		mask = set->nslots - 1;
 	uint64		at = hash & mask;
 
-	while (slots[at] != 0)
+	while (slots[at * nwords + nwords - 1] != 0)
 	{
-		if (slots[at] == entry)
+		if (!entries_differ(&slots[at * nwords], entry, nwords))
 			return 0;
 		GjSeedNote(&set->seed, (at - hash) & mask);
 		at = (at + 1) & mask;
 	}
-	slots[at] = entry;
+	memcpy(&slots[at * nwords], entry, nwords * sizeof(uint64));
 	return 1;
 }
 
-static inline int
-add_wide(GjDistinct *set, const uint64 *entry, uint64 hash)
+static pg_attribute_always_inline bool
+has_entry(const GjDistinct *set, const uint64 *entry, uint64 hash, const int nwords)
 {
-	uint64	   *slots = (uint64 *) set->slots.start;
+	const uint64 *slots = (const uint64 *) set->slots.start;
 	uint64		mask = set->nslots - 1;
 	uint64		at = hash & mask;
 
-	while (slots[at * 2 + 1] != 0)
+	for (; slots[at * nwords + nwords - 1] != 0; at = (at + 1) & mask)
 	{
-		if (slots[at * 2] == entry[0] && slots[at * 2 + 1] == entry[1])
-			return 0;
-		GjSeedNote(&set->seed, (at - hash) & mask);
-		at = (at + 1) & mask;
+		if (!entries_differ(&slots[at * nwords], entry, nwords))
+			return true;
+		GjProbeNote((at - hash) & mask);
 	}
-	slots[at * 2] = entry[0];
-	slots[at * 2 + 1] = entry[1];
-	return 1;
+	return false;
 }
 
-static inline uint64
-values_hash_pair(const GjDistinct *set, const uint64 *entry)
+/* Enter the entries of slots */
+static pg_attribute_always_inline void
+put_slots(GjDistinct *set, const uint64 *from, uint64 nslots, const int nwords)
 {
-	uint64		hash = GjHashStep(set->seed.value, entry[0]);
-
-	return GjHashFinish(GjHashStep(GjHashStep(hash, entry[1]), entry[2]));
-}
-
-static inline bool
-pairs_differ(const uint64 *a, const uint64 *b)
-{
-	return ((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2])) != 0;
-}
-
-static inline int
-add_pair(GjDistinct *set, const uint64 *entry, uint64 hash)
-{
-	uint64	   *slots = (uint64 *) set->slots.start;
-	uint64		mask = set->nslots - 1;
-	uint64		at = hash & mask;
-
-	while (slots[at * 3 + 2] != 0)
+	for (uint64 i = 0; i < nslots; i++, from += nwords)
 	{
-		if (!pairs_differ(&slots[at * 3], entry))
-			return 0;
-		GjSeedNote(&set->seed, (at - hash) & mask);
-		at = (at + 1) & mask;
+		if (i % GJ_UNINTERRUPTED_SLOTS == 0)
+			CHECK_FOR_INTERRUPTS();
+		if (from[nwords - 1] != 0)
+			(void) put_entry(set, from, hash_entry(set, from, nwords), nwords);
 	}
-	memcpy(&slots[at * 3], entry, 3 * sizeof(uint64));
-	return 1;
 }
 
 /*
@@ -311,27 +307,14 @@ static void
 grow_to(GjDistinct *set, uint64 nslots)
 {
 	GjRegion	old = set->slots;
-	const uint64 *from = (const uint64 *) old.start;
 	uint64		nold = set->nslots;
 
 	CHECK_FOR_INTERRUPTS();
 	set->nslots = nslots;
 	GjRegionAllocate(&set->slots, set->context, set->nslots * slot_size(set));
 	memset(set->slots.start, 0, set->slots.size);
-	for (uint64 i = 0; i < nold; i++)
-	{
-		if (i % GJ_UNINTERRUPTED_SLOTS == 0)
-			CHECK_FOR_INTERRUPTS();
-		if (set->is_pair)
-		{
-			if (from[i * 3 + 2] != 0)
-				add_pair(set, &from[i * 3], values_hash_pair(set, &from[i * 3]));
-		}
-		else if (set->is_wide && from[i * 2 + 1] != 0)
-			add_wide(set, &from[i * 2], hash_entry(set, from[i * 2], from[i * 2 + 1]));
-		else if (!set->is_wide && from[i] != 0)
-			add_narrow(set, from[i], hash_entry(set, from[i], 0));
-	}
+#define ADD_SLOTS(nwords) put_slots(set, (const uint64 *) old.start, nold, nwords)
+	BY_WORDS(set, ADD_SLOTS);
 	GjRegionFree(&old);
 }
 
@@ -363,7 +346,7 @@ leave_bits(GjDistinct *set, int nrows)
 		if (entry == 0)
 			set->has_zero = true;
 		else
-			set->nused += add_narrow(set, entry, hash_entry(set, entry, 0));
+			set->nused += put_entry(set, &entry, hash_entry(set, &entry, 1), 1);
 	}
 	bits_free(set);
 	return true;
@@ -375,8 +358,6 @@ leave_bits(GjDistinct *set, int nrows)
 void
 GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts)
 {
-	uint16		missed[GJ_DISTINCT_ROWS];
-
 	if (set->has_bits && !set->is_full)
 	{
 		if (bits_add(set, input, counts))
@@ -389,88 +370,54 @@ GjDistinctAdd(GjDistinct *set, const GjAggInput *input, int64 *counts)
 		distinct_add_to_full(set, input, counts);
 		return;
 	}
-	if (set->is_pair)
-	{
-		add_pairs(set, input, counts);
-		return;
-	}
 	for (int first = 0; first < input->nrows; first += GJ_DISTINCT_ROWS)
 	{
 		int			nrows = Min(GJ_DISTINCT_ROWS, input->nrows - first);
-		int			nmissed;
+		const uint32 *groups = input->groups == NULL ? NULL : input->groups + first;
 
 		distinct_make_entries(set, input, first, nrows);
-		nmissed = find_at_once(set, nrows, missed);
-		for (int i = 0; i < nmissed; i++)
-		{
-			int			row = missed[i];
-			const uint64 *entry = &set->batch_entries[set->is_wide ? row * 2 : row];
-			int			added = 0;
-
-			if (set->is_wide)
-				added = add_wide(set, entry, set->batch_hashes[row]);
-			else if (*entry != 0)
-				added = add_narrow(set, *entry, set->batch_hashes[row]);
-			set->nused += added;
-			counts[input->groups == NULL ? 0 : input->groups[first + row]] += added;
-		}
+#define ADD_ROWS(nwords) add_new(set, groups, nrows, counts, nwords)
+		BY_WORDS(set, ADD_ROWS);
 		if (!set->is_wide && !set->is_grouped && !set->has_zero)
 			distinct_find_zero(set, nrows, counts);
 	}
 }
 
 /*
- * Do the same for pairs of words
+ * Enter the entries of rows.  First look them up in their first slots only, without branches: most
+ * values repeat.  A zero entry, which is never entered, matches any free slot.
  */
-static void
-add_pairs(GjDistinct *set, const GjAggInput *input, int64 *counts)
-{
-	for (int first = 0; first < input->nrows; first += GJ_DISTINCT_ROWS)
-	{
-		int			nrows = Min(GJ_DISTINCT_ROWS, input->nrows - first);
-
-		distinct_make_entries(set, input, first, nrows);
-		if (set->slots.size > GJ_CACHED_SIZE)
-		{
-			for (int i = 0; i < nrows; i++)
-				GjPrefetchForWrite((uint64 *) set->slots.start +
-								   (set->batch_hashes[i] & (set->nslots - 1)) * 3);
-		}
-		for (int i = 0; i < nrows; i++)
-			counts[input->groups == NULL ? 0 : input->groups[first + i]] += distinct_enter(set, i);
-	}
-}
-
-/*
- * Look up entries in their first slots only, without branches. missed[] receives the rows that
- * were not found; returns their number.  A zero entry matches any free slot.
- */
-static int
-find_at_once(const GjDistinct *set, int nrows, uint16 *missed)
+static pg_attribute_always_inline void
+add_new(GjDistinct *set, const uint32 *groups, int nrows, int64 *counts, const int nwords)
 {
 	const uint64 *slots = (const uint64 *) set->slots.start;
 	const uint64 *entries = set->batch_entries;
 	const uint64 *hashes = set->batch_hashes;
 	uint64		mask = set->nslots - 1;
-	int			shift = set->is_wide ? 1 : 0;
+	uint16		missed[GJ_DISTINCT_ROWS];
 	int			nmissed = 0;
 
 	if (set->slots.size > GJ_CACHED_SIZE)
 	{
 		for (int i = 0; i < nrows; i++)
-			GjPrefetchForWrite(&slots[(hashes[i] & mask) << shift]);
+			GjPrefetchForWrite(&slots[(hashes[i] & mask) * nwords]);
 	}
 	for (int i = 0; i < nrows; i++)
 	{
-		const uint64 *slot = &slots[(hashes[i] & mask) << shift];
-		uint64		difference = slot[0] ^ entries[i << shift];
+		const uint64 *slot = &slots[(hashes[i] & mask) * nwords];
 
-		if (shift)
-			difference |= slot[1] ^ entries[i * 2 + 1];
 		missed[nmissed] = i;
-		nmissed += (difference != 0);
+		nmissed += entries_differ(slot, &entries[i * nwords], nwords);
 	}
-	return nmissed;
+	for (int i = 0; i < nmissed; i++)
+	{
+		const uint64 *entry = &entries[missed[i] * nwords];
+		int			added = entry[nwords - 1] == 0 ? 0 :
+			put_entry(set, entry, hashes[missed[i]], nwords);
+
+		set->nused += added;
+		counts[groups == NULL ? 0 : groups[missed[i]]] += added;
+	}
 }
 
 /*
@@ -521,50 +468,33 @@ distinct_make_entries(GjDistinct *set, const GjAggInput *input, int first, int n
 			entries[i * 3 + 1] = ((const uint64 *) input->seconds)[first + i];
 			entries[i * 3 + 2] = groups == NULL ? 1 : (uint64) groups[i] + 1;
 		}
-		distinct_hash_entries(set, nrows);
-		return;
 	}
-	if (set->is_wide)
+	else if (set->is_wide)
 	{
 		for (int i = 0; i < nrows; i++)
 		{
 			entries[i * 2] = ((const uint64 *) input->values)[first + i];
 			entries[i * 2 + 1] = (uint64) groups[i] + 1;
-			set->batch_hashes[i] = hash_entry(set, entries[i * 2], entries[i * 2 + 1]);
 		}
-		return;
 	}
+	else
+		GJ_BY_WIDTH(set->width, MAKE_ENTRIES);	/* with groups, of at most four bytes */
+	distinct_hash_entries(set, nrows);
+}
 
-	switch (set->width)
-	{
-		case 1:
-			MAKE_ENTRIES(uint8);
-			break;
-		case 2:
-			MAKE_ENTRIES(uint16);
-			break;
-		case 4:
-			MAKE_ENTRIES(uint32);
-			break;
-		default:
-			/* there are no groups, or the set would be wide */
-			memcpy(entries, (const uint64 *) input->values + first, nrows * sizeof(uint64));
-			break;
-	}
+static pg_attribute_always_inline void
+hash_entries(GjDistinct *set, int nrows, const int nwords)
+{
 	for (int i = 0; i < nrows; i++)
-		set->batch_hashes[i] = hash_entry(set, entries[i], 0);
+		set->batch_hashes[i] = hash_entry(set, set->batch_entries + i * nwords, nwords);
 }
 
 /* Hash entries that have already been built */
 static void
 distinct_hash_entries(GjDistinct *set, int nrows)
 {
-	const uint64 *entries = set->batch_entries;
-
-	for (int i = 0; i < nrows; i++)
-		set->batch_hashes[i] = set->is_pair ? values_hash_pair(set, &entries[i * 3]) :
-			set->is_wide ? hash_entry(set, entries[i * 2], entries[i * 2 + 1]) :
-			hash_entry(set, entries[i], 0);
+#define HASH_ENTRIES(nwords) hash_entries(set, nrows, nwords)
+	BY_WORDS(set, HASH_ENTRIES);
 }
 
 /*
@@ -573,29 +503,9 @@ distinct_hash_entries(GjDistinct *set, int nrows)
 static bool
 distinct_has(const GjDistinct *set, int row)
 {
-	const uint64 *slots = (const uint64 *) set->slots.start;
-	const uint64 *entry = set->batch_entries + row * set->nwords;
-	uint64		mask = set->nslots - 1;
-	uint64		at = set->batch_hashes[row] & mask;
-
-	if (set->nslots == 0)
-		return false;
-	if (!set->is_wide)
-	{
-		for (; slots[at] != 0 && slots[at] != entry[0]; at = (at + 1) & mask)
-			GjProbeNote((at - set->batch_hashes[row]) & mask);
-		return slots[at] != 0;
-	}
-	if (set->is_pair)
-	{
-		for (; slots[at * 3 + 2] != 0 && pairs_differ(&slots[at * 3], entry); at = (at + 1) & mask)
-			GjProbeNote((at - set->batch_hashes[row]) & mask);
-		return slots[at * 3 + 2] != 0;
-	}
-	for (; slots[at * 2 + 1] != 0 && (slots[at * 2] != entry[0] || slots[at * 2 + 1] != entry[1]);
-		 at = (at + 1) & mask)
-		GjProbeNote((at - set->batch_hashes[row]) & mask);
-	return slots[at * 2 + 1] != 0;
+#define HAS_ENTRY(nwords) \
+	has_entry(set, set->batch_entries + row * (nwords), set->batch_hashes[row], nwords)
+	return set->nslots > 0 && BY_WORDS(set, HAS_ENTRY);
 }
 
 /*
@@ -604,10 +514,9 @@ distinct_has(const GjDistinct *set, int row)
 static int
 distinct_enter(GjDistinct *set, int row)
 {
-	int			added = set->is_pair ?
-		add_pair(set, set->batch_entries + row * 3, set->batch_hashes[row]) : set->is_wide ?
-		add_wide(set, set->batch_entries + row * 2, set->batch_hashes[row]) :
-		add_narrow(set, set->batch_entries[row], set->batch_hashes[row]);
+#define ADD_ENTRY(nwords) \
+	put_entry(set, set->batch_entries + row * (nwords), set->batch_hashes[row], nwords)
+	int			added = BY_WORDS(set, ADD_ENTRY);
 
 	set->nused += added;
 	return added;
