@@ -765,13 +765,6 @@ tid_bitmap_add(GjTidSet *set, const ItemPointerData *tids, const uint32 *hits, i
 	return true;
 }
 
-static inline bool
-is_heap_tid(uint64 packed)
-{
-	return (packed >> 16) <= MaxBlockNumber &&
-		(OffsetNumber) (GjPackedOffset(packed) - 1) < MaxHeapTuplesPerPage;
-}
-
 /*
  * GjTidSetAddPacked() for a set that has a bitmap.
  */
@@ -789,7 +782,7 @@ tid_bitmap_add_packed(GjTidSet *set, const uint64 *tids, uint64 n)
 		{
 			uint64		packed = *(const volatile uint64 *) &tids[i];
 
-			if (!is_heap_tid(packed))
+			if (what_is_wrong(packed) >> 48 != 0)
 				return false;
 			ItemPointerSet(&batch[i], GjPackedBlock(packed), GjPackedOffset(packed));
 		}

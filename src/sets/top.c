@@ -114,7 +114,8 @@ struct GjTop
 
 static void discard(GjTop *top);
 static void allocate_column(GjTop *top, GjEntryColumn *column);
-static void top_look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n);
+static void top_look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n,
+						const uint16 *rows, int nrows);
 static void top_add_entry(GjTop *top, const GjEntrySet *set, uint64 entry);
 static bool take_slot(GjTop *top, uint64 slot);
 static void keep_columns(GjTop *top, const GjEntrySet *set, uint64 entry, uint64 slot);
@@ -347,49 +348,43 @@ discard(GjTop *top)
 void
 GjTopAdd(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *rows, int nrows)
 {
+	const GjSortColumn *sort = &top->columns[0];
+	const GjEntryColumn *column = top_set_column(set, sort->column);
+
+	if (rows != NULL)
+	{
+		top_look_at(top, set, first, n, rows, nrows);
+		return;
+	}
+	for (int i = 0; i < n; i += LOOK_ROWS)
+	{
+		int			some = Min(LOOK_ROWS, n - i);
+
+		if (!top->has_bound || top_lowest_word(sort, column, first + i, some) <= top->bound[0])
+			top_look_at(top, set, first + i, some, NULL, some);
+	}
+}
+
+/*
+ * Compare the first words of n entries with the bounds, and consider the candidates: those of the
+ * given rows, or of all if rows is NULL
+ */
+static void
+top_look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n, const uint16 *rows, int nrows)
+{
 	uint64		words[GJ_BATCH_ROWS];
 	uint16		places[GJ_BATCH_ROWS];
 	uint64		low = top->has_last ? top->last[0] : 0;
 	uint64		high = top->has_bound ? top->bound[0] : PG_UINT64_MAX;
 	int			nplaces = 0;
 
-	if (rows == NULL)
-	{
-		for (int i = 0; i < n; i += LOOK_ROWS)
-			top_look_at(top, set, first + i, Min(LOOK_ROWS, n - i));
-		return;
-	}
 	top_first_words(&top->columns[0], top_set_column(set, top->columns[0].column), first, n, words);
 	for (int i = 0; i < nrows; i++)
 	{
-		places[nplaces] = rows[i];
-		nplaces += words[rows[i]] >= low && words[rows[i]] <= high;
-	}
-	for (int i = 0; i < nplaces; i++)
-		top_add_entry(top, set, first + places[i]);
-}
+		int			row = rows == NULL ? i : rows[i];
 
-/*
- * Consider a few entries, among which there is usually no candidate
- */
-static void
-top_look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n)
-{
-	const GjSortColumn *sort = &top->columns[0];
-	const GjEntryColumn *column = top_set_column(set, sort->column);
-	uint64		words[LOOK_ROWS];
-	uint16		places[LOOK_ROWS];
-	uint64		low = top->has_last ? top->last[0] : 0;
-	uint64		high = top->has_bound ? top->bound[0] : PG_UINT64_MAX;
-	int			nplaces = 0;
-
-	if (top->has_bound && top_lowest_word(sort, column, first, n) > high)
-		return;
-	top_first_words(sort, column, first, n, words);
-	for (int i = 0; i < n; i++)
-	{
-		places[nplaces] = i;
-		nplaces += words[i] >= low && words[i] <= high;
+		places[nplaces] = row;
+		nplaces += words[row] >= low && words[row] <= high;
 	}
 	for (int i = 0; i < nplaces; i++)
 		top_add_entry(top, set, first + places[i]);
