@@ -212,12 +212,13 @@ parts_have_keys(PlannerInfo *root, const RelOptInfo *table, const RelOptInfo *wh
 	for (int i = 0; i < whole->nparts; i++)
 	{
 		RelOptInfo *part = whole->part_rels[i];
+		Oid			relid;
 
 		if (part == NULL || IS_DUMMY_REL(part))
 			continue;
 		/* the row of pg_class changes with the partition bound */
-		if (!GjIsOlderThanSnapshots(row_since(RELOID, planner_rt_fetch(part->relid, root)->relid)) ||
-			!has_key(root, table, part))
+		relid = planner_rt_fetch(part->relid, root)->relid;
+		if (!GjIsOlderThanSnapshots(row_since(RELOID, relid)) || !has_key(root, table, part))
 			return false;
 	}
 	return true;
