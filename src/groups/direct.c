@@ -22,7 +22,6 @@
 static bool find_range(const GjInputColumn *column, int nrows, int64 *low, int64 *high);
 static void move_to(GjGroupTable *table, int64 low, uint64 span);
 static uint32 add_group(GjGroupTable *table, int64 value, bool isnull);
-static uint32 direct_append(GjGroupTable *table, const uint64 *record);
 
 /*
  * Replace the array by slots
@@ -85,22 +84,12 @@ GjDirectCover(GjGroupTable *table, const GjInput *input, uint64 max_span)
 		const type *values = (const type *) column->values; \
 		type		lowest = values[first]; \
 		type		highest = values[first]; \
-		if (column->nulls == NULL) \
+		for (int i = first; i < nrows; i++) \
 		{ \
-			for (int i = first; i < nrows; i++) \
-			{ \
-				lowest = Min(lowest, values[i]); \
-				highest = Max(highest, values[i]); \
-			} \
-		} \
-		else \
-		{ \
-			for (int i = first; i < nrows; i++) \
-			{ \
-				type		value = column->nulls[i] ? values[first] : values[i]; \
-				lowest = Min(lowest, value); \
-				highest = Max(highest, value); \
-			} \
+			bool		isnull = column->nulls != NULL && column->nulls[i]; \
+			type		value = values[isnull ? first : i]; \
+			lowest = Min(lowest, value); \
+			highest = Max(highest, value); \
 		} \
 		*low = (int64) lowest; \
 		*high = (int64) highest; \
@@ -281,22 +270,6 @@ GjDirectFind(GjGroupTable *table, const GjInput *input, int row, uint32 *numbers
 	}
 }
 
-#define LOOK_UP(type) \
-	do { \
-		const type *values = (const type *) column->values; \
-		for (int row = 0; row < input->nrows; row++) \
-		{ \
-			bool		isnull = nulls != NULL && nulls[row]; \
-			uint64		at = (uint64) (int64) values[row] - low; \
-			uint32		slot = isnull ? table->direct_null : at < span ? direct[at] : 0; \
-			rows[nfound] = row; \
-			numbers[nfound] = slot - 1; \
-			nfound += slot != 0; \
-			missed[nmissed] = row; \
-			nmissed += slot == 0; \
-		} \
-	} while (0)
-
 /*
  * Look up the groups of the rows, whether their values are covered or not, like GjTableLookUp()
  */
@@ -305,31 +278,23 @@ GjDirectLookUp(const GjGroupTable *table, const GjInput *input, uint16 *rows, ui
 			   uint16 *missed)
 {
 	const GjInputColumn *column = &input->columns[table->columns[0].input];
-	const uint8 *nulls = column->nulls;
 	const uint32 *direct = (const uint32 *) table->direct.start;
-	uint64		low = (uint64) table->direct_low;
-	uint64		span = table->direct_span;
 	int			nfound = 0;
 	int			nmissed = 0;
 
 	Assert(table->phase == GJ_TABLE_DIRECT);
-	switch (column->type)
+	for (int row = 0; row < input->nrows; row++)
 	{
-		case GJ_VALUE_BOOL:
-			LOOK_UP(uint8);
-			break;
-		case GJ_VALUE_INT2:
-			LOOK_UP(int16);
-			break;
-		case GJ_VALUE_INT4:
-			LOOK_UP(int32);
-			break;
-		case GJ_VALUE_OID:
-			LOOK_UP(uint32);
-			break;
-		default:
-			LOOK_UP(int64);
-			break;
+		bool		isnull = column->nulls != NULL && column->nulls[row];
+		uint64		at = (uint64) direct_value_at(column->values, row, column->type) -
+			(uint64) table->direct_low;
+		uint32		slot = isnull ? table->direct_null : at < table->direct_span ? direct[at] : 0;
+
+		rows[nfound] = row;
+		numbers[nfound] = slot - 1;
+		nfound += slot != 0;
+		missed[nmissed] = row;
+		nmissed += slot == 0;
 	}
 	return nmissed;
 }
@@ -340,23 +305,16 @@ GjDirectLookUp(const GjGroupTable *table, const GjInput *input, uint16 *rows, ui
 static uint32
 add_group(GjGroupTable *table, int64 value, bool isnull)
 {
-	uint64		record[2] = {0};
+	uint64		record[2] = {(uint64) value};
 
 	if (isnull)
 	{
 		GjTableTakeNulls(table);
+		record[0] = 0;
 		record[table->null_bit / GJ_WORD_BITS] = (uint64) 1 << (table->null_bit % GJ_WORD_BITS);
-		return direct_append(table, record);
 	}
-	record[0] = (uint64) value;
-	if (table->columns[0].width < sizeof(uint64))
+	else if (table->columns[0].width < sizeof(uint64))
 		record[0] &= ((uint64) 1 << (table->columns[0].width * BITS_PER_BYTE)) - 1;
-	return direct_append(table, record);
-}
-
-static uint32
-direct_append(GjGroupTable *table, const uint64 *record)
-{
 	table->ngroups++;
 	memcpy((uint64 *) table->records.start + (Size) table->ngroups * table->nwords, record,
 		   table->nwords * sizeof(uint64));
