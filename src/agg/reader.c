@@ -380,17 +380,22 @@ take_arrays(GjReader *reader, GjRowBatch *batch)
 
 /*
  * Build a batch from the remaining rows of a batch of entries.  Refer to columns in place if the
- * rows are all entries of a range.
+ * rows are all entries of a range.  A row with several partners is repeated.
  */
 static void
 reader_take_entries(GjReader *reader, GjRowBatch *batch)
 {
 	const uint16 *rows = batch->rows + batch->next;
 	int			n = Min(batch->nrows - batch->next, GjStraysBatchRows(reader->strays));
-	bool		in_place = batch->partners == NULL && rows[n - 1] - rows[0] == n - 1;
+	uint16		differ = rows[n - 1] ^ (rows[0] + n - 1);
 
+	if (batch->partners != NULL)
+	{
+		for (int i = 0; i < n; i++)
+			differ |= rows[i] ^ (rows[0] + i);
+	}
 	for (int i = 0; i < reader->ncolumns; i++)
-		reader->batch.columns[i] = reader_take_column(reader, i, batch, rows, n, in_place);
+		reader->batch.columns[i] = reader_take_column(reader, i, batch, rows, n, differ == 0);
 	reader->batch.nrows = n;
 	reader->batch.weights = batch->weights == NULL ? NULL : batch->weights + batch->next;
 	batch->next += n;
@@ -1030,17 +1035,22 @@ put_partners(GjReader *reader, int i, int first, const GjRowBatch *batch, int n)
 	int			column = to->partner;
 	int			natts = batch->partner_natts;
 	bool		any_null = false;
+	Datum		value = (Datum) 0;
+	bool		isnull = true;
 
 	for (int p = 0; p < n; p++)
 	{
 		GjSmallRow *partner = partners[p];
-		Datum		value = GjSmallRowValues(partner)[column];
-		bool		isnull = GjSmallRowNulls(partner, natts)[column];
 
-		if (to->coded != GJ_STRAY_NONE && !isnull)
-			value = Int64GetDatum(encode(reader, to, partner, value));
-		else if (!isnull)
-			value = part_of(reader, to, value, &isnull);
+		if (p == 0 || partner != partners[p - 1])	/* not of one key, as most neighbors are */
+		{
+			value = GjSmallRowValues(partner)[column];
+			isnull = GjSmallRowNulls(partner, natts)[column];
+			if (to->coded != GJ_STRAY_NONE && !isnull)
+				value = Int64GetDatum(encode(reader, to, partner, value));
+			else if (!isnull)
+				value = part_of(reader, to, value, &isnull);
+		}
 		reader_put_value(to, first + p, value, isnull);
 		any_null |= isnull;
 	}

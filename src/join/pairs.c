@@ -794,9 +794,10 @@ make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners)
 		return table;
 	}
 	*batch = *table;
-	batch->partners = NULL;
-	if (state->pair == NULL && !want_partners && !counts_partners(state))
+	batch->partner_natts = state->direct->natts;
+	if (state->pair == NULL && !counts_partners(state))
 	{
+		/* each row is one pair, with its first partner if the set was not enough */
 		if (table->tuples != NULL)
 			pairs_count_rows(state->scan, table->nrows - table->next);
 		table->next = table->nrows;
@@ -804,11 +805,11 @@ make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners)
 	}
 	batch->next = 0;
 	batch->rows = state->direct->rows;
+	batch->partners = NULL;
 	if (state->pair != NULL || want_partners)
 	{
 		batch->nrows = take_pairs(state, table);
 		batch->partners = state->direct->partners;
-		batch->partner_natts = state->direct->natts;
 	}
 	else
 	{

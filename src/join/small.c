@@ -803,6 +803,18 @@ GjSmallLookup(GjSmallSide *side, int64 key, const Datum *parts)
 }
 
 /*
+ * Return true if the key of row i must be looked up: there is one, and it is not that of the entry
+ * before, as most are.  Only heap tuples may lack a key, and they are in no order.
+ */
+static inline bool
+has_own_key(const GjRowKeys *keys, int i)
+{
+	if (keys->nulls != NULL)
+		return !keys->nulls[i];
+	return i == 0 || keys->codes[i] != keys->codes[i - 1];
+}
+
+/*
  * Look up the keys of rows in the side's current batch: a GjRowLookup.  A partner is the chain
  * of GjSmallRow.
  *
@@ -814,9 +826,9 @@ GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partner
 {
 	GjSmallSide *side = arg;
 	const int64 *codes = keys->codes;
-	const bool *nulls = keys->nulls;
 	const GjKeyMap *map = side->firsts_of_keys;
 	uint64		starts[LOOKUP_KEYS];
+	GjSmallRow *first = NULL;
 	int			nfound = 0;
 
 	if (side->nparts > 0)
@@ -827,21 +839,20 @@ GjSmallLookupRows(void *arg, const GjRowKeys *keys, uint16 *rows, void **partner
 
 		for (int i = start; i < end; i++)
 		{
-			if (nulls != NULL && nulls[i])
+			if (!has_own_key(keys, i))
 				continue;
 			starts[i - start] = GjKeyMapStart(map, codes[i]);
 			GjKeyMapPrefetch(map, starts[i - start]);
 		}
 		for (int i = start; i < end; i++)
 		{
-			GjSmallRow *first;
-
-			if (nulls != NULL && nulls[i])
+			if (has_own_key(keys, i))
+			{
+				first = GjKeyMapFindFrom(map, codes[i], starts[i - start]);
+				GjPrefetch(first);
+			}
+			if (first == NULL || (keys->nulls != NULL && keys->nulls[i]))
 				continue;
-			first = GjKeyMapFindFrom(map, codes[i], starts[i - start]);
-			if (first == NULL)
-				continue;
-			GjPrefetch(first);
 			rows[nfound] = rows[i];
 			partners[nfound++] = first;
 		}

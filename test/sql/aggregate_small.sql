@@ -116,6 +116,21 @@ VACUUM ANALYZE parted;
 SELECT * FROM compare('SELECT s.name, count(*), sum(parted.v) FROM small s JOIN parted USING (k)
 	GROUP BY s.name');
 
+-- a row with two partners before a gap: its entries are as many as their range is long
+CREATE TABLE gap (k int, v int) WITH (autovacuum_enabled = off);
+INSERT INTO gap VALUES (1, 10), (1, 200), (2, 3000);
+CREATE INDEX ON gap USING gpujoin (k) INCLUDE (v);
+CREATE TABLE named (k int, name text);
+INSERT INTO named VALUES (1, 'first'), (1, 'second'), (2, 'third');
+VACUUM ANALYZE gap, named;
+SET gpujoin.force = on;
+EXPLAIN (COSTS OFF) SELECT s.name, sum(g.v) FROM named s JOIN gap g USING (k) WHERE g.v <> 200
+	GROUP BY s.name;
+SELECT s.name, sum(g.v) FROM named s JOIN gap g USING (k) WHERE g.v <> 200 GROUP BY s.name
+	ORDER BY 1;
+SELECT s.name, sum(g.v) FROM named s JOIN gap g USING (k) GROUP BY s.name ORDER BY 1;
+RESET gpujoin.force;
+
 -- the privilege to call a type's equality function
 CREATE ROLE regress_gpujoin_small;
 GRANT USAGE ON SCHEMA aggregate_small TO regress_gpujoin_small;
