@@ -60,11 +60,13 @@
 #include "parser/parse_coerce.h"
 #include "port/pg_bswap.h"
 #include "utils/builtins.h"
+#include "utils/catcache.h"
 #include "utils/fmgroids.h"
 #include "utils/fmgrprotos.h"
 #include "utils/lsyscache.h"
 #include "utils/numeric.h"
 #include "utils/rel.h"
+#include "utils/syscache.h"
 #include "utils/uuid.h"
 #include "utils/varlena.h"
 
@@ -112,7 +114,6 @@ static bool init_own(GjCodec *codec, Relation index, bool has_rests);
 static bool init_pair(GjCodec *codec, Oid family, Oid type);
 static bool is_own_equality(Oid family, Oid type);
 static void init_key(GjCodec *codec);
-static bool init_hash(GjCodec *codec, Oid proc, Oid image_proc);
 static int64 compute(GjCodec *codec, Datum value);
 static bool find_image(GjCodec *codec, Datum value, int64 *image);
 static int64 hash_code(GjCodec *codec, Datum value);
@@ -140,6 +141,7 @@ GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation, bool has_rests)
 {
 	Oid			key_proc = get_opfamily_proc(family, type, type, GJ_KEY_PROC);
 	Oid			hash_proc = get_opfamily_proc(family, type, type, GJ_HASH_PROC);
+	Oid			image_proc = get_opfamily_proc(family, type, type, GJ_IMAGE_PROC);
 
 	memset(codec, 0, sizeof(*codec));
 	codec->collation = collation;
@@ -151,9 +153,15 @@ GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation, bool has_rests)
 		init_key(codec);
 		return true;
 	}
-	if (OidIsValid(hash_proc) && !OidIsValid(key_proc))
-		return init_hash(codec, hash_proc, get_opfamily_proc(family, type, type, GJ_IMAGE_PROC));
-	return false;
+	if (!OidIsValid(hash_proc) || OidIsValid(key_proc))
+		return false;
+	codec->kind = GJ_CODEC_HASH;
+	codec->hashes_bytes = hash_proc == F_HASHTEXTEXTENDED && OidIsValid(collation) &&
+		is_deterministic(collation);
+	fmgr_info(hash_proc, &codec->proc);
+	if (OidIsValid(image_proc) && is_deterministic(collation))
+		fmgr_info(image_proc, &codec->image);
+	return true;
 }
 
 /*
@@ -233,18 +241,6 @@ init_key(GjCodec *codec)
 		codec->kind = GJ_CODEC_KEY;
 	codec->keeps_value = codec->kind != GJ_CODEC_KEY ||
 		codec->proc.fn_addr == gpujoin_key_int2 || codec->proc.fn_addr == gpujoin_key_oid;
-}
-
-static bool
-init_hash(GjCodec *codec, Oid proc, Oid image_proc)
-{
-	codec->kind = GJ_CODEC_HASH;
-	codec->hashes_bytes = proc == F_HASHTEXTEXTENDED && OidIsValid(codec->collation) &&
-		is_deterministic(codec->collation);
-	fmgr_info(proc, &codec->proc);
-	if (OidIsValid(image_proc) && is_deterministic(codec->collation))
-		fmgr_info(image_proc, &codec->image);
-	return true;
 }
 
 /*
@@ -342,15 +338,19 @@ GjCodecIdentity(Relation index, bool *has_rests)
 /*
  * Return true if an operator class for one type is meant for columns of another type
  *
- * A type that is binary compatible with text, such as citext, gets the class of text if it has
- * none.  Its own operators do not use such an index.
+ * A type that is binary compatible with text gets the class of text if it has none.  If it has
+ * operators of its own, as citext has, they do not use such an index; if not, as Orafce's varchar2,
+ * they are those of text.
  */
 bool
 GjClassIsOfType(Oid class_type, Oid column_type)
 {
-	Oid			type = getBaseType(column_type);
+	Datum		type = ObjectIdGetDatum(getBaseType(column_type));
+	struct catclist *own = SearchSysCacheList3(OPERNAMENSP, CStringGetDatum("="), type, type);
+	bool		has_own = own->n_members > 0;
 
-	return class_type != TEXTOID || type == TEXTOID || type == VARCHAROID;
+	ReleaseSysCacheList(own);
+	return class_type != TEXTOID || type == TEXTOID || !has_own;
 }
 
 /*
