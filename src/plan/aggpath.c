@@ -84,7 +84,6 @@ static Cost request_cost(const CustomPath *path);
 static double reduced_share(const GjAggQuery *query, Path *path);
 static double share_on_device(const IndexOptInfo *index);
 static double share_of_scans(const GjJoinCandidate *cand);
-static double reduced_share_of_parts(const GjAggQuery *query, const AppendPath *append);
 static Index named_table(const CustomPath *path, const RelOptInfo *rel);
 static const GjJoinCandidate *candidate_of(const CustomPath *path);
 static const IndexOptInfo *index_of(const CustomPath *path);
@@ -100,7 +99,6 @@ static bool aggpath_add_part(PlannerInfo *root, Path *divided, Path *whole, Part
 static bool is_ours(const Path *path);
 static Path *cheaper(PlannerInfo *root, Path *path, bool is_partial, bool in_parallel);
 static int	count_workers(const Parts *parts);
-static const char *find_problem(PlannerInfo *root, GjAggQuery *query, Path *child);
 static GjAggQuery *make_partial(const GjAggQuery *query);
 static PathTarget *make_target(PlannerInfo *root, const GjAggQuery *partial);
 static Path *finish(PlannerInfo *root, const GjAggQuery *query, RelOptInfo *input,
@@ -489,7 +487,7 @@ array_cost(Path *path)
 	cost = rows_charged(custom) * cpu_tuple_cost;
 	if (custom->methods == &GjScanPathMethods)
 		return cost;
-	foreach(lc, ((GjJoinCandidate *) linitial(custom->custom_private))->scans)
+	foreach(lc, candidate_of(custom)->scans)
 		cost += scan_cost(lfirst(lc));
 	return cost;
 }
@@ -587,7 +585,13 @@ reduced_share(const GjAggQuery *query, Path *path)
 	ListCell   *lc;
 
 	if (IsA(custom, AppendPath))
-		return reduced_share_of_parts(query, (const AppendPath *) custom);
+	{
+		double		rows = 0.0;
+
+		foreach(lc, ((const AppendPath *) custom)->subpaths)
+			rows += ((Path *) lfirst(lc))->rows * reduced_share(query, lfirst(lc));
+		return Min(rows / Max(custom->path.rows, 1.0), 1.0);
+	}
 	if (!gj_device_aggregate || gj_force || query->is_partial || IsolationIsSerializable() ||
 		!gives_arrays(path) || (GjServiceCapabilities() & GJD_CAN_REDUCE) == 0)
 		return 0.0;
@@ -657,17 +661,6 @@ share_of_scans(const GjJoinCandidate *cand)
 		reduced += scan->rows * share_on_device(scan->index);
 	}
 	return reduced / Max(rows, 1.0);
-}
-
-static double
-reduced_share_of_parts(const GjAggQuery *query, const AppendPath *append)
-{
-	double		rows = 0.0;
-	ListCell   *lc;
-
-	foreach(lc, append->subpaths)
-		rows += ((Path *) lfirst(lc))->rows * reduced_share(query, lfirst(lc));
-	return Min(rows / Max(append->path.rows, 1.0), 1.0);
 }
 
 /*
@@ -859,7 +852,11 @@ add_parallel_agg_path(PlannerInfo *root, RelOptInfo *input, RelOptInfo *output,
 	if (!input->consider_parallel || !output->consider_parallel ||
 		(child = find_divided_input(root, input)) == NULL)
 		return;
-	refused = find_problem(root, query, child);
+	refused = query->refused;
+	if (refused == NULL && (root->hasNonPartialAggs || root->hasNonSerialAggs))
+		refused = "an aggregate with DISTINCT, which has no partial states";
+	if (refused == NULL)
+		refused = GjAggRefuseInput(root, query, child);
 	if (refused != NULL)
 	{
 		GjChoiceAggregate(node, child, NULL, output, refused);
@@ -1048,19 +1045,6 @@ count_workers(const Parts *parts)
 }
 
 /* The plan above ------------------------------------------------------------------- */
-
-/*
- * Return the reason why partial groups are not possible, or NULL
- */
-static const char *
-find_problem(PlannerInfo *root, GjAggQuery *query, Path *child)
-{
-	if (query->refused != NULL)
-		return query->refused;
-	if (root->hasNonPartialAggs || root->hasNonSerialAggs)
-		return "an aggregate with DISTINCT, which has no partial states";
-	return GjAggRefuseInput(root, query, child);
-}
 
 /*
  * Copy a query without HAVING, with states instead of results

@@ -74,7 +74,6 @@ static bool add_grouping(GjAggQuery *query, Expr *expr);
 static bool add_other(GjAggQuery *query, Var *column);
 static bool has_words(const Expr *expr);
 static bool query_is_text(const Expr *expr);
-static bool is_numeric(const Expr *expr);
 static GjColumnPart first_part(const Building *building, const Expr *expr);
 static bool is_encodable(Expr *expr);
 static const char *aggregate_problem(const Aggref *aggref);
@@ -104,7 +103,6 @@ static List *list_groupings(Building *building);
 static List *list_aggregates(Building *building);
 static GjAggKind kind_in_plan(const Building *building, const Aggref *aggref);
 static List *describe_row(const Building *building);
-static List *list_row_inputs(const Building *building, List *row);
 static List *list_coded(const Building *building, List *row);
 
 const CustomPathMethods GjAggPathMethods = {
@@ -305,15 +303,6 @@ query_is_text(const Expr *expr)
 }
 
 /*
- * Return true for a numeric column, which has a word if the child has them (words.c)
- */
-static bool
-is_numeric(const Expr *expr)
-{
-	return IsA(expr, Var) && ((const Var *) expr)->vartype == NUMERICOID;
-}
-
-/*
  * Return the first of the batch's columns that a group column takes, or GJ_WHOLE if it is a single
  * column
  */
@@ -326,7 +315,7 @@ first_part(const Building *building, const Expr *expr)
 		return GJ_UUID_FIRST;
 	if (query_is_text(expr) && GjTextHasWords(building->root, building->child, (const Var *) expr))
 		return ((const Var *) expr)->vartype == BPCHAROID ? GJ_BPCHAR_FIRST : GJ_TEXT_FIRST;
-	if (is_numeric(expr) &&
+	if (IsA(expr, Var) && ((const Var *) expr)->vartype == NUMERICOID &&
 		GjNumericScales(building->root, building->child, (const Var *) expr, scales))
 		return GJ_NUMERIC_KEY;
 	return GJ_WHOLE;
@@ -793,6 +782,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	};
 	List	   *groupings;
 	List	   *aggregates;
+	List	   *inputs = NIL;		/* the batch's column for each of the node's own row, or -1 */
 	ListCell   *lc;
 
 	GjChoiceTaken(path);
@@ -816,8 +806,10 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	scan->custom_plans = custom_plans;
 	scan->custom_private = list_make4(building.columns, building.types, groupings, aggregates);
 	scan->custom_private = lappend(scan->custom_private, building.conditions);
-	scan->custom_private = lappend(scan->custom_private,
-								   list_row_inputs(&building, scan->custom_scan_tlist));
+	foreach(lc, scan->custom_scan_tlist)
+		inputs = lappend_int(inputs, find_argument(&building,
+												   lfirst_node(TargetEntry, lc)->expr));
+	scan->custom_private = lappend(scan->custom_private, inputs);
 	scan->custom_private = lappend(scan->custom_private,
 								   makeInteger(list_length(query->groupings) +
 											   list_length(query->aggregates) +
@@ -1068,20 +1060,6 @@ describe_row(const Building *building)
 		tlist = lappend(tlist, makeTargetEntry(copyObject((Expr *) lfirst(lc)),
 											   list_length(tlist) + 1, NULL, false));
 	return tlist;
-}
-
-/*
- * List the column of a batch for each column of that row, or -1
- */
-static List *
-list_row_inputs(const Building *building, List *row)
-{
-	List	   *inputs = NIL;
-	ListCell   *lc;
-
-	foreach(lc, row)
-		inputs = lappend_int(inputs, find_argument(building, lfirst_node(TargetEntry, lc)->expr));
-	return inputs;
 }
 
 /*

@@ -91,7 +91,6 @@ static bool index_is_ours(Oid index);
 static bool scans_answer(Node *clause, IndexOptInfo *index);
 static bool is_key_itself(void *index, Node *expr);
 static bool may_answer_arm(Node *arm, IndexOptInfo *index);
-static const char *refuse_form(RestrictInfo *rinfo, IndexOptInfo *index);
 static const char *shorten(char *text);
 static const char *choice_text(const char *text);
 static GjChoice *choice_add(Oid relation, Oid index, const char *node);
@@ -313,7 +312,9 @@ GjChoiceSay(PlannerInfo *root, RestrictInfo *rinfo, IndexOptInfo *index, const c
 	const char *text = deparse(root, list_make1(rinfo));
 
 	if (what == NULL)
-		what = refuse_form(rinfo, index);
+		what = scans_answer((Node *) rinfo->clause, index) ?
+			"is answered only by scans of PostgreSQL's own, and another plan costs less" :
+			"is of a form, or compares with a type, that the index does not answer";
 	return text ? psprintf("the condition %s %s", text, what) :
 		psprintf("the condition on the key %s", what);
 }
@@ -709,17 +710,6 @@ may_answer_arm(Node *arm, IndexOptInfo *index)
 			return true;
 	}
 	return false;
-}
-
-/*
- * Return the reason against a clause of a form that none of our nodes answers
- */
-static const char *
-refuse_form(RestrictInfo *rinfo, IndexOptInfo *index)
-{
-	return scans_answer((Node *) rinfo->clause, index) ?
-		"is answered only by scans of PostgreSQL's own, and another plan costs less" :
-		"is of a form, or compares with a type, that the index does not answer";
 }
 
 /*

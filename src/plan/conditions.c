@@ -86,13 +86,11 @@ static bool has_key_as_side(Fold *cx, Expr *clause);
 static GjKeyNode *fold_tuples(Fold *cx, RestrictInfo *rinfo, const GjTuples **columns);
 static GjKeyNode *fold(Fold *cx, Node *expr);
 static bool has_keys(const Fold *cx, const GjKeyNode *node);
-static GjKeyNode *fold_null_test(Fold *cx, NullTest *test);
 static GjKeyNode *fold_or(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_and(Fold *cx, BoolExpr *expr);
 static GjKeyNode *fold_coalesce(Fold *cx, CoalesceExpr *expr);
 static GjKeyNode *fold_clause(Fold *cx, Node *clause);
 static GjKeyNode *fold_comparison(Fold *cx, const GjComparison *comparison, Oid cast);
-static bool is_exclusion(Fold *cx);
 static bool is_empty_array(Node *array);
 static bool match_key(void *fold, Node *expr);
 static bool cast_is_exact(Oid cast);
@@ -316,7 +314,8 @@ fold(Fold *cx, Node *expr)
 		case T_CoalesceExpr:
 			return fold_coalesce(cx, (CoalesceExpr *) expr);
 		case T_NullTest:
-			return fold_null_test(cx, (NullTest *) expr);
+			return is_null_key(expr, cx->index) && GjIndexHasNulls(cx->index) ?
+				make_null_node(GJ_SOURCE_NULL) : NULL;
 		default:
 			return NULL;
 	}
@@ -341,17 +340,6 @@ has_keys(const Fold *cx, const GjKeyNode *node)
 			return true;
 	}
 	return false;
-}
-
-/*
- * Fold key IS NULL, if the index stores NULL keys
- */
-static GjKeyNode *
-fold_null_test(Fold *cx, NullTest *test)
-{
-	if (!is_null_key((Node *) test, cx->index) || !GjIndexHasNulls(cx->index))
-		return NULL;
-	return make_null_node(GJ_SOURCE_NULL);
 }
 
 /*
@@ -478,9 +466,15 @@ fold_comparison(Fold *cx, const GjComparison *comparison, Oid cast)
 		look_up_operator(cx, source.opno, comparison->collation, &source))
 		source.kind = is_array ? GJ_SOURCE_ARRAY : GJ_SOURCE_VALUE;
 	else if (!comparison->is_any &&
-			 look_up_operator(cx, get_negator(source.opno), comparison->collation, &source) &&
-			 !is_exclusion(cx))
+			 look_up_operator(cx, get_negator(source.opno), comparison->collation, &source))
+	{
+		if (cx->hashed)
+		{
+			cx->why = "excludes values, of which the index stores hashes";
+			return NULL;
+		}
 		source.kind = is_array ? GJ_SOURCE_NOT_ARRAY : GJ_SOURCE_NOT_VALUE;
+	}
 	else if (is_array || cx->small != NULL ||
 			 !GjFindRange(cx->index, source.opno, &source, &cx->why))
 		return NULL;
@@ -489,17 +483,6 @@ fold_comparison(Fold *cx, const GjComparison *comparison, Oid cast)
 		(source.kind == GJ_SOURCE_NOT_ARRAY && is_empty_array((Node *) source.value)))
 		return NULL;
 	return make_source(&source);
-}
-
-/*
- * Refuse a condition that excludes values if the index has only their hashes
- */
-static bool
-is_exclusion(Fold *cx)
-{
-	if (cx->hashed)
-		cx->why = "excludes values, of which the index stores hashes";
-	return cx->hashed;
 }
 
 static bool

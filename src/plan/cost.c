@@ -315,7 +315,6 @@ static int	count_append_workers(PlannerInfo *root, const RelOptInfo *rel, const 
 								 int workers);
 static double count_heap_pages(const RelOptInfo *rel, double nmatches);
 static Cost cost_heap_pages(PlannerInfo *root, const GjCostInput *input, double nmatches);
-static Size get_ordered_memory(const GjCostInput *input);
 static void cost_ordered_parts(PlannerInfo *root, const GjCostInput *input, double nmatches,
 							   OrderedCosts *costs);
 static Cost cost_ordered_run(PlannerInfo *root, const GjCostInput *input,
@@ -587,8 +586,11 @@ GjCostOrdered(PlannerInfo *root, const GjCostInput *input, double bound, Size en
 	double		npassing = clamp_row_est(nmatches * (1.0 - input->filtered));
 	double		entries = Min(input->rel->rows * input->per_row, npassing);
 	double		share = Max(share_taken(root, input->rel), 1.0 / Max(entries, 1.0));
+	double		limit = get_hash_memory_limit();
 
-	costs.most = GjTopMaxWanted(entry_bytes, get_ordered_memory(input));
+	/* the memory for one batch, as the executor will compute it */
+	costs.most = GjTopMaxWanted(entry_bytes, (Size) (Max(limit - input->nkeys * sizeof(int64),
+														 limit / 2.0) / GJ_ORDER_MEMORY_PART));
 	costs.matched = npassing;
 	cost_ordered_parts(root, input, nmatches, &costs);
 	*startup = (input->sliced ? cost_slice(input, costs.bound, false) :
@@ -621,18 +623,6 @@ cost_slices(PlannerInfo *root, const GjCostInput *input, const OrderedCosts *cos
 	if (covered < all)
 		cost += ceil((all - covered) / wanted) * cost_slice(input, wanted, true);
 	return cost;
-}
-
-/*
- * Return the memory for one batch, as the executor will compute it
- */
-static Size
-get_ordered_memory(const GjCostInput *input)
-{
-	double		limit = get_hash_memory_limit();
-	double		keys = input->nkeys * sizeof(int64);
-
-	return (Size) (Max(limit - keys, limit / 2.0) / GJ_ORDER_MEMORY_PART);
 }
 
 /*

@@ -30,7 +30,6 @@
 
 static bool has_current_of(const RelOptInfo *rel);
 static bool is_heap(Oid relid);
-static bool is_partitioned_by(const RelOptInfo *parent, AttrNumber attno);
 
 /*
  * Return true if this is a user's table that is scanned itself, not expanded into its children
@@ -257,7 +256,8 @@ GjFindPartitions(PlannerInfo *root, RelOptInfo *rel, const IndexOptInfo *index, 
 	for (Index child = relid; GjFindInParent(root, &relid, &attno); child = relid)
 	{
 		RelOptInfo *parent = root->simple_rel_array[relid];
-		bool		by_key = is_partitioned_by(parent, attno);
+		const Var  *key = GjOnlyPartitionKey(parent);
+		bool		by_key = key != NULL && attno > 0 && key->varattno == attno;
 
 		partitions = lcons_oid(planner_rt_fetch(child, root)->relid, partitions);
 		partitions = lcons_oid(by_key ? planner_rt_fetch(relid, root)->relid : InvalidOid,
@@ -305,10 +305,3 @@ GjColumnOfParent(PlannerInfo *root, const RelOptInfo *parent, const RelOptInfo *
 	return relid == parent->relid ? attno : InvalidAttrNumber;
 }
 
-static bool
-is_partitioned_by(const RelOptInfo *parent, AttrNumber attno)
-{
-	const Var  *key = GjOnlyPartitionKey(parent);
-
-	return key != NULL && attno > 0 && key->varattno == attno;
-}

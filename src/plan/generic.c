@@ -29,7 +29,6 @@
 #include "planner.h"
 
 static bool has_client_value(Node *node, void *context);
-static bool is_scan(const Plan *plan);
 static Plan *only_child(Plan *plan);
 
 /*
@@ -79,7 +78,8 @@ GjGenericPrice(PlannedStmt *planned)
 	Plan	   *scan = planned->planTree;
 	Cost		excess;
 
-	while (scan != NULL && !is_scan(scan))
+	while (scan != NULL && !(IsA(scan, CustomScan) &&
+							 ((CustomScan *) scan)->methods == GjNodeMethods(GJ_SCAN_NAME)))
 		scan = only_child(scan);
 	if (scan == NULL)
 		return;
@@ -91,13 +91,6 @@ GjGenericPrice(PlannedStmt *planned)
 		plan->total_cost = Max(plan->total_cost - excess, 0.0);
 		plan->startup_cost = Min(plan->startup_cost, plan->total_cost);
 	}
-}
-
-static bool
-is_scan(const Plan *plan)
-{
-	return IsA(plan, CustomScan) &&
-		((const CustomScan *) plan)->methods == GjNodeMethods(GJ_SCAN_NAME);
 }
 
 /*

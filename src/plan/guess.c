@@ -38,7 +38,6 @@
 #define LEAST_PART				0.9
 
 static IndexPath *get_index_path(Path *path);
-static bool condition_is_unknown(GjKeyNode *node);
 static bool takes_unknown_arrays(PlannerInfo *root, const RelOptInfo *small);
 static bool is_unknown_array(Node *expr);
 static bool is_loop_over(const Path *path, const RelOptInfo *small);
@@ -126,19 +125,14 @@ GjRestsOnGuess(Path *path, List *conditions)
 		foreach(lc2, conditions)
 		{
 			GjKeyCondition *condition = lfirst(lc2);
+			const GjKeyNode *node = condition->node;
 
-			if (condition->rinfo == rinfo && condition_is_unknown(condition->node))
+			if (condition->rinfo == rinfo && node->step == GJ_STEP_SOURCE &&
+				node->source.kind == GJ_SOURCE_ARRAY && GjSourceIsUnknown(&node->source))
 				return true;
 		}
 	}
 	return false;
-}
-
-static bool
-condition_is_unknown(GjKeyNode *node)
-{
-	return node->step == GJ_STEP_SOURCE && node->source.kind == GJ_SOURCE_ARRAY &&
-		GjSourceIsUnknown(&node->source);
 }
 
 /*

@@ -44,7 +44,6 @@
 static bool is_same_node(void *side, Node *expr);
 static Node *big_side(const GjJoinCandidate *cand, const RestrictInfo *rinfo, const OpExpr *op);
 static Var *part_column_of(const GjJoinCandidate *cand, const RestrictInfo *rinfo, Node *side);
-static void compare_converted(const GjJoinCandidate *cand, GjComparison *part);
 static bool part_is_column(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo);
 static Var *part_of_clause(PlannerInfo *root, const GjJoinCandidate *cand, RestrictInfo *rinfo,
 						   RelOptInfo *table);
@@ -100,7 +99,14 @@ GjReadJoinPart(const GjJoinCandidate *cand, RestrictInfo *rinfo, GjComparison *p
 	part->column = column = part_column_of(cand, rinfo, part->column);
 	part->value = is_key ? cand->value : GjStripRelabel(part->value);
 	if (is_key && cand->key.conversion != GJ_CONVERT_CODEC)
-		compare_converted(cand, part);
+	{
+		/* compare what the values are converted to */
+		const IndexOptInfo *index = ((GjJoinScan *) linitial(cand->scans))->index;
+		Oid			type = index->opcintype[0];
+
+		part->opno = get_opfamily_member(index->opfamily[0], type, type, GJ_EQUAL_STRATEGY);
+		part->collation = index->indexcollations[0];
+	}
 	return IsA(column, Var) && column->varattno > 0 &&
 		(is_key || (IsA(part->value, Var) && ((Var *) part->value)->varlevelsup == 0)) &&
 		GjExactPartInit(&exact, part->opno, part->collation, InvalidOid) &&
@@ -135,19 +141,6 @@ part_column_of(const GjJoinCandidate *cand, const RestrictInfo *rinfo, Node *sid
 	if (rinfo == cand->rinfo && cand->key.conversion != GJ_CONVERT_CODEC)
 		uncast = GjReadCast(side, &cast);
 	return GjStripRelabel(uncast != NULL ? uncast : side);
-}
-
-/*
- * Have a part that is the key compare what the values are converted to
- */
-static void
-compare_converted(const GjJoinCandidate *cand, GjComparison *part)
-{
-	const IndexOptInfo *index = ((GjJoinScan *) linitial(cand->scans))->index;
-	Oid			type = index->opcintype[0];
-
-	part->opno = get_opfamily_member(index->opfamily[0], type, type, GJ_EQUAL_STRATEGY);
-	part->collation = index->indexcollations[0];
 }
 
 /*

@@ -117,7 +117,6 @@ static AttrNumber order_attno(const IndexOptInfo *index, const List *item);
 static List *order_columns(IndexOptInfo *index, List *order);
 static bool wants_few(PlannerInfo *root);
 static int	path_find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey);
-static bool is_default_order(PathKey *pathkey, Oid type);
 static Size get_width(const RelOptInfo *rel, AttrNumber attno);
 static SetForm node_form(GjKeyNode *node);
 
@@ -951,18 +950,13 @@ path_find_column(PlannerInfo *root, IndexOptInfo *index, PathKey *pathkey)
 			continue;
 		/* the key need not be the indexed value */
 		if ((column == 0 && !GjIndexKeepsValues(index)) || !GjTypeSorts(var->vartype, &kind) ||
-			!is_default_order(pathkey, var->vartype))
+			lookup_type_cache(var->vartype, TYPECACHE_BTREE_OPFAMILY)->btree_opf !=
+			pathkey->pk_opfamily)
 			continue;
 		if (column != 0 || (kind != GJ_SORT_UUID && kind != GJ_SORT_NUMERIC))
 			return column;
 	}
 	return -1;
-}
-
-static bool
-is_default_order(PathKey *pathkey, Oid type)
-{
-	return lookup_type_cache(type, TYPECACHE_BTREE_OPFAMILY)->btree_opf == pathkey->pk_opfamily;
 }
 
 /*

@@ -90,7 +90,6 @@ typedef struct Finder
 } Finder;
 
 static bool add_arm(Finder *finder, Node *arm, bool is_first);
-static bool read_comparison(Finder *finder, Node *clause, GjComparison *comparison);
 static bool read_cast(Finder *finder, Node *clause, GjComparison *comparison);
 static Expr *to_bpchar(Expr *value, Oid collation);
 static bool is_column(void *finder, Node *expr);
@@ -165,7 +164,9 @@ add_arm(Finder *finder, Node *arm, bool is_first)
 		GjComparison comparison;
 		int			column;
 
-		if (!read_comparison(finder, lfirst(lc), &comparison))
+		if (!read_cast(finder, lfirst(lc), &comparison) &&
+			(!GjReadComparison(lfirst(lc), is_column, finder, &comparison) ||
+			 (comparison.is_array && !comparison.is_any)))
 			return false;
 		column = tuple_find_column(finder, &comparison, is_first);
 		if (column < 0 || values[column] != NULL || (comparison.is_array && array >= 0))
@@ -187,17 +188,6 @@ add_arm(Finder *finder, Node *arm, bool is_first)
 	for (int i = 0; i < finder->ncolumns; i++)
 		finder->columns[i].values = lappend(finder->columns[i].values, values[i]);
 	return true;
-}
-
-/*
- * Read a comparison of a column with a value or an array
- */
-static bool
-read_comparison(Finder *finder, Node *clause, GjComparison *comparison)
-{
-	return read_cast(finder, clause, comparison) ||
-		(GjReadComparison(clause, is_column, finder, comparison) &&
-		 (!comparison->is_array || comparison->is_any));
 }
 
 /*

@@ -117,7 +117,6 @@ static void resize_nulls(GjEntrySet *set, uint64 capacity);
 static void entries_give_up(GjEntrySet *set);
 static void free_arrays(GjEntrySet *set);
 static bool copy_tids(uint64 *to, const uint64 *from, uint64 n, uint64 *highest);
-static void add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n);
 static void copy_column(const GjEntryColumn *column, const char *values, const uint8 *nulls,
 						uint64 first, int n, struct GjEntryCopy *copy, GjBatchColumn *out);
 static bool take(GjEntrySet *set, const GjEntryArrays *arrays, uint64 first,
@@ -287,7 +286,9 @@ GjEntrySetAddArrays(GjEntrySet *set, const GjEntryArrays *arrays, uint64 n)
 		if (column->width == 0)
 			continue;
 		memcpy(column->values + at * column->width, arrays->values[i], n * column->width);
-		add_nulls(set, column, arrays->nulls[i], n);
+		/* usually none is NULL */
+		if (column->has_nulls || any_byte_set(arrays->nulls[i], n))
+			memcpy(GjEntrySetNulls(set, column, at) + at, arrays->nulls[i], n);
 	}
 	GjEntrySetTook(set, n, highest);
 	return true;
@@ -306,16 +307,6 @@ copy_tids(uint64 *to, const uint64 *from, uint64 n, uint64 *highest)
 		possible = GjCheckPackedTids(to + done, piece, highest);
 	}
 	return possible;
-}
-
-/*
- * Set the NULL flags of n entries after the set's last one.  Usually none is NULL.
- */
-static void
-add_nulls(GjEntrySet *set, GjEntryColumn *column, const uint8 *nulls, uint64 n)
-{
-	if (column->has_nulls || any_byte_set(nulls, n))
-		memcpy(GjEntrySetNulls(set, column, set->nentries) + set->nentries, nulls, n);
 }
 
 /*

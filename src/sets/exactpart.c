@@ -19,7 +19,6 @@
 
 static bool is_enum_or_plain(Oid type);
 static bool is_word(Oid row_type, Oid value_type);
-static bool hashes_may_differ(Oid collation, Oid row_type, Oid value_type);
 static bool find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type,
 						   Oid value_type);
 static bool compares_bytes(Oid function, Oid collation);
@@ -51,8 +50,16 @@ GjExactPartInit(GjExactPart *part, Oid equality, Oid collation, Oid index_family
 			get_op_opfamily_strategy(equality, family) != HTEqualStrategyNumber)
 			return false;
 		part->is_word = is_word(row_type, value_type);
-		if (part->is_word || hashes_may_differ(collation, row_type, value_type))
-			return part->is_word;
+		if (part->is_word)
+			return true;
+
+		/*
+		 * Values that are equal under the collation may have different hashes.  "name" ignores the
+		 * collation; char(n) hashes trailing blanks before PostgreSQL 16, but we hash texts.
+		 */
+		if (OidIsValid(collation) && !get_collation_isdeterministic(collation) &&
+			row_type != value_type)
+			return false;
 	}
 	return find_functions(part, equality, family, row_type, value_type);
 }
@@ -105,18 +112,6 @@ is_word(Oid row_type, Oid value_type)
 		default:
 			return false;
 	}
-}
-
-/*
- * Return true if the values of a hash operator family that are equal under the collation may have
- * different hashes.  There, "name" ignores the collation; char(n) hashes trailing blanks before
- * PostgreSQL 16, but we hash texts.
- */
-static bool
-hashes_may_differ(Oid collation, Oid row_type, Oid value_type)
-{
-	return OidIsValid(collation) && !get_collation_isdeterministic(collation) &&
-		row_type != value_type;
 }
 
 /*

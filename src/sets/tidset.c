@@ -90,13 +90,10 @@ static bool tid_array_reserve(GjTidSet *set, uint64 n);
 static bool tid_array_add(GjTidSet *set, const ItemPointerData *tids, const uint32 *hits,
 						  int n_words);
 static bool tid_array_add_packed(GjTidSet *set, const uint64 *tids, uint64 n);
-static void tid_array_add_one(GjTidSet *set, const ItemPointerData *tid);
-static void tid_array_finish(GjTidSet *set);
 static void tid_bitmap_start(GjTidSet *set);
 static bool tid_bitmap_add(GjTidSet *set, const ItemPointerData *tids, const uint32 *hits,
 						   int n_words);
 static bool tid_bitmap_add_packed(GjTidSet *set, const uint64 *tids, uint64 n);
-static void tid_bitmap_add_blocks(GjTidSet *set, BlockNumber nblocks);
 static void tid_bitmap_finish(GjTidSet *set);
 static bool tid_bitmap_step(GjTidSet *set, GjBitmapIterator **iterator, BlockNumber *block,
 							OffsetNumber *offsets, int *noffsets);
@@ -158,10 +155,17 @@ GjTidSetAddPacked(GjTidSet *set, const uint64 *tids, uint64 n)
 void
 GjTidSetAddOne(GjTidSet *set, const ItemPointerData *tid)
 {
-	if (has_room(set, 1))
-		tid_array_add_one(set, tid);
-	else
+	uint64		packed = GjPackTid(tid);
+
+	if (!has_room(set, 1))
+	{
 		tbm_add_tuples(set->bitmap, unconstify(ItemPointerData *, tid), 1, true);
+		return;
+	}
+	if (set->nascending == set->ntids &&
+		(set->ntids == 0 || packed > set->tids[set->ntids - 1]))
+		set->nascending++;
+	set->tids[set->ntids++] = packed;
 }
 
 /*
@@ -172,7 +176,11 @@ GjTidSetAddBlocks(GjTidSet *set, BlockNumber nblocks)
 {
 	if (set->bitmap == NULL)
 		tid_bitmap_start(set);
-	tid_bitmap_add_blocks(set, nblocks);
+	for (BlockNumber block = 0; block < nblocks; block++)
+	{
+		CHECK_FOR_INTERRUPTS();
+		tbm_add_page(set->bitmap, block);
+	}
 }
 
 /*
@@ -184,7 +192,14 @@ GjTidSetFinish(GjTidSet *set)
 	if (set->bitmap != NULL)
 		tid_bitmap_finish(set);
 	else
-		tid_array_finish(set);
+	{
+		if (set->nascending < set->ntids)
+		{
+			tids_put_in_order(set);
+			drop_duplicates(set);
+		}
+		set->count = set->ntids;
+	}
 	GjTidSetRewind(set);
 }
 
@@ -494,34 +509,6 @@ tid_array_add_packed(GjTidSet *set, const uint64 *tids, uint64 n)
 }
 
 /*
- * GjTidSetAddOne() for a set that has room in its array.
- */
-static void
-tid_array_add_one(GjTidSet *set, const ItemPointerData *tid)
-{
-	uint64		packed = GjPackTid(tid);
-
-	if (set->nascending == set->ntids &&
-		(set->ntids == 0 || packed > set->tids[set->ntids - 1]))
-		set->nascending++;
-	set->tids[set->ntids++] = packed;
-}
-
-/*
- * GjTidSetFinish() for a set that is an array.
- */
-static void
-tid_array_finish(GjTidSet *set)
-{
-	if (set->nascending < set->ntids)
-	{
-		tids_put_in_order(set);
-		drop_duplicates(set);
-	}
-	set->count = set->ntids;
-}
-
-/*
  * Return zero in the bits above 48 if a heap tuple can have this TID.
  *
  * This has no branches or comparisons, which would take longer than the copying: an invalid TID
@@ -562,20 +549,6 @@ look_at_avx2(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
 	return look_at(tids, n, last, ascending);
 }
 #endif
-
-/*
- * Return true if all n packed TIDs, at least one, can belong to heap tuples.  If so, set
- * *ascending to whether they ascend strictly, with the first one above last.
- */
-static bool
-tids_check_order(const uint64 *tids, uint64 n, uint64 last, bool *ascending)
-{
-#ifdef GJ_TARGET_AVX2
-	if (__builtin_cpu_supports("avx2"))
-		return look_at_avx2(tids, n, last, ascending);
-#endif
-	return look_at(tids, n, last, ascending);
-}
 
 /*
  * Likewise for TIDs in any order: find the highest one
@@ -625,8 +598,14 @@ check_packed(GjTidSet *set, uint64 n)
 	const uint64 *tids = set->tids + set->ntids;
 	uint64		last = (set->ntids > 0) ? tids[-1] : 0;
 	bool		ascending;
-	bool		valid = tids_check_order(tids, n, last, &ascending);
+	bool		valid;
 
+#ifdef GJ_TARGET_AVX2
+	if (__builtin_cpu_supports("avx2"))
+		valid = look_at_avx2(tids, n, last, &ascending);
+	else
+#endif
+		valid = look_at(tids, n, last, &ascending);
 	if (valid && ascending && set->nascending == set->ntids)
 		set->nascending = set->ntids + n;
 	return valid;
@@ -791,19 +770,6 @@ tid_bitmap_add_packed(GjTidSet *set, const uint64 *tids, uint64 n)
 		n -= size;
 	}
 	return true;
-}
-
-/*
- * GjTidSetAddBlocks() for a set that has a bitmap.
- */
-static void
-tid_bitmap_add_blocks(GjTidSet *set, BlockNumber nblocks)
-{
-	for (BlockNumber block = 0; block < nblocks; block++)
-	{
-		CHECK_FOR_INTERRUPTS();
-		tbm_add_page(set->bitmap, block);
-	}
 }
 
 /*

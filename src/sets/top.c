@@ -118,7 +118,6 @@ static void top_look_at(GjTop *top, const GjEntrySet *set, uint64 first, int n,
 						const uint16 *rows, int nrows);
 static void top_add_entry(GjTop *top, const GjEntrySet *set, uint64 entry);
 static bool take_slot(GjTop *top, uint64 slot);
-static void keep_columns(GjTop *top, const GjEntrySet *set, uint64 entry, uint64 slot);
 static void keep_nothing(GjTop *top, uint64 slot);
 static void copy_value(GjEntryColumn *to, uint64 slot, const GjEntryColumn *from, uint64 entry);
 static void top_cut(GjTop *top);
@@ -418,7 +417,9 @@ top_add_entry(GjTop *top, const GjEntrySet *set, uint64 entry)
 	*words = set->tids[entry];
 	if (!take_slot(top, slot))
 		return;
-	keep_columns(top, set, entry, slot);
+	copy_value(&top->rows.keys, slot, &set->keys, entry);
+	for (int i = 0; i < top->rows.nincluded; i++)
+		copy_value(&top->rows.included[i], slot, &set->included[i], entry);
 	if (top->nfree == 0)
 		top_cut(top);
 }
@@ -441,14 +442,6 @@ take_slot(GjTop *top, uint64 slot)
 	top->kept[top->nkept].slot = slot;
 	top->nkept++;
 	return true;
-}
-
-static void
-keep_columns(GjTop *top, const GjEntrySet *set, uint64 entry, uint64 slot)
-{
-	copy_value(&top->rows.keys, slot, &set->keys, entry);
-	for (int i = 0; i < top->rows.nincluded; i++)
-		copy_value(&top->rows.included[i], slot, &set->included[i], entry);
 }
 
 static void
