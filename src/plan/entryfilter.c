@@ -95,7 +95,6 @@ static List *find_clauses(RelOptInfo *rel, const IndexOptInfo *index, List *rinf
 static bool add_clause(Maker *maker, Expr *expr);
 static bool entry_add(Maker *maker, Expr *expr, bool always);
 static bool add_bool(Maker *maker, BoolExpr *expr, bool always);
-static bool add_truth(Maker *maker, BooleanTest *test, bool always);
 static bool add_null_test(Maker *maker, NullTest *test, bool always);
 static bool add_comparison(Maker *maker, Expr *clause, bool always);
 static bool find_compared(void *maker, Node *expr);
@@ -254,7 +253,10 @@ entry_add(Maker *maker, Expr *expr, bool always)
 	if (IsA(expr, BoolExpr))
 		return add_bool(maker, (BoolExpr *) expr, always);
 	if (IsA(expr, BooleanTest))
-		return add_truth(maker, (BooleanTest *) expr, always);
+	{
+		entry_add_step(maker, GJ_STEP_TRUTH);
+		return entry_add(maker, ((BooleanTest *) expr)->arg, always);
+	}
 	if (IsA(expr, NullTest) && add_null_test(maker, (NullTest *) expr, always))
 		return true;
 	return add_comparison(maker, expr, always) || entry_add_column(maker, expr) ||
@@ -277,13 +279,6 @@ add_bool(Maker *maker, BoolExpr *expr, bool always)
 			return false;
 	}
 	return true;
-}
-
-static bool
-add_truth(Maker *maker, BooleanTest *test, bool always)
-{
-	entry_add_step(maker, GJ_STEP_TRUTH);
-	return entry_add(maker, test->arg, always);
 }
 
 static bool

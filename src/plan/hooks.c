@@ -94,7 +94,6 @@ static bool has_index_of_ours(PlannerInfo *root);
 static Offers *get_offers(RelOptInfo *rel, MemoryContext context);
 static Offers *find_offers(const RelOptInfo *rel);
 static void forget_offers(void *rel);
-static bool has_its_index(const RelOptInfo *rel, const CustomPath *path);
 
 GJ_TABLE_HOOK(install_table_hook, hide_indexes)
 
@@ -488,8 +487,10 @@ GjOfferFind(const RelOptInfo *rel, bool is_partial)
 	{
 		const CustomPath *path = &dlist_container(Offer, node, iter.cur)->path;
 
-		if ((path->path.parallel_workers > 0) == is_partial && has_its_index(rel, path) &&
-			path->path.parent == rel &&
+		/* pg_hint_plan, if loaded after us, may have removed the index since, and freed it */
+		if ((path->path.parallel_workers > 0) == is_partial && path->path.parent == rel &&
+			(path->methods != &GjScanPathMethods ||
+			 list_member_ptr(rel->indexlist, list_nth(path->custom_private, GJ_SCAN_PATH_INDEX))) &&
 			(found == NULL || GjIsCheaper(&path->path, &found->path)))
 			found = path;
 	}
@@ -498,19 +499,6 @@ GjOfferFind(const RelOptInfo *rel, bool is_partial)
 	copy = palloc(sizeof(CustomPath));
 	*copy = *found;
 	return copy;
-}
-
-/*
- * Return true if the planner still lists the index of a scan
- *
- * pg_hint_plan removes indexes that a hint forbids from the planner's list, and may free them.  If
- * it was loaded after us, it does so after we have offered a path.
- */
-static bool
-has_its_index(const RelOptInfo *rel, const CustomPath *path)
-{
-	return path->methods != &GjScanPathMethods ||
-		list_member_ptr(rel->indexlist, list_nth(path->custom_private, GJ_SCAN_PATH_INDEX));
 }
 
 /*-------------------------------------------------------------------------

@@ -44,7 +44,6 @@
 #include "base/compat.h"
 #include "planner.h"
 
-static bool belongs_to(const RelOptInfo *table, const RelOptInfo *rel);
 static bool table_may_differ(PlannerInfo *root, Index rti);
 static bool source_may_differ(PlannerInfo *root, RelOptInfo *rel, RangeTblEntry *rte);
 static bool order_may_differ(Node *node, void *context);
@@ -69,7 +68,12 @@ GjRowsAreSameEverywhere(PlannerInfo *root, const RelOptInfo *rel)
 	{
 		RelOptInfo *table = root->simple_rel_array[rti];
 
-		if (table != NULL && belongs_to(table, rel) && table_may_differ(root, rti))
+		/* one of the relation's tables, or a partition or child of one */
+		if (table != NULL &&
+			(bms_is_member(table->relid, rel->relids) ||
+			 (!bms_is_empty(table->top_parent_relids) &&
+			  bms_is_subset(table->top_parent_relids, rel->relids))) &&
+			table_may_differ(root, rti))
 			return false;
 	}
 	return !equalities_may_differ(root, rel);
@@ -82,17 +86,6 @@ bool
 GjValuesAreSameEverywhere(PlannerInfo *root, List *rinfos)
 {
 	return !expr_may_differ(root, (Node *) GjBareClauses(rinfos));
-}
-
-/*
- * Return true for one of the relation's tables, or a partition or child of one
- */
-static bool
-belongs_to(const RelOptInfo *table, const RelOptInfo *rel)
-{
-	return bms_is_member(table->relid, rel->relids) ||
-		(!bms_is_empty(table->top_parent_relids) &&
-		 bms_is_subset(table->top_parent_relids, rel->relids));
 }
 
 /*

@@ -100,7 +100,6 @@ static CustomPath *make_path(const GjCostInput *input, List *conditions, List *a
 static CustomPath *make_ordered_path(PlannerInfo *root, const GjCostInput *input,
 									 List *conditions, List *attnos);
 static bool use_index_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
-static bool is_changed(PlannerInfo *root, const RelOptInfo *rel);
 static IndexPath *find_index_path(const RelOptInfo *rel, const IndexOptInfo *index);
 static List *drop_bitmap_paths(List *paths, IndexOptInfo *index);
 static void charge_bitmap_scans(RelOptInfo *rel);
@@ -646,9 +645,12 @@ GjScanPathFilters(const CustomPath *path)
 static bool
 use_index_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
 {
+	PlanRowMark *mark = get_plan_rowmark(root->rowMarks, rel->relid);
+	bool		is_changed = bms_is_member(rel->relid, root->all_result_relids) ||
+		(mark != NULL && RowMarkRequiresRowShareLock(mark->markType));
 	IndexPath  *path;
 
-	if (!index->amhasgettuple || !is_changed(root, rel) ||
+	if (!index->amhasgettuple || !is_changed ||
 		(path = find_index_path(rel, index)) == NULL ||
 		path->indexselectivity * rel->tuples > FEW_CHANGED_ROWS)
 		return false;
@@ -656,18 +658,6 @@ use_index_scan(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index)
 	if (!list_member_ptr(rel->pathlist, path))
 		add_path(rel, &path->path);
 	return true;
-}
-
-/*
- * Return true if the query changes or locks the table's rows
- */
-static bool
-is_changed(PlannerInfo *root, const RelOptInfo *rel)
-{
-	PlanRowMark *mark = get_plan_rowmark(root->rowMarks, rel->relid);
-
-	return bms_is_member(rel->relid, root->all_result_relids) ||
-		(mark != NULL && RowMarkRequiresRowShareLock(mark->markType));
 }
 
 /*

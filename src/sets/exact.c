@@ -125,7 +125,6 @@ struct GjExact
 /* Average length of runs of one code from which the bits of codes are tested */
 #define GJ_EXACT_RUN			4
 
-static bool can_be_noted(const GjExactPart *part);
 static void grow(GjExact *exact);
 static void set_room(GjExact *exact, uint64 ncells);
 static uint32 exact_find(GjExact *exact, uint32 hash, int64 code, const Datum *values, bool of_row,
@@ -217,8 +216,9 @@ GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts, bool c
 	exact->noted_part = -1;
 	for (int i = 0; i < nparts; i++)
 	{
-		if (!code_is_hash && can_be_noted(&parts[i]) &&
-			(exact->noted_part < 0 || parts[i].is_word))
+		/* equal values must have equal bytes, in entries, too */
+		if (!code_is_hash && !parts[i].is_rest && !parts[i].is_padded &&
+			GjExactPartIsBits(&parts[i]) && (exact->noted_part < 0 || parts[i].is_word))
 			exact->noted_part = i;
 		exact->has_datums |= !parts[i].is_word;
 		exact->entries_have_words &= parts[i].is_word || parts[i].is_rest;
@@ -231,15 +231,6 @@ GjExactCreate(MemoryContext parent, int nparts, const GjExactPart *parts, bool c
 	exact->expected = Min(expected, GJ_EXACT_MAX_EXPECTED);
 	exact->seed = pg_prng_uint64(&pg_global_prng_state);
 	return exact;
-}
-
-/*
- * Return true if equal values of a part have equal bytes, in entries, too
- */
-static bool
-can_be_noted(const GjExactPart *part)
-{
-	return !part->is_rest && !part->is_padded && GjExactPartIsBits(part);
 }
 
 /*

@@ -21,7 +21,6 @@ static bool is_enum_or_plain(Oid type);
 static bool is_word(Oid row_type, Oid value_type);
 static bool find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type,
 						   Oid value_type);
-static bool compares_bytes(Oid function, Oid collation);
 
 /*
  * Prepare a part whose row's value is on the left of an operator and an element's on the right.  If
@@ -140,16 +139,9 @@ find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type, Oid va
 	}
 	part->is_uuid = part->equal.fn_oid == F_UUID_EQ && part->same.fn_oid == F_UUID_EQ;
 	part->is_bytes = part->equal.fn_oid == part->same.fn_oid &&
-		compares_bytes(part->same.fn_oid, part->collation);
+		(part->same.fn_oid == F_BYTEAEQ ||
+		 (part->same.fn_oid == F_TEXTEQ && OidIsValid(part->collation) &&
+		  get_collation_isdeterministic(part->collation)));
 	return true;
 }
 
-/*
- * Return true if a function of two varlenas is true if and only if their bytes are the same
- */
-static bool
-compares_bytes(Oid function, Oid collation)
-{
-	return function == F_BYTEAEQ || (function == F_TEXTEQ && OidIsValid(collation) &&
-									 get_collation_isdeterministic(collation));
-}

@@ -55,8 +55,6 @@ typedef struct Taker
 /* Maximum number of ranges that the heap is divided into */
 #define MAX_RANGES				4096
 
-static void share_array(GjSharedTids *shared, dsa_area *area, const uint64 *tids, uint64 n,
-						int nprocesses);
 static void share_blocks(GjSharedTids *shared, dsa_area *area, GjTidSet *set, int nprocesses);
 static uint64 *allocate_words(GjSharedTids *shared, dsa_area *area, uint64 nwords);
 static bool share_take_step(void *taker, const uint64 **tids, uint64 *ntids);
@@ -94,15 +92,11 @@ GjTidsShare(GjSharedTids *shared, dsa_area *area, GjTidSet *set, int nprocesses)
 
 	Assert(shared->state == GJ_SHARE_EMPTY);
 	GjTidsShareInit(shared);
-	if (GjTidSetGetArray(set, &tids, &n))
-		share_array(shared, area, tids, n, nprocesses);
-	else
+	if (!GjTidSetGetArray(set, &tids, &n))
+	{
 		share_blocks(shared, area, set, nprocesses);
-}
-
-static void
-share_array(GjSharedTids *shared, dsa_area *area, const uint64 *tids, uint64 n, int nprocesses)
-{
+		return;
+	}
 	if (n > 0)
 	{
 		memcpy(allocate_words(shared, area, n), tids, n * sizeof(uint64));
