@@ -244,7 +244,6 @@ extern bool GjFindRange(const IndexOptInfo *index, Oid opno, GjSource *source, c
 /* whole.c: all keys of an index */
 extern bool GjIsOnlyTable(PlannerInfo *root, const RelOptInfo *rel);
 extern bool GjWantsGroups(PlannerInfo *root);
-extern bool GjIndexHasColumns(RelOptInfo *rel, IndexOptInfo *index);
 extern List *GjFoldWhole(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index,
 						 const char **refused);
 extern bool GjIsWhole(List *conditions);

@@ -78,6 +78,7 @@ static const char *consider_index(PlannerInfo *root, RelOptInfo *rel, IndexOptIn
 								  WholeUse use, Path *stock);
 static bool whole_may_do(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, WholeUse use,
 						 const char **refused);
+static bool index_has_columns(RelOptInfo *rel, IndexOptInfo *index);
 static bool is_hopeless(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index);
 static bool has_unknown_array(List *rinfos);
 static bool is_run_again(const PlannerInfo *root, const Param *param);
@@ -205,11 +206,26 @@ whole_may_do(PlannerInfo *root, RelOptInfo *rel, IndexOptInfo *index, WholeUse u
 	if (use == USE_FIRST)
 		return is_ordered_by_key(root, index) ||
 			(GjIsOnlyTable(root, rel) && order_pathkeys(root, index, false, &order) != NIL);
-	if (use == USE_GROUPS && !GjIndexHasColumns(rel, index))
+	if (use == USE_GROUPS && !index_has_columns(rel, index))
 		*refused = "no condition on its key, and it lacks a column of the query";
 	else if (use == USE_GROUPS)
 		return true;
 	return false;
+}
+
+/*
+ * Return true if the index has all columns that the query needs of the table
+ */
+static bool
+index_has_columns(RelOptInfo *rel, IndexOptInfo *index)
+{
+	List	   *exprs = list_copy(rel->reltarget->exprs);
+	List	   *attnos;
+	ListCell   *lc;
+
+	foreach(lc, rel->baserestrictinfo)
+		exprs = lappend(exprs, lfirst_node(RestrictInfo, lc)->clause);
+	return GjIndexOnlyHas(index, rel->relid, exprs, &attnos);
 }
 
 /*

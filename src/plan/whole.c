@@ -77,21 +77,6 @@ GjWantsGroups(PlannerInfo *root)
 }
 
 /*
- * Return true if the index has all columns that the query needs of the table
- */
-bool
-GjIndexHasColumns(RelOptInfo *rel, IndexOptInfo *index)
-{
-	List	   *exprs = list_copy(rel->reltarget->exprs);
-	List	   *attnos;
-	ListCell   *lc;
-
-	foreach(lc, rel->baserestrictinfo)
-		exprs = lappend(exprs, lfirst_node(RestrictInfo, lc)->clause);
-	return GjIndexOnlyHas(index, rel->relid, exprs, &attnos);
-}
-
-/*
  * Make the condition that the whole index satisfies, for a query that has no other one that the
  * index answers; returns NIL if it lacks rows that matter
  *
