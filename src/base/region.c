@@ -117,14 +117,6 @@ GjRegionTouch(const GjRegion *region)
 #endif
 }
 
-void
-GjRegionFree(GjRegion *region)
-{
-	if (region->chunk != NULL)
-		pfree(region->chunk);
-	memset(region, 0, sizeof(GjRegion));
-}
-
 /*
  * Advise the kernel to use huge pages.  If it does not, everything works the same.
  */

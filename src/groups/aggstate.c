@@ -43,7 +43,7 @@ static void take_first(GjAgg *agg, const GjInput *input, const GjRuns *runs,
 static bool add_runs(GjAgg *agg, const GjInput *input, const GjRuns *runs);
 static void spread_runs(GjRuns *runs, uint32 *numbers);
 static void select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers,
-						 GjSelection *selection, GjAggInput *selected);
+						 GjSelection **selections, GjAggInput *selected);
 static void select_rows(GjSelection *selection, const GjInput *input, const uint32 *numbers);
 static void begin_seen(GjAgg *agg, uint32 nsettled, uint32 capacity);
 static void merge_sum(const GjAgg *agg, void *state, const GjAggStates *from, int i,
@@ -295,7 +295,7 @@ may_have_strays(const GjAgg *agg)
  */
 void
 GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers, uint32 nsettled,
-		 uint32 capacity, GjSelection *selection)
+		 uint32 capacity, GjSelection **selection)
 {
 	GjAggInput	selected;
 
@@ -534,9 +534,10 @@ merge_limits(GjAgg *agg, const GjAggStates *from, int n, const uint32 *numbers)
  * Select the rows that count for an aggregate
  */
 static void
-select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers, GjSelection *selection,
+select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers, GjSelection **selections,
 			 GjAggInput *selected)
 {
+	GjSelection *selection = *selections;
 	const GjInputColumn *argument = agg->argument < 0 ? NULL : &input->columns[agg->argument];
 	const GjInputColumn *second = agg->second < 0 ? NULL : &input->columns[agg->second];
 	const GjInputColumn *filter = agg->filter < 0 ? NULL : &input->columns[agg->filter];
@@ -550,6 +551,11 @@ select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers, GjSelectio
 	if (filter == NULL && nullable == NULL)
 		return;
 
+	if (selection == NULL)
+	{
+		*selections = selection = MemoryContextAlloc(agg->context, sizeof(GjSelection));
+		selection->nrows = -1;
+	}
 	if (selection->nrows < 0 || selection->argument != nullable || selection->filter != filter)
 	{
 		selection->argument = nullable;
@@ -565,13 +571,13 @@ select_input(GjAgg *agg, const GjInput *input, const uint32 *numbers, GjSelectio
 		selected->weights = selection->weights;
 	if (argument != NULL)
 	{
-		GjGather(selection->values, argument->values, argument->width, selection->rows,
+		GjGather((char *) selection->values, argument->values, argument->width, selection->rows,
 				 selection->nrows);
 		selected->values = selection->values;
 	}
 	if (second != NULL)
 	{
-		GjGather(selection->seconds, second->values, second->width, selection->rows,
+		GjGather((char *) selection->seconds, second->values, second->width, selection->rows,
 				 selection->nrows);
 		selected->seconds = selection->seconds;
 	}

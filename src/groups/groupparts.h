@@ -18,6 +18,7 @@
 #include "lib/stringinfo.h"
 #include "nodes/memnodes.h"
 #include "storage/buffile.h"
+#include "utils/memutils.h"
 
 #include "base/probe.h"
 #include "base/region.h"
@@ -57,13 +58,13 @@ typedef struct GjInput
 	MemoryContext context;
 	int			nrows;
 	const uint32 *weights;		/* NULL if all weights are 1 */
-	uint32	   *own_weights;
 	int			ncolumns;
 	GjInputColumn *columns;
 	GjStrays   *strays;			/* NULL if no column may have any */
 
 	/* Records of rows on disk, and their layout */
-	char	   *records;		/* buffer for one batch */
+	char	   *records;		/* buffer for one batch, allocated together with: */
+	uint32	   *own_weights;
 	Size		row_size;
 	Size		weight_offset;
 	Size		nulls_offset;
@@ -112,12 +113,17 @@ GjInputMakeRoom(const GjInput *input, GjInputColumn *column)
 /* Maximum number of records to write or read at a time */
 #define GJ_SPILL_RECORDS		1024
 
-/* The temporary file of any number of spills, created when there is something to write. */
-typedef struct GjSpillFile GjSpillFile;
+/* The temporary file of any number of spills, created when there is something to write */
+typedef struct GjSpillFile
+{
+	MemoryContext parent;
+	MemoryContext context;		/* NULL until a part is to be written */
+	struct LogicalTapeSet *tapes;	/* NULL if nothing has been written */
+	uint64		size;			/* peak size, in bytes */
+} GjSpillFile;
 
-extern GjSpillFile *GjSpillFileCreate(MemoryContext parent);
+/* Remove a file that exists */
 extern void GjSpillFileReset(GjSpillFile *file);
-extern Size GjSpillFileMemory(const GjSpillFile *file);
 
 /* Return the peak size on disk, in bytes */
 extern uint64 GjSpillFileSize(const GjSpillFile *file);
@@ -154,6 +160,12 @@ extern bool GjSpillNextPart(GjSpill *spill, uint64 *nrecords);
 /* Read the next records of the part.  Returns their number, 0 at the end. */
 extern int	GjSpillRead(GjSpill *spill, char *records, int most);
 
+static inline Size
+GjSpillFileMemory(const GjSpillFile *file)
+{
+	return file->tapes == NULL ? 0 : MemoryContextMemAllocated(file->context, true);
+}
+
 /*-------------------------------------------------------------------------
  * input.c
  *
@@ -163,7 +175,7 @@ extern int	GjSpillRead(GjSpill *spill, char *records, int most);
  */
 extern int	GjInputAdd(GjInput *input, int column, GjValueType type, GjStrayKind strays,
 					   bool is_key);
-extern Size GjInputLayOut(GjInput *input);
+extern void GjInputLayOut(GjInput *input);
 extern void GjInputTake(GjInput *input, const GjBatch *batch, bool only_keys);
 extern void GjInputSelect(GjInput *input, const uint16 *rows, int nrows);
 extern void GjInputWrite(GjInput *input, GjSpill *spill, const uint16 *rows,
@@ -605,11 +617,11 @@ typedef struct GjSelection
 	const GjInputColumn *argument;	/* column whose NULLs are removed, or NULL */
 	const GjInputColumn *filter;
 	int			nrows;			/* -1: not computed for this batch */
-	uint16	   *rows;
-	uint32	   *groups;
-	uint32	   *weights;
-	char	   *values;
-	char	   *seconds;		/* second words */
+	uint16		rows[GJ_BATCH_ROWS];
+	uint32		groups[GJ_BATCH_ROWS];
+	uint32		weights[GJ_BATCH_ROWS];
+	uint64		values[GJ_BATCH_ROWS];
+	uint64		seconds[GJ_BATCH_ROWS]; /* second words */
 } GjSelection;
 
 extern void GjAggsInit(GjAgg *aggs, int naggs, MemoryContext context, GjSpillFile *file,
@@ -617,7 +629,7 @@ extern void GjAggsInit(GjAgg *aggs, int naggs, MemoryContext context, GjSpillFil
 extern void GjAggForget(GjAgg *agg);
 extern void GjAggAllocate(GjAgg *agg, uint32 capacity, bool is_grouped);
 extern void GjAggAdd(GjAgg *agg, const GjInput *input, GjRuns *runs, uint32 *numbers,
-					 uint32 nsettled, uint32 capacity, GjSelection *selection);
+					 uint32 nsettled, uint32 capacity, GjSelection **selection);
 extern void GjAggMerge(GjAgg *agg, const GjInput *input, const GjAggStates *from,
 					   const GjBatch *batch, const uint32 *numbers, uint32 nsettled,
 					   uint32 capacity);

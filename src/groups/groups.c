@@ -52,14 +52,16 @@ struct GjGroups
 	GjGroupTable table;			/* without columns if there is only one group */
 	int			naggs;
 	GjAgg	   *aggs;
-	GjSelection selection;
+	GjSelection *selection;		/* NULL until some rows of a batch are left out */
+
+	/* If there are group columns */
 	uint32	   *numbers;		/* group numbers of the batch's rows */
 	GjRuns		runs;
 	uint16	   *rows;
 	uint32		nsettled;		/* number of groups that had rows in earlier batches */
 
-	GjSpillFile *file;
-	GjSpill    *spill;			/* spilled rows */
+	GjSpillFile file;
+	GjSpill    *spill;			/* spilled rows; NULL if there have never been any */
 	bool		is_first_pass;
 	double		pass_expected;	/* maximum number of groups expected in this pass */
 
@@ -111,7 +113,6 @@ struct GjGroups
 static void create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped);
 static void create_table(GjGroups *groups, int ngroupings, const GjGroupSpec *groupings);
 static void groups_prepare(GjGroups *groups);
-static void init_selection(GjSelection *selection, MemoryContext context);
 static void begin_pass(GjGroups *groups);
 static void groups_clear(GjGroups *groups);
 static void add_input(GjGroups *groups);
@@ -158,6 +159,23 @@ is_adding(const GjGroups *groups)
 	return groups->phase == GJ_GROUPS_ADDING || groups->phase == GJ_GROUPS_FULL;
 }
 
+/*
+ * Return true if rows can be spilled, or be spilled once more
+ */
+static inline bool
+can_spill(const GjGroups *groups)
+{
+	return groups->spill == NULL || GjSpillCanBegin(groups->spill);
+}
+
+static inline void
+remove_files(GjGroups *groups)
+{
+	if (groups->file.tapes != NULL)
+		GjSpillFileReset(&groups->file);
+	GjStraysCloseFile(groups->input.strays);
+}
+
 GjGroups *
 GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngroupings,
 			   const GjGroupSpec *groupings, int naggs, const GjAggSpec *aggs)
@@ -170,7 +188,7 @@ GjGroupsCreate(MemoryContext parent, Size memory_limit, bool is_partial, int ngr
 	groups->memory_limit = memory_limit;
 	groups->is_partial = is_partial;
 	groups->most_groups = GJ_MAX_GROUPS;
-	groups->file = GjSpillFileCreate(context);
+	groups->file.parent = context;
 	groups->input.context = context;
 	create_aggs(groups, naggs, aggs, ngroupings > 0);
 	create_table(groups, ngroupings, groupings);
@@ -203,7 +221,7 @@ create_aggs(GjGroups *groups, int naggs, const GjAggSpec *specs, bool is_grouped
 		if (spec->stray_kind != GJ_STRAY_NONE)
 			input->strays = spec->strays;
 	}
-	GjAggsInit(groups->aggs, naggs, groups->context, groups->file, is_grouped,
+	GjAggsInit(groups->aggs, naggs, groups->context, &groups->file, is_grouped,
 			   groups->memory_limit / GJ_KEYS_PART / 2);
 }
 
@@ -237,11 +255,13 @@ create_table(GjGroups *groups, int ngroupings, const GjGroupSpec *groupings)
 static void
 groups_prepare(GjGroups *groups)
 {
-	Size		row_size = GjInputLayOut(&groups->input);
-
-	init_selection(&groups->selection, groups->context);
-	groups->numbers = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint32));
-	init_runs(&groups->runs, groups->context, &groups->input);
+	GjInputLayOut(&groups->input);
+	if (groups->table.ncolumns > 0)
+	{
+		groups->numbers = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint32));
+		groups->rows = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint16));
+		init_runs(&groups->runs, groups->context, &groups->input);
+	}
 	groups->ncolumns = groups->table.ncolumns + groups->naggs;
 	groups->read_values = MemoryContextAlloc(groups->context, GJ_READ_GROUPS *
 											 groups->ncolumns * sizeof(Datum));
@@ -252,19 +272,6 @@ groups_prepare(GjGroups *groups)
 		if (!groups->aggs[i].is_state)
 			groups->computed[groups->ncomputed++] = groups->table.ncolumns + i;
 	}
-	groups->rows = MemoryContextAlloc(groups->context, GJ_BATCH_ROWS * sizeof(uint16));
-	groups->spill = GjSpillCreate(groups->context, groups->file, row_size);
-}
-
-static void
-init_selection(GjSelection *selection, MemoryContext context)
-{
-	selection->nrows = -1;
-	selection->rows = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint16));
-	selection->groups = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
-	selection->weights = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint32));
-	selection->values = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint64));
-	selection->seconds = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint64));
 }
 
 void
@@ -282,9 +289,9 @@ GjGroupsLimit(GjGroups *groups, uint32 most)
 void
 GjGroupsBegin(GjGroups *groups)
 {
-	GjSpillFileReset(groups->file);
-	GjSpillForget(groups->spill);
-	GjStraysCloseFile(groups->input.strays);
+	remove_files(groups);
+	if (groups->spill != NULL)
+		GjSpillForget(groups->spill);
 	groups->is_first_pass = true;
 	groups->pass_expected = groups->expected;
 	GjTableReset(&groups->table);
@@ -302,7 +309,7 @@ begin_pass(GjGroups *groups)
 	groups->phase = GJ_GROUPS_ADDING;
 	groups->stats.passes++;
 	if (groups->input.strays != NULL)
-		GjStraysBegin(groups->input.strays, GjSpillCanBegin(groups->spill) ?
+		GjStraysBegin(groups->input.strays, can_spill(groups) ?
 					  groups->memory_limit / GJ_KEYS_PART : SIZE_MAX);
 
 	/* without a key there is one group, whether there are rows or not */
@@ -319,9 +326,11 @@ GjGroupsFinish(GjGroups *groups)
 	uint64		size;
 
 	Assert(is_adding(groups));
-	GjSpillEnd(groups->spill);
+	if (groups->spill != NULL)
+		GjSpillEnd(groups->spill);
+	(void) GjTableSettle(&groups->table);
 	groups_finish_sets(groups);
-	size = GjSpillFileSize(groups->file) + GjStraysFileSize(groups->input.strays);
+	size = GjSpillFileSize(&groups->file) + GjStraysFileSize(groups->input.strays);
 	groups->stats.disk_size = Max(groups->stats.disk_size, size);
 	groups->phase = GJ_GROUPS_DELIVERING;
 }
@@ -332,7 +341,7 @@ GjGroupsNextPass(GjGroups *groups)
 	uint64		nrows;
 
 	Assert(groups->phase == GJ_GROUPS_DELIVERING);
-	if (!GjSpillNextPart(groups->spill, &nrows))
+	if (groups->spill == NULL || !GjSpillNextPart(groups->spill, &nrows))
 		return false;
 	groups->is_first_pass = false;
 	groups->pass_expected = nrows;
@@ -368,7 +377,7 @@ bool
 GjGroupsRewind(GjGroups *groups)
 {
 	Assert(groups->phase == GJ_GROUPS_DELIVERING);
-	if (GjSpillWaits(groups->spill) || !groups->is_first_pass)
+	if (!groups->is_first_pass || (groups->spill != NULL && GjSpillWaits(groups->spill)))
 		return false;
 	groups->next = groups->read_end = 0;
 	return true;
@@ -403,7 +412,8 @@ GjGroupsNext(GjGroups *groups, Datum **values, bool **isnull)
 static bool
 read_groups(GjGroups *groups)
 {
-	int			n = (int) Min(GjGroupsRemaining(groups), GJ_READ_GROUPS);
+	uint64		nleft = GjGroupsRemaining(groups);
+	int			n = (int) Min(nleft, GJ_READ_GROUPS);
 	int			at = groups->table.ncolumns;
 
 	groups->read_first = groups->next;
@@ -423,7 +433,6 @@ uint64
 GjGroupsRemaining(GjGroups *groups)
 {
 	Assert(groups->phase == GJ_GROUPS_DELIVERING);
-	(void) GjTableSettle(&groups->table);
 	return groups->table.ngroups - groups->next;
 }
 
@@ -458,8 +467,7 @@ GjGroupsGetStats(const GjGroups *groups)
 void
 GjGroupsFree(GjGroups *groups)
 {
-	GjSpillFileReset(groups->file);
-	GjStraysCloseFile(groups->input.strays);
+	remove_files(groups);
 	for (int i = 0; i < groups->naggs; i++)
 		GjAggForget(&groups->aggs[i]);
 	MemoryContextDelete(groups->context);
@@ -523,7 +531,8 @@ add_input(GjGroups *groups)
 	groups->nsettled = groups->table.nstarted;
 	start_groups(groups);
 
-	groups->selection.nrows = -1;
+	if (groups->selection != NULL)
+		groups->selection->nrows = -1;
 	for (int i = 0; i < groups->naggs; i++)
 		GjAggAdd(&groups->aggs[i], &groups->input, &groups->runs,
 				 is_grouped ? groups->numbers : NULL, groups->nsettled,
@@ -1044,7 +1053,7 @@ groups_finish_sets(GjGroups *groups)
 static bool
 groups_fit(GjGroups *groups, Size growth)
 {
-	if (groups_memory(groups) + growth > groups_limit(groups) && GjSpillCanBegin(groups->spill))
+	if (groups_memory(groups) + growth > groups_limit(groups) && can_spill(groups))
 		return false;
 	note_memory(groups, growth);
 	return true;
@@ -1063,6 +1072,8 @@ groups_begin_spill(GjGroups *groups)
 	GjOrderEnd(&groups->table);
 	if (groups->is_first_pass)
 		wanted = Max(wanted, GJ_FIRST_PARTS);
+	if (groups->spill == NULL)
+		groups->spill = GjSpillCreate(groups->context, &groups->file, groups->input.row_size);
 	if (!GjSpillBegin(groups->spill, wanted, most_parts(groups)))
 		elog(ERROR, "cannot divide groups by hash any further");
 	groups->phase = GJ_GROUPS_FULL;
@@ -1164,7 +1175,7 @@ sets_room(const GjGroups *groups)
 		reserved += GJ_DISTINCT_PARTS * BLCKSZ;
 	}
 	reserved = Min(reserved, groups->memory_limit / 4);
-	taken += Max(reserved, GjSpillFileMemory(groups->file));
+	taken += Max(reserved, GjSpillFileMemory(&groups->file));
 	return taken < groups->memory_limit ? groups->memory_limit - taken : 0;
 }
 
@@ -1195,7 +1206,7 @@ agg_memory(const GjAgg *agg)
 static void
 note_memory(GjGroups *groups, Size growth)
 {
-	Size		size = groups_memory(groups) + GjSpillFileMemory(groups->file) + growth;
+	Size		size = groups_memory(groups) + GjSpillFileMemory(&groups->file) + growth;
 
 	for (int i = 0; i < groups->naggs; i++)
 	{

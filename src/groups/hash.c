@@ -51,7 +51,7 @@ static void insert_slot(GjGroupTable *table, uint64 hash, uint32 group);
 static void fill_slots(GjGroupTable *table);
 static bool should_defer(const GjGroupTable *table, uint64 nslots);
 static void lay_out(GjGroupTable *table);
-static void put_columns(GjGroupTable *table, const GjInput *input, bool are_first);
+static void put_columns(GjGroupTable *table, const GjInput *input);
 static const GjKeyColumn *upper_half(const GjGroupTable *table, int word);
 static void put_halves(uint64 *to, int nwords, const uint32 *lower, const uint32 *upper,
 					   int nrows);
@@ -82,7 +82,7 @@ GjTableReset(GjGroupTable *table)
 	table->ngroups = table->ndeferred = table->nstarted = 0;
 	table->phase = GJ_TABLE_UNMAPPED;
 	order_begin(table);
-	table->capacity = GJ_GROUPS_FIRST;
+	table->capacity = table->ncolumns == 0 ? 1 : GJ_GROUPS_FIRST;
 	GjRegionAllocate(&table->records, table->context, GjRecordsSize(table, table->capacity));
 	memset(table->records.start, 0, table->nwords * sizeof(uint64));
 	GjRegionFree(&table->direct);
@@ -515,10 +515,6 @@ GjTableInit(GjGroupTable *table, MemoryContext context, int ncolumns, GjKeyColum
 	table->ncolumns = ncolumns;
 	table->columns = columns;
 	lay_out(table);
-	table->batch_words = table->nwords;
-	table->batch_records = MemoryContextAlloc(context,
-											  GJ_BATCH_ROWS * table->nwords * sizeof(uint64));
-	table->batch_hashes = MemoryContextAlloc(context, GJ_BATCH_ROWS * sizeof(uint64));
 }
 
 /*
@@ -591,13 +587,16 @@ GjTablePack(GjGroupTable *table, const GjInput *input)
 	nwords = table->nwords;
 	if (table->batch_words < nwords)
 	{
+		/* the hashes follow the records */
 		table->batch_words = nwords;
-		table->batch_records = repalloc(table->batch_records,
-										GJ_BATCH_ROWS * nwords * sizeof(uint64));
+		if (table->batch_records != NULL)
+			pfree(table->batch_records);
+		table->batch_records = MemoryContextAlloc(table->context, GJ_BATCH_ROWS * (nwords + 1) *
+												  sizeof(uint64));
+		table->batch_hashes = table->batch_records + GJ_BATCH_ROWS * nwords;
 	}
 
-	put_columns(table, input, true);
-	put_columns(table, input, false);
+	put_columns(table, input);
 	for (int word = table->data_words; word < nwords; word++)
 	{
 		for (int i = 0; i < input->nrows; i++)
@@ -616,15 +615,16 @@ GjTablePack(GjGroupTable *table, const GjInput *input)
 }
 
 /*
- * Store columns in the records: either the first ones of their words, which initialize the words,
- * or the others.  Two columns of four bytes fill a word, and are stored together.
+ * Store columns in the records: the first ones of their words, which initialize the words, and then
+ * the others.  Two columns of four bytes fill a word, and are stored together.
  */
 static void
-put_columns(GjGroupTable *table, const GjInput *input, bool are_first)
+put_columns(GjGroupTable *table, const GjInput *input)
 {
-	for (int i = 0; i < table->ncolumns; i++)
+	for (int k = 0; k < 2 * table->ncolumns; k++)
 	{
-		const GjKeyColumn *column = &table->columns[i];
+		bool		are_first = k < table->ncolumns;
+		const GjKeyColumn *column = &table->columns[k % table->ncolumns];
 		const GjKeyColumn *upper = upper_half(table, column->word);
 		uint64	   *to = table->batch_records + column->word;
 		const char *values = input->columns[column->input].values;

@@ -179,9 +179,9 @@ GjInputSelect(GjInput *input, const uint16 *rows, int nrows)
  */
 
 /*
- * Determine the layout of a record, once the columns are known, and return its size
+ * Determine the layout of a record, once the columns are known
  */
-Size
+void
 GjInputLayOut(GjInput *input)
 {
 	Size		size = 0;
@@ -199,18 +199,19 @@ GjInputLayOut(GjInput *input)
 	input->weight_offset = size;
 	input->nulls_offset = size + sizeof(uint32);
 	input->row_size = input->nulls_offset + (input->ncolumns + BITS_PER_BYTE - 1) / BITS_PER_BYTE;
-	input->own_weights = MemoryContextAlloc(input->context, GJ_BATCH_ROWS * sizeof(uint32));
-	return input->row_size;
 }
 
 /*
- * Allocate a buffer for the records of a batch
+ * Allocate buffers for the records of a batch, and for the weights of rows that were records
  */
 static char *
 records_buffer(GjInput *input)
 {
 	if (input->records == NULL)
+	{
 		input->records = MemoryContextAlloc(input->context, GJ_BATCH_ROWS * input->row_size);
+		input->own_weights = MemoryContextAlloc(input->context, GJ_BATCH_ROWS * sizeof(uint32));
+	}
 	return input->records;
 }
 

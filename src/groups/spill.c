@@ -26,14 +26,6 @@
 /* Maximum number of hash bits that distinguish records */
 #define GJ_SPILL_MAX_BITS		32
 
-struct GjSpillFile
-{
-	MemoryContext parent;
-	MemoryContext context;		/* NULL until a part is to be written */
-	LogicalTapeSet *tapes;		/* NULL if nothing has been written */
-	uint64		size;			/* peak size, in bytes */
-};
-
 typedef struct Part
 {
 	LogicalTape *tape;			/* NULL if the part has no records */
@@ -64,33 +56,13 @@ static void push_part(GjSpill *spill, const Part *part);
 
 /* The file ------------------------------------------------------------------------- */
 
-GjSpillFile *
-GjSpillFileCreate(MemoryContext parent)
-{
-	GjSpillFile *file = MemoryContextAllocZero(parent, sizeof(GjSpillFile));
-
-	file->parent = parent;
-	return file;
-}
-
-/*
- * Remove the file and its contents
- */
 void
 GjSpillFileReset(GjSpillFile *file)
 {
-	if (file->tapes == NULL)
-		return;
 	file->size = GjSpillFileSize(file);
 	LogicalTapeSetClose(file->tapes);
 	file->tapes = NULL;
 	MemoryContextReset(file->context);
-}
-
-Size
-GjSpillFileMemory(const GjSpillFile *file)
-{
-	return file->tapes == NULL ? 0 : MemoryContextMemAllocated(file->context, true);
 }
 
 uint64
