@@ -76,6 +76,7 @@ struct GjReader
 	bool		wants_partners; /* are some of them columns of partners? */
 	bool		appends;		/* is there an Append, so that the source can change? */
 	bool		ended;			/* has the node reported the end of its rows? */
+	int			room;			/* number of rows that the batch should have: strays.c */
 	int			natts;			/* number of attributes needed from the node's slot */
 	int			ncolumns;
 	GjReaderColumn *columns;
@@ -196,7 +197,9 @@ GjReaderCreate(PlanState *node, List *attnos, List *types, List *groupings, GjSt
 const GjBatch *
 GjReaderNext(GjReader *reader)
 {
-	GjStraysNextBatch(reader->strays);
+	if (reader->ended)
+		return NULL;
+	reader->room = GjStraysNextBatch(reader->strays);
 	if (!read_arrays(reader) && !read_slots(reader))
 		return NULL;
 	reader->stats->batches++;
@@ -219,7 +222,7 @@ static bool
 read_arrays(GjReader *reader)
 {
 	PlanState  *nodes[MAX_NODES];
-	int			n = reader->ended ? 0 : list_nodes(reader, nodes);
+	int			n = list_nodes(reader, nodes);
 	uint64		before = reader->stats->array_rows;
 	GjRowBatch *batch;
 
@@ -386,7 +389,7 @@ static void
 reader_take_entries(GjReader *reader, GjRowBatch *batch)
 {
 	const uint16 *rows = batch->rows + batch->next;
-	int			n = Min(batch->nrows - batch->next, GjStraysBatchRows(reader->strays));
+	int			n = Min(batch->nrows - batch->next, reader->room);
 	uint16		differ = rows[n - 1] ^ (rows[0] + n - 1);
 
 	if (batch->partners != NULL)
@@ -399,6 +402,7 @@ reader_take_entries(GjReader *reader, GjRowBatch *batch)
 	reader->batch.nrows = n;
 	reader->batch.weights = batch->weights == NULL ? NULL : batch->weights + batch->next;
 	batch->next += n;
+	reader->ended = batch->is_last && batch->next == batch->nrows && !reader->appends;
 	reader_count_rows(reader, reader->batch.weights, n);
 }
 

@@ -205,7 +205,7 @@ GjOrderedCreate(GjScanState *scan)
 {
 	ScanState  *node = &scan->table.css.ss;
 	List	   *order = GjTableScanGetPrivate(&scan->table, GJ_SCAN_ORDER);
-	const GjEntryTest *test = GjEntryFilterGetTest(scan->table.entry_filter);
+	const GjEntryTest *test = scan->table.test;
 	GjOrdered  *ordered;
 	uint64		kept = 0;
 
@@ -639,7 +639,7 @@ add_set(GjScanState *scan, const GjEntrySet *set)
 static void
 add_chunk(GjScanState *scan, const GjEntrySet *set, uint64 chunk)
 {
-	const GjEntryTest *test = GjEntryFilterGetTest(scan->table.entry_filter);
+	const GjEntryTest *test = scan->table.test;
 	GjTop	   *top = scan->ordered->top;
 	uint64		first = chunk * GJ_BATCH_ROWS;
 	int			n = (int) Min(set->nentries - first, GJ_BATCH_ROWS);

@@ -494,7 +494,8 @@ drop_results(CustomScanState *node)
 	GjRowsClose(table->rows);
 	if (scan->ordered != NULL)
 		GjOrderedReset(scan->ordered);
-	GjEntryFilterReset(table->entry_filter);	/* its parameters may have changed, too */
+	if (table->test != NULL)
+		GjEntryFilterReset(table->entry_filter);	/* its parameters may have changed, too */
 	table->keys = NULL;
 	table->all_tids = false;
 	MemoryContextReset(table->context);
@@ -593,8 +594,9 @@ make_keys(GjScanState *scan)
 	else
 		table->keys = GjKeysTake(scan->program, GjTableScanGetPrivate(table, GJ_SCAN_PARTITIONS),
 								 table->context);
-	GjEntryFilterSetExact(table->entry_filter, table->keys, table->keys->entry_exact != NULL ?
-						  table->keys->entry_exact : table->keys->exact);
+	if (table->test != NULL)
+		GjEntryFilterSetExact(table->entry_filter, table->keys, table->keys->entry_exact != NULL ?
+							  table->keys->entry_exact : table->keys->exact);
 	INSTR_TIME_SET_CURRENT(end);
 	INSTR_TIME_ACCUM_DIFF(table->stats.set_elapsed, end, start);
 }

@@ -128,7 +128,7 @@ GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanSt
 										   ALLOCSET_DEFAULT_SIZES);
 	table->forget = forget;
 	init_filter(table);
-	table->rows = GjRowsCreate(ss, table->index, &table->key_reader, table->entry_filter);
+	table->rows = GjRowsCreate(ss, table->index, &table->key_reader, table->test);
 	if (is_index_only(table))
 		open_index_only(table, to_target);
 	count_begin(table);
@@ -155,6 +155,7 @@ init_filter(GjTableScan *table)
 											GjTableScanGetPrivate(table, GJ_TABLE_FILTER_PLAN),
 											(List *) GjTableScanGetExpr(table, GJ_TABLE_FILTERS),
 											ps);
+	table->test = GjEntryFilterGetTest(table->entry_filter);
 	table->filter_is_all = ps->plan->qual == NIL;
 }
 
@@ -199,7 +200,7 @@ GjTableScanRequest(GjTableScan *table, Size limit)
 	if (table->reduction != NULL && table->reduction->proofs != NULL)
 		request.limit = GjMemoryLeft(limit, table->reduction->proofs->memory);
 	if (!table->all_tids)
-		request.test = GjEntryFilterGetTest(table->entry_filter);
+		request.test = table->test;
 	if (table->row_shape != NULL)
 		request.ntids = &GjRowsGetStats(table->rows)->heap_fetches;
 	return request;
@@ -229,16 +230,16 @@ void
 GjParallelMatch(GjTableScan *table, uint64 columns, Size limit, bool can_share)
 {
 	GjEntryRequest request = GjTableScanRequest(table, limit);
-	const GjEntryTest *test = GjEntryFilterGetTest(table->entry_filter);
 
-	GjEntryFilterReset(table->entry_filter);
+	if (table->test != NULL)
+		GjEntryFilterReset(table->entry_filter);
 	table->used = true;
 	request.whole = can_share;
 	request.share = &table->share;
 	if (table->row_shape != NULL)
 	{
 		request.entries = GjEntriesMayBeRows(request.snapshot);
-		request.columns = columns | (test != NULL ? test->columns : 0);
+		request.columns = columns | (table->test != NULL ? table->test->columns : 0);
 		/* rows/rows.c distinguishes images from hashes, which are below all images */
 		if (GjCodecMayHash(&table->key_reader.codec) && GjKeySetCount(table->keys) > 0 &&
 			GjCodeIsHash(table->keys->min_key))

@@ -112,7 +112,6 @@ extern int64 GjStraysAdd(GjStrays *strays, GjStrayKind kind, Datum value, GjStra
 extern int64 GjStraysWord(GjStrays *strays, Datum value, int display_scale, int stored_scale);
 extern int64 GjStraysKeyPart(GjStrays *strays, Datum value, int display_scale, int stored_scale,
 							 GjColumnPart part);
-extern void GjStraysNextBatch(GjStrays *strays);
 
 /* Codes, which are below all words but GJ_ABSENT, and those of a batch, counted from there */
 #define GJ_STRAY_CODE			(PG_INT64_MIN + 2)
@@ -127,8 +126,9 @@ GjStraysKept(int64 code)
 
 /*
  * Return how many more rows the batch should have, because of the memory that its values take, by
- * the mean size of those so far; 0 if it should end
+ * the mean size of those so far; 0 if it should end.  The first one begins the next batch.
  */
+extern int	GjStraysNextBatch(GjStrays *strays);
 extern int	GjStraysBatchRows(const GjStrays *strays);
 
 /* Return the value of a code, or of words */

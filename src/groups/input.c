@@ -228,10 +228,7 @@ GjInputRead(GjInput *input, GjSpill *spill)
 	int			n = GJ_BATCH_ROWS;
 
 	if (input->strays != NULL)
-	{
-		GjStraysNextBatch(input->strays);
-		n = GjStraysBatchRows(input->strays);
-	}
+		n = GjStraysNextBatch(input->strays);
 	n = GjSpillRead(spill, records_buffer(input), n);
 	if (n > 0)
 		take_rows(input, input->records, n);

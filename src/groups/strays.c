@@ -264,17 +264,18 @@ type_of(const GjStrays *strays, GjStrayKind kind)
 void
 GjStraysBegin(GjStrays *strays, Size room)
 {
-	GjStraysNextBatch(strays);
+	strays_forget(&strays->batch);
 	strays_forget(&strays->keys);
 	strays->table = NULL;
 	strays->room = room;
 	strays->exist = strays->closed = false;
 }
 
-void
+int
 GjStraysNextBatch(GjStrays *strays)
 {
 	strays_forget(&strays->batch);
+	return GjStraysBatchRows(strays);
 }
 
 int

@@ -164,7 +164,8 @@ GjJoinScanMatch(GjJoinScanState *scan, const GjKeySet *keys, GjExact *tuples, bo
 	Assert(!GjRowsIsOpen(table->rows));
 	scan->lookup = lookup;
 	table->keys = keys;
-	GjEntryFilterSetExact(table->entry_filter, keys, tuples);
+	if (table->test != NULL)
+		GjEntryFilterSetExact(table->entry_filter, keys, tuples);
 	GjParallelMatch(table, entries_columns(scan), get_hash_memory_limit() / 2, all_keys);
 	table->keys = NULL;
 }

@@ -770,6 +770,7 @@ pairs_next_batch(PlanState *node, bool want_partners)
 			return NULL;		/* EvalPlanQual supplies the row */
 		leave_table(state);
 	}
+	batch->is_last = false;		/* the next small rows may have more */
 	batch->shape = batch->tuples == NULL ? state->scan->direct_shape :
 		state->scan->table.array_shape;
 	return batch->shape != NULL && batch->rechecked ? make_rows(state, batch, want_partners) : NULL;

@@ -270,7 +270,7 @@ GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set)
 	{
 		stream->again = false;
 		*set = stream->current;
-		return GJ_FOUND_ENTRIES;
+		return stream->phase == PHASE_DONE ? GJ_FOUND_LAST : GJ_FOUND_ENTRIES;
 	}
 	for (;;)
 	{
@@ -314,7 +314,7 @@ GjEntriesNext(GjEntryStream *stream, const GjEntrySet **set)
 				pgstat_count_index_tuples(stream->request.index, GjEntrySetFound(found));
 			stream->nsets++;
 			*set = stream->current = found;
-			return GJ_FOUND_ENTRIES;
+			return stream->phase == PHASE_DONE ? GJ_FOUND_LAST : GJ_FOUND_ENTRIES;
 		}
 	}
 }

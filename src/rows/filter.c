@@ -320,8 +320,7 @@ GjEntryFilterWords(const GjEntryFilter *filter)
 void
 GjEntryFilterReset(GjEntryFilter *filter)
 {
-	if (filter != NULL)
-		filter->started = false;
+	filter->started = false;
 }
 
 /*
@@ -331,8 +330,6 @@ GjEntryFilterReset(GjEntryFilter *filter)
 void
 GjEntryFilterSetExact(GjEntryFilter *filter, const GjKeySet *keys, GjExact *exact)
 {
-	if (filter == NULL)
-		return;
 	filter->keys = keys;
 	filter->exact = exact;
 }

@@ -81,10 +81,11 @@ struct GjRows
 
 	/* or entries */
 	GjEntryStream *stream;
-	MemoryContext context;		/* for the map and the rest */
+	MemoryContext parent;		/* for the map and the rest */
 	Size		limit;
 	GjMatchStats *match_stats;
 	const GjEntrySet *entries;	/* last set that the stream returned, or NULL */
+	bool		are_last;		/* no other set follows it */
 	uint64		position;		/* first entry after the last chunk */
 	GjVisibleMap *map;			/* copy of the parts read since the entries were found */
 	uint64		nproved;		/* number of reads of the map that the epoch has proved */
@@ -125,11 +126,11 @@ static int	keep_present(GjRows *rows, const uint64 *tids, const uint16 *places, 
 static bool is_proved(GjRows *rows);
 
 /*
- * Prepare for a node.  The filter, which may be NULL, drops entries.  It may be reset before each
- * open and start, and its columns must be requested with the entries.
+ * Prepare for a node.  The test, which may be NULL, drops entries.  Its filter may be reset before
+ * each open and start, and its columns must be requested with the entries.
  */
 GjRows *
-GjRowsCreate(const ScanState *node, Relation index, GjKeyReader *reader, GjEntryFilter *filter)
+GjRowsCreate(const ScanState *node, Relation index, GjKeyReader *reader, const GjEntryTest *test)
 {
 	EState	   *estate = node->ps.state;
 	GjRows	   *rows = MemoryContextAlloc(estate->es_query_cxt, sizeof(GjRows));
@@ -138,7 +139,7 @@ GjRowsCreate(const ScanState *node, Relation index, GjKeyReader *reader, GjEntry
 	memset(rows, 0, offsetof(GjRows, positions));
 	rows->heap = node->ss_currentRelation;
 	rows->index = index;
-	rows->test = GjEntryFilterGetTest(filter);
+	rows->test = test;
 	rows->reader = reader;
 	rows->node = node;
 	GjIndexGetInfo(index, &info);
@@ -165,17 +166,16 @@ GjRowsFeed(GjRows *rows, GjRowShape *shape)
 void
 GjRowsOpen(GjRows *rows, const GjEntryRequest *request)
 {
-	GjRowsClose(rows);
+	Assert(rows->phase == PHASE_CLOSED);
 	rows->stream = GjEntriesOpen(request, &rows->tids);
 	if (rows->stream != NULL)
 	{
 		rows->tids = NULL;
-		rows->context = AllocSetContextCreate(request->parent, "gpujoin index-only",
-											  ALLOCSET_DEFAULT_SIZES);
+		rows->parent = request->parent;
 		rows->limit = request->limit;
 		rows->match_stats = request->stats;
 		rows->nproved = 0;
-		rows->map = GjVisibleMapCreate(rows->context, rows->heap, request->limit / MAP_PART);
+		rows->map = GjVisibleMapCreate(rows->parent, rows->heap, request->limit / MAP_PART);
 	}
 	rows->phase = PHASE_READY;
 }
@@ -238,9 +238,9 @@ GjRowsStart(GjRows *rows, const GjRowProbe *probe)
 	if (probe->entries && rows->partners == NULL)
 		rows->partners = MemoryContextAlloc(GetMemoryChunkContext(rows),
 											CHUNK_ENTRIES * sizeof(void *));
-	GjVisibleMapForget(rows->map);
 	rows->certain = true;		/* a new search has an epoch of its own */
 	rows->entries = NULL;
+	rows->are_last = false;
 	rows->position = 0;
 	start_entries(rows);
 }
@@ -274,6 +274,7 @@ GjRowsNext(GjRows *rows, bool by_row)
 
 	Assert(rows->phase != PHASE_READY);
 	batch->nrows = batch->next = 0;
+	batch->is_last = false;
 	while (!load_rows(rows))
 	{
 		if (rows->phase == PHASE_CLOSED || rows->phase == PHASE_DONE)
@@ -301,8 +302,10 @@ load_rows(GjRows *rows)
 				load_chunk(rows);
 				if (rows->batch.partners != NULL && rows->batch.nrows > 0)
 					find_partners(rows);
+				rows->batch.is_last = rows->are_last && rows->nrest == 0 &&
+					rows->position == rows->entries->nentries;
 			}
-			else if (load_entries(rows))
+			else if (!rows->are_last && load_entries(rows))
 				return false;
 			else if (rows->nrest > 0)
 				fetch_rest(rows, PHASE_LAST_REST);
@@ -350,7 +353,8 @@ load_entries(GjRows *rows)
 		rows->entries = NULL;
 		return false;
 	}
-	if (found == GJ_FOUND_ENTRIES)
+	rows->are_last = found == GJ_FOUND_LAST;
+	if (found != GJ_FOUND_EARLIER)
 		GjVisibleMapForget(rows->map);
 	rows->batch.entries = rows->entries;
 	foreach(lc, rows->shapes)
@@ -500,17 +504,18 @@ GjRowsClose(GjRows *rows)
 	stop_fetch(rows);
 	if (rows->stream != NULL)
 		GjEntriesClose(rows->stream);
-	if (rows->context != NULL)
-		MemoryContextDelete(rows->context);
+	forget_rest(rows);
+	if (rows->map != NULL)
+	{
+		GjVisibleMapForget(rows->map);
+		pfree(rows->map);
+	}
 	if (rows->tids != NULL)
 		GjTidSetFree(rows->tids);
 	rows->stream = NULL;
-	rows->context = NULL;
 	rows->tids = NULL;
 	rows->entries = NULL;
-	rows->rest = NULL;
 	rows->map = NULL;
-	rows->nrest = 0;
 	rows->position = 0;
 	rows->phase = PHASE_CLOSED;
 }
@@ -595,7 +600,7 @@ load_chunk(GjRows *rows)
 	if (batch->nrows == n)
 		return;
 	if (rows->rest == NULL)
-		rows->rest = GjTidSetCreate(rows->context, SIZE_MAX);
+		rows->rest = GjTidSetCreate(rows->parent, SIZE_MAX);
 	rows->nrest += rows->certain ? nrest : n;
 	if (!(rows->certain ? GjTidSetAddPacked(rows->rest, rest, nrest) :
 		  GjTidSetAddPacked(rows->rest, tids, n)))

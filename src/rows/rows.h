@@ -41,6 +41,7 @@ typedef struct GjRowBatch
 	const GjBatchColumn *seconds;	/* with arrays: the second words of uuids, by column of the
 									 * result */
 	bool		rechecked;		/* false if the consumer must recheck the keys of the tuples */
+	bool		is_last;		/* true only if the node has no rows after these */
 	void	  **partners;		/* result of the look-up of each row, or NULL without a look-up */
 	int			partner_natts;	/* number of columns of a partner */
 	const uint32 *weights;		/* number of result rows of each row; a null pointer if all are 1 */
@@ -123,7 +124,7 @@ typedef struct GjRowProbe
 } GjRowProbe;
 
 extern GjRows *GjRowsCreate(const ScanState *node, Relation index, GjKeyReader *reader,
-							GjEntryFilter *filter);
+							const GjEntryTest *test);
 extern void GjRowsFeed(GjRows *rows, GjRowShape *shape);
 extern void GjRowsOpen(GjRows *rows, const GjEntryRequest *request);
 extern void GjRowsOpenTids(GjRows *rows, GjTidSet *tids);
