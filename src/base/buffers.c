@@ -61,9 +61,9 @@ static uint32 map_entries;		/* a power of two */
 static void buffers_request_shmem(void);
 static void buffers_startup_shmem(void);
 static uint32 buffers_count_entries(void);
-static volatile Buffer *entry_of(Relation rel, ForkNumber fork, BlockNumber block);
+static inline volatile Buffer *entry_of(Relation rel, ForkNumber fork, BlockNumber block);
 static void create_own_map(void);
-static Buffer try_buffer(Relation rel, ForkNumber fork, BlockNumber block, Buffer buffer);
+static inline Buffer try_buffer(Relation rel, ForkNumber fork, BlockNumber block, Buffer buffer);
 static bool has_block(Buffer buffer, Relation rel, ForkNumber fork, BlockNumber block);
 static void keep_buffer(volatile Buffer *entry, Buffer buffer);
 
@@ -126,6 +126,12 @@ GjBufferRecall(Relation rel, BlockNumber block)
 }
 
 Buffer
+GjBufferFind(Relation rel, BlockNumber block)
+{
+	return GjBufferRead(rel, block, GjBufferRecall(rel, block), NULL);
+}
+
+Buffer
 GjBufferRead(Relation rel, BlockNumber block, Buffer recalled, BufferAccessStrategy strategy)
 {
 	Buffer		buffer = try_buffer(rel, MAIN_FORKNUM, block, recalled);
@@ -172,7 +178,7 @@ keep_buffer(volatile Buffer *entry, Buffer buffer)
 /*
  * Return the block's entry in the map
  */
-static volatile Buffer *
+static inline volatile Buffer *
 entry_of(Relation rel, ForkNumber fork, BlockNumber block)
 {
 	/* a map must not share places with the metapage of a table's index, often file + 2 */
@@ -195,7 +201,7 @@ create_own_map(void)
 /*
  * Pin this buffer, if it is one and has the block; otherwise return InvalidBuffer
  */
-static Buffer
+static inline Buffer
 try_buffer(Relation rel, ForkNumber fork, BlockNumber block, Buffer buffer)
 {
 	if (!BufferIsValid(buffer) || !has_block(buffer, rel, fork, block) ||

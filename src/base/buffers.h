@@ -32,6 +32,9 @@ extern Buffer GjBufferRecall(Relation rel, BlockNumber block);
 extern Buffer GjBufferRead(Relation rel, BlockNumber block, Buffer recalled,
 						   BufferAccessStrategy strategy);
 
+/* Do both for a block of which nothing is known yet */
+extern Buffer GjBufferFind(Relation rel, BlockNumber block);
+
 /*
  * Pin a page of the visibility map, the first of whose blocks is given; returns InvalidBuffer if it
  * does not exist

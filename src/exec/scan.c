@@ -312,7 +312,8 @@ scan_load_rows(GjScanState *scan, bool by_row)
 	{
 		scan->direct = table->target_shape;
 		ExecClearTuple(table->heap_slot);	/* release the block before */
-		GjNoteNoPlace(&table->css.ss);
+		if (by_row)
+			GjNoteNoPlace(&table->css.ss);
 	}
 	return true;
 }

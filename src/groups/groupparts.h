@@ -18,6 +18,7 @@
 #include "lib/stringinfo.h"
 #include "nodes/memnodes.h"
 #include "storage/buffile.h"
+#include "utils/logtape.h"
 #include "utils/memutils.h"
 
 #include "base/probe.h"
@@ -118,15 +119,12 @@ typedef struct GjSpillFile
 {
 	MemoryContext parent;
 	MemoryContext context;		/* NULL until a part is to be written */
-	struct LogicalTapeSet *tapes;	/* NULL if nothing has been written */
+	LogicalTapeSet *tapes;		/* NULL if nothing has been written */
 	uint64		size;			/* peak size, in bytes */
 } GjSpillFile;
 
 /* Remove a file that exists */
 extern void GjSpillFileReset(GjSpillFile *file);
-
-/* Return the peak size on disk, in bytes */
-extern uint64 GjSpillFileSize(const GjSpillFile *file);
 
 typedef struct GjSpill GjSpill;
 
@@ -159,6 +157,14 @@ extern bool GjSpillNextPart(GjSpill *spill, uint64 *nrecords);
 
 /* Read the next records of the part.  Returns their number, 0 at the end. */
 extern int	GjSpillRead(GjSpill *spill, char *records, int most);
+
+/* Return the peak size on disk, in bytes */
+static inline uint64
+GjSpillFileSize(const GjSpillFile *file)
+{
+	return file->tapes == NULL ? file->size :
+		Max(file->size, (uint64) LogicalTapeSetBlocks(file->tapes) * BLCKSZ);
+}
 
 static inline Size
 GjSpillFileMemory(const GjSpillFile *file)

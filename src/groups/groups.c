@@ -328,7 +328,8 @@ GjGroupsFinish(GjGroups *groups)
 	Assert(is_adding(groups));
 	if (groups->spill != NULL)
 		GjSpillEnd(groups->spill);
-	(void) GjTableSettle(&groups->table);
+	if (groups->table.ndeferred > 0)
+		(void) GjTableSettle(&groups->table);
 	groups_finish_sets(groups);
 	size = GjSpillFileSize(&groups->file) + GjStraysFileSize(groups->input.strays);
 	groups->stats.disk_size = Max(groups->stats.disk_size, size);

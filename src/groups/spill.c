@@ -65,14 +65,6 @@ GjSpillFileReset(GjSpillFile *file)
 	MemoryContextReset(file->context);
 }
 
-uint64
-GjSpillFileSize(const GjSpillFile *file)
-{
-	uint64		now = file->tapes == NULL ? 0 : (uint64) LogicalTapeSetBlocks(file->tapes) * BLCKSZ;
-
-	return Max(now, file->size);
-}
-
 /* Writing -------------------------------------------------------------------------- */
 
 GjSpill *

@@ -477,7 +477,7 @@ pages_that_may_have(const FilteredDelta *filtered, BlockNumber first, const uint
 /* Runs ---------------------------------------------------------------------------- */
 
 /*
- * Count a search of small runs, and make the filter of one that has been searched for many keys
+ * Count a search of several runs, and make the filter of one that has been searched for many keys
  */
 void
 GjFilterRuns(const GjSearch *search)
@@ -485,8 +485,6 @@ GjFilterRuns(const GjSearch *search)
 	const GjIndexState *state = &search->state;
 	bool		made = false;
 
-	if (state->nruns < 2)
-		return;
 	nfiltered_searches++;
 	forget_old_runs(search);
 	for (int i = 0; i < state->nruns; i++)

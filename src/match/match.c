@@ -160,17 +160,6 @@ add_tail_hits(const GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget tar
 }
 
 /*
- * Begin the statistics of a match: the CPU answers, unless a device is recorded later
- */
-void
-GjMatchStatsBegin(GjMatchStats *stats)
-{
-	stats->device = GjKernelName();
-	stats->reason = NULL;
-	stats->outdated = false;
-}
-
-/*
  * Count a match that has been made, or begun, with the time since start
  */
 void
@@ -181,18 +170,6 @@ GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start)
 	stats->keys += GjKeySetCount(keys);
 	stats->ranges += keys->nintervals;
 	stats->keys_elsewhere += keys->elsewhere;
-}
-
-/*
- * Add the time since start to the search time
- */
-void
-GjMatchStatsElapse(GjMatchStats *stats, instr_time start)
-{
-	instr_time	now;
-
-	INSTR_TIME_SET_CURRENT(now);
-	INSTR_TIME_ACCUM_DIFF(stats->elapsed, now, start);
 }
 
 /*

@@ -95,7 +95,7 @@ takes_few_seeks(const GjKeySet *keys, const GjRun *run)
 void
 GjRunsClose(GjSearch *search)
 {
-	for (int i = 0; search->opened && i < search->state.nruns; i++)
+	for (int i = 0; i < search->state.nruns; i++)
 	{
 		const GjKeySet *keys = search->cursors[i].keys;
 

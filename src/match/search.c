@@ -203,17 +203,6 @@ GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys, Siz
 }
 
 /*
- * Return the vacuum epoch as it was before the first entry was found; to be called after the first
- * piece
- */
-uint64
-GjSearchEpoch(const GjSearch *search)
-{
-	Assert(search->has_epoch);
-	return search->vacuum_epoch;
-}
-
-/*
  * Make room for n chosen pages
  */
 void
@@ -321,7 +310,7 @@ collect(GjSearch *search, GjTidSet *tids, const GjEntrySet *piece, GjMatchStats 
 	{
 		/* all NULL keys are wanted, whatever their order, and no filter is for them */
 		(void) GjFoldRequest(search->index, &search->state, SEARCH_FACTOR);
-		if (!search->counted)
+		if (!search->counted && search->state.nruns > 1)
 			GjFilterRuns(search);
 	}
 	GjRunsOpen(search, stats);
@@ -539,7 +528,8 @@ has_published(const GjIndexState *state, uint64 sequence)
 static void
 forget_hits(GjSearch *search)
 {
-	GjRunsClose(search);
+	if (search->opened)
+		GjRunsClose(search);
 	if (search->hits != NULL)
 		GjEntrySetClear(search->hits);
 	if (search->spill != NULL)
@@ -747,7 +737,7 @@ search_lanes(Relation index, const GjIndexInfo *info, const GjKeySet *keys, uint
 		if ((lanes >> lane & 1) == 0)
 			continue;
 		CHECK_FOR_INTERRUPTS();
-		buffer = GjBufferRead(index, block, GjBufferRecall(index, block), NULL);
+		buffer = GjBufferFind(index, block);
 		page = BufferGetPage(buffer);
 		if (GjPageGetOpaque(page)->used > 0)	/* a hint */
 			GjKeySetPrepare(keys);

@@ -31,10 +31,27 @@ typedef struct GjMatchTarget
 } GjMatchTarget;
 
 /* match.c */
-extern void GjMatchStatsBegin(GjMatchStats *stats);
 extern void GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start);
-extern void GjMatchStatsElapse(GjMatchStats *stats, instr_time start);
 extern GjKeySet *GjMakeAllCodes(MemoryContext parent, const GjIndexInfo *info);
+
+/* Begin the statistics of a match: the CPU answers, unless a device is recorded later */
+static inline void
+GjMatchStatsBegin(GjMatchStats *stats)
+{
+	stats->device = GjKernelName();
+	stats->reason = NULL;
+	stats->outdated = false;
+}
+
+/* Add the time since start to the search time */
+static inline void
+GjMatchStatsElapse(GjMatchStats *stats, instr_time start)
+{
+	instr_time	now;
+
+	INSTR_TIME_SET_CURRENT(now);
+	INSTR_TIME_ACCUM_DIFF(stats->elapsed, now, start);
+}
 
 /* Hits on tail pages, kept until the data pages are done */
 typedef struct GjTailHits
@@ -66,7 +83,6 @@ typedef struct GjSearch GjSearch;
 
 extern GjSearch *GjSearchBegin(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 							   Size limit, GjTailHits *tails, GjSearchMemo *memo);
-extern uint64 GjSearchEpoch(const GjSearch *search);
 extern void GjSearchTurnTo(GjSearch *search, const GjPlace *from, const GjPlace *end);
 extern bool GjSearchPiece(GjSearch *search, GjEntrySet *piece, GjMatchStats *stats);
 extern void GjSearchTids(GjSearch *search, GjTidSet *tids, GjMatchStats *stats);

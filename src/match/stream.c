@@ -975,12 +975,13 @@ load_from_cpu(GjEntryStream *stream)
 	INSTR_TIME_SET_CURRENT(start);
 	if (stream->piece == NULL)
 		make_piece(stream);
-	GjEntrySetClear(stream->piece);
+	else
+		GjEntrySetClear(stream->piece);
 	if (stream->search == NULL)
 		begin_search(stream);
 	is_last = !GjSearchPiece(stream->search, stream->piece, stream->request.stats);
 	if (!stream->has_epoch)
-		stream->vacuum_epoch = GjSearchEpoch(stream->search);
+		stream->vacuum_epoch = stream->search->vacuum_epoch;
 	stream->has_epoch = true;
 	if (stream->info.of_nulls)
 		mark_nulls(stream);

@@ -96,8 +96,7 @@ GjIndexGetState(Relation index, GjIndexState *state)
 void
 GjIndexGetPart(Relation index, bool of_nulls, GjIndexState *state)
 {
-	Buffer		metabuf = GjBufferRead(index, GJ_META_BLOCK, GjBufferRecall(index, GJ_META_BLOCK),
-									   NULL);
+	Buffer		metabuf = GjBufferFind(index, GJ_META_BLOCK);
 
 	LockBuffer(metabuf, BUFFER_LOCK_SHARE);
 	GjMetaCheck(index, metabuf);
@@ -112,8 +111,7 @@ GjIndexGetPart(Relation index, bool of_nulls, GjIndexState *state)
 void
 GjIndexGetCounters(Relation index, GjIndexCounters *counters)
 {
-	Buffer		metabuf = GjBufferRead(index, GJ_META_BLOCK, GjBufferRecall(index, GJ_META_BLOCK),
-									   NULL);
+	Buffer		metabuf = GjBufferFind(index, GJ_META_BLOCK);
 	GjMetaPage	meta;
 
 	LockBuffer(metabuf, BUFFER_LOCK_SHARE);

@@ -175,7 +175,6 @@ GjRowsOpen(GjRows *rows, const GjEntryRequest *request)
 		rows->limit = request->limit;
 		rows->match_stats = request->stats;
 		rows->nproved = 0;
-		rows->map = GjVisibleMapCreate(rows->parent, rows->heap, request->limit / MAP_PART);
 	}
 	rows->phase = PHASE_READY;
 }
@@ -354,7 +353,9 @@ load_entries(GjRows *rows)
 		return false;
 	}
 	rows->are_last = found == GJ_FOUND_LAST;
-	if (found != GJ_FOUND_EARLIER)
+	if (rows->map == NULL)
+		rows->map = GjVisibleMapCreate(rows->parent, rows->heap, rows->limit / MAP_PART);
+	else if (found != GJ_FOUND_EARLIER)
 		GjVisibleMapForget(rows->map);
 	rows->batch.entries = rows->entries;
 	foreach(lc, rows->shapes)

@@ -120,7 +120,7 @@ typedef struct GjSharedKeys
 	int			nparams;
 	ParamValue *params;
 	GjKeySet   *set;
-	GjKeyRoutes *routes;
+	GjKeyRoutes *routes;		/* NULL until a partition takes its keys */
 } GjSharedKeys;
 
 static List *get_part(List *key_plan, GjKeyPlanPart part);
@@ -686,8 +686,9 @@ may_contain_nulls(ArrayType *array)
 const GjKeySet *
 GjKeysTake(GjKeyProgram *program, List *partitions, MemoryContext context)
 {
-	ParamValue *params;
-	int			nparams = read_params(program, &params);
+	ParamValue *params = NULL;
+	int			nparams = program->params == NIL ? 0 : read_params(program, &params);
+	GjSharedKeys *keys;
 
 	if (program->keys == NULL || !replace_value(program, params, nparams))
 	{
@@ -700,7 +701,12 @@ GjKeysTake(GjKeyProgram *program, List *partitions, MemoryContext context)
 		program->keys->users++;
 	}
 	ResetExprContext(program->parent->ps_ExprContext);
-	return GjKeyRoutesTake(program->keys->routes, partitions, context);
+	keys = program->keys;
+	if (partitions == NIL)
+		return keys->set;
+	if (keys->routes == NULL)
+		keys->routes = GjKeyRoutesCreate(&keys->share->router, keys->context, keys->set);
+	return GjKeyRoutesTake(keys->routes, partitions, context);
 }
 
 static void
@@ -736,7 +742,8 @@ replace_value(GjKeyProgram *program, const ParamValue *params, int nparams)
 	GjSharedKeys *keys = program->keys;
 
 	if (!program->is_one_value || keys->users > 1 || keys->nparams != nparams ||
-		keys->program != program || GjKeyRoutesAreUsed(keys->routes))
+		keys->program != program ||
+		(keys->routes != NULL && GjKeyRoutesAreUsed(keys->routes)))
 		return false;
 	for (int i = 0; i < nparams; i++)
 	{
@@ -895,8 +902,8 @@ create_keys(GjKeyProgram *program)
 	keys->context = set->context;	/* its own memory, too */
 	keys->set = set;
 	keys->program = program;
-	keys->routes = GjKeyRoutesCreate(&share->router, set->context, set);
-	note_params(keys, program);
+	if (program->params != NIL)
+		note_params(keys, program);
 
 	MemoryContextSwitchTo(query);
 	share->sets = lappend(share->sets, keys);
