@@ -131,9 +131,10 @@ typedef struct GjAggState
 	MadeColumn *columns;
 	char	   *made;			/* the node's current row: GJ_RESTORED_BYTES a column */
 
+	bool		ended;			/* have all rows been read? */
+
 	/* Used only if partial */
 	bool		is_partial;
-	bool		ended;			/* have all rows been read? */
 	uint64		flushes;
 	GjAggShare *share;			/* NULL if no parallel plan is running */
 	GjAggStats	workers;		/* sum of the workers' statistics */
@@ -177,7 +178,6 @@ static void create_arrays(GjAggState *agg);
 static GjBatchColumn create_array(MemoryContext context, uint16 width);
 static void agg_fill(GjAggState *agg);
 static uint64 begin_groups(GjAggState *agg, bool only_count);
-static bool read_batch(GjAggState *agg);
 static bool next_pass(GjAggState *agg);
 static void rescan_agg(CustomScanState *node);
 static void end_agg(CustomScanState *node);
@@ -833,13 +833,15 @@ agg_fill(GjAggState *agg)
 {
 	if (!agg->begun)
 		(void) begin_groups(agg, false);
-	while (!agg->is_partial || GjGroupsMakeRoom(agg->groups))
+	while (!agg->ended && (!agg->is_partial || GjGroupsMakeRoom(agg->groups)))
 	{
+		const GjBatch *batch = GjReaderNext(agg->reader);
+
 		CHECK_FOR_INTERRUPTS();
-		if (read_batch(agg))
-			continue;
-		agg->ended = true;
-		break;
+		agg->ended = batch == NULL || batch->is_last;
+		if (batch != NULL)
+			GjGroupsAdd(agg->groups, agg->compute != NULL ?
+						compute_columns(agg->compute, batch) : batch);
 	}
 	GjGroupsFinish(agg->groups);
 	agg->filled = true;
@@ -863,19 +865,6 @@ begin_groups(GjAggState *agg, bool only_count)
 	agg->is_counted = ncounted > 0;
 	MemoryContextSwitchTo(old);
 	return ncounted;
-}
-
-static bool
-read_batch(GjAggState *agg)
-{
-	const GjBatch *batch = GjReaderNext(agg->reader);
-
-	if (batch == NULL)
-		return false;
-	if (agg->compute != NULL)
-		batch = compute_columns(agg->compute, batch);
-	GjGroupsAdd(agg->groups, batch);
-	return true;
 }
 
 /*

@@ -203,6 +203,7 @@ GjReaderNext(GjReader *reader)
 	if (!read_arrays(reader) && !read_slots(reader))
 		return NULL;
 	reader->stats->batches++;
+	reader->batch.is_last = reader->ended;
 	return &reader->batch;
 }
 

@@ -126,20 +126,18 @@ GjBufferRecall(Relation rel, BlockNumber block)
 }
 
 Buffer
-GjBufferFind(Relation rel, BlockNumber block)
-{
-	return GjBufferRead(rel, block, GjBufferRecall(rel, block), NULL);
-}
-
-Buffer
 GjBufferRead(Relation rel, BlockNumber block, Buffer recalled, BufferAccessStrategy strategy)
 {
-	Buffer		buffer = try_buffer(rel, MAIN_FORKNUM, block, recalled);
+	bool		is_local = RelationUsesLocalBuffers(rel);
+	Buffer		buffer;
 
+	if (!BufferIsValid(recalled) && !is_local)
+		recalled = *entry_of(rel, MAIN_FORKNUM, block);
+	buffer = try_buffer(rel, MAIN_FORKNUM, block, recalled);
 	if (BufferIsValid(buffer))
 		return buffer;
 	buffer = ReadBufferExtended(rel, MAIN_FORKNUM, block, RBM_NORMAL, strategy);
-	if (buffer != recalled && !RelationUsesLocalBuffers(rel))
+	if (buffer != recalled && !is_local)
 		GjBufferNote(rel, block, buffer);
 	return buffer;
 }

@@ -27,13 +27,10 @@ extern Buffer GjBufferRecall(Relation rel, BlockNumber block);
 
 /*
  * ReadBufferExtended(), without the lookup in the hash table if the block is in the recalled
- * buffer.  The strategy is NULL for the default one.
+ * buffer; without one, recall it now.  The strategy is NULL for the default one.
  */
 extern Buffer GjBufferRead(Relation rel, BlockNumber block, Buffer recalled,
 						   BufferAccessStrategy strategy);
-
-/* Do both for a block of which nothing is known yet */
-extern Buffer GjBufferFind(Relation rel, BlockNumber block);
 
 /*
  * Pin a page of the visibility map, the first of whose blocks is given; returns InvalidBuffer if it

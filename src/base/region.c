@@ -27,10 +27,6 @@
 
 #include "region.h"
 
-/* Size of a huge page, and the least size of a region that uses them */
-#define HUGE_PAGE				((Size) 2 * 1024 * 1024)
-#define HUGE_REGION				(2 * HUGE_PAGE)
-
 /*
  * glibc's malloc() keeps up to twice the size of the largest chunk that it got from the kernel and
  * gave back, 128 kB at first, and at most 64 MB.  The plan for a list of keys, and the answer, take
@@ -44,21 +40,12 @@
 /* Amount touched at a time; queries can only be canceled in between */
 #define TOUCH_SIZE				((Size) 64 * 1024 * 1024)
 
-/*
- * Allocate any number of bytes.  Small regions are allocated without alignment.
- */
 void
-GjRegionAllocate(GjRegion *region, MemoryContext context, Size size)
+GjRegionAllocateHuge(GjRegion *region, MemoryContext context, Size size)
 {
 	region->size = size;
-	if (size < HUGE_REGION)
-	{
-		region->chunk = MemoryContextAllocHuge(context, size);
-		region->start = region->chunk;
-		return;
-	}
-	region->chunk = MemoryContextAllocHuge(context, size + HUGE_PAGE);
-	region->start = (char *) TYPEALIGN(HUGE_PAGE, (uintptr_t) region->chunk);
+	region->chunk = MemoryContextAllocHuge(context, size + GJ_HUGE_PAGE);
+	region->start = (char *) TYPEALIGN(GJ_HUGE_PAGE, (uintptr_t) region->chunk);
 	GjAskForHugePages(region->start, size);
 }
 
@@ -101,7 +88,7 @@ GjRegionTouch(const GjRegion *region)
 	static Size page = 0;
 	char	   *end;
 
-	if (region->size < HUGE_REGION)
+	if (region->size < GJ_HUGE_REGION)
 		return;
 	if (page == 0)
 		page = (Size) sysconf(_SC_PAGESIZE);
@@ -124,10 +111,10 @@ void
 GjAskForHugePages(void *memory, Size size)
 {
 #ifdef MADV_HUGEPAGE
-	uintptr_t	start = TYPEALIGN(HUGE_PAGE, (uintptr_t) memory);
-	uintptr_t	end = TYPEALIGN_DOWN(HUGE_PAGE, (uintptr_t) memory + size);
+	uintptr_t	start = TYPEALIGN(GJ_HUGE_PAGE, (uintptr_t) memory);
+	uintptr_t	end = TYPEALIGN_DOWN(GJ_HUGE_PAGE, (uintptr_t) memory + size);
 
-	if (size >= HUGE_REGION)
+	if (size >= GJ_HUGE_REGION)
 		(void) madvise((void *) start, end - start, MADV_HUGEPAGE);
 #endif
 }

@@ -12,6 +12,10 @@
 #include "nodes/memnodes.h"
 #include "utils/palloc.h"
 
+/* Size of a huge page, and the least size of a region that uses them */
+#define GJ_HUGE_PAGE			((Size) 2 * 1024 * 1024)
+#define GJ_HUGE_REGION			(2 * GJ_HUGE_PAGE)
+
 /* A region; all zero if nothing is allocated */
 typedef struct GjRegion
 {
@@ -20,12 +24,27 @@ typedef struct GjRegion
 	void	   *chunk;			/* the chunk as allocated */
 } GjRegion;
 
-extern void GjRegionAllocate(GjRegion *region, MemoryContext context, Size size);
+extern void GjRegionAllocateHuge(GjRegion *region, MemoryContext context, Size size);
 extern void GjRegionResize(GjRegion *region, Size size);
 extern void GjRegionGrow(GjRegion *region, MemoryContext context, Size used, Size size);
 extern void GjRegionTouch(const GjRegion *region);
 extern void GjAskForHugePages(void *memory, Size size);
 extern void GjKeepFreedMemory(void);
+
+/*
+ * Allocate any number of bytes.  Small regions are allocated without alignment.
+ */
+static inline void
+GjRegionAllocate(GjRegion *region, MemoryContext context, Size size)
+{
+	if (size < GJ_HUGE_REGION)
+	{
+		region->size = size;
+		region->start = region->chunk = MemoryContextAllocHuge(context, size);
+	}
+	else
+		GjRegionAllocateHuge(region, context, size);
+}
 
 static inline void
 GjRegionFree(GjRegion *region)

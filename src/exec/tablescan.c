@@ -45,7 +45,6 @@ typedef struct GjSharedMatch
 } GjSharedMatch;
 
 static bool is_index_only(const GjTableScan *table);
-static void init_filter(GjTableScan *table);
 static void open_index_only(GjTableScan *table, bool to_target);
 static void table_measure(GjTableScan *table, GjIndexUse *use);
 static void end_after_error(void *arg);
@@ -127,7 +126,12 @@ GjTableScanOpen(GjTableScan *table, bool to_target, void (*forget) (CustomScanSt
 	table->context = AllocSetContextCreate(estate->es_query_cxt, "gpujoin results",
 										   ALLOCSET_DEFAULT_SIZES);
 	table->forget = forget;
-	init_filter(table);
+	table->entry_filter = GjEntryFilterInit(table->index,
+											GjTableScanGetPrivate(table, GJ_TABLE_FILTER_PLAN),
+											(List *) GjTableScanGetExpr(table, GJ_TABLE_FILTERS),
+											&ss->ps);
+	table->test = GjEntryFilterGetTest(table->entry_filter);
+	table->filter_is_all = ss->ps.plan->qual == NIL;
 	table->rows = GjRowsCreate(ss, table->index, &table->key_reader, table->test);
 	if (is_index_only(table))
 		open_index_only(table, to_target);
@@ -144,19 +148,6 @@ GjTableScanCheckRests(const GjTableScan *table, bool expected)
 	if (GjCodecHasPairs(&table->key_reader.codec) != expected)
 		elog(ERROR, "index \"%s\" has been rebuilt in another form since the query was planned",
 			 RelationGetRelationName(table->index));
-}
-
-static void
-init_filter(GjTableScan *table)
-{
-	PlanState  *ps = &table->css.ss.ps;
-
-	table->entry_filter = GjEntryFilterInit(table->index,
-											GjTableScanGetPrivate(table, GJ_TABLE_FILTER_PLAN),
-											(List *) GjTableScanGetExpr(table, GJ_TABLE_FILTERS),
-											ps);
-	table->test = GjEntryFilterGetTest(table->entry_filter);
-	table->filter_is_all = ps->plan->qual == NIL;
 }
 
 /*

@@ -15,7 +15,6 @@
 
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
-#include "utils/memutils.h"
 
 #include "base/prefetch.h"
 #include "groupparts.h"

@@ -16,7 +16,6 @@
  */
 #include "postgres.h"
 
-#include "utils/memutils.h"
 
 #include "groupparts.h"
 
@@ -304,8 +303,7 @@ static void
 begin_pass(GjGroups *groups)
 {
 	groups->next = groups->ndelivered = 0;
-	groups->read_first = groups->read_end = 0;
-	groups->nread = 0;
+	groups->read_first = groups->read_end = groups->nread = 0;
 	groups->phase = GJ_GROUPS_ADDING;
 	groups->stats.passes++;
 	if (groups->input.strays != NULL)

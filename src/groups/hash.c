@@ -86,8 +86,7 @@ GjTableReset(GjGroupTable *table)
 	GjRegionAllocate(&table->records, table->context, GjRecordsSize(table, table->capacity));
 	memset(table->records.start, 0, table->nwords * sizeof(uint64));
 	GjRegionFree(&table->direct);
-	table->direct_span = 0;
-	table->direct_null = 0;
+	table->direct_span = table->direct_null = 0;
 	if (table->ncolumns == 1)
 		table->phase = GJ_TABLE_DIRECT;
 	else if (table->ncolumns > 1)
@@ -439,7 +438,8 @@ GjTableMakeSlots(GjGroupTable *table, uint64 nslots)
 		GjRegionFree(&old);
 		return;
 	}
-	fill_slots(table);
+	if (table->ngroups > 0)
+		fill_slots(table);
 }
 
 /*

@@ -18,8 +18,6 @@
 
 #include "miscadmin.h"
 #include "port/pg_bitutils.h"
-#include "utils/logtape.h"
-#include "utils/memutils.h"
 
 #include "groupparts.h"
 

@@ -108,7 +108,6 @@
 static GjFallback try_match(GjDeviceMatch *match);
 static bool is_for_few(const GjDeviceMatch *match);
 static GjFallback reach_mirror(GjDeviceMatch *match, bool may_sync);
-static bool note_reason(GjMatchStats *stats, GjFallback result, const char *why);
 static GjFallback check_index(GjDeviceMatch *match);
 static GjFallback check_service(const char **why);
 static GjFallback find_mirror(GjDeviceMatch *match, int place);
@@ -146,7 +145,12 @@ GjMirrorMatch(Relation index, const GjIndexInfo *info, const GjKeySet *keys,
 
 	result = try_match(&match);
 	stats->answers[result]++;
-	return result == GJ_FALLBACK_NONE || note_reason(stats, result, match.why);
+	if (result == GJ_FALLBACK_NONE)
+		return true;
+	stats->reason = GjFallbackText(result);
+	if (match.why != NULL)
+		stats->reason = keep_text(match.why, stats->reason);
+	return false;
 }
 
 /*
@@ -161,18 +165,7 @@ GjMirrorMayMatch(GjMatchStats *stats)
 	if (result == GJ_FALLBACK_NONE)
 		return true;
 	stats->answers[result]++;
-	return note_reason(stats, result, why);
-}
-
-/*
- * Note why a device does not answer; returns false
- */
-static bool
-note_reason(GjMatchStats *stats, GjFallback result, const char *why)
-{
-	stats->reason = GjFallbackText(result);
-	if (why != NULL)
-		stats->reason = keep_text(why, stats->reason);
+	stats->reason = why != NULL ? why : GjFallbackText(result);	/* both are constants */
 	return false;
 }
 

@@ -113,13 +113,13 @@ GjShareReset(GjSharedFind *shared, dsa_area *area)
 }
 
 /*
- * Determine what this process has to do in a match; waits while another one searches.  "whole" is
+ * Determine what this process has to do in a shared match; waits while another one searches.  "whole" is
  * as in GjEntryRequest.
  */
 GjShareRole
 GjShareEnter(GjShare *share, bool whole)
 {
-	if (share == NULL || share->found == NULL || share->alone)
+	if (share->alone)
 		return GJ_ROLE_ALONE;
 
 	switch (enter_share(share, whole))

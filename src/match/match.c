@@ -160,19 +160,6 @@ add_tail_hits(const GjTailHits *hits, const GjIndexInfo *info, GjMatchTarget tar
 }
 
 /*
- * Count a match that has been made, or begun, with the time since start
- */
-void
-GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start)
-{
-	GjMatchStatsElapse(stats, start);
-	stats->searches++;
-	stats->keys += GjKeySetCount(keys);
-	stats->ranges += keys->nintervals;
-	stats->keys_elsewhere += keys->elsewhere;
-}
-
-/*
  * Add the statistics of another match, or of several
  */
 void

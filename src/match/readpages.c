@@ -127,7 +127,7 @@ static void prefetch_listed(const GjSearch *search, Page page, const GjChosenPag
 							GjMatchTarget target);
 static void prefetch_alike(const GjSearch *search, Page page, const GjChosenPage *chosen,
 						   GjMatchTarget target);
-static bool has_few_keys(const GjChosenPage *chosen);
+static inline bool has_few_keys(const GjChosenPage *chosen);
 static bool page_may_match(GjPageOpaque opaque, const GjKeySet *keys);
 static void find_hits(Page page, const GjIndexInfo *info, const GjKeySet *keys, Page following,
 					  GjMatchTarget target, GjPageHits *hits);
@@ -779,7 +779,7 @@ drop_known_hits(Page page, const GjIndexInfo *info, const GjPageLimits *limits, 
  * Return true if so few listed keys can be on a run's page that each should be searched for.  The
  * ends of intervals always are.
  */
-static bool
+static inline bool
 has_few_keys(const GjChosenPage *chosen)
 {
 	const GjKeySet *keys = chosen->keys;

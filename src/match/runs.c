@@ -55,7 +55,7 @@ GjRunsOpen(GjSearch *search, GjMatchStats *stats)
 	{
 		GjRunCursor *cursor = &search->cursors[i];
 		const GjRun *run = &search->state.runs[i];
-		const GjKeySet *keys = GjFilterRunKeys(search, i);
+		const GjKeySet *keys = i > 0 ? GjFilterRunKeys(search, i) : search->keys;
 
 		search->most_slots = Max(search->most_slots, (int) run->most_slots);
 		cursor->keys = keys;

@@ -737,7 +737,7 @@ search_lanes(Relation index, const GjIndexInfo *info, const GjKeySet *keys, uint
 		if ((lanes >> lane & 1) == 0)
 			continue;
 		CHECK_FOR_INTERRUPTS();
-		buffer = GjBufferFind(index, block);
+		buffer = GjBufferRead(index, block, InvalidBuffer, NULL);
 		page = BufferGetPage(buffer);
 		if (GjPageGetOpaque(page)->used > 0)	/* a hint */
 			GjKeySetPrepare(keys);

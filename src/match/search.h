@@ -31,7 +31,6 @@ typedef struct GjMatchTarget
 } GjMatchTarget;
 
 /* match.c */
-extern void GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start);
 extern GjKeySet *GjMakeAllCodes(MemoryContext parent, const GjIndexInfo *info);
 
 /* Begin the statistics of a match: the CPU answers, unless a device is recorded later */
@@ -51,6 +50,17 @@ GjMatchStatsElapse(GjMatchStats *stats, instr_time start)
 
 	INSTR_TIME_SET_CURRENT(now);
 	INSTR_TIME_ACCUM_DIFF(stats->elapsed, now, start);
+}
+
+/* Count a match that has been made, or begun, with the time since start */
+static inline void
+GjMatchStatsEnd(GjMatchStats *stats, const GjKeySet *keys, instr_time start)
+{
+	GjMatchStatsElapse(stats, start);
+	stats->searches++;
+	stats->keys += GjKeySetCount(keys);
+	stats->ranges += keys->nintervals;
+	stats->keys_elsewhere += keys->elsewhere;
 }
 
 /* Hits on tail pages, kept until the data pages are done */

@@ -174,6 +174,13 @@ static bool take_step(GjEntryStream *stream, const GjEntrySet **set);
 static bool take_range(GjEntryStream *stream);
 static bool take_places(GjEntryStream *stream);
 
+/* Return true if processes may share the match */
+static inline bool
+is_shared(const GjEntryRequest *request)
+{
+	return request->share != NULL && request->share->found != NULL;
+}
+
 /*
  * Search the index for the keys, as far as needed to know whether the answer is entries.  Returns
  * the stream of entries; or NULL, and the TIDs to be fetched, finished and below the parent.  In a
@@ -192,7 +199,7 @@ GjEntriesOpen(const GjEntryRequest *request, GjTidSet **tids)
 	GjEntryStream *stream = MemoryContextAllocZero(request->parent, sizeof(GjEntryStream));
 
 	stream->request = *request;
-	switch (GjShareEnter(request->share, request->whole))
+	switch (is_shared(request) ? GjShareEnter(request->share, request->whole) : GJ_ROLE_ALONE)
 	{
 		case GJ_ROLE_ALONE:
 			*tids = find_entries(stream, request->limit);
@@ -250,9 +257,7 @@ is_answered(const GjEntryRequest *request)
 static bool
 may_be_entries(const GjEntryRequest *request)
 {
-	bool		is_shared = request->share != NULL && request->share->found != NULL;
-
-	return request->entries && !(is_shared && GjKeySetIsEmpty(request->keys)) &&
+	return request->entries && !(is_shared(request) && GjKeySetIsEmpty(request->keys)) &&
 		is_answered(request);
 }
 
@@ -598,7 +603,7 @@ search_tails(GjEntryStream *stream, bool ask)
 	stream->tails_known = ask;
 	if (stream->tails.counted)
 		stream->vacuum_epoch = stream->tails.vacuum_epoch;
-	else if (ask || (request->share != NULL && request->share->found != NULL))
+	else if (ask || is_shared(request))
 	{
 		GjIndexGetCounters(request->index, &now);
 		stream->vacuum_epoch = now.vacuum_epoch;

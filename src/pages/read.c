@@ -96,7 +96,7 @@ GjIndexGetState(Relation index, GjIndexState *state)
 void
 GjIndexGetPart(Relation index, bool of_nulls, GjIndexState *state)
 {
-	Buffer		metabuf = GjBufferFind(index, GJ_META_BLOCK);
+	Buffer		metabuf = GjBufferRead(index, GJ_META_BLOCK, InvalidBuffer, NULL);
 
 	LockBuffer(metabuf, BUFFER_LOCK_SHARE);
 	GjMetaCheck(index, metabuf);
@@ -111,7 +111,7 @@ GjIndexGetPart(Relation index, bool of_nulls, GjIndexState *state)
 void
 GjIndexGetCounters(Relation index, GjIndexCounters *counters)
 {
-	Buffer		metabuf = GjBufferFind(index, GJ_META_BLOCK);
+	Buffer		metabuf = GjBufferRead(index, GJ_META_BLOCK, InvalidBuffer, NULL);
 	GjMetaPage	meta;
 
 	LockBuffer(metabuf, BUFFER_LOCK_SHARE);

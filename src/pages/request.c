@@ -86,7 +86,8 @@ GjFoldRequest(Relation index, const GjIndexState *state, int factor)
 	uint64		unsorted = GjStateUnsorted(state);
 	BlockNumber fold_pages;
 
-	GjFoldRepeat(false);
+	if (GjUsageIsWaiting())
+		GjFoldRepeat(false);
 	/* most searches end here, without the index's length */
 	if (unsorted < (uint64) factor || !may_have_worker(index))
 		return false;

@@ -204,7 +204,8 @@ GjRunReaderSeek(GjRunReader *reader, const GjPlace *place)
 	{
 		GjDirectoryCopy *copy = &reader->levels[level];
 
-		copy->at = find_element(copy, place);
+		if (!reader->few)		/* else there is one element */
+			copy->at = find_element(copy, place);
 		if (level == 0)
 			return arrive(reader);
 		if (!descend(reader, level, place))

@@ -188,7 +188,7 @@ lock_if_empty(Relation index, const GjIndexInfo *info, Buffer tail)
 
 	if (info->of_nulls)
 		return InvalidBuffer;
-	metabuf = GjBufferFind(index, GJ_META_BLOCK);
+	metabuf = GjBufferRead(index, GJ_META_BLOCK, InvalidBuffer, NULL);
 	meta = GjPageGetMeta(BufferGetPage(metabuf));
 	GjMetaCheckLanes(index, meta);
 	if (!GjMetaTracksTails(meta) || (GjMetaGetMore(meta)->empty_tails & tail_bit(tail)) == 0)

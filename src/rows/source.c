@@ -688,7 +688,6 @@ GjKeysTake(GjKeyProgram *program, List *partitions, MemoryContext context)
 {
 	ParamValue *params = NULL;
 	int			nparams = program->params == NIL ? 0 : read_params(program, &params);
-	GjSharedKeys *keys;
 
 	if (program->keys == NULL || !replace_value(program, params, nparams))
 	{
@@ -701,12 +700,12 @@ GjKeysTake(GjKeyProgram *program, List *partitions, MemoryContext context)
 		program->keys->users++;
 	}
 	ResetExprContext(program->parent->ps_ExprContext);
-	keys = program->keys;
 	if (partitions == NIL)
-		return keys->set;
-	if (keys->routes == NULL)
-		keys->routes = GjKeyRoutesCreate(&keys->share->router, keys->context, keys->set);
-	return GjKeyRoutesTake(keys->routes, partitions, context);
+		return program->keys->set;
+	if (program->keys->routes == NULL)
+		program->keys->routes = GjKeyRoutesCreate(&program->share->router, program->keys->context,
+												  program->keys->set);
+	return GjKeyRoutesTake(program->keys->routes, partitions, context);
 }
 
 static void

@@ -31,6 +31,7 @@ typedef struct GjBatch
 	const uint32 *weights;		/* number of equal rows that each row stands for, at least one; a
 								 * null pointer if each stands for one */
 	GjBatchColumn *columns;		/* the requested columns, in the requested order */
+	bool		is_last;		/* true only if no batch follows */
 } GjBatch;
 
 /*
