@@ -18,8 +18,8 @@ source "$project/test/total.sh"
 
 all_clients="psycopg2 sqlalchemy django asyncpg node-postgres postgres pg-promise slonik knex
     objection kysely drizzle prisma mikro-orm sequelize typeorm postgraphile payload strapi zero
-    malloy pg-boss activerecord sequel jdbc peewee pandas dbi pdo doctrine dbplyr libpqxx pgx
-    tokio-postgres ogr"
+    malloy pg-boss loopback remult waterline activerecord sequel jdbc peewee pandas dbi pdo
+    doctrine dbplyr libpqxx pgx tokio-postgres ogr"
 
 # ---------------------------------------------------------------------------------------------
 # The clients: their packages, the way to start them, their steps
@@ -83,8 +83,9 @@ npm_module_of() {
         strapi) echo @strapi/database ;;
         zero) echo @rocicorp/zero ;;
         malloy) echo @malloydata/malloy ;;
+        loopback) echo loopback-connector-postgresql ;;
         postgraphile | pg-boss | knex | sequelize | typeorm | postgres | pg-promise | slonik | \
-            objection | kysely | prisma) echo "$1" ;;
+            objection | kysely | prisma | remult | waterline) echo "$1" ;;
     esac
 }
 
@@ -162,6 +163,9 @@ own_steps_of() {
         strapi) echo in:ids:GpuScan:1 populate:children:GpuJoin:1 filter:children:GpuJoin:1 ;;
         zero) echo in:some:GpuScan:1 related:few:GpuScan:1 ;;
         malloy) echo in:ids:GpuScan:1 counts:counts:GpuJoin:1 ;;
+        loopback) echo in:ids:GpuScan:1 include:children:GpuScan:4 ;;
+        remult) echo in:ids:GpuScan:1 include:children:GpuScan:10 ne:others:GpuAgg:1 ;;
+        waterline) echo in:ids:GpuScan:1 populate:children:GpuScan:1 ;;
         pg-boss) echo complete:accounts:GpuScan:1 ;;
         typeorm) echo in:ids:GpuScan:1 query:few:GpuScan:1 join:children:GpuJoin:1 ;;
         activerecord) echo in:ids:GpuScan:1 preload:children:GpuScan:1 \
@@ -357,6 +361,8 @@ SQL
     sql -c 'SELECT c.id, count(o.id) FROM customers c LEFT JOIN orders o ON o.customer_id = c.id
         WHERE c.region = 7 GROUP BY c.id' | sort >"$log/answer-counts"
     wc -l <"$log/answer-ids" >"$log/answer-count"
+    sql -c 'SELECT count(*) FROM orders JOIN customers c ON c.id = customer_id WHERE region <> 7' \
+        >"$log/answer-others"
     # For clients that assign children to parents by comparing all pairs, and for statements with
     # which PostgreSQL alone reads the whole table for each parent.
     sql -c "$children AND c.id <= 500" | sort >"$log/answer-few"
