@@ -332,7 +332,8 @@ choose(GjSearch *search, GjRunCursor *cursor)
 	chosen->block = cursor->reader.block;
 	chosen->run = cursor->reader.run.run;
 	chosen->first = cursor->reader.first;
-	chosen->next = cursor->reader.has_next ? cursor->reader.next : GjLastPlace;
+	chosen->next = cursor->reader.has_next ? cursor->reader.next :
+		(GjPlace) {cursor->reader.run.max_key, PG_UINT64_MAX};
 	chosen->keys = cursor->keys;
 	chosen->key = cursor->key;
 	chosen->wanted = cursor->wanted;

@@ -313,7 +313,7 @@ typedef struct GjChosenPage
 
 	/* Of a run only */
 	GjPlace		first;			/* its first entry, */
-	GjPlace		next;			/* and the first entry of the next page */
+	GjPlace		next;			/* and the first entry of the next page, or the end of the run */
 	const GjKeySet *keys;		/* the wanted keys that may be in the run */
 	uint64		key;			/* position of the first key or interval that can be on the page */
 	int64		wanted;			/* first wanted key that can be on the page */
