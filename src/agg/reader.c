@@ -394,10 +394,8 @@ reader_take_entries(GjReader *reader, GjRowBatch *batch)
 	uint16		differ = rows[n - 1] ^ (rows[0] + n - 1);
 
 	if (batch->partners != NULL)
-	{
 		for (int i = 0; i < n; i++)
 			differ |= rows[i] ^ (rows[0] + i);
-	}
 	for (int i = 0; i < reader->ncolumns; i++)
 		reader->batch.columns[i] = reader_take_column(reader, i, batch, rows, n, differ == 0);
 	reader->batch.nrows = n;
