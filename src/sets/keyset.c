@@ -623,10 +623,10 @@ GjKeySetIntersect(GjKeySet *set, GjKeySet *other)
 
 /*
  * Extend the set to the keys that at least one of the sets wants.  The list of excluded keys, which
- * is looked up faster than many intervals, is kept if only one of the sets wants any key.
+ * is looked up faster than many intervals, is copied if only one of the sets wants any key.
  */
 void
-GjKeySetUnite(GjKeySet *set, GjKeySet *other)
+GjKeySetUnite(GjKeySet *set, const GjKeySet *other)
 {
 	GjKeySet   *excluded = NULL;
 
@@ -636,11 +636,8 @@ GjKeySetUnite(GjKeySet *set, GjKeySet *other)
 	if (GjKeySetIsEmpty(other))
 		return;
 	if (GjKeySetIsEmpty(set) && other->excluded != NULL)
-	{
-		excluded = other->excluded;
-		MemoryContextSetParent(excluded->context, set->context);
-		other->excluded = NULL;
-	}
+		excluded = GjKeySetPart(set->context, other->excluded, other->excluded->listed,
+								other->excluded->nlisted);
 	for (uint64 i = 0; i < other->nlisted; i++)
 		GjKeySetAdd(set, other->listed[i]);
 	for (uint64 i = 0; i < other->nintervals; i++)

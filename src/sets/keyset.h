@@ -176,10 +176,10 @@ extern GjProofs *GjProofsCreate(MemoryContext context, const GjKeySet *keys,
 /*
  * Intersection and union; all arguments must be finished sets.  A set with an exact table may only
  * be united with one without keys.  Of an intersection one operand may have a table, which the
- * result takes; a union may take the other set's list of excluded keys.
+ * result takes.
  */
 extern void GjKeySetIntersect(GjKeySet *set, GjKeySet *other);
-extern void GjKeySetUnite(GjKeySet *set, GjKeySet *other);
+extern void GjKeySetUnite(GjKeySet *set, const GjKeySet *other);
 extern GjKeySet *GjKeySetSlice(MemoryContext parent, const GjKeySet *set, uint64 first,
 							   uint64 n);
 
