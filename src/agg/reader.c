@@ -76,7 +76,7 @@ struct GjReader
 	bool		wants_partners; /* are some of them columns of partners? */
 	bool		appends;		/* is there an Append, so that the source can change? */
 	bool		ended;			/* has the node reported the end of its rows? */
-	int			room;			/* number of rows that the batch should have: strays.c */
+	int			room;			/* maximum number of rows of the batch: strays.c */
 	int			natts;			/* number of attributes needed from the node's slot */
 	int			ncolumns;
 	GjReaderColumn *columns;
@@ -384,7 +384,7 @@ take_arrays(GjReader *reader, GjRowBatch *batch)
 
 /*
  * Build a batch from the remaining rows of a batch of entries.  Refer to columns in place if the
- * rows are all entries of a range.  A row with several partners is repeated.
+ * rows are all entries of a range: a row with several partners is repeated, which can hide a gap.
  */
 static void
 reader_take_entries(GjReader *reader, GjRowBatch *batch)
@@ -393,9 +393,8 @@ reader_take_entries(GjReader *reader, GjRowBatch *batch)
 	int			n = Min(batch->nrows - batch->next, reader->room);
 	uint16		differ = rows[n - 1] ^ (rows[0] + n - 1);
 
-	if (batch->partners != NULL)
-		for (int i = 0; i < n; i++)
-			differ |= rows[i] ^ (rows[0] + i);
+	for (int i = 0; i < n && batch->partners != NULL; i++)
+		differ |= rows[i] ^ (rows[0] + i);
 	for (int i = 0; i < reader->ncolumns; i++)
 		reader->batch.columns[i] = reader_take_column(reader, i, batch, rows, n, differ == 0);
 	reader->batch.nrows = n;

@@ -26,8 +26,9 @@ extern void GjBufferExpect(Relation rel, BlockNumber block);
 extern Buffer GjBufferRecall(Relation rel, BlockNumber block);
 
 /*
- * ReadBufferExtended(), without the lookup in the hash table if the block is in the recalled
- * buffer; without one, recall it now.  The strategy is NULL for the default one.
+ * ReadBufferExtended(), without the lookup in the hash table of buffers if the block is in the
+ * recalled buffer.  If that is InvalidBuffer, it is recalled here.  The strategy is NULL for the
+ * default one.
  */
 extern Buffer GjBufferRead(Relation rel, BlockNumber block, Buffer recalled,
 						   BufferAccessStrategy strategy);

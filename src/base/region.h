@@ -24,6 +24,7 @@ typedef struct GjRegion
 	void	   *chunk;			/* the chunk as allocated */
 } GjRegion;
 
+/* GjRegionAllocate() of a large region, aligned and in huge pages */
 extern void GjRegionAllocateHuge(GjRegion *region, MemoryContext context, Size size);
 extern void GjRegionResize(GjRegion *region, Size size);
 extern void GjRegionGrow(GjRegion *region, MemoryContext context, Size used, Size size);
@@ -46,6 +47,7 @@ GjRegionAllocate(GjRegion *region, MemoryContext context, Size size)
 		GjRegionAllocateHuge(region, context, size);
 }
 
+/* Free the region, if it is allocated */
 static inline void
 GjRegionFree(GjRegion *region)
 {

@@ -49,7 +49,7 @@ typedef struct GjTableScan
 
 	/* The test of entries, before they become rows or TIDs */
 	GjEntryFilter *entry_filter;	/* NULL if entries are not tested */
-	const GjEntryTest *test;	/* the same as a test */
+	const GjEntryTest *test;	/* entry_filter in the form that a stream takes, or NULL */
 	bool		filter_is_all;	/* true if an entry that passes satisfies all quals of the plan */
 	bool		all_tids;		/* true to search TIDs of all entries nevertheless */
 

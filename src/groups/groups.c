@@ -16,7 +16,6 @@
  */
 #include "postgres.h"
 
-
 #include "groupparts.h"
 
 /* Groups to read at a time, for callers that fetch them one by one */
@@ -52,12 +51,12 @@ struct GjGroups
 	int			naggs;
 	GjAgg	   *aggs;
 	GjSelection *selection;		/* NULL until some rows of a batch are left out */
+	uint32		nsettled;		/* number of groups that had rows in earlier batches */
 
 	/* If there are group columns */
 	uint32	   *numbers;		/* group numbers of the batch's rows */
 	GjRuns		runs;
 	uint16	   *rows;
-	uint32		nsettled;		/* number of groups that had rows in earlier batches */
 
 	GjSpillFile file;
 	GjSpill    *spill;			/* spilled rows; NULL if there have never been any */

@@ -126,7 +126,7 @@ GjStraysKept(int64 code)
 
 /*
  * Return how many more rows the batch should have, because of the memory that its values take, by
- * the mean size of those so far; 0 if it should end.  The first one begins the next batch.
+ * the mean size of those so far; 0 if it should end.  GjStraysNextBatch() begins a batch.
  */
 extern int	GjStraysNextBatch(GjStrays *strays);
 extern int	GjStraysBatchRows(const GjStrays *strays);

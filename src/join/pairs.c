@@ -798,7 +798,7 @@ make_rows(GjJoinState *state, GjRowBatch *table, bool want_partners)
 	batch->partner_natts = state->direct->natts;
 	if (state->pair == NULL && !counts_partners(state))
 	{
-		/* each row is one pair, with its first partner if the set was not enough */
+		/* each row has one result row, and its partner is the first one, if the row has any */
 		if (table->tuples != NULL)
 			pairs_count_rows(state->scan, table->nrows - table->next);
 		table->next = table->nrows;

@@ -803,8 +803,8 @@ GjSmallLookup(GjSmallSide *side, int64 key, const Datum *parts)
 }
 
 /*
- * Return true if the key of row i must be looked up: there is one, and it is not that of the entry
- * before, as most are.  Only heap tuples may lack a key, and they are in no order.
+ * Return true if the key of row i must be looked up: it is not NULL, nor the same as that of the
+ * previous entry, as most are.  Only keys of heap tuples may be NULL, and they are in no order.
  */
 static inline bool
 has_own_key(const GjRowKeys *keys, int i)

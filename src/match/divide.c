@@ -113,8 +113,8 @@ GjShareReset(GjSharedFind *shared, dsa_area *area)
 }
 
 /*
- * Determine what this process has to do in a shared match; waits while another one searches.  "whole" is
- * as in GjEntryRequest.
+ * Determine what this process has to do in a shared match; waits while another one searches.
+ * "whole" is as in GjEntryRequest.
  */
 GjShareRole
 GjShareEnter(GjShare *share, bool whole)

@@ -55,6 +55,7 @@ GjRunsOpen(GjSearch *search, GjMatchStats *stats)
 	{
 		GjRunCursor *cursor = &search->cursors[i];
 		const GjRun *run = &search->state.runs[i];
+		/* the first run, by far the largest, has no filter */
 		const GjKeySet *keys = i > 0 ? GjFilterRunKeys(search, i) : search->keys;
 
 		search->most_slots = Max(search->most_slots, (int) run->most_slots);

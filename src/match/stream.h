@@ -81,7 +81,7 @@ typedef enum GjFound
 {
 	GJ_FOUND_END,				/* no more entries, or all others are for other processes */
 	GJ_FOUND_ENTRIES,			/* entries that have been found now, or are returned again */
-	GJ_FOUND_LAST,				/* the same, and there are no others */
+	GJ_FOUND_LAST,				/* the same, if there are surely no others */
 	GJ_FOUND_EARLIER			/* entries that had been found before the stream was opened */
 } GjFound;
 

@@ -141,7 +141,7 @@ GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation, bool has_rests)
 {
 	Oid			key_proc = get_opfamily_proc(family, type, type, GJ_KEY_PROC);
 	Oid			hash_proc = get_opfamily_proc(family, type, type, GJ_HASH_PROC);
-	Oid			image_proc = get_opfamily_proc(family, type, type, GJ_IMAGE_PROC);
+	Oid			image_proc;
 
 	memset(codec, 0, sizeof(*codec));
 	codec->collation = collation;
@@ -159,6 +159,7 @@ GjCodecInit(GjCodec *codec, Oid family, Oid type, Oid collation, bool has_rests)
 	codec->hashes_bytes = hash_proc == F_HASHTEXTEXTENDED && OidIsValid(collation) &&
 		is_deterministic(collation);
 	fmgr_info(hash_proc, &codec->proc);
+	image_proc = get_opfamily_proc(family, type, type, GJ_IMAGE_PROC);
 	if (OidIsValid(image_proc) && is_deterministic(collation))
 		fmgr_info(image_proc, &codec->image);
 	return true;
@@ -277,7 +278,6 @@ init_new(GjCodec *codec, Relation index)
 {
 	Oid			family = index->rd_opfamily[0];
 	Oid			type = index->rd_opcintype[0];
-	Oid			collation = index->rd_indcollation[0];
 	bool		has_rests = !makes_keys(index) && GjCodecHasRests(family, type);
 	const char *problem = NULL;
 
@@ -288,7 +288,7 @@ init_new(GjCodec *codec, Relation index)
 		problem = codec->kind == GJ_CODEC_HASH ?
 			"Its support function 2 needs STORAGE int8." :
 			"It must store keys as 4 or 8 bytes.";
-	else if (has_rests && type == TEXTOID && !is_deterministic(collation))
+	else if (has_rests && type == TEXTOID && !is_deterministic(index->rd_indcollation[0]))
 		ereport(ERROR,
 				(errcode(ERRCODE_FEATURE_NOT_SUPPORTED),
 				 errmsg("the operator class of index \"%s\" does not support nondeterministic "
@@ -345,12 +345,17 @@ GjCodecIdentity(Relation index, bool *has_rests)
 bool
 GjClassIsOfType(Oid class_type, Oid column_type)
 {
-	Datum		type = ObjectIdGetDatum(getBaseType(column_type));
-	struct catclist *own = SearchSysCacheList3(OPERNAMENSP, CStringGetDatum("="), type, type);
-	bool		has_own = own->n_members > 0;
+	Oid			type = getBaseType(column_type);
+	struct catclist *own;
+	bool		has_own;
 
+	if (class_type != TEXTOID || type == TEXTOID || type == VARCHAROID)
+		return true;
+	own = SearchSysCacheList3(OPERNAMENSP, CStringGetDatum("="), ObjectIdGetDatum(type),
+							  ObjectIdGetDatum(type));
+	has_own = own->n_members > 0;
 	ReleaseSysCacheList(own);
-	return class_type != TEXTOID || type == TEXTOID || !has_own;
+	return !has_own;
 }
 
 /*

@@ -304,4 +304,3 @@ GjColumnOfParent(PlannerInfo *root, const RelOptInfo *parent, const RelOptInfo *
 		continue;
 	return relid == parent->relid ? attno : InvalidAttrNumber;
 }
-

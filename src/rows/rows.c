@@ -161,7 +161,8 @@ GjRowsFeed(GjRows *rows, GjRowShape *shape)
 }
 
 /*
- * Search for keys.  The request's parent must live until the stream is closed.
+ * Search for keys.  The rows must be closed, and the request's parent must live until they are
+ * closed again.
  */
 void
 GjRowsOpen(GjRows *rows, const GjEntryRequest *request)

@@ -144,4 +144,3 @@ find_functions(GjExactPart *part, Oid equality, Oid family, Oid row_type, Oid va
 		  get_collation_isdeterministic(part->collation)));
 	return true;
 }
-
