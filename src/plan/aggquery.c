@@ -782,7 +782,7 @@ plan_agg(PlannerInfo *root, RelOptInfo *rel, CustomPath *path, List *tlist, List
 	};
 	List	   *groupings;
 	List	   *aggregates;
-	List	   *inputs = NIL;		/* the batch's column for each of the node's own row, or -1 */
+	List	   *inputs = NIL;	/* the batch's column for each of the node's own row, or -1 */
 	ListCell   *lc;
 
 	GjChoiceTaken(path);
