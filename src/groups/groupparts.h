@@ -519,10 +519,11 @@ GjStraysCloseFile(GjStrays *strays)
 	strays->file = NULL;
 }
 
+/* The size of the file, from its end: its segments have 1 GB */
 static inline uint64
 GjStraysFileSize(const GjStrays *strays)
 {
-	return strays == NULL || strays->file == NULL ? 0 : (uint64) BufFileSize(strays->file);
+	return strays == NULL || !strays->file ? 0 : ((uint64) strays->fileno << 30) + strays->offset;
 }
 
 /* Forget all values, and begin to collect keys */

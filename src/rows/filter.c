@@ -254,7 +254,7 @@ read_operands(Reader *reader, Condition *condition, List *operands)
 static void
 note_words(Reader *reader, Condition *condition)
 {
-	const GjIncludedColumn *column = &reader->filter->info.included[condition->column - 1];
+	const GjIncludedColumn *column = reader->filter->info.included + Max(condition->column, 1) - 1;
 
 	if (condition->type != NUMERICOID && condition->type != TEXTOID &&
 		condition->type != BPCHAROID)
