@@ -409,7 +409,7 @@ ordered_go_on(GjOrdered *ordered)
 }
 
 /*
- * Turn to the next slice of the keys; returns false if there is none.  If exact is true, the
+ * Turn to the next slice of the keys; returns false after the last one.  If exact is true, the
  * current one had no entry.
  */
 static bool

@@ -333,7 +333,7 @@ run_plan(GjSmallSide *side, GjJoinState *state, PlanState *plan)
 }
 
 /*
- * Find the keys that equal a small row's value: from *first to *last.  Returns false if there are
+ * Find the keys that equal a small row's value: from *first to *last.  Returns false if it equals
  * none.
  */
 static inline bool

@@ -106,7 +106,7 @@ typedef struct PageFilters
 	uint16		bits[1 << PAGE_BITS_LOG];
 } PageFilters;
 
-/* What is in the slots of a page, also in those that are not in use */
+/* The contents of all slots of a page, also of those that are not in use */
 typedef struct PageKeys
 {
 	int			n;

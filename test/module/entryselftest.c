@@ -158,6 +158,7 @@ check_share(const GjEntrySet *set, const bool *wanted, dsa_area *area, int nproc
 	int		   *owners = palloc0(HEAP_BLOCKS * sizeof(int));
 	int			step = 0;
 
+	GjEntrySetShareInit(&shared);
 	GjEntrySetShare(&shared, area, set, nprocesses);
 	while (GjEntrySetTakeShared(&shared, area, &view))
 	{
